@@ -1,0 +1,1 @@
+//! Lowers a plan through tile IR and kernel IR to PTX.

@@ -1,0 +1,1 @@
+//! References, error bounds, edge sizes and the named cases of ptx-gemm.

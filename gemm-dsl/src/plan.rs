@@ -1,0 +1,336 @@
+//! The plan: every number that follows from a schedule, derived once.
+//!
+//! Nothing below this level computes a size, an offset or a width of its own, and nothing after a plan fails for the
+//! user. Units are in the names: `bytes`, otherwise elements.
+
+use crate::target::Target;
+use crate::types::{DType, Problem};
+
+/// Extents of a tile: rows of D, columns of D, depth of K.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent3 {
+    /// Rows.
+    pub m: u32,
+    /// Columns.
+    pub n: u32,
+    /// Depth; for `shared(none)` the number of K-steps unrolled.
+    pub k: u32,
+}
+
+/// Extents of a two-dimensional piece of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent2 {
+    /// Rows.
+    pub m: u32,
+    /// Columns.
+    pub n: u32,
+}
+
+/// How threads are numbered within a grid of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Along {
+    /// n fastest.
+    N,
+    /// m fastest.
+    M,
+    /// The lane order of maxas: x = 2 (lane / 8) + lane % 2, y = (lane / 2) % 4; with `warp` only.
+    Z,
+}
+
+/// The geometry of the threads of one block (`atom(fma)`).
+///
+/// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each
+/// repetition (p, q) of its fragment, rows `p * stride.m + i * fragment.m ..` and columns
+/// `q * stride.n + j * fragment.n ..` of that region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Geometry {
+    /// Threads per block.
+    pub threads: u32,
+    /// The region over which one thread grid is spread: the block tile, or the warp tile.
+    pub region: Extent2,
+    /// Threads in the region, by rows and columns.
+    pub grid: Extent2,
+    /// Regions in the block, by rows and columns (n fastest); 1 x 1 without `warp`.
+    pub regions: Extent2,
+    /// Order of the threads within a region.
+    pub along: Along,
+    /// What one thread computes.
+    pub thread: Extent2,
+    /// The contiguous piece a thread tile is made of.
+    pub fragment: Extent2,
+    /// Repetitions of the fragment: thread / fragment.
+    pub repeat: Extent2,
+    /// Distance between two repetitions: region / repeat.
+    pub stride: Extent2,
+}
+
+/// Which of the two input operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// A, M x K: its outer dimension (the one that is not k) is m.
+    A,
+    /// B, K x N: its outer dimension is n.
+    B,
+}
+
+/// The dimension that runs fastest: the operand's own (m or n), or k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fast {
+    /// k is contiguous.
+    K,
+    /// m (for A) or n (for B) is contiguous.
+    Mn,
+}
+
+/// An XOR on shared addresses, by the span it permutes within (TMA's function: bits [6:4] ^= [9:7] for 128,
+/// [5:4] ^= [8:7] for 64, [4] ^= [7] for 32).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Swizzle {
+    /// Addresses as they are.
+    None,
+    /// A span of 32, 64 or 128 bytes.
+    Bytes(u32),
+}
+
+/// Where one operand's K-tile lies in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// Contiguous dimension in shared memory.
+    pub fast: Fast,
+    /// Elements along the contiguous dimension that hold data.
+    pub fast_extent: u32,
+    /// Rows of `fast_extent` elements.
+    pub slow_extent: u32,
+    /// Elements from one row to the next: `fast_extent` plus the pad.
+    pub pitch: u32,
+    /// XOR on the byte address.
+    pub swizzle: Swizzle,
+    /// Byte offset of slot 0 in the block's shared memory.
+    pub offset_bytes: u32,
+    /// Bytes of one slot (one stage), padding to its alignment included.
+    pub slot_bytes: u32,
+}
+
+/// How one operand's K-tile is copied from global to shared memory in one variant.
+///
+/// The tile is cut into chunks of `width` elements along the *global* contiguous dimension; chunk c lies at outer
+/// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; thread t takes chunks
+/// t, t + threads, t + 2 threads ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CopyPlan {
+    /// Elements moved by one global access.
+    pub width: u32,
+    /// Elements moved by one shared store: `width` where the shared order agrees and its alignment allows, else less.
+    pub store_width: u32,
+    /// Chunks along the global contiguous dimension.
+    pub chunks_per_row: u32,
+    /// Chunks in the tile.
+    pub chunks: u32,
+    /// Passes over the threads: ceil(chunks / threads).
+    pub passes: u32,
+}
+
+/// One input operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandPlan {
+    /// A or B.
+    pub side: Side,
+    /// Element type.
+    pub dtype: DType,
+    /// Contiguous dimension in global memory.
+    pub global_fast: Fast,
+    /// Tile extent along the operand's own dimension (m for A, n for B).
+    pub extent: u32,
+    /// Tile extent along k.
+    pub depth: u32,
+    /// Where it is staged; `None` with `shared(none)`.
+    pub placement: Option<Placement>,
+    /// Elements of one shared read of a fragment, along the shared order (1 with `shared(none)`).
+    pub read_width: u32,
+}
+
+/// How tiles travel from global to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Load {
+    /// Through registers.
+    Registers,
+    /// `cp.async`.
+    CpAsync,
+    /// The tensor memory accelerator.
+    Tma,
+}
+
+/// Order of the FMAs of one K-step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FmaOrder {
+    /// Rows of the thread tile, each from left to right.
+    Row,
+    /// Rows, every other one from right to left.
+    Snake,
+    /// Columns, every other one from bottom to top.
+    ColumnSnake,
+}
+
+/// Whether a step's operand fragments are held in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operands {
+    /// Read once per step, held.
+    Registers,
+    /// Read again for every product.
+    Shared,
+}
+
+/// Order of the tiles on the flat grid.
+///
+/// Along n with group g: bands of g tile rows; within a band m runs fastest, then n. Along m: the same with m and n
+/// exchanged. Group 1 along n is plain row-major order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Raster {
+    /// Tile rows (columns) in a band.
+    pub group: u32,
+    /// Direction of the walk: [`Along::N`] or [`Along::M`].
+    pub along: Along,
+}
+
+/// What happens at the edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tail {
+    /// Every size is right.
+    Predicate,
+    /// Sizes must be multiples of the tile; the launch refuses others.
+    None,
+}
+
+/// One entry of the compiled module: the same kernel with its own access widths.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Variant {
+    /// Entry name: `gemm_v4`, `gemm_v1` (the widest global access, in elements).
+    pub entry: String,
+    /// Elements per global access of a direct load (`shared(none)`) or copy of A.
+    pub a: CopyPlan,
+    /// The same for B.
+    pub b: CopyPlan,
+    /// Elements per access of C.
+    pub c_width: u32,
+    /// Elements per access of D.
+    pub d_width: u32,
+}
+
+/// One kernel parameter, in the order of the ABI.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Param {
+    /// Pointer to a matrix: u64, global address of element (0, 0).
+    Matrix(Operand),
+    /// Pointer to a vector of the epilogue, by index: u64.
+    Vector(usize),
+    /// Extent: u32.
+    M,
+    /// Extent: u32.
+    N,
+    /// Extent: u32.
+    K,
+    /// Leading dimension in elements: u64.
+    Ld(Operand),
+    /// Elements from one product of a batch to the next: u64.
+    BatchStride(Operand),
+    /// Run-time scalar of the epilogue, by index, in the accumulator's type.
+    Scalar(usize),
+    /// Pointer to the workspace of split-K: u64.
+    Workspace,
+}
+
+/// A matrix of the problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// M x K.
+    A,
+    /// K x N.
+    B,
+    /// M x N.
+    C,
+    /// M x N.
+    D,
+}
+
+/// Every number that follows from a schedule for one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What is computed.
+    pub problem: Problem,
+    /// Compiled for.
+    pub target: Target,
+    /// The block tile.
+    pub block: Extent3,
+    /// The threads.
+    pub geometry: Geometry,
+    /// Operand A.
+    pub a: OperandPlan,
+    /// Operand B.
+    pub b: OperandPlan,
+    /// How K-tiles travel.
+    pub load: Load,
+    /// Slots of the ring of staged K-tiles; 1 is no pipeline. Ignored with `shared(none)`.
+    pub stages: u32,
+    /// K-steps per unrolled body; divides `block.k` when staged.
+    pub unroll: u32,
+    /// Order of the FMA block.
+    pub order: FmaOrder,
+    /// Steps ahead that fragments are read, within the unrolled body.
+    pub prefetch: u32,
+    /// Fragments in registers or reloaded.
+    pub operands: Operands,
+    /// Order of the tiles.
+    pub raster: Raster,
+    /// Edges.
+    pub tail: Tail,
+    /// Blocks per multiprocessor to compile for (`.minnctapersm`).
+    pub blocks_per_sm: u32,
+    /// Shared memory of a block, in bytes, all slots.
+    pub shared_bytes: u32,
+    /// Accumulators per thread, in 32-bit registers.
+    pub accumulator_registers: u32,
+    /// The entries, widest first; the last one asks no alignment beyond an element's own.
+    pub variants: Vec<Variant>,
+    /// Kernel parameters in order.
+    pub params: Vec<Param>,
+    /// The clause, as written, that decided each part: for provenance comments.
+    pub clauses: Provenance,
+}
+
+/// The clause that each part of the program comes from, as canonical text (`double_buffer`, `tile(128, 128, 8)`), or
+/// the default that stands in its place (`stages(1)`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provenance {
+    /// `types(...)`.
+    pub types: String,
+    /// `layout(...)`.
+    pub layout: String,
+    /// `epilogue(...)`.
+    pub epilogue: String,
+    /// `tile(...)`.
+    pub tile: String,
+    /// `thread(...)`.
+    pub thread: String,
+    /// `warp(...)`, else `lanes(...)`.
+    pub lanes: String,
+    /// `vector(...)`.
+    pub vector: String,
+    /// `shared(...)`.
+    pub shared: String,
+    /// `stages(...)` or `double_buffer`.
+    pub stages: String,
+    /// `load(...)`.
+    pub load: String,
+    /// `raster(...)`.
+    pub raster: String,
+    /// `tail(...)`.
+    pub tail: String,
+    /// `unroll(...)`.
+    pub unroll: String,
+    /// `order(...)`.
+    pub order: String,
+    /// `prefetch(...)`.
+    pub prefetch: String,
+    /// `batch(...)`.
+    pub batch: String,
+}

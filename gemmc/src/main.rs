@@ -1,0 +1,2 @@
+//! `gemmc`.
+fn main() {}

@@ -1,0 +1,236 @@
+//! Instructions as data: a typed opcode, operands in PTX order (destination first), a guard, and a note of origin.
+
+use std::sync::Arc;
+
+use crate::types::{Space, Type};
+
+/// A register: a family declared in the entry (`.reg .f32 %acc<64>;`) and an index in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reg {
+    /// Index into [`crate::module::Entry::registers`].
+    pub family: u16,
+    /// Number within the family; 0 for a register declared by itself.
+    pub index: u32,
+}
+
+/// `@%p1` or `@!%p1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Guard {
+    /// The predicate register.
+    pub pred: Reg,
+    /// Executes when the predicate is false.
+    pub negated: bool,
+}
+
+/// What an instruction reads or writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A register.
+    Reg(Reg),
+    /// `!%p1` as a source.
+    NotReg(Reg),
+    /// An integer immediate; unsigned 64-bit values are carried as their two's complement.
+    Int(i64),
+    /// A floating-point immediate by its bits: `0f3F800000`.
+    F32(u32),
+    /// `0d3FF0000000000000`.
+    F64(u64),
+    /// `{%f1, %f2, %f3, %f4}`.
+    Vector(Vec<Operand>),
+    /// `[base + offset]`.
+    Address(Base, i64),
+    /// `[map, {c0, c1}]`: a tensor map and its coordinates.
+    TensorAddress(Base, Vec<Operand>),
+    /// A label.
+    Label(String),
+    /// The address of a variable: `mov.u32 %r1, smem;`.
+    Symbol(String),
+    /// `%tid.x` and its kind.
+    Special(Special),
+    /// `%p1|%p2` as a destination (setp, elect.sync); the second may be `_`.
+    Pair(Box<Operand>, Box<Operand>),
+    /// `_`.
+    Sink,
+}
+
+/// What an address starts from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Base {
+    /// A register.
+    Reg(Reg),
+    /// A variable or parameter by name.
+    Symbol(String),
+    /// An absolute address.
+    None,
+}
+
+/// Special registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Special {
+    TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
+    LaneId, WarpId, LaneMaskLt, LaneMaskEq, SmId, Clock64, GlobalTimer, ClusterCtaRank, ClusterId, NclusterId, DynamicSmemSize,
+}
+
+/// Comparison of `setp`; for floats the plain ones are ordered, the `u` ones true on NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Compare {
+    Eq, Ne, Lt, Le, Gt, Ge, Lo, Ls, Hi, Hs, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, Nan,
+}
+
+/// Rounding modes; `None` where the instruction takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Rounding {
+    None, Rn, Rz, Rm, Rp, Rna, Rni, Rzi, Rmi, Rpi,
+}
+
+/// Which half of an integer product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Half {
+    Lo, Hi, Wide,
+}
+
+/// Cache operator of a load or store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Cache {
+    None, Ca, Cg, Cs, Lu, Cv, Wb, Wt, Nc,
+}
+
+/// Memory ordering of a load or store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Order {
+    Weak, Volatile, Relaxed(Scope), Acquire(Scope), Release(Scope),
+}
+
+/// Scope of a memory ordering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Scope {
+    Cta, Cluster, Gpu, Sys,
+}
+
+/// The opcode with all its modifiers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Opcode {
+    /// `mov.ty d, a`.
+    Mov(Type),
+    /// `ld[.order][.space][.cache][.vN].ty d, [a]`.
+    Ld { order: Order, space: Space, cache: Cache, vector: u8, ty: Type },
+    /// `st[.order][.space][.cache][.vN].ty [a], b`.
+    St { order: Order, space: Space, cache: Cache, vector: u8, ty: Type },
+    /// `add[.rnd][.sat].ty d, a, b`; `ftz` never: we keep subnormals.
+    Add { rnd: Rounding, ty: Type },
+    /// `sub`.
+    Sub { rnd: Rounding, ty: Type },
+    /// `mul` of floats.
+    Mul { rnd: Rounding, ty: Type },
+    /// `mul.lo/.hi/.wide` of integers; `ty` is the sources' type.
+    MulInt { half: Half, ty: Type },
+    /// `mad.lo/.hi/.wide` of integers.
+    MadInt { half: Half, ty: Type },
+    /// `fma.rnd.ty d, a, b, c`.
+    Fma { rnd: Rounding, ty: Type },
+    /// `div`: integers without rounding, floats with; `approx` and `full` as their own.
+    Div { rnd: Rounding, ty: Type },
+    /// `rem`.
+    Rem(Type),
+    /// `min[.NaN]`.
+    Min { nan: bool, ty: Type },
+    /// `max[.NaN]`.
+    Max { nan: bool, ty: Type },
+    /// `abs`.
+    Abs(Type),
+    /// `neg`.
+    Neg(Type),
+    /// `and`.
+    And(Type),
+    /// `or`.
+    Or(Type),
+    /// `xor`.
+    Xor(Type),
+    /// `not`.
+    Not(Type),
+    /// `shl`.
+    Shl(Type),
+    /// `shr`, arithmetic for signed types.
+    Shr(Type),
+    /// `setp.cmp.ty p, a, b`.
+    Setp { cmp: Compare, ty: Type },
+    /// `selp.ty d, a, b, p`.
+    Selp(Type),
+    /// `cvt[.rnd][.sat].to.from d, a`.
+    Cvt { rnd: Rounding, sat: bool, to: Type, from: Type },
+    /// `cvta[.to].space.ty d, a`.
+    Cvta { to: bool, space: Space, ty: Type },
+    /// `ex2.approx.f32`, `tanh.approx.f32`, `rcp.approx.f32`, `lg2`, `sqrt`, `rsqrt`, `sin`, `cos`.
+    Approx { function: Approx, ty: Type },
+    /// `bra[.uni] label`.
+    Bra { uniform: bool },
+    /// `bar.sync a[, b]` and `barrier.cta.sync[.aligned]`, printed as `bar.sync`.
+    BarSync,
+    /// `bar.arrive a, b`.
+    BarArrive,
+    /// `bar.warp.sync mask`.
+    BarWarpSync,
+    /// `ret`.
+    Ret,
+    /// `exit`.
+    Exit,
+    /// `cp.async.ca|cg.shared.global [d], [s], bytes[, src-size]`.
+    CpAsync { cache: Cache },
+    /// `cp.async.commit_group`.
+    CpAsyncCommit,
+    /// `cp.async.wait_group n`.
+    CpAsyncWait,
+    /// `cp.async.wait_all`.
+    CpAsyncWaitAll,
+    /// `membar.gl`, `fence.acq_rel.gpu` and their kind.
+    Fence { acq_rel: bool, scope: Scope },
+    /// `atom[.order].space.op.ty d, [a], b[, c]`.
+    Atom { order: Order, space: Space, op: Atomic, ty: Type },
+    /// `red`: an atomic without a destination.
+    Red { order: Order, space: Space, op: Atomic, ty: Type },
+    /// An instruction that this crate does not know, its mnemonic as written. It survives a parse; running it is an error.
+    Unknown(String),
+}
+
+/// Approximate functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Approx {
+    Ex2, Lg2, Tanh, Rcp, Sqrt, Rsqrt, Sin, Cos,
+}
+
+/// Atomic operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Atomic {
+    Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec,
+}
+
+/// What an instruction is for, printed behind it as `//@ clause: what`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// The clause, as canonical text.
+    pub clause: Arc<str>,
+    /// What the instruction does for it.
+    pub what: Arc<str>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instruction {
+    /// Predicate, if any.
+    pub guard: Option<Guard>,
+    /// Opcode.
+    pub op: Opcode,
+    /// Operands in PTX order.
+    pub operands: Vec<Operand>,
+    /// Origin.
+    pub note: Option<Note>,
+}

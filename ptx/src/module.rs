@@ -1,0 +1,109 @@
+//! Modules, entries and the statements of a body.
+
+use crate::instruction::{Instruction, Note};
+use crate::types::{Space, Type};
+
+/// One PTX file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Module {
+    /// Comment lines before everything, without their slashes.
+    pub header: Vec<String>,
+    /// `.version`.
+    pub version: (u32, u32),
+    /// `.target`, its words as written: `sm_90a`.
+    pub target: String,
+    /// Module-scope variables (`.extern .shared .align 16 .b8 smem[];`).
+    pub variables: Vec<Variable>,
+    /// Entries, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// A variable of the module or of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// `.extern`.
+    pub is_extern: bool,
+    /// State space.
+    pub space: Space,
+    /// Alignment in bytes, if stated.
+    pub align: Option<u32>,
+    /// Element type.
+    pub ty: Type,
+    /// Name.
+    pub name: String,
+    /// Elements: `None` for a scalar, `Some(0)` for `name[]`.
+    pub count: Option<u64>,
+    /// Origin, printed as a trailer.
+    pub note: Option<Note>,
+}
+
+/// A kernel parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Type.
+    pub ty: Type,
+    /// Alignment in bytes, if stated.
+    pub align: Option<u32>,
+    /// Name.
+    pub name: String,
+    /// Array length (`.param .align 64 .b8 map[128]`).
+    pub count: Option<u64>,
+    /// What it is, printed as a comment behind it.
+    pub comment: Option<String>,
+}
+
+/// A performance directive of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Directive {
+    Reqntid(Vec<u32>),
+    Maxntid(Vec<u32>),
+    MinNctaPerSm(u32),
+    MaxNreg(u32),
+    ReqNctaPerCluster(Vec<u32>),
+    /// Any other, as written.
+    Other(String),
+}
+
+/// Registers that share a prefix: `.reg .f32 %acc<64>;`, or one by itself: `.reg .b32 %x;`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterFamily {
+    /// Type.
+    pub ty: Type,
+    /// Name or prefix, with its `%`.
+    pub prefix: String,
+    /// Registers in the family; `None` for a register declared by itself.
+    pub count: Option<u32>,
+    /// What they hold, printed as a comment.
+    pub comment: Option<String>,
+}
+
+/// A `.visible .entry`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Name.
+    pub name: String,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// Directives in order.
+    pub directives: Vec<Directive>,
+    /// Register families, indexed by [`crate::instruction::Reg::family`].
+    pub registers: Vec<RegisterFamily>,
+    /// Variables of the entry (static shared memory).
+    pub variables: Vec<Variable>,
+    /// The body.
+    pub body: Vec<Statement>,
+}
+
+/// A line of a body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// An instruction.
+    Instruction(Instruction),
+    /// `name:`
+    Label(String),
+    /// `// text` on a line of its own.
+    Comment(String),
+    /// `.pragma "text";`
+    Pragma(String),
+}

@@ -1,0 +1,1 @@
+//! Devices, launches and caches for ptx-gemm.

@@ -1,0 +1,1 @@
+//! Snapshot, execution and round-trip tests of ptx-gemm.
