@@ -64,58 +64,147 @@ pub enum Base {
     None,
 }
 
-/// Special registers.
+/// Special registers. `ClusterId` and `NclusterId` are the `.x` components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Special {
-    TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
-    LaneId, WarpId, LaneMaskLt, LaneMaskEq, SmId, Clock64, GlobalTimer, ClusterCtaRank, ClusterId, NclusterId, DynamicSmemSize,
+    TidX,
+    TidY,
+    TidZ,
+    NtidX,
+    NtidY,
+    NtidZ,
+    CtaidX,
+    CtaidY,
+    CtaidZ,
+    NctaidX,
+    NctaidY,
+    NctaidZ,
+    LaneId,
+    WarpId,
+    NwarpId,
+    LaneMaskLt,
+    LaneMaskLe,
+    LaneMaskEq,
+    LaneMaskGe,
+    LaneMaskGt,
+    SmId,
+    NsmId,
+    GridId,
+    Clock,
+    ClockHi,
+    Clock64,
+    GlobalTimer,
+    GlobalTimerLo,
+    GlobalTimerHi,
+    ClusterCtaRank,
+    ClusterNctaRank,
+    ClusterId,
+    ClusterIdY,
+    ClusterIdZ,
+    NclusterId,
+    NclusterIdY,
+    NclusterIdZ,
+    ClusterCtaidX,
+    ClusterCtaidY,
+    ClusterCtaidZ,
+    ClusterNctaidX,
+    ClusterNctaidY,
+    ClusterNctaidZ,
+    IsExplicitCluster,
+    DynamicSmemSize,
+    TotalSmemSize,
 }
 
 /// Comparison of `setp`; for floats the plain ones are ordered, the `u` ones true on NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Compare {
-    Eq, Ne, Lt, Le, Gt, Ge, Lo, Ls, Hi, Hs, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, Nan,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Lo,
+    Ls,
+    Hi,
+    Hs,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
 }
 
 /// Rounding modes; `None` where the instruction takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Rounding {
-    None, Rn, Rz, Rm, Rp, Rna, Rni, Rzi, Rmi, Rpi,
+    None,
+    Rn,
+    Rz,
+    Rm,
+    Rp,
+    Rna,
+    Rni,
+    Rzi,
+    Rmi,
+    Rpi,
 }
 
 /// Which half of an integer product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Half {
-    Lo, Hi, Wide,
+    Lo,
+    Hi,
+    Wide,
 }
 
 /// Cache operator of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Cache {
-    None, Ca, Cg, Cs, Lu, Cv, Wb, Wt, Nc,
+    None,
+    Ca,
+    Cg,
+    Cs,
+    Lu,
+    Cv,
+    Wb,
+    Wt,
+    Nc,
 }
 
 /// Memory ordering of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Order {
-    Weak, Volatile, Relaxed(Scope), Acquire(Scope), Release(Scope),
+    Weak,
+    Volatile,
+    Relaxed(Scope),
+    Acquire(Scope),
+    Release(Scope),
+    AcqRel(Scope),
 }
 
 /// Scope of a memory ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Scope {
-    Cta, Cluster, Gpu, Sys,
+    Cta,
+    Cluster,
+    Gpu,
+    Sys,
 }
 
 /// The opcode with all its modifiers.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // each variant's text shows its fields; their names are PTX's own
 pub enum Opcode {
     /// `mov.ty d, a`.
     Mov(Type),
@@ -163,7 +252,7 @@ pub enum Opcode {
     Setp { cmp: Compare, ty: Type },
     /// `selp.ty d, a, b, p`.
     Selp(Type),
-    /// `cvt[.rnd][.sat].to.from d, a`.
+    /// `cvt[.rnd][.sat].to.from d, a`; `sat` is spelled `.satfinite` where `to` is an 8-bit float.
     Cvt { rnd: Rounding, sat: bool, to: Type, from: Type },
     /// `cvta[.to].space.ty d, a`.
     Cvta { to: bool, space: Space, ty: Type },
@@ -189,7 +278,7 @@ pub enum Opcode {
     CpAsyncWait,
     /// `cp.async.wait_all`.
     CpAsyncWaitAll,
-    /// `membar.gl`, `fence.acq_rel.gpu` and their kind.
+    /// `fence.acq_rel.scope`, or `fence.sc.scope`, for which `membar.gl` and its kind are other names.
     Fence { acq_rel: bool, scope: Scope },
     /// `atom[.order].space.op.ty d, [a], b[, c]`.
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
@@ -203,14 +292,30 @@ pub enum Opcode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Approx {
-    Ex2, Lg2, Tanh, Rcp, Sqrt, Rsqrt, Sin, Cos,
+    Ex2,
+    Lg2,
+    Tanh,
+    Rcp,
+    Sqrt,
+    Rsqrt,
+    Sin,
+    Cos,
 }
 
 /// Atomic operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Atomic {
-    Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec,
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    Inc,
+    Dec,
 }
 
 /// What an instruction is for, printed behind it as `//@ clause: what`.

@@ -1,5 +1,11 @@
 //! PTX as data: typed instructions, builder, printer, parser, verifier. Knows nothing of GEMM.
 
 pub mod instruction;
+mod lexer;
+mod mnemonic;
 pub mod module;
+mod names;
+pub mod parse;
+pub mod print;
+mod table;
 pub mod types;

@@ -1,0 +1,389 @@
+//! Mnemonics, both ways: one description of each opcode's modifiers, walked once to write them and once to read them.
+//!
+//! [`modifiers`] names an opcode's fields in the order in which PTX spells them. The printer walks it with a [`Writer`], the
+//! parser with a [`Reader`] that starts from the opcode's prototype and fills the fields in. A reader that is left with a
+//! modifier that the walk did not ask for rejects the prototype: no modifier is ever dropped, the instruction stays
+//! [`Opcode::Unknown`] instead.
+
+use crate::instruction::{Cache, Opcode, Order, Rounding, Scope};
+use crate::names::{Word, words};
+use crate::table;
+use crate::types::Type;
+
+/// A walk over the modifiers of one opcode.
+pub(crate) trait Modifiers {
+    /// A word that may be left out; unwritten when its name is empty.
+    fn optional<W: Word>(&mut self, word: &mut W);
+    /// A word that is always there.
+    fn required<W: Word>(&mut self, word: &mut W);
+    /// Words without a choice, `sync.aligned`.
+    fn literal(&mut self, text: &'static str);
+    /// A word that is there when the flag is set.
+    fn flag(&mut self, flag: &mut bool, text: &'static str);
+    /// `.v2`, `.v4`, `.v8`; a single lane is not written.
+    fn vector(&mut self, lanes: &mut u8);
+    /// What was read contradicts itself; a writer has nothing to object to.
+    fn reject_if(&mut self, contradiction: bool);
+
+    /// A word that says what holds without it: read, never written.
+    fn redundant(&mut self, text: &'static str);
+
+    /// One of two words.
+    fn either(&mut self, first: &mut bool, words: [&'static str; 2]);
+
+    /// `.relaxed.gpu` and its kind, in front of the space.
+    fn order(&mut self, order: &mut Order) {
+        let (mut word, mut scope) = OrderWord::split(*order);
+        self.optional(&mut word);
+        if word.has_scope() {
+            self.required(&mut scope);
+        }
+        *order = word.with(scope);
+    }
+}
+
+/// The first word of a memory ordering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OrderWord {
+    Unstated,
+    Volatile,
+    Relaxed,
+    Acquire,
+    Release,
+    AcqRel,
+}
+
+words!(OrderWord {
+    Unstated "", Volatile "volatile", Relaxed "relaxed", Acquire "acquire", Release "release", AcqRel "acq_rel",
+});
+
+impl OrderWord {
+    fn split(order: Order) -> (OrderWord, Scope) {
+        match order {
+            Order::Weak => (OrderWord::Unstated, Scope::Gpu),
+            Order::Volatile => (OrderWord::Volatile, Scope::Gpu),
+            Order::Relaxed(scope) => (OrderWord::Relaxed, scope),
+            Order::Acquire(scope) => (OrderWord::Acquire, scope),
+            Order::Release(scope) => (OrderWord::Release, scope),
+            Order::AcqRel(scope) => (OrderWord::AcqRel, scope),
+        }
+    }
+
+    fn has_scope(self) -> bool {
+        !matches!(self, OrderWord::Unstated | OrderWord::Volatile)
+    }
+
+    fn with(self, scope: Scope) -> Order {
+        match self {
+            OrderWord::Unstated => Order::Weak,
+            OrderWord::Volatile => Order::Volatile,
+            OrderWord::Relaxed => Order::Relaxed(scope),
+            OrderWord::Acquire => Order::Acquire(scope),
+            OrderWord::Release => Order::Release(scope),
+            OrderWord::AcqRel => Order::AcqRel(scope),
+        }
+    }
+}
+
+/// How a conversion saturates: to [0, 1] or the integer's range, or to the largest finite value of a narrow float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saturation {
+    Wrap,
+    Sat,
+    Finite,
+}
+
+words!(Saturation { Wrap "", Sat "sat", Finite "satfinite" });
+
+/// The modifiers of an opcode behind its stem, in PTX's order.
+pub(crate) fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
+    match op {
+        Opcode::Mov(ty)
+        | Opcode::Rem(ty)
+        | Opcode::Abs(ty)
+        | Opcode::Neg(ty)
+        | Opcode::And(ty)
+        | Opcode::Or(ty)
+        | Opcode::Xor(ty)
+        | Opcode::Not(ty)
+        | Opcode::Shl(ty)
+        | Opcode::Shr(ty)
+        | Opcode::Selp(ty) => m.required(ty),
+        Opcode::Ld { order, space, cache, vector, ty } | Opcode::St { order, space, cache, vector, ty } => {
+            if *order == Order::Weak {
+                m.redundant("weak");
+            }
+            m.order(order);
+            m.optional(space);
+            m.optional(cache);
+            m.vector(vector);
+            m.required(ty);
+        }
+        Opcode::Add { rnd, ty }
+        | Opcode::Sub { rnd, ty }
+        | Opcode::Mul { rnd, ty }
+        | Opcode::Fma { rnd, ty }
+        | Opcode::Div { rnd, ty } => {
+            m.optional(rnd);
+            m.required(ty);
+        }
+        Opcode::MulInt { half, ty } | Opcode::MadInt { half, ty } => {
+            m.required(half);
+            m.required(ty);
+        }
+        Opcode::Min { nan, ty } | Opcode::Max { nan, ty } => {
+            m.flag(nan, "NaN");
+            m.required(ty);
+        }
+        Opcode::Setp { cmp, ty } => {
+            m.required(cmp);
+            m.required(ty);
+        }
+        Opcode::Cvt { rnd, sat, to, from } => convert(m, rnd, sat, to, from),
+        Opcode::Cvta { to, space, ty } => {
+            m.flag(to, "to");
+            m.required(space);
+            m.required(ty);
+        }
+        Opcode::Approx { function: _, ty } => {
+            m.literal("approx");
+            m.required(ty);
+        }
+        Opcode::Bra { uniform } => m.flag(uniform, "uni"),
+        Opcode::CpAsync { cache } => {
+            m.required(cache);
+            m.literal("shared");
+            m.literal("global");
+        }
+        Opcode::Fence { acq_rel, scope } => {
+            m.either(acq_rel, ["acq_rel", "sc"]);
+            m.required(scope);
+        }
+        Opcode::Atom { order, space, op, ty } | Opcode::Red { order, space, op, ty } => {
+            m.order(order);
+            m.optional(space);
+            m.required(op);
+            // PTX wants it said for every 16-bit addition that subnormals are kept.
+            let mut keeps_subnormals = table::is_half_addition(*op, *ty);
+            m.flag(&mut keeps_subnormals, "noftz");
+            m.required(ty);
+            m.reject_if(keeps_subnormals != table::is_half_addition(*op, *ty));
+        }
+        Opcode::BarSync
+        | Opcode::BarArrive
+        | Opcode::BarWarpSync
+        | Opcode::Ret
+        | Opcode::Exit
+        | Opcode::CpAsyncCommit
+        | Opcode::CpAsyncWait
+        | Opcode::CpAsyncWaitAll
+        | Opcode::Unknown(_) => {}
+    }
+}
+
+fn convert(m: &mut impl Modifiers, rnd: &mut Rounding, sat: &mut bool, to: &mut Type, from: &mut Type) {
+    let wanted = |sat: bool, to: Type| match (sat, matches!(to, Type::E4m3x2 | Type::E5m2x2)) {
+        (false, _) => Saturation::Wrap,
+        (true, false) => Saturation::Sat,
+        (true, true) => Saturation::Finite,
+    };
+    let mut saturation = wanted(*sat, *to);
+    m.optional(rnd);
+    m.optional(&mut saturation);
+    m.required(to);
+    m.required(from);
+    *sat = saturation != Saturation::Wrap;
+    m.reject_if(saturation != wanted(*sat, *to));
+}
+
+/// Appends an opcode's mnemonic to a text.
+pub(crate) fn write(op: &Opcode, text: &mut String) {
+    if let Opcode::Unknown(mnemonic) = op {
+        text.push_str(mnemonic);
+        return;
+    }
+    text.push_str(table::stem(op));
+    // The walk takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
+    modifiers(&mut op.clone(), &mut Writer { text });
+}
+
+/// Reads a mnemonic; one that no prototype takes whole is [`Opcode::Unknown`].
+pub(crate) fn read(mnemonic: &str) -> Opcode {
+    for (alias, op) in ALIASES {
+        if *alias == mnemonic {
+            return op.clone();
+        }
+    }
+    for prototype in table::prototypes(mnemonic) {
+        let rest = &mnemonic[table::stem(prototype).len()..];
+        let mut op = prototype.clone();
+        let mut reader = Reader::new(rest);
+        modifiers(&mut op, &mut reader);
+        if reader.consumed() && table::takes(&op) {
+            return op;
+        }
+    }
+    Opcode::Unknown(mnemonic.to_owned())
+}
+
+/// Other spellings of the same instruction, which the parser takes and the printer does not write.
+const ALIASES: &[(&str, Opcode)] = &[
+    ("bar.cta.sync", Opcode::BarSync),
+    ("barrier.sync.aligned", Opcode::BarSync),
+    ("barrier.cta.sync.aligned", Opcode::BarSync),
+    ("bar.cta.arrive", Opcode::BarArrive),
+    ("barrier.arrive.aligned", Opcode::BarArrive),
+    ("barrier.cta.arrive.aligned", Opcode::BarArrive),
+    ("membar.cta", Opcode::Fence { acq_rel: false, scope: Scope::Cta }),
+    ("membar.gl", Opcode::Fence { acq_rel: false, scope: Scope::Gpu }),
+    ("membar.sys", Opcode::Fence { acq_rel: false, scope: Scope::Sys }),
+    ("fence.cta", Opcode::Fence { acq_rel: true, scope: Scope::Cta }),
+    ("fence.gpu", Opcode::Fence { acq_rel: true, scope: Scope::Gpu }),
+    ("fence.sys", Opcode::Fence { acq_rel: true, scope: Scope::Sys }),
+    ("cp.async.ca.shared::cta.global", Opcode::CpAsync { cache: Cache::Ca }),
+    ("cp.async.cg.shared::cta.global", Opcode::CpAsync { cache: Cache::Cg }),
+];
+
+struct Writer<'a> {
+    text: &'a mut String,
+}
+
+impl Writer<'_> {
+    fn push(&mut self, word: &str) {
+        if !word.is_empty() {
+            self.text.push('.');
+            self.text.push_str(word);
+        }
+    }
+}
+
+impl Modifiers for Writer<'_> {
+    fn optional<W: Word>(&mut self, word: &mut W) {
+        self.push(word.word());
+    }
+
+    fn required<W: Word>(&mut self, word: &mut W) {
+        self.push(word.word());
+    }
+
+    fn literal(&mut self, text: &'static str) {
+        self.push(text);
+    }
+
+    fn flag(&mut self, flag: &mut bool, text: &'static str) {
+        if *flag {
+            self.push(text);
+        }
+    }
+
+    fn vector(&mut self, lanes: &mut u8) {
+        match *lanes {
+            0 | 1 => {}
+            2 => self.push("v2"),
+            4 => self.push("v4"),
+            lanes => {
+                self.push("v");
+                self.text.push_str(itoa::Buffer::new().format(lanes));
+            }
+        }
+    }
+
+    fn reject_if(&mut self, _: bool) {}
+
+    fn redundant(&mut self, _: &'static str) {}
+
+    fn either(&mut self, first: &mut bool, words: [&'static str; 2]) {
+        self.push(words[if *first { 0 } else { 1 }]);
+    }
+}
+
+struct Reader<'a> {
+    /// What is left, from the dot of the next modifier on.
+    rest: &'a str,
+    failed: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(rest: &'a str) -> Self {
+        Reader { rest, failed: false }
+    }
+
+    /// Whether every modifier was asked for and every required one was there.
+    fn consumed(&self) -> bool {
+        self.rest.is_empty() && !self.failed
+    }
+
+    fn next(&self) -> &'a str {
+        let word = self.rest.strip_prefix('.').unwrap_or("");
+        word.split('.').next().unwrap_or("")
+    }
+
+    fn advance(&mut self, word: &str) {
+        self.rest = &self.rest[word.len() + 1..];
+    }
+
+    fn take<W: Word>(&mut self, slot: &mut W) -> bool {
+        let word = self.next();
+        match W::from_word(word) {
+            Some(found) if !word.is_empty() => {
+                *slot = found;
+                self.advance(word);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes `text`, of one or several words.
+    fn take_text(&mut self, text: &str) -> bool {
+        let behind = self.rest.strip_prefix('.').and_then(|rest| rest.strip_prefix(text));
+        match behind {
+            Some(behind) if behind.is_empty() || behind.starts_with('.') => {
+                self.rest = behind;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Modifiers for Reader<'_> {
+    fn optional<W: Word>(&mut self, word: &mut W) {
+        self.take(word);
+    }
+
+    fn required<W: Word>(&mut self, word: &mut W) {
+        self.failed |= !self.take(word);
+    }
+
+    fn literal(&mut self, text: &'static str) {
+        self.failed |= !self.take_text(text);
+    }
+
+    fn flag(&mut self, flag: &mut bool, text: &'static str) {
+        *flag = self.take_text(text);
+    }
+
+    fn vector(&mut self, lanes: &mut u8) {
+        for (text, count) in [("v2", 2), ("v4", 4), ("v8", 8)] {
+            if self.take_text(text) {
+                *lanes = count;
+                return;
+            }
+        }
+        *lanes = 1;
+    }
+
+    fn reject_if(&mut self, contradiction: bool) {
+        self.failed |= contradiction;
+    }
+
+    fn redundant(&mut self, text: &'static str) {
+        self.take_text(text);
+    }
+
+    fn either(&mut self, first: &mut bool, words: [&'static str; 2]) {
+        *first = self.take_text(words[0]);
+        self.failed |= !*first && !self.take_text(words[1]);
+    }
+}

@@ -1,0 +1,304 @@
+//! Entries: parameters, directives, declarations and statements.
+
+use super::scope::{Names, Refused};
+use super::{MAX_NESTING, Parser, Result, comment_text, no_type, shortened, space, type_word};
+use crate::instruction::{Guard, Instruction};
+use crate::lexer::{Comment, TokenKind};
+use crate::mnemonic;
+use crate::module::{Directive, Entry, Param, RegisterFamily, Statement, Variable};
+
+/// A body while it is read.
+struct Body<'a> {
+    names: Names<'a>,
+    variables: Vec<Variable>,
+    statements: Vec<Statement>,
+    lines: Vec<u32>,
+}
+
+impl Body<'_> {
+    fn push(&mut self, statement: Statement, line: u32) {
+        self.statements.push(statement);
+        self.lines.push(line);
+    }
+}
+
+impl<'a> Parser<'a> {
+    /// An entry from `.entry` on, and the lines of its statements.
+    pub(super) fn entry(&mut self) -> Result<(Entry, Vec<u32>)> {
+        self.expect_directive(".entry")?;
+        let name = self.expect(TokenKind::Word, "the entry's name")?.text.to_owned();
+        let mut body = Body { names: Names::new(), variables: Vec::new(), statements: Vec::new(), lines: Vec::new() };
+        let params = self.params(&mut body)?;
+        let directives = self.directives()?;
+        if self.eat(b';')? {
+            return Err(self.error("an entry needs a body"));
+        }
+        self.expect_punct(b'{')?;
+        self.body(&mut body)?;
+        let Body { names, variables, statements, lines } = body;
+        Ok((Entry { name, params, directives, registers: names.registers, variables, body: statements }, lines))
+    }
+
+    fn params(&mut self, body: &mut Body<'a>) -> Result<Vec<Param>> {
+        let mut params = Vec::new();
+        if !self.eat(b'(')? || self.eat(b')')? {
+            return Ok(params);
+        }
+        loop {
+            self.count_statement()?;
+            let mut param = self.param(body)?;
+            let more = self.eat(b',')?;
+            param.comment = self.trailing_comment().map(|comment| comment_text(&comment).to_owned());
+            params.push(param);
+            if !more {
+                break;
+            }
+        }
+        self.expect_punct(b')')?;
+        Ok(params)
+    }
+
+    fn param(&mut self, body: &mut Body<'a>) -> Result<Param> {
+        self.expect_directive(".param")?;
+        let (mut align, mut ty, mut pointer) = (None, None, false);
+        while self.token.kind == TokenKind::Directive {
+            let directive = self.next()?;
+            match directive.text {
+                ".ptr" => pointer = true,
+                ".align" => {
+                    let bytes = self.integer_u32()?;
+                    // Behind `.ptr` it is the pointee's, a hint.
+                    align = if pointer { align } else { Some(bytes) };
+                }
+                text if pointer && space(text).is_some() => {}
+                text => {
+                    let found = type_word(text).ok_or_else(|| self.error_at(directive.position, no_type(text)))?;
+                    ty = Some(found);
+                }
+            }
+        }
+        let ty = ty.ok_or_else(|| self.unexpected("a type"))?;
+        let name = self.expect(TokenKind::Word, "a parameter's name")?;
+        let count = self.extent()?;
+        let declared = body.names.symbol(name.text);
+        let name = declared.ok_or_else(|| self.error_at(name.position, declared_twice(name.text)))?;
+        Ok(Param { ty, align, name, count, comment: None })
+    }
+
+    /// Performance directives between the parameters and the body.
+    fn directives(&mut self) -> Result<Vec<Directive>> {
+        let mut directives = Vec::new();
+        while self.token.kind == TokenKind::Directive {
+            self.count_statement()?;
+            let word = self.next()?.text;
+            directives.push(match word {
+                ".reqntid" => Directive::Reqntid(self.extents()?),
+                ".maxntid" => Directive::Maxntid(self.extents()?),
+                ".reqnctapercluster" => Directive::ReqNctaPerCluster(self.extents()?),
+                ".minnctapersm" => Directive::MinNctaPerSm(self.integer_u32()?),
+                ".maxnreg" => Directive::MaxNreg(self.integer_u32()?),
+                word => Directive::Other(self.other_directive(word)?),
+            });
+        }
+        Ok(directives)
+    }
+
+    fn extents(&mut self) -> Result<Vec<u32>> {
+        let mut extents = vec![self.integer_u32()?];
+        while self.eat(b',')? {
+            if extents.len() == 3 {
+                return Err(self.error("more than three extents"));
+            }
+            extents.push(self.integer_u32()?);
+        }
+        Ok(extents)
+    }
+
+    /// Any other directive with its numbers and texts, in one spelling.
+    fn other_directive(&mut self, word: &str) -> Result<String> {
+        let mut text = word.to_owned();
+        loop {
+            match self.token.kind {
+                TokenKind::Number => {
+                    text.push(' ');
+                    text.push_str(self.token.text);
+                }
+                TokenKind::Text => {
+                    text.push_str(" \"");
+                    text.push_str(self.token.text);
+                    text.push('"');
+                }
+                TokenKind::Punct(punct @ (b',' | b';')) => text.push(char::from(punct)),
+                _ => return Ok(text),
+            }
+            self.next()?;
+        }
+    }
+
+    /// Statements up to the brace that closes the entry.
+    fn body(&mut self, body: &mut Body<'a>) -> Result<()> {
+        loop {
+            self.comments_into(body)?;
+            let token = self.token;
+            match (token.kind, token.text) {
+                (TokenKind::End, _) => return Err(self.unexpected("`}`")),
+                (TokenKind::Punct(b'}'), _) => {
+                    self.next()?;
+                    if body.names.depth() == 1 {
+                        return Ok(());
+                    }
+                    body.names.close(&mut body.statements);
+                }
+                (TokenKind::Punct(b'{'), _) => {
+                    if body.names.depth() > MAX_NESTING {
+                        return Err(self.error(&format!("scopes nest deeper than {MAX_NESTING}")));
+                    }
+                    self.next()?;
+                    body.names.open(body.statements.len());
+                }
+                (TokenKind::Punct(b';'), _) => drop(self.next()?),
+                (TokenKind::Directive, ".loc" | ".file") => self.skip_line()?,
+                (TokenKind::Directive, _) => self.declaration(body)?,
+                (TokenKind::Punct(b'@') | TokenKind::Word, _) => self.statement(body)?,
+                _ => return Err(self.unexpected("a statement")),
+            }
+        }
+    }
+
+    fn declaration(&mut self, body: &mut Body<'a>) -> Result<()> {
+        match self.token.text {
+            ".reg" => self.registers(body),
+            ".pragma" => self.pragma(body),
+            text if text == ".extern" || space(text).is_some() => {
+                let linkage = self.linkage()?;
+                let first = body.variables.len();
+                let names = self.variables(linkage, &mut body.variables)?;
+                for (name, variable) in names.into_iter().zip(&mut body.variables[first..]) {
+                    let declared = body.names.symbol(name.text);
+                    variable.name = declared.ok_or_else(|| self.error_at(name.position, declared_twice(name.text)))?;
+                }
+                Ok(())
+            }
+            text => Err(self.error(&format!("`{}` is not supported in a body", shortened(text)))),
+        }
+    }
+
+    /// `.reg .b32 %r<10>, %x;`
+    fn registers(&mut self, body: &mut Body<'a>) -> Result<()> {
+        self.next()?;
+        let directive = self.expect(TokenKind::Directive, "a type")?;
+        let ty = type_word(directive.text).ok_or_else(|| self.error_at(directive.position, no_type(directive.text)))?;
+        loop {
+            self.count_statement()?;
+            let name = self.expect(TokenKind::Word, "a register's name")?;
+            let mut count = None;
+            if self.eat(b'<')? {
+                count = Some(self.integer_u32()?);
+                self.expect_punct(b'>')?;
+            }
+            let family = RegisterFamily { ty, prefix: name.text.to_owned(), count, comment: None };
+            body.names.register(name.text, family).map_err(|refused| {
+                let message = match refused {
+                    Refused::Twice => declared_twice(name.text),
+                    Refused::TooMany => "more than 65536 register families".to_owned(),
+                };
+                self.error_at(name.position, message)
+            })?;
+            if !self.eat(b',')? {
+                break;
+            }
+        }
+        self.expect_punct(b';')?;
+        let comment = self.trailing_comment().map(|comment| comment_text(&comment).to_owned());
+        if let Some(family) = body.names.registers.last_mut() {
+            family.comment = comment;
+        }
+        Ok(())
+    }
+
+    /// `.pragma "nounroll";`, each text a statement.
+    fn pragma(&mut self, body: &mut Body<'a>) -> Result<()> {
+        let line = self.token.position.line;
+        self.next()?;
+        loop {
+            self.count_statement()?;
+            let text = self.expect(TokenKind::Text, "a text in quotation marks")?.text;
+            body.push(Statement::Pragma(text.to_owned()), line);
+            if !self.eat(b',')? {
+                break;
+            }
+        }
+        self.expect_punct(b';')
+    }
+
+    /// A label or an instruction.
+    fn statement(&mut self, body: &mut Body<'a>) -> Result<()> {
+        self.count_statement()?;
+        let line = self.token.position.line;
+        let guard = self.guard(body)?;
+        let word = self.expect(TokenKind::Word, "an instruction")?;
+        if guard.is_none() && self.eat(b':')? {
+            body.names.label(word.text);
+            body.push(Statement::Label(word.text.to_owned()), line);
+            return Ok(());
+        }
+        let (op, operands) = if self.token.kind == TokenKind::Directive {
+            // Modifiers may stand apart from their mnemonic, even on the next line.
+            let mut mnemonic = word.text.to_owned();
+            while self.token.kind == TokenKind::Directive {
+                mnemonic.push_str(self.next()?.text);
+            }
+            let op = mnemonic::read(&mnemonic);
+            let operands = self.operands(&op, &mnemonic, &body.names)?;
+            (op, operands)
+        } else {
+            let op = self.opcodes.entry(word.text).or_insert_with(|| mnemonic::read(word.text)).clone();
+            let operands = self.operands(&op, word.text, &body.names)?;
+            (op, operands)
+        };
+        let note = self.trailing_note();
+        // A plain comment behind an instruction, or within it, goes on a line of its own before it.
+        self.inner_comments_into(body)?;
+        body.push(Statement::Instruction(Instruction { guard, op, operands, note }), line);
+        Ok(())
+    }
+
+    fn guard(&mut self, body: &Body<'a>) -> Result<Option<Guard>> {
+        if !self.eat(b'@')? {
+            return Ok(None);
+        }
+        let negated = self.eat(b'!')?;
+        Ok(Some(Guard { pred: self.register(&body.names)?, negated }))
+    }
+
+    /// All comments that wait, as statements.
+    fn comments_into(&mut self, body: &mut Body<'a>) -> Result<()> {
+        let waiting = self.lexer.comments.len();
+        self.take_comments(waiting, body)
+    }
+
+    /// The comments up to the newest consumed token's line.
+    fn inner_comments_into(&mut self, body: &mut Body<'a>) -> Result<()> {
+        let last = self.line;
+        let count = self.lexer.comments.iter().take_while(|c| c.line < last || (c.line == last && c.trailing)).count();
+        self.take_comments(count, body)
+    }
+
+    fn take_comments(&mut self, count: usize, body: &mut Body<'a>) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        for _ in 0..count {
+            self.count_statement()?;
+        }
+        let comments: Vec<Comment<'a>> = self.lexer.comments.drain(..count).collect();
+        for comment in comments {
+            body.push(Statement::Comment(comment_text(&comment).to_owned()), comment.line);
+        }
+        Ok(())
+    }
+}
+
+fn declared_twice(name: &str) -> String {
+    format!("`{}` is declared twice", shortened(name))
+}

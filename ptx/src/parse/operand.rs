@@ -1,0 +1,228 @@
+//! Operands and the numbers in them.
+
+use super::scope::Names;
+use super::{Parser, Result, shortened};
+use crate::instruction::{Base, Opcode, Operand, Reg, Special};
+use crate::lexer::TokenKind;
+
+/// Most operands of an instruction, and most elements of a vector: wgmma has 128 accumulators.
+const MAX_OPERANDS: usize = 512;
+
+impl<'a> Parser<'a> {
+    /// Operands up to the semicolon, which is consumed.
+    pub(super) fn operands(&mut self, op: &Opcode, mnemonic: &str, names: &Names<'a>) -> Result<Vec<Operand>> {
+        let mut operands = Vec::new();
+        if self.eat(b';')? {
+            return Ok(operands);
+        }
+        // A decimal float is a double by itself; the instruction's type says what it becomes.
+        let single = mnemonic.ends_with(".f32") || mnemonic.starts_with("createpolicy");
+        loop {
+            if operands.len() == MAX_OPERANDS {
+                return Err(self.error(&format!("more than {MAX_OPERANDS} operands")));
+            }
+            let operand = self.operand(op, names)?;
+            operands.push(if single { narrowed(operand) } else { operand });
+            if !self.eat(b',')? {
+                break;
+            }
+        }
+        self.expect_punct(b';')?;
+        Ok(operands)
+    }
+
+    fn operand(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
+        match self.token.kind {
+            TokenKind::Punct(b'{') => {
+                self.next()?;
+                Ok(Operand::Vector(self.elements(op, names)?))
+            }
+            TokenKind::Punct(b'[') => self.address(op, names),
+            TokenKind::Punct(b'(') => Err(self.error("calls are not supported")),
+            _ => {
+                let first = self.scalar(op, names)?;
+                if self.eat(b'|')? {
+                    let second = self.scalar(op, names)?;
+                    return Ok(Operand::Pair(Box::new(first), Box::new(second)));
+                }
+                Ok(first)
+            }
+        }
+    }
+
+    /// Elements of a vector up to its closing brace, the opening one consumed. Vectors do not nest.
+    fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Vec<Operand>> {
+        let mut elements = Vec::new();
+        if self.eat(b'}')? {
+            return Ok(elements);
+        }
+        loop {
+            if elements.len() == MAX_OPERANDS {
+                return Err(self.error(&format!("more than {MAX_OPERANDS} elements in a vector")));
+            }
+            elements.push(self.scalar(op, names)?);
+            if !self.eat(b',')? {
+                break;
+            }
+        }
+        self.expect_punct(b'}')?;
+        Ok(elements)
+    }
+
+    /// A register, a number, or a name.
+    fn scalar(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
+        match self.token.kind {
+            TokenKind::Punct(b'!') => {
+                self.next()?;
+                Ok(Operand::NotReg(self.register(names)?))
+            }
+            TokenKind::Punct(b'-') => {
+                self.next()?;
+                let number = self.number()?;
+                Ok(negated(number))
+            }
+            TokenKind::Number => self.number(),
+            TokenKind::Word => self.name(op, names),
+            _ => Err(self.unexpected("an operand")),
+        }
+    }
+
+    fn name(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
+        let name = self.token.text;
+        let operand = if let Some(reg) = names.find_register(name) {
+            Operand::Reg(reg)
+        } else if name == "_" {
+            Operand::Sink
+        } else if name == "WARP_SZ" {
+            Operand::Int(32)
+        } else if name.starts_with('%') {
+            Operand::Special(Special::from_name(name).ok_or_else(|| self.undeclared("register"))?)
+        } else if matches!(op, Opcode::Bra { .. }) {
+            Operand::Label(name.to_owned())
+        } else if let Some(symbol) = self.symbol(names) {
+            Operand::Symbol(symbol)
+        } else if matches!(op, Opcode::Unknown(_)) {
+            // Where an unknown instruction names something unknown, it is most likely a place in the code.
+            Operand::Label(name.to_owned())
+        } else {
+            return Err(self.undeclared("name"));
+        };
+        self.next()?;
+        Ok(operand)
+    }
+
+    /// What the module calls the variable that the current token names.
+    fn symbol(&self, names: &Names<'a>) -> Option<String> {
+        let name = self.token.text;
+        names.find_symbol(name).or_else(|| self.symbols.get(name).copied()).map(str::to_owned)
+    }
+
+    fn undeclared(&self, what: &str) -> super::ParseError {
+        self.error(&format!("the {what} `{}` is not declared", shortened(self.token.text)))
+    }
+
+    pub(super) fn register(&mut self, names: &Names<'a>) -> Result<Reg> {
+        if self.token.kind != TokenKind::Word {
+            return Err(self.unexpected("a register"));
+        }
+        let reg = names.find_register(self.token.text).ok_or_else(|| self.undeclared("register"))?;
+        self.next()?;
+        Ok(reg)
+    }
+
+    /// `[base]`, `[base+offset]`, `[number]`, or `[map, {coordinates}]`.
+    fn address(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
+        self.expect_punct(b'[')?;
+        let (base, mut offset) = match self.token.kind {
+            TokenKind::Word => (self.base(names)?, 0),
+            _ => (Base::None, self.offset()?),
+        };
+        // `+4`, `+-4` and `-4`.
+        if self.eat(b'+')? || self.token.kind == TokenKind::Punct(b'-') {
+            offset = self.offset()?;
+        }
+        let operand = if self.eat(b',')? {
+            if offset != 0 {
+                return Err(self.error("a tensor map has no offset"));
+            }
+            self.expect_punct(b'{')?;
+            Operand::TensorAddress(base, self.elements(op, names)?)
+        } else {
+            Operand::Address(base, offset)
+        };
+        self.expect_punct(b']')?;
+        Ok(operand)
+    }
+
+    fn base(&mut self, names: &Names<'a>) -> Result<Base> {
+        let base = match names.find_register(self.token.text) {
+            Some(reg) => Base::Reg(reg),
+            None => Base::Symbol(self.symbol(names).ok_or_else(|| self.undeclared("name"))?),
+        };
+        self.next()?;
+        Ok(base)
+    }
+
+    fn offset(&mut self) -> Result<i64> {
+        let error = self.unexpected("an offset");
+        let negative = self.eat(b'-')?;
+        match self.number()? {
+            Operand::Int(value) if negative => Ok(value.wrapping_neg()),
+            Operand::Int(value) => Ok(value),
+            _ => Err(error),
+        }
+    }
+
+    fn number(&mut self) -> Result<Operand> {
+        let error = self.unexpected("a number");
+        let token = self.expect(TokenKind::Number, "a number")?;
+        literal(token.text).ok_or(error)
+    }
+}
+
+/// An integer or float as PTX writes it.
+fn literal(text: &str) -> Option<Operand> {
+    let hexadecimal = |digits: &str, length: usize| {
+        (digits.len() == length && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .then(|| u64::from_str_radix(digits, 16).ok())
+            .flatten()
+    };
+    match text.get(..2) {
+        Some("0f" | "0F") => hexadecimal(&text[2..], 8).map(|bits| Operand::F32(bits as u32)),
+        Some("0d" | "0D") => hexadecimal(&text[2..], 16).map(Operand::F64),
+        Some("0x" | "0X") => integer(text).map(|value| Operand::Int(value as i64)),
+        _ if text.contains(['.', 'e', 'E']) => text.parse().ok().map(|value: f64| Operand::F64(value.to_bits())),
+        _ => integer(text).map(|value| Operand::Int(value as i64)),
+    }
+}
+
+/// An unsigned integer: decimal, `0x`, `0b` or octal, with or without `U`.
+pub(super) fn integer(text: &str) -> Option<u64> {
+    let digits = text.strip_suffix('U').unwrap_or(text);
+    let (digits, radix) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&digits[2..], 16),
+        [b'0', b'b' | b'B', ..] => (&digits[2..], 2),
+        [b'0', _, ..] => (&digits[1..], 8),
+        _ => (digits, 10),
+    };
+    // `from_str_radix` would take a sign.
+    if digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) { u64::from_str_radix(digits, radix).ok() } else { None }
+}
+
+fn negated(number: Operand) -> Operand {
+    match number {
+        Operand::Int(value) => Operand::Int(value.wrapping_neg()),
+        Operand::F32(bits) => Operand::F32(bits ^ 1 << 31),
+        Operand::F64(bits) => Operand::F64(bits ^ 1 << 63),
+        other => other,
+    }
+}
+
+/// Doubles as the single-precision constants that the instruction takes.
+fn narrowed(operand: Operand) -> Operand {
+    match operand {
+        Operand::F64(bits) => Operand::F32((f64::from_bits(bits) as f32).to_bits()),
+        Operand::Vector(elements) => Operand::Vector(elements.into_iter().map(narrowed).collect()),
+        other => other,
+    }
+}

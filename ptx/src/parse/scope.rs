@@ -1,0 +1,166 @@
+//! Names of an entry: registers, variables and labels, in nested scopes that the module does not have.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::instruction::{Instruction, Operand, Reg};
+use crate::module::{RegisterFamily, Statement};
+
+/// The names of one `{ }`.
+#[derive(Default)]
+pub(super) struct Scope<'a> {
+    /// Registers declared by themselves.
+    singles: HashMap<&'a str, u16>,
+    /// Families by prefix.
+    families: HashMap<&'a str, u16>,
+    /// Variables and parameters, and what the module calls them.
+    symbols: HashMap<&'a str, String>,
+    /// Labels bound here.
+    labels: Vec<&'a str>,
+    /// Statement of the body at which the scope starts.
+    start: usize,
+}
+
+/// The names of one entry.
+pub(super) struct Names<'a> {
+    scopes: Vec<Scope<'a>>,
+    pub registers: Vec<RegisterFamily>,
+    /// Names that the flat entry uses already, without their trailing digits: `%r5` and `%r<10>` would clash.
+    taken: HashSet<String>,
+    /// Number of the newest renaming. It never repeats, so that a search for a free name is short.
+    renamings: usize,
+}
+
+/// Why a register cannot be declared.
+pub(super) enum Refused {
+    Twice,
+    TooMany,
+}
+
+impl<'a> Names<'a> {
+    pub fn new() -> Self {
+        Names { scopes: vec![Scope::default()], registers: Vec::new(), taken: HashSet::new(), renamings: 0 }
+    }
+
+    pub fn depth(&self) -> usize {
+        self.scopes.len()
+    }
+
+    pub fn open(&mut self, start: usize) {
+        self.scopes.push(Scope { start, ..Scope::default() });
+    }
+
+    /// Closes a nested scope: its labels get names of their own, since the flat body may bind each name once.
+    pub fn close(&mut self, body: &mut [Statement]) {
+        let Some(scope) = self.scopes.pop() else { return };
+        if scope.labels.is_empty() {
+            return;
+        }
+        let mut renamed = HashMap::new();
+        for label in scope.labels {
+            let fresh = self.fresh(label);
+            renamed.insert(label, fresh);
+        }
+        for statement in body.get_mut(scope.start..).unwrap_or_default() {
+            match statement {
+                Statement::Label(name) => rename(name, &renamed),
+                Statement::Instruction(Instruction { operands, .. }) => {
+                    for operand in operands {
+                        if let Operand::Label(name) = operand {
+                            rename(name, &renamed);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub fn label(&mut self, name: &'a str) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.labels.push(name);
+        }
+    }
+
+    /// Declares a variable or parameter and says what the module calls it.
+    pub fn symbol(&mut self, name: &'a str) -> Option<String> {
+        let flat = if self.scopes.len() > 1 { self.free(name) } else { name.to_owned() };
+        self.taken.insert(stem(name).to_owned());
+        let scope = self.scopes.last_mut()?;
+        scope.symbols.insert(name, flat.clone()).is_none().then_some(flat)
+    }
+
+    /// Declares a register or, with a count, a family.
+    pub fn register(&mut self, name: &'a str, mut family: RegisterFamily) -> Result<(), Refused> {
+        let index = u16::try_from(self.registers.len()).map_err(|_| Refused::TooMany)?;
+        if self.scopes.len() > 1 {
+            family.prefix = self.free(name);
+        }
+        self.taken.insert(stem(name).to_owned());
+        let scope = self.scopes.last_mut().ok_or(Refused::TooMany)?;
+        let names = if family.count.is_some() { &mut scope.families } else { &mut scope.singles };
+        if names.insert(name, index).is_some() {
+            return Err(Refused::Twice);
+        }
+        self.registers.push(family);
+        Ok(())
+    }
+
+    /// The register of this name, innermost scope first.
+    pub fn find_register(&self, name: &str) -> Option<Reg> {
+        self.scopes.iter().rev().find_map(|scope| {
+            if let Some(&family) = scope.singles.get(name) {
+                return Some(Reg { family, index: 0 });
+            }
+            if scope.families.is_empty() {
+                return None;
+            }
+            splits(name).find_map(|(prefix, index)| {
+                let &family = scope.families.get(prefix)?;
+                let count = self.registers.get(usize::from(family))?.count?;
+                (index < count).then_some(Reg { family, index })
+            })
+        })
+    }
+
+    /// What the module calls this variable.
+    pub fn find_symbol(&self, name: &str) -> Option<&str> {
+        self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name)).map(String::as_str)
+    }
+
+    /// The name itself if nothing clashes with it, else a fresh one.
+    fn free(&mut self, name: &str) -> String {
+        if self.taken.contains(stem(name)) { self.fresh(name) } else { name.to_owned() }
+    }
+
+    fn fresh(&mut self, name: &str) -> String {
+        loop {
+            self.renamings += 1;
+            // The last character is no digit, so that the number of a family's register cannot run into it.
+            let fresh = format!("{name}_s{}_", self.renamings);
+            if self.taken.insert(fresh.clone()) {
+                return fresh;
+            }
+        }
+    }
+}
+
+fn rename(name: &mut String, renamed: &HashMap<&str, String>) {
+    if let Some(fresh) = renamed.get(name.as_str()) {
+        name.clone_from(fresh);
+    }
+}
+
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+/// Every way to read a name as a prefix and a number without leading zeros: `%r10` is `%r` and 10, or `%r1` and 0.
+fn splits(name: &str) -> impl Iterator<Item = (&str, u32)> {
+    let digits = name.len() - stem(name).len();
+    // A u32 has at most ten digits.
+    (1..=digits.min(10)).rev().filter_map(move |digits| {
+        let (prefix, number) = name.split_at(name.len() - digits);
+        let canonical = number == "0" || !number.starts_with('0');
+        Some((prefix, number.parse().ok().filter(|_| canonical)?))
+    })
+}
