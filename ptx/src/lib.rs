@@ -1,5 +1,6 @@
 //! PTX as data: typed instructions, builder, printer, parser, verifier. Knows nothing of GEMM.
 
+pub mod build;
 pub mod instruction;
 mod lexer;
 mod mnemonic;
@@ -8,4 +9,6 @@ mod names;
 pub mod parse;
 pub mod print;
 mod table;
+pub mod target;
 pub mod types;
+pub mod verify;
