@@ -41,6 +41,34 @@ pub enum BinaryOp {
     Div,
 }
 
+impl Function {
+    /// How many arguments it takes.
+    pub fn arity(self) -> usize {
+        match self {
+            Function::Min | Function::Max => 2,
+            Function::Clamp => 3,
+            _ => 1,
+        }
+    }
+
+    /// True for the functions that only floating-point types have.
+    pub fn is_transcendental(self) -> bool {
+        matches!(self, Function::Exp | Function::Tanh | Function::Sigmoid | Function::Gelu | Function::Silu)
+    }
+}
+
+impl BinaryOp {
+    /// The operator as written.
+    pub fn symbol(self) -> char {
+        match self {
+            BinaryOp::Add => '+',
+            BinaryOp::Sub => '-',
+            BinaryOp::Mul => '*',
+            BinaryOp::Div => '/',
+        }
+    }
+}
+
 /// The dimension that indexes a vector operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {

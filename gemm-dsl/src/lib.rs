@@ -1,8 +1,37 @@
 //! The schedule language of ptx-gemm: grammar, checks, diagnostics, plan.
 //!
 //! No GPU and no PTX: a schedule is clauses with spans, a plan is every number that follows from them.
+//!
+//! ```text
+//! text or macro tokens -> tokens -> clauses -> Schedule -> Plan
+//! ```
+//!
+//! [`Schedule`] is what a user writes, [`Plan`] what the compiler reads; between them stands one set of rules, and what
+//! breaks one comes back as [`Diagnostics`].
 
+pub mod clause;
+pub mod clauses;
+pub mod diagnostic;
 pub mod epilogue;
+pub mod keys;
 pub mod plan;
+pub mod schedule;
+pub mod span;
 pub mod target;
+pub mod token;
 pub mod types;
+pub mod words;
+
+mod builder;
+mod check;
+mod grammar;
+mod lexer;
+mod print;
+mod suggest;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Fix, Severity};
+pub use plan::Plan;
+pub use schedule::Schedule;
+pub use span::Span;
+pub use target::Target;
+pub use types::{DType, Layout, Problem};

@@ -3,6 +3,9 @@
 //! Nothing below this level computes a size, an offset or a width of its own, and nothing after a plan fails for the
 //! user. Units are in the names: `bytes`, otherwise elements.
 
+use crate::check;
+use crate::diagnostic::Diagnostics;
+use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::types::{DType, Problem};
 
@@ -285,6 +288,9 @@ pub struct Plan {
     pub tail: Tail,
     /// Blocks per multiprocessor to compile for (`.minnctapersm`).
     pub blocks_per_sm: u32,
+    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
+    /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
+    pub stage_bytes: u32,
     /// Shared memory of a block, in bytes, all slots.
     pub shared_bytes: u32,
     /// Accumulators per thread, in 32-bit registers.
@@ -295,6 +301,18 @@ pub struct Plan {
     pub params: Vec<Param>,
     /// The clause, as written, that decided each part: for provenance comments.
     pub clauses: Provenance,
+}
+
+impl Plan {
+    /// Derives the plan of `schedule` for `target`.
+    pub fn new(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
+        check::plan_of(problem, schedule, target)
+    }
+
+    /// Tiles of an m x n result.
+    pub fn grid(&self, m: u64, n: u64) -> u64 {
+        m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
+    }
 }
 
 /// The clause that each part of the program comes from, as canonical text (`double_buffer`, `tile(128, 128, 8)`), or
@@ -331,6 +349,6 @@ pub struct Provenance {
     pub order: String,
     /// `prefetch(...)`.
     pub prefetch: String,
-    /// `batch(...)`.
+    /// `batch(...)`, else `one product`.
     pub batch: String,
 }

@@ -42,6 +42,69 @@ impl Target {
     ];
 }
 
+/// Most threads of one block, on every target.
+pub const MAX_THREADS: u32 = 1024;
+
+/// Most registers of one thread, on every target.
+pub const MAX_REGISTERS: u32 = 255;
+
+/// Registers of one multiprocessor, and the most that one block may have, on every target.
+pub const REGISTER_FILE: u32 = 65536;
+
+/// Shared memory that a block has without opting in, in bytes, on every target.
+pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
+
+/// Limits per compute capability: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+impl Target {
+    /// Most shared memory of one block, opted in, in bytes.
+    pub fn max_shared_bytes(self) -> u32 {
+        match self.capability {
+            75 => 64 * 1024,
+            80 => 163 * 1024,
+            90 | 100 => 227 * 1024,
+            _ => 99 * 1024,
+        }
+    }
+
+    /// Shared memory of one multiprocessor, in bytes.
+    pub fn sm_shared_bytes(self) -> u32 {
+        match self.capability {
+            75 => 64 * 1024,
+            80 => 164 * 1024,
+            90 | 100 => 228 * 1024,
+            _ => 100 * 1024,
+        }
+    }
+
+    /// Shared memory that the system keeps for itself in each block, in bytes.
+    pub fn reserved_shared_bytes(self) -> u32 {
+        if self.capability < 80 { 0 } else { 1024 }
+    }
+
+    /// Most threads that one multiprocessor holds.
+    pub fn sm_threads(self) -> u32 {
+        match self.capability {
+            75 => 1024,
+            80 | 90 | 100 => 2048,
+            _ => 1536,
+        }
+    }
+
+    /// Most blocks that one multiprocessor holds.
+    pub fn sm_blocks(self) -> u32 {
+        match self.capability {
+            75 | 86 => 16,
+            89 | 120 => 24,
+            _ => 32,
+        }
+    }
+
+    /// True if code for `self` runs on a device of `capability`.
+    pub fn runs_on(self, capability: u32) -> bool {
+        if self.specific { capability == self.capability } else { capability >= self.capability }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sm_{}{}", self.capability, if self.specific { "a" } else { "" })

@@ -1,0 +1,171 @@
+//! Access widths: how many elements each global and shared access moves, and the entries that follow.
+
+use crate::check::settings::Settings;
+use crate::check::staging::Staging;
+use crate::plan::{CopyPlan, Extent3, Fast, Geometry, Load, OperandPlan, Placement, Side, Variant};
+use crate::types::{DType, Layout};
+
+/// Widest access of the hardware.
+pub(super) const MAX_ACCESS_BYTES: u32 = 16;
+
+/// The widest power of two that is at most `bound` elements and 16 bytes, and divides every one of `runs`.
+pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
+    let mut width = 1;
+    while width * 2 <= bound
+        && width * 2 * dtype.bytes() <= MAX_ACCESS_BYTES
+        && runs.iter().all(|run| run.is_multiple_of(width * 2))
+    {
+        width *= 2;
+    }
+    width
+}
+
+/// The contiguous dimension of an input operand in global memory.
+pub(super) fn global_fast(side: Side, layout: Layout) -> Fast {
+    match (side, layout) {
+        (Side::A, Layout::Row) | (Side::B, Layout::Col) => Fast::K,
+        (Side::A, Layout::Col) | (Side::B, Layout::Row) => Fast::Mn,
+    }
+}
+
+/// What the widths of one input operand follow from.
+#[derive(Clone, Copy)]
+pub(super) struct Input {
+    pub side: Side,
+    pub dtype: DType,
+    pub global_fast: Fast,
+    pub extent: u32,
+    pub depth: u32,
+    /// Fragment extent along the operand's own dimension.
+    pub fragment: u32,
+    /// `vector(a = n)`: the demanded width.
+    pub demand: Option<u32>,
+    pub placement: Option<Placement>,
+}
+
+/// Both input operands.
+pub(super) fn inputs(
+    settings: &Settings,
+    block: Extent3,
+    geometry: &Geometry,
+    staging: Option<&Staging>,
+) -> [Input; 2] {
+    let (types, layouts, vector) = (settings.problem.types, settings.problem.layouts, settings.vector);
+    let input = |side, dtype, layout, extent, fragment, demand, placement| Input {
+        side,
+        dtype,
+        global_fast: global_fast(side, layout),
+        extent,
+        depth: block.k,
+        fragment,
+        demand,
+        placement,
+    };
+    let fragment = geometry.fragment;
+    [
+        input(Side::A, types.a, layouts.a, block.m, fragment.m, vector.a, staging.map(|s| s.a)),
+        input(Side::B, types.b, layouts.b, block.n, fragment.n, vector.b, staging.map(|s| s.b)),
+    ]
+}
+
+impl Input {
+    /// Elements that a global access may run along before it meets an edge of what is fetched at once.
+    pub fn global_run(&self) -> u32 {
+        match (self.placement, self.global_fast) {
+            // A copy runs along a row of the tile.
+            (Some(_), Fast::K) => self.depth,
+            (Some(_), Fast::Mn) => self.extent,
+            // A direct load runs along the unrolled steps, or along the fragment.
+            (None, Fast::K) => self.depth,
+            (None, Fast::Mn) => self.fragment,
+        }
+    }
+
+    /// Width of a global access under the upper bound `bound`.
+    pub fn global_width(&self, settings: &Settings, bound: u32) -> u32 {
+        let bound = self.demand.unwrap_or(bound);
+        match self.placement {
+            // cp.async moves what it reads: both sides must be contiguous, or elements travel one by one.
+            Some(placement) if settings.load == Load::CpAsync => {
+                if placement.fast == self.global_fast {
+                    widest(bound, self.dtype, &[self.global_run(), placement.pitch])
+                } else {
+                    1
+                }
+            }
+            _ => widest(bound, self.dtype, &[self.global_run()]),
+        }
+    }
+
+    /// The copy of a tile by `threads` threads, `width` elements at a time.
+    fn copy(&self, width: u32, threads: u32) -> CopyPlan {
+        let Some(placement) = self.placement else {
+            return CopyPlan { width, store_width: 0, chunks_per_row: 0, chunks: 0, passes: 0 };
+        };
+        let (row, rows) = match self.global_fast {
+            Fast::K => (self.depth, self.extent),
+            Fast::Mn => (self.extent, self.depth),
+        };
+        let store_width = match placement.fast == self.global_fast {
+            true => widest(width, self.dtype, &[placement.pitch]),
+            false => 1,
+        };
+        let chunks_per_row = row / width;
+        let chunks = chunks_per_row * rows;
+        CopyPlan { width, store_width, chunks_per_row, chunks, passes: chunks.div_ceil(threads) }
+    }
+
+    /// Elements of one shared read of a fragment under the upper bound `bound`.
+    fn read_width(&self, bound: u32, unroll: u32) -> u32 {
+        let bound = bound.max(self.demand.unwrap_or(1));
+        match self.placement {
+            None => 1,
+            Some(placement) => {
+                let run = if placement.fast == Fast::K { unroll } else { self.fragment };
+                widest(bound, self.dtype, &[run, placement.pitch])
+            }
+        }
+    }
+
+    pub fn plan(&self, settings: &Settings, unroll: u32) -> OperandPlan {
+        OperandPlan {
+            side: self.side,
+            dtype: self.dtype,
+            global_fast: self.global_fast,
+            extent: self.extent,
+            depth: self.depth,
+            placement: self.placement,
+            read_width: self.read_width(settings.vector.all.unwrap_or(1), unroll),
+        }
+    }
+}
+
+/// Elements of C or D that one thread holds side by side in memory.
+pub(super) fn output_run(layout: Layout, geometry: &Geometry) -> u32 {
+    if layout == Layout::Row { geometry.fragment.n } else { geometry.fragment.m }
+}
+
+/// The entries, widest first; the last one asks no alignment beyond an element's own.
+pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry) -> Vec<Variant> {
+    let bound = settings.vector.all.unwrap_or(1);
+    let (types, layouts) = (settings.problem.types, settings.problem.layouts);
+    let [a, b] = inputs;
+    let output =
+        |demand: Option<u32>, dtype, layout| widest(demand.unwrap_or(bound), dtype, &[output_run(layout, geometry)]);
+    let d_width = output(settings.vector.d, types.d, layouts.d);
+    let c_width = match settings.problem.epilogue.uses_c() {
+        true => output(settings.vector.c, types.c, layouts.c),
+        false => 1,
+    };
+    let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
+    let variant = |a_width, b_width, c_width: u32, d_width| Variant {
+        entry: format!("gemm_v{}", c_width.max(d_width).max(a_width).max(b_width)),
+        a: a.copy(a_width, geometry.threads),
+        b: b.copy(b_width, geometry.threads),
+        c_width,
+        d_width,
+    };
+    let widest = variant(a_width, b_width, c_width, d_width);
+    let scalar = variant(1, 1, 1, 1);
+    if widest == scalar { vec![scalar] } else { vec![widest, scalar] }
+}

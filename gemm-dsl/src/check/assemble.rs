@@ -1,0 +1,100 @@
+//! The plan, once no rule is broken.
+
+use crate::check::access;
+use crate::check::settings::Settings;
+use crate::check::staging::{Staging, clamp};
+use crate::clauses::Key;
+use crate::plan::{Extent3, Geometry, Operand, Operands, Param, Plan, Provenance};
+use crate::target::Target;
+use crate::types::{Batch, Problem};
+
+/// K-steps unrolled where nothing is staged and nothing is said.
+pub(super) const DIRECT_UNROLL: u32 = 4;
+
+/// Collects every number.
+pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Staging>, target: Target) -> Option<Plan> {
+    let block = block(settings)?;
+    let unroll = settings.unroll.unwrap_or(block.k);
+    let inputs = access::inputs(settings, block, &geometry, staging.as_ref());
+    let variants = access::variants(settings, &inputs, &geometry);
+    let prefetch = match settings.operands {
+        Operands::Registers => settings.prefetch.unwrap_or(1).min(unroll - 1),
+        Operands::Shared => 0,
+    };
+    let accumulators = geometry.thread.m * geometry.thread.n;
+    Some(Plan {
+        problem: settings.problem.clone(),
+        target,
+        block,
+        geometry,
+        a: inputs[0].plan(settings, unroll),
+        b: inputs[1].plan(settings, unroll),
+        load: settings.load,
+        stages: settings.stages,
+        unroll,
+        order: settings.order,
+        prefetch,
+        operands: settings.operands,
+        raster: settings.raster,
+        tail: settings.tail,
+        blocks_per_sm: settings.blocks_per_sm,
+        stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
+        shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
+        accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4),
+        variants,
+        params: params(&settings.problem, settings.split_k.is_some()),
+        clauses: provenance(settings, unroll),
+    })
+}
+
+/// The block tile; its depth is the staged one, or the unrolled steps where nothing is staged.
+pub(super) fn block(settings: &Settings) -> Option<Extent3> {
+    let tile = settings.tile?;
+    let k = match settings.shared {
+        Some(_) => tile.k?,
+        None => settings.unroll.unwrap_or(DIRECT_UNROLL),
+    };
+    Some(Extent3 { m: tile.m, n: tile.n, k })
+}
+
+/// The kernel's parameters in the order of the ABI.
+fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
+    let c = problem.epilogue.uses_c().then_some(Operand::C);
+    let matrices: Vec<Operand> =
+        [Some(Operand::A), Some(Operand::B), c, Some(Operand::D)].into_iter().flatten().collect();
+    let mut params: Vec<Param> = matrices.iter().map(|m| Param::Matrix(*m)).collect();
+    params.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
+    params.extend([Param::M, Param::N, Param::K]);
+    params.extend(matrices.iter().map(|m| Param::Ld(*m)));
+    params.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
+    if problem.batch == Batch::Strided {
+        params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
+    }
+    if workspace {
+        params.push(Param::Workspace);
+    }
+    params
+}
+
+fn provenance(settings: &Settings, unroll: u32) -> Provenance {
+    let lanes =
+        settings.get(Key::Warp).map_or_else(|| settings.text(Key::Lanes, "lanes(along = n)"), |c| c.to_string());
+    Provenance {
+        types: settings.text(Key::Types, "types(f32)"),
+        layout: settings.text(Key::Layout, "layout(a = row, b = row, c = row, d = row)"),
+        epilogue: settings.text(Key::Epilogue, "epilogue(|acc| acc)"),
+        tile: settings.text(Key::Tile, ""),
+        thread: settings.text(Key::Thread, ""),
+        lanes,
+        vector: settings.text(Key::Vector, "vector(1)"),
+        shared: settings.text(Key::Shared, "shared(a = mk, b = kn)"),
+        stages: settings.text(Key::Stages, "stages(1)"),
+        load: settings.text(Key::Load, "load(registers)"),
+        raster: settings.text(Key::Raster, "raster(group = 1, along = n)"),
+        tail: settings.text(Key::Tail, "tail(predicate)"),
+        unroll: settings.text(Key::Unroll, &format!("unroll({unroll})")),
+        order: settings.text(Key::Order, "order(row)"),
+        prefetch: settings.text(Key::Prefetch, "prefetch(1)"),
+        batch: settings.text(Key::Batch, "one product"),
+    }
+}

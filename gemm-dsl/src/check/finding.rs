@@ -1,0 +1,68 @@
+//! What a rule found, before it is known which of its suggestions works.
+
+use crate::clauses::{self, Key};
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::keys::KeySet;
+
+/// A diagnostic in the making.
+#[derive(Clone, Debug)]
+pub(super) struct Finding {
+    pub diagnostic: Diagnostic,
+    /// The clause that it is about, for its span.
+    pub anchor: Option<Key>,
+    /// The item that it is about, where a key names several.
+    pub item: Option<usize>,
+    /// Every kind of clause whose value the finding follows from, absent ones included.
+    pub depends: KeySet,
+    /// Changes that may repair it, best first, each with what to say about it.
+    pub candidates: Vec<(Fix, String)>,
+}
+
+impl Finding {
+    /// Proposes clauses that may repair it.
+    pub fn set(&mut self, clauses: impl ToString, help: impl Into<String>) -> &mut Finding {
+        self.candidates.push((Fix::Set(clauses.to_string()), help.into()));
+        self
+    }
+
+    /// Proposes to leave a clause out.
+    pub fn remove(&mut self, clause: &str, help: impl Into<String>) -> &mut Finding {
+        self.candidates.push((Fix::Remove(clause.into()), help.into()));
+        self
+    }
+
+    /// What to say if no proposal works.
+    pub fn otherwise(&mut self, help: impl Into<String>) -> &mut Finding {
+        self.diagnostic.help = Some(help.into());
+        self
+    }
+}
+
+/// Everything that the rules found.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub list: Vec<Finding>,
+}
+
+impl Findings {
+    /// An error about the clause of kind `key`, which follows from the clauses in `depends`.
+    pub fn error(&mut self, rule: &'static str, key: Key, depends: &[Key], message: impl Into<String>) -> &mut Finding {
+        let diagnostic = Diagnostic::error(rule, clauses::of(key).name, message);
+        let mut depends = KeySet::of(depends);
+        depends.insert(key);
+        self.push(Finding { diagnostic, anchor: Some(key), item: None, depends, candidates: Vec::new() })
+    }
+
+    /// A note about the clause of kind `key`, which follows from the clauses in `depends`.
+    pub fn note(&mut self, rule: &'static str, key: Key, depends: &[Key], message: impl Into<String>) -> &mut Finding {
+        let finding = self.error(rule, key, depends, message);
+        finding.diagnostic.severity = crate::diagnostic::Severity::Note;
+        finding
+    }
+
+    pub fn push(&mut self, finding: Finding) -> &mut Finding {
+        let at = self.list.len();
+        self.list.push(finding);
+        &mut self.list[at]
+    }
+}

@@ -1,0 +1,165 @@
+//! The threads of a block: tile, warp, thread, fragment, lanes.
+
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Atom, TileClause};
+use crate::clauses::Key;
+use crate::plan::{Along, Extent2, Geometry};
+use crate::target::MAX_THREADS;
+
+/// Derives the geometry; `None` if a rule is broken.
+pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
+    if settings.atom != Atom::Fma {
+        return None;
+    }
+    let before = findings.list.len();
+    let (tile, thread) = (settings.tile?, settings.thread?);
+    let fragment = settings.fragment.unwrap_or(thread);
+    if [tile.m, tile.n, thread.m, thread.n, fragment.m, fragment.n].contains(&0) {
+        return None;
+    }
+    divisions(settings, tile, thread, fragment, findings);
+    let region = match settings.warp {
+        Some(warp) if warp.m == 0 || warp.n == 0 => return None,
+        Some(warp) => Extent2 { m: warp.m, n: warp.n },
+        None => Extent2 { m: tile.m, n: tile.n },
+    };
+    let grid = Extent2 { m: region.m / thread.m, n: region.n / thread.n };
+    let regions = Extent2 { m: tile.m / region.m, n: tile.n / region.n };
+    let threads = u64::from(tile.m / thread.m) * u64::from(tile.n / thread.n);
+    if findings.list.len() > before {
+        return None;
+    }
+    lanes(settings, region, grid, findings);
+    block_size(tile, thread, threads, findings);
+    if findings.list.len() > before {
+        return None;
+    }
+    let repeat = Extent2 { m: thread.m / fragment.m, n: thread.n / fragment.n };
+    Some(Geometry {
+        threads: threads as u32,
+        region,
+        grid,
+        regions,
+        along: settings.along,
+        thread,
+        fragment,
+        repeat,
+        stride: Extent2 { m: region.m / repeat.m, n: region.n / repeat.n },
+    })
+}
+
+/// Every level must be cut evenly into pieces of the next one.
+fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: Extent2, findings: &mut Findings) {
+    let tile2 = Extent2 { m: tile.m, n: tile.n };
+    if let Some(warp) = settings.warp.filter(|warp| warp.m > 0 && warp.n > 0) {
+        let warp2 = Extent2 { m: warp.m, n: warp.n };
+        divides(settings, (Key::Warp, warp2), (Key::Tile, tile2), findings);
+        divides(settings, (Key::Thread, thread), (Key::Warp, warp2), findings);
+    } else {
+        divides(settings, (Key::Thread, thread), (Key::Tile, tile2), findings);
+    }
+    divides(settings, (Key::Fragment, fragment), (Key::Thread, thread), findings);
+}
+
+fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), findings: &mut Findings) {
+    let ((part_key, part), (whole_key, whole)) = (part, whole);
+    let remainder = |whole: u32, part: u32| {
+        (whole % part != 0).then(|| format!("{whole} = {} x {part} + {}", whole / part, whole % part))
+    };
+    let problems: Vec<String> =
+        [remainder(whole.m, part.m), remainder(whole.n, part.n)].into_iter().flatten().collect();
+    if problems.is_empty() {
+        return;
+    }
+    let message = format!(
+        "{} does not divide {}: {}",
+        settings.text(part_key, ""),
+        settings.text(whole_key, ""),
+        problems.join(", ")
+    );
+    let finding = findings.error("divide", part_key, &[whole_key], message);
+    let name = crate::clauses::of(part_key).name;
+    for m in divisors_near(whole.m, part.m) {
+        for n in divisors_near(whole.n, part.n) {
+            let text = format!("{name}({m}, {n})");
+            finding.set(&text, format!("{text} does"));
+        }
+    }
+}
+
+/// Up to three divisors of `whole`, nearest to `part` first.
+fn divisors_near(whole: u32, part: u32) -> Vec<u32> {
+    let mut all: Vec<u32> = (1..=whole.min(1024)).filter(|d| whole.is_multiple_of(*d)).collect();
+    all.sort_by_key(|d| (d.abs_diff(part), std::cmp::Reverse(*d)));
+    all.truncate(4);
+    all
+}
+
+fn lanes(settings: &Settings, region: Extent2, grid: Extent2, findings: &mut Findings) {
+    let lanes = u64::from(grid.m) * u64::from(grid.n);
+    let Some(thread) = settings.thread else { return };
+    if settings.warp.is_some() {
+        if lanes != 32 {
+            let message = format!(
+                "{} / {} = {} x {} = {lanes} lanes, a warp has 32",
+                settings.text(Key::Warp, ""),
+                settings.text(Key::Thread, ""),
+                grid.m,
+                grid.n
+            );
+            let finding = findings.error("lanes", Key::Warp, &[Key::Thread], message);
+            for (m, n) in [(4, 8), (8, 4), (2, 16), (16, 2), (1, 32), (32, 1)] {
+                let text = format!("warp({}, {})", m * u64::from(thread.m), n * u64::from(thread.n));
+                finding.set(&text, format!("{text} has 32"));
+            }
+            for (m, n) in [(4, 8), (8, 4), (2, 16), (16, 2), (1, 32), (32, 1)] {
+                if region.m.is_multiple_of(m) && region.n.is_multiple_of(n) {
+                    let text = format!("thread({}, {})", region.m / m, region.n / n);
+                    finding.set(&text, format!("{text} gives 32"));
+                }
+            }
+        } else if settings.along == Along::Z && (grid.m, grid.n) != (4, 8) {
+            let message = format!(
+                "lanes(along = z) numbers 4 x 8 lanes, {} has {} x {}",
+                settings.text(Key::Warp, ""),
+                grid.m,
+                grid.n
+            );
+            let text = format!("warp({}, {})", 4 * u64::from(thread.m), 8 * u64::from(thread.n));
+            findings
+                .error("lanes-z", Key::Lanes, &[Key::Warp, Key::Thread], message)
+                .set(&text, format!("{text} has 4 x 8"))
+                .set("lanes(along = n)", "lanes(along = n) takes any shape");
+        }
+    } else if settings.along == Along::Z {
+        let text = format!("warp({}, {})", 4 * u64::from(thread.m), 8 * u64::from(thread.n));
+        findings
+            .error(
+                "lanes-z",
+                Key::Lanes,
+                &[Key::Warp, Key::Thread],
+                "lanes(along = z) is an order within a warp tile, and there is no warp clause",
+            )
+            .set(&text, format!("add {text}"))
+            .set("lanes(along = n)", "lanes(along = n) needs none");
+    }
+}
+
+fn block_size(tile: TileClause, thread: Extent2, threads: u64, findings: &mut Findings) {
+    if threads <= u64::from(MAX_THREADS) {
+        return;
+    }
+    let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+    let message = format!(
+        "tile({}, {}{depth}) / thread({}, {}) = {threads} threads, at most {MAX_THREADS}",
+        tile.m, tile.n, thread.m, thread.n
+    );
+    let finding = findings.error("threads", Key::Tile, &[Key::Thread], message);
+    for (m, n) in [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (4, 8), (8, 4), (8, 8), (16, 16), (32, 32)] {
+        let (m, n) = (u64::from(thread.m) * m, u64::from(thread.n) * n);
+        let text = format!("thread({m}, {n})");
+        let left = (u64::from(tile.m) / m) * (u64::from(tile.n) / n);
+        finding.set(&text, format!("{text} gives {left}"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Every rule of the language, and the plan that follows when none is broken.
+//!
+//! Rules see the whole schedule and report everything at once. Each says which kinds of clauses its verdict follows
+//! from, so that the same rules serve a schedule of which something is unknown (holes in a macro, a base that is
+//! extended, a clause with a syntax error): verdicts that touch the unknown are dropped, the others stand.
+
+mod access;
+mod assemble;
+mod conflicts;
+mod finding;
+mod fixes;
+mod geometry;
+mod resources;
+mod settings;
+mod staging;
+
+use crate::clauses::Key;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::keys::KeySet;
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::types::Problem;
+
+use finding::{Finding, Findings};
+use settings::Settings;
+
+/// What the rules say about one schedule.
+struct Verdict {
+    findings: Vec<Finding>,
+    plan: Option<Plan>,
+}
+
+/// Runs every rule.
+fn judge(schedule: &Schedule, requested: Option<Target>, unknown: KeySet) -> Verdict {
+    let settings = Settings::new(schedule);
+    let mut findings = Findings::default();
+    conflicts::check(schedule, &settings, &mut findings);
+    let geometry = geometry::derive(&settings, &mut findings);
+    let staging = staging::derive(&settings, &mut findings);
+    let target = resources::target(&settings, requested, geometry.as_ref(), staging.as_ref(), unknown, &mut findings);
+    findings.list.retain(|finding| !finding.depends.meets(unknown));
+    let fine = findings.list.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
+    let plan = match (geometry, target) {
+        (Some(geometry), Some(target)) if fine => assemble::plan(&settings, geometry, staging, target),
+        _ => None,
+    };
+    Verdict { findings: findings.list, plan }
+}
+
+/// The verdict's findings as diagnostics in the order of the source, together with what is known already.
+fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnostic>) -> Diagnostics {
+    let place = |finding: &Finding| {
+        finding.item.or_else(|| {
+            let key = finding.anchor?;
+            schedule.items.iter().position(|item| item.clause.key() == key)
+        })
+    };
+    let mut list: Vec<(u32, Diagnostic)> = Vec::new();
+    for finding in findings {
+        let item = place(&finding);
+        let mut diagnostic = finding.diagnostic;
+        if let Some(index) = item {
+            diagnostic.span = schedule.items[index].span;
+            diagnostic.clause = schedule.items[index].clause.name().into();
+        }
+        let order = diagnostic.span.map_or(item.map_or(u32::MAX, |index| index as u32), |span| span.start);
+        list.push((order, diagnostic));
+    }
+    for diagnostic in before {
+        list.push((diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic));
+    }
+    list.sort_by_key(|(order, _)| *order);
+    Diagnostics::new(list.into_iter().map(|(_, diagnostic)| diagnostic).collect()).in_text(schedule.source.clone())
+}
+
+/// The plan and the notes, or the errors together with the notes.
+pub(crate) fn plan(schedule: &Schedule, requested: Option<Target>) -> Result<(Plan, Diagnostics), Diagnostics> {
+    let verdict = judge(schedule, requested, KeySet::default());
+    let findings = fixes::choose(schedule, requested, KeySet::default(), verdict.findings);
+    let all = diagnostics(schedule, findings, schedule.errors.clone());
+    match verdict.plan {
+        Some(plan) if schedule.errors.is_empty() => Ok((plan, all)),
+        _ => Err(all),
+    }
+}
+
+/// The plan of a schedule for a problem and a target.
+pub(crate) fn plan_of(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
+    let (plan, _) = plan(schedule, Some(target))?;
+    Ok(Plan { problem: problem.clone(), ..plan })
+}
+
+/// Every error that can be known of a schedule with `errors` already, of which `unknown` is not known.
+pub(crate) fn report(schedule: &Schedule, unknown: KeySet, errors: Vec<Diagnostic>) -> Diagnostics {
+    let verdict = judge(schedule, None, unknown);
+    let findings = fixes::choose(schedule, None, unknown, verdict.findings);
+    let mut all = diagnostics(schedule, findings, errors);
+    all.retain_errors();
+    all
+}
+
+/// What the schedule computes.
+pub(crate) fn problem(schedule: &Schedule) -> Result<Problem, Diagnostics> {
+    let problem_keys = KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue, Key::Batch]);
+    let mut verdict = judge(schedule, None, KeySet::default());
+    verdict.findings.retain(|finding| {
+        finding.diagnostic.severity == Severity::Error && finding.anchor.is_some_and(|key| problem_keys.contains(key))
+    });
+    if verdict.findings.is_empty() && schedule.errors.is_empty() {
+        return Ok(settings::problem(schedule));
+    }
+    Err(diagnostics(schedule, verdict.findings, schedule.errors.clone()))
+}

@@ -1,0 +1,170 @@
+//! The clauses with every default filled in that depends on no rule.
+
+use crate::clause::{
+    Atom, BatchKind, Clause, Expectation, LayoutClause, Pace, Reduce, SharedClause, Skew, Spills, SplitKClause,
+    StagedOrder, TileClause, TypesClause, VectorClause,
+};
+use crate::clauses::Key;
+use crate::epilogue::Epilogue;
+use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Raster, Tail};
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
+
+/// What a schedule says, defaults included.
+pub(super) struct Settings<'s> {
+    schedule: &'s Schedule,
+    pub problem: Problem,
+    pub target: Option<Target>,
+    pub tile: Option<TileClause>,
+    pub warp: Option<TileClause>,
+    pub thread: Option<Extent2>,
+    pub fragment: Option<Extent2>,
+    pub along: Along,
+    pub atom: Atom,
+    pub vector: VectorClause,
+    /// The staged orders of A and B; `None` with `shared(none)`.
+    pub shared: Option<(StagedOrder, StagedOrder)>,
+    pub operands: Operands,
+    pub load: Load,
+    pub stages: u32,
+    pub unroll: Option<u32>,
+    pub order: FmaOrder,
+    pub prefetch: Option<u32>,
+    pub pace: Pace,
+    pub blocks_per_sm: u32,
+    pub spills: Spills,
+    pub raster: Raster,
+    pub persistent: Option<Option<u32>>,
+    pub split_k: Option<(u32, Reduce)>,
+    pub tail: Tail,
+    pub expect: Vec<Expectation>,
+}
+
+impl<'s> Settings<'s> {
+    pub fn new(schedule: &'s Schedule) -> Settings<'s> {
+        let mut settings = Settings {
+            schedule,
+            problem: problem(schedule),
+            target: None,
+            tile: None,
+            warp: None,
+            thread: None,
+            fragment: None,
+            along: Along::N,
+            atom: Atom::Fma,
+            vector: VectorClause::default(),
+            shared: Some(default_orders()),
+            operands: Operands::Registers,
+            load: Load::Registers,
+            stages: 1,
+            unroll: None,
+            order: FmaOrder::Row,
+            prefetch: None,
+            pace: Pace::Tile,
+            blocks_per_sm: 1,
+            spills: Spills::Refuse,
+            raster: Raster { group: 1, along: Along::N },
+            persistent: None,
+            split_k: None,
+            tail: Tail::Predicate,
+            expect: Vec::new(),
+        };
+        // Last to first: of a clause given twice, which is an error anyway, the first one counts.
+        for item in schedule.items.iter().rev() {
+            settings.apply(&item.clause);
+        }
+        settings
+    }
+
+    fn apply(&mut self, clause: &Clause) {
+        match clause {
+            Clause::Target(target) => self.target = Some(*target),
+            Clause::Tile(tile) => self.tile = Some(*tile),
+            Clause::Warp(warp) => self.warp = Some(*warp),
+            Clause::Thread(thread) => self.thread = Some(*thread),
+            Clause::Fragment(fragment) => self.fragment = Some(*fragment),
+            Clause::Lanes(along) => self.along = *along,
+            Clause::Atom(atom) => self.atom = *atom,
+            Clause::Vector(vector) => self.vector = *vector,
+            Clause::Shared(SharedClause::None) => self.shared = None,
+            Clause::Shared(SharedClause::Orders { a, b }) => {
+                let (default_a, default_b) = default_orders();
+                self.shared = Some((a.unwrap_or(default_a), b.unwrap_or(default_b)));
+            }
+            Clause::Operands(operands) => self.operands = *operands,
+            Clause::Load(load) => self.load = *load,
+            Clause::Stages(n) => self.stages = *n,
+            Clause::DoubleBuffer => self.stages = 2,
+            Clause::Unroll(n) => self.unroll = Some(*n),
+            Clause::Order(order) => self.order = *order,
+            Clause::Prefetch(n) => self.prefetch = Some(*n),
+            Clause::Pace(pace) => self.pace = *pace,
+            Clause::BlocksPerSm(n) => self.blocks_per_sm = *n,
+            Clause::Spills(spills) => self.spills = *spills,
+            Clause::Raster(raster) => {
+                let along = raster.along.unwrap_or(Along::N);
+                self.raster = Raster { group: raster.group.unwrap_or(1), along };
+            }
+            Clause::Persistent(blocks) => self.persistent = Some(*blocks),
+            Clause::SplitK(SplitKClause { parts, reduce }) => {
+                self.split_k = Some((*parts, reduce.unwrap_or(Reduce::Serial)));
+            }
+            Clause::Tail(tail) => self.tail = *tail,
+            Clause::Expect(list) => self.expect = list.clone(),
+            // Read as a problem, or by no rule yet.
+            _ => {}
+        }
+    }
+
+    /// The clause that settles `key`.
+    pub fn get(&self, key: Key) -> Option<&'s Clause> {
+        self.schedule.get(key)
+    }
+
+    /// The clause that settles `key` as text, or the text of its default.
+    pub fn text(&self, key: Key, default: &str) -> String {
+        self.get(key).map_or_else(|| default.into(), Clause::to_string)
+    }
+}
+
+fn default_orders() -> (StagedOrder, StagedOrder) {
+    (StagedOrder { fast: Fast::K, skew: Skew::None }, StagedOrder { fast: Fast::Mn, skew: Skew::None })
+}
+
+/// Types, layouts, epilogue and batch of a schedule, defaults included.
+pub(super) fn problem(schedule: &Schedule) -> Problem {
+    let written = match schedule.get(Key::Types) {
+        Some(Clause::Types(types)) => *types,
+        _ => TypesClause::default(),
+    };
+    let layouts = match schedule.get(Key::Layout) {
+        Some(Clause::Layout(layouts)) => *layouts,
+        _ => LayoutClause::default(),
+    };
+    let d = layouts.d.unwrap_or(Layout::Row);
+    let layouts = Layouts {
+        a: layouts.a.unwrap_or(Layout::Row),
+        b: layouts.b.unwrap_or(Layout::Row),
+        c: layouts.c.unwrap_or(d),
+        d,
+    };
+    let epilogue = match schedule.get(Key::Epilogue) {
+        Some(Clause::Epilogue(epilogue)) => epilogue.clone(),
+        _ => Epilogue::identity(),
+    };
+    let batch = match schedule.get(Key::Batch) {
+        Some(Clause::Batch(BatchKind::Strided)) => Batch::Strided,
+        _ => Batch::One,
+    };
+    Problem { types: types(written), layouts, epilogue, batch }
+}
+
+fn types(written: TypesClause) -> Types {
+    let all = written.all.unwrap_or(DType::F32);
+    let (a, b, d) = (written.a.unwrap_or(all), written.b.unwrap_or(all), written.d.unwrap_or(all));
+    let (of_a, of_b) = (a.natural_accumulator(), b.natural_accumulator());
+    // Of two different inputs the wider accumulator; whether the two go together is a rule of its own.
+    let natural = if of_b == DType::F64 { of_b } else { of_a };
+    Types { a, b, acc: written.acc.unwrap_or(natural), c: written.c.unwrap_or(d), d }
+}

@@ -1,0 +1,69 @@
+//! K-tiles in shared memory: orders, pads, slots, stages.
+
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Skew, StagedOrder};
+use crate::plan::{Fast, Placement, Swizzle};
+
+/// Where the two operands are staged.
+#[derive(Clone, Copy)]
+pub(super) struct Staging {
+    pub a: Placement,
+    pub b: Placement,
+    /// Bytes of one stage: a slot of A, then a slot of B.
+    pub stage_bytes: u64,
+    /// All stages.
+    pub shared_bytes: u64,
+}
+
+/// Derives the placements; `None` with `shared(none)` or without a depth.
+pub(super) fn derive(settings: &Settings, _findings: &mut Findings) -> Option<Staging> {
+    let (order_a, order_b) = settings.shared?;
+    let tile = settings.tile?;
+    let depth = tile.k?;
+    let types = settings.problem.types;
+    let align = alignment(order_a).max(alignment(order_b));
+    let (a, a_bytes) = place(order_a, tile.m, depth, types.a.bytes(), align);
+    let (b, b_bytes) = place(order_b, tile.n, depth, types.b.bytes(), align);
+    let stage_bytes = a_bytes + b_bytes;
+    let b = Placement { offset_bytes: clamp(a_bytes), ..b };
+    Some(Staging { a, b, stage_bytes, shared_bytes: stage_bytes * u64::from(settings.stages) })
+}
+
+/// What the base of a slot must be a multiple of: 16 bytes for the widest access, 8 rows of the span for a swizzle,
+/// since that is the period of its address function.
+fn alignment(order: StagedOrder) -> u64 {
+    match order.skew {
+        Skew::Swizzle(span) => 8 * u64::from(span.max(2)),
+        _ => 16,
+    }
+}
+
+fn place(order: StagedOrder, extent: u32, depth: u32, element: u32, align: u64) -> (Placement, u64) {
+    let (fast_extent, slow_extent) = match order.fast {
+        Fast::K => (depth, extent),
+        Fast::Mn => (extent, depth),
+    };
+    let (pad, swizzle) = match order.skew {
+        Skew::None => (0, Swizzle::None),
+        Skew::Pad(elements) => (elements, Swizzle::None),
+        Skew::Swizzle(bytes) => (0, Swizzle::Bytes(bytes)),
+    };
+    let pitch = u64::from(fast_extent) + u64::from(pad);
+    let bytes = (pitch * u64::from(slow_extent) * u64::from(element)).next_multiple_of(align);
+    let placement = Placement {
+        fast: order.fast,
+        fast_extent,
+        slow_extent,
+        pitch: clamp(pitch),
+        swizzle,
+        offset_bytes: 0,
+        slot_bytes: clamp(bytes),
+    };
+    (placement, bytes)
+}
+
+/// Sizes that do not fit are errors before anyone reads the clamped value.
+pub(super) fn clamp(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}

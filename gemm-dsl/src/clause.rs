@@ -1,0 +1,377 @@
+//! The clauses as data: exactly what the user wrote, before any default.
+
+use crate::epilogue::Epilogue;
+use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Tail};
+use crate::target::Target;
+use crate::types::{DType, Layout};
+
+/// One clause of a schedule.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Clause {
+    /// `types(f32)`, `types(a = f16, d = f32)`
+    Types(TypesClause),
+    /// `layout(a = row, b = col)`
+    Layout(LayoutClause),
+    /// `epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)`
+    Epilogue(Epilogue),
+    /// `batch(strided)`
+    Batch(BatchKind),
+    /// `target(sm_90a)`
+    Target(Target),
+    /// `tile(m, n, k)`, `tile(m, n)`
+    Tile(TileClause),
+    /// `warp(m, n)`, `warp(m, n, k)`
+    Warp(TileClause),
+    /// `thread(m, n)`
+    Thread(Extent2),
+    /// `fragment(m, n)`
+    Fragment(Extent2),
+    /// `lanes(along = n)`
+    Lanes(Along),
+    /// `atom(fma)`
+    Atom(Atom),
+    /// `vector(4)`, `vector(a = 4, d = 4)`
+    Vector(VectorClause),
+    /// `shared(none)`, `shared(a = km + pad(4))`
+    Shared(SharedClause),
+    /// `operands(registers)`
+    Operands(Operands),
+    /// `load(cp_async)`
+    Load(Load),
+    /// `stages(3)`
+    Stages(u32),
+    /// `double_buffer`
+    DoubleBuffer,
+    /// `unroll(4)`
+    Unroll(u32),
+    /// `order(snake)`
+    Order(FmaOrder),
+    /// `prefetch(2)`
+    Prefetch(u32),
+    /// `pace(tile)`
+    Pace(Pace),
+    /// `blocks_per_sm(2)`
+    BlocksPerSm(u32),
+    /// `spills(allow)`
+    Spills(Spills),
+    /// `raster(group = 8, along = n)`
+    Raster(RasterClause),
+    /// `persistent`, `persistent(132)`
+    Persistent(Option<u32>),
+    /// `split_k(4, reduce = serial)`
+    SplitK(SplitKClause),
+    /// `stream_k`
+    StreamK,
+    /// `cluster(2, 1)`
+    Cluster(Extent2),
+    /// `multicast(a, b)`
+    Multicast(MulticastClause),
+    /// `specialize(producers = 1 warp, consumers = 2, cooperative)`
+    Specialize(SpecializeClause),
+    /// `registers(producer = 40, consumer = 232)`
+    Registers(RegistersClause),
+    /// `store(direct)`
+    Store(Store),
+    /// `promote(every = 4)`
+    Promote(u32),
+    /// `emulate(bf16x6)`
+    Emulate(Emulation),
+    /// `tail(predicate)`
+    Tail(Tail),
+    /// `expect { spills = 0; shared <= 48 KiB }`
+    Expect(Vec<Expectation>),
+}
+
+/// Element types as written; what is absent has a default that depends on the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TypesClause {
+    /// `types(T)`: of a, b and d.
+    pub all: Option<DType>,
+    /// Elements of A.
+    pub a: Option<DType>,
+    /// Elements of B.
+    pub b: Option<DType>,
+    /// The accumulator.
+    pub acc: Option<DType>,
+    /// Elements of C.
+    pub c: Option<DType>,
+    /// Elements of D.
+    pub d: Option<DType>,
+}
+
+/// Layouts as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LayoutClause {
+    /// Layout of A.
+    pub a: Option<Layout>,
+    /// Layout of B.
+    pub b: Option<Layout>,
+    /// Layout of C.
+    pub c: Option<Layout>,
+    /// Layout of D.
+    pub d: Option<Layout>,
+}
+
+/// Many products in one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BatchKind {
+    /// Equal shapes at equal distances.
+    Strided,
+    /// Shapes and pointers of their own.
+    Grouped,
+}
+
+/// A tile with or without a depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TileClause {
+    /// Rows of D.
+    pub m: u32,
+    /// Columns of D.
+    pub n: u32,
+    /// Depth of K.
+    pub k: Option<u32>,
+}
+
+/// The multiply instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Atom {
+    /// One scalar fused multiply-add.
+    Fma,
+    /// A warp's `mma.sync` of m x n x k.
+    Mma(u32, u32, u32),
+    /// A warp group's `wgmma` of m x n x k.
+    Wgmma(u32, u32, u32),
+}
+
+/// Access widths as written, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VectorClause {
+    /// The upper bound for every access.
+    pub all: Option<u32>,
+    /// The width of global accesses to A, demanded.
+    pub a: Option<u32>,
+    /// The same for B.
+    pub b: Option<u32>,
+    /// The same for C.
+    pub c: Option<u32>,
+    /// The same for D.
+    pub d: Option<u32>,
+}
+
+/// Staging in shared memory as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SharedClause {
+    /// Operands are read straight from global memory.
+    None,
+    /// The order of each operand's staged tile.
+    Orders {
+        /// Of A: `mk` or `km`.
+        a: Option<StagedOrder>,
+        /// Of B: `kn` or `nk`.
+        b: Option<StagedOrder>,
+    },
+}
+
+/// The order of one staged tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StagedOrder {
+    /// The contiguous dimension.
+    pub fast: Fast,
+    /// What keeps its rows out of each other's banks.
+    pub skew: Skew,
+}
+
+/// What moves the rows of a staged tile against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Skew {
+    /// Nothing.
+    None,
+    /// Unused elements after each row.
+    Pad(u32),
+    /// An XOR on the address, by its span in bytes.
+    Swizzle(u32),
+}
+
+/// What keeps the warps of a block in step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// One block barrier per staged tile.
+    Tile,
+    /// Only the ring's own signals.
+    Free,
+}
+
+/// What to do when registers do not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spills {
+    /// Compile anyhow.
+    Allow,
+    /// Refuse the schedule.
+    Refuse,
+}
+
+/// Order of the tiles as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RasterClause {
+    /// Tiles in a band.
+    pub group: Option<u32>,
+    /// Direction of the walk: n or m.
+    pub along: Option<Along>,
+}
+
+/// K divided among blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SplitKClause {
+    /// Parts.
+    pub parts: u32,
+    /// How they are summed.
+    pub reduce: Option<Reduce>,
+}
+
+/// How the parts of K are summed, always in a fixed order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reduce {
+    /// Each block adds to the one before it.
+    Serial,
+    /// Partial sums in memory of their own, added at the end.
+    Workspace,
+}
+
+/// Which operands one load brings to several blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MulticastClause {
+    /// A.
+    pub a: Fetch,
+    /// B.
+    pub b: Fetch,
+}
+
+/// Whether the blocks of a cluster share the loads of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fetch {
+    /// Each block loads its own.
+    Own,
+    /// One load for all.
+    Multicast,
+}
+
+/// Roles of warps as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SpecializeClause {
+    /// Who loads.
+    pub producers: Crew,
+    /// Who multiplies.
+    pub consumers: Crew,
+    /// How consumers share the work.
+    pub roles: Option<Roles>,
+}
+
+/// A number of warps or warp groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Crew {
+    /// So many warps of 32 threads.
+    Warps(u32),
+    /// So many warp groups of 128 threads.
+    Groups(u32),
+}
+
+/// How consumers share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Roles {
+    /// Parts of the same tile.
+    Cooperative,
+    /// Tiles in turn.
+    Pingpong,
+}
+
+/// Register budgets of roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegistersClause {
+    /// Per producer thread.
+    pub producer: u32,
+    /// Per consumer thread.
+    pub consumer: u32,
+}
+
+/// How D leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// From registers.
+    Direct,
+    /// Through shared memory.
+    Staged,
+    /// Through shared memory and the tensor memory accelerator.
+    Tma,
+}
+
+/// f32 products from narrower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Emulation {
+    /// Three bf16 products.
+    Bf16x3,
+    /// Six bf16 products.
+    Bf16x6,
+    /// Nine bf16 products.
+    Bf16x9,
+    /// Three f16 products.
+    F16x3,
+}
+
+/// One contract of `expect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Expectation {
+    /// The figure.
+    pub metric: Metric,
+    /// How it compares.
+    pub relation: Relation,
+    /// With what: bytes for `spills` and `shared`, else a count.
+    pub limit: u64,
+}
+
+/// A figure that `expect` can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Bytes that ptxas spills per thread.
+    Spills,
+    /// Shared accesses that take more than their ideal number of passes.
+    BankConflicts,
+    /// Bytes of shared memory per block.
+    Shared,
+    /// Registers per thread.
+    Registers,
+    /// Threads per block.
+    Threads,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// `=`
+    Equal,
+    /// `<=`
+    AtMost,
+    /// `<`
+    Below,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    Above,
+}
+
+impl Relation {
+    /// True if `value` stands in this relation to `limit`.
+    pub fn holds(self, value: u64, limit: u64) -> bool {
+        match self {
+            Relation::Equal => value == limit,
+            Relation::AtMost => value <= limit,
+            Relation::Below => value < limit,
+            Relation::AtLeast => value >= limit,
+            Relation::Above => value > limit,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a user is told: the clause, the value, the limit, and a fix that works.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::span::Span;
+
+/// Whether a schedule with this diagnostic can be compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can; the user should know nevertheless.
+    Note,
+}
+
+/// Who is to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The user: the schedule breaks a rule.
+    Illegal,
+    /// This project: the clause is part of the language and does not work yet.
+    NotImplemented,
+}
+
+/// A change that removes the error and adds none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fix {
+    /// Write this text in place of what the span covers.
+    Spell(String),
+    /// Use this clause, in place of the one of its kind if there is one.
+    Set(String),
+    /// Leave the clause of this name out.
+    Remove(String),
+}
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostic {
+    /// Name of the broken rule: stable, short, for tests and tools.
+    pub rule: &'static str,
+    /// Error or note.
+    pub severity: Severity,
+    /// A broken rule, or something that does not work yet.
+    pub kind: Kind,
+    /// Name of the clause that it is about; `schedule` if it is about none.
+    pub clause: String,
+    /// What is wrong: the clause, its value, the limit.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The same as data.
+    pub fix: Option<Fix>,
+    /// Where it stands, if the schedule came from text or tokens.
+    pub span: Option<Span>,
+}
+
+impl Diagnostic {
+    /// An error about `clause`.
+    pub fn error(rule: &'static str, clause: impl Into<String>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            rule,
+            severity: Severity::Error,
+            kind: Kind::Illegal,
+            clause: clause.into(),
+            message: message.into(),
+            help: None,
+            fix: None,
+            span: None,
+        }
+    }
+
+    /// A note about `clause`.
+    pub fn note(rule: &'static str, clause: impl Into<String>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::error(rule, clause, message) }
+    }
+
+    /// The same, with what to do about it.
+    pub fn help(self, help: impl Into<String>) -> Diagnostic {
+        Diagnostic { help: Some(help.into()), ..self }
+    }
+
+    /// The same, at a place.
+    pub fn at(self, span: Span) -> Diagnostic {
+        Diagnostic { span: Some(span), ..self }
+    }
+
+    /// The same, with a change that repairs it.
+    pub fn fix(self, fix: Fix) -> Diagnostic {
+        Diagnostic { fix: Some(fix), ..self }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    /// One line: the message, then the help.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "; {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+/// Everything that there is to tell about one schedule, in the order of the source.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    source: Option<Arc<str>>,
+}
+
+impl Diagnostics {
+    /// Diagnostics about a schedule that did not come from text.
+    pub fn new(list: Vec<Diagnostic>) -> Diagnostics {
+        Diagnostics { list, source: None }
+    }
+
+    /// The same, about `source`, whose lines are shown.
+    pub fn in_text(self, source: Option<Arc<str>>) -> Diagnostics {
+        Diagnostics { source, ..self }
+    }
+
+    /// Drops the notes.
+    pub(crate) fn retain_errors(&mut self) {
+        self.list.retain(|diagnostic| diagnostic.severity == Severity::Error);
+    }
+
+    /// The diagnostics one by one.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// True if there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(one: Diagnostic) -> Diagnostics {
+        Diagnostics::new(vec![one])
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for diagnostic in &self.list {
+            let severity = if diagnostic.severity == Severity::Error { "error" } else { "note" };
+            writeln!(f, "{severity}: {diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}

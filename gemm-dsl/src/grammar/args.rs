@@ -1,0 +1,254 @@
+//! Argument lists: positional and `name = value`, taken one by one by the clause that owns them.
+
+use crate::clauses::Info;
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::span::Span;
+use crate::suggest;
+use crate::token::{Delimiter, Token, TokenKind};
+use crate::words::Word;
+
+/// One argument.
+struct Arg<'t> {
+    name: Option<(&'t str, Span)>,
+    value: &'t [Token],
+    span: Span,
+    taken: bool,
+}
+
+/// The arguments of one clause while it is being read.
+pub(super) struct Args<'t> {
+    pub info: &'static Info,
+    /// Of the whole clause.
+    pub span: Span,
+    list: Vec<Arg<'t>>,
+    /// Every name that the clause has asked for, for suggestions.
+    known: Vec<&'static str>,
+    errors: Vec<Diagnostic>,
+    holes: bool,
+}
+
+impl<'t> Args<'t> {
+    pub fn new(info: &'static Info, span: Span) -> Args<'t> {
+        Args { info, span, list: Vec::new(), known: Vec::new(), errors: Vec::new(), holes: false }
+    }
+
+    /// Cuts the inside of the parentheses at its commas.
+    pub fn split(&mut self, tokens: &'t [Token]) {
+        let pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct(',')).collect();
+        let last = pieces.len() - 1;
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let Some((first, end)) = piece.first().zip(piece.last()) else {
+                // Nothing at all, and a comma after the last argument, are fine.
+                if index != last {
+                    self.fail(
+                        "argument",
+                        format!("{}: an argument is missing before the comma", self.info.name),
+                        self.span,
+                    );
+                }
+                continue;
+            };
+            let span = first.span.to(end.span);
+            let (name, value) = match piece {
+                [name, eq, value @ ..] if eq.is_punct('=') && name.ident().is_some() => {
+                    (name.ident().map(|text| (text, name.span)), value)
+                }
+                value => (None, value),
+            };
+            if let Some((name, _)) = name.filter(|_| value.is_empty()) {
+                self.fail("argument", format!("{}: `{name} =` needs a value", self.info.name), span);
+                continue;
+            }
+            self.list.push(Arg { name, value, span, taken: false });
+        }
+    }
+
+    pub fn fail(&mut self, rule: &'static str, message: impl Into<String>, span: Span) {
+        let usage = format!("write {}", self.info.signature);
+        self.errors.push(Diagnostic::error(rule, self.info.name, message).help(usage).at(span));
+    }
+
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.errors.push(diagnostic);
+    }
+
+    /// The errors found, and whether a value is a hole.
+    pub fn outcome(self) -> (Vec<Diagnostic>, bool) {
+        (self.errors, self.holes)
+    }
+
+    /// Takes over the errors of arguments inside an argument.
+    pub fn absorb(&mut self, inner: Args) {
+        self.errors.extend(inner.errors);
+        self.holes |= inner.holes;
+    }
+
+    /// Notes that a value is a hole.
+    pub fn hole(&mut self) {
+        self.holes = true;
+    }
+
+    /// The value of the argument called `name`.
+    pub fn named(&mut self, name: &'static str) -> Option<(&'t [Token], Span)> {
+        self.known.push(name);
+        let index = self.list.iter().position(|arg| !arg.taken && arg.name.is_some_and(|(n, _)| n == name))?;
+        self.list[index].taken = true;
+        Some((self.list[index].value, self.list[index].span))
+    }
+
+    /// The next argument without a name.
+    pub fn positional(&mut self) -> Option<(&'t [Token], Span)> {
+        let arg = self.list.iter_mut().find(|arg| !arg.taken && arg.name.is_none())?;
+        arg.taken = true;
+        Some((arg.value, arg.span))
+    }
+
+    /// The argument called `name`, or else the next one without a name.
+    pub fn take(&mut self, name: &'static str) -> Option<(&'t [Token], Span)> {
+        self.named(name).or_else(|| self.positional())
+    }
+
+    /// A required integer, by name or position.
+    pub fn int(&mut self, name: &'static str) -> u32 {
+        match self.take(name) {
+            Some((value, span)) => self.int_value(name, value, span, 1),
+            None => {
+                self.missing(name);
+                1
+            }
+        }
+    }
+
+    /// An optional integer, by name or position.
+    pub fn maybe_int(&mut self, name: &'static str) -> Option<u32> {
+        self.take(name).map(|(value, span)| self.int_value(name, value, span, 1))
+    }
+
+    /// An optional integer, by name only.
+    pub fn named_int(&mut self, name: &'static str) -> Option<u32> {
+        self.named(name).map(|(value, span)| self.int_value(name, value, span, 1))
+    }
+
+    /// An optional word, by name only.
+    pub fn named_word<W: Word>(&mut self, name: &'static str) -> Option<W> {
+        let (value, span) = self.named(name)?;
+        self.word_value(value, span)
+    }
+
+    /// A required word, by position.
+    pub fn word<W: Word>(&mut self) -> Option<W> {
+        match self.positional() {
+            Some((value, span)) => self.word_value(value, span),
+            None => {
+                self.missing(W::WHAT);
+                None
+            }
+        }
+    }
+
+    pub fn missing(&mut self, what: &str) {
+        if self.errors.is_empty() {
+            self.fail("argument-missing", format!("{} needs {what}", self.info.name), self.span);
+        }
+    }
+
+    /// Reads an integer; `stand_in` is the value of a hole.
+    pub fn int_value(&mut self, name: &str, value: &[Token], span: Span, stand_in: u32) -> u32 {
+        let clause = self.info.name;
+        match value {
+            [Token { kind: TokenKind::Hole(_), .. }] => {
+                self.hole();
+                return stand_in;
+            }
+            [Token { kind: TokenKind::Number(text), .. }] => match integer(text) {
+                Ok(value) => return value,
+                Err(problem) => self.fail("integer", format!("{clause}: {name} = {text} {problem}"), span),
+            },
+            [minus, Token { kind: TokenKind::Number(text), .. }] if minus.is_punct('-') => {
+                self.fail("integer", format!("{clause}: {name} = -{text} is negative"), span);
+            }
+            [Token { kind: TokenKind::Group(Delimiter::Brace, _), .. }] => self.braces(span),
+            other => {
+                let got = other.first().map_or_else(String::new, Token::describe);
+                self.fail("integer", format!("{clause}: {name} must be a whole number, got {got}"), span);
+            }
+        }
+        stand_in
+    }
+
+    /// Reads a word of the language.
+    pub fn word_value<W: Word>(&mut self, value: &[Token], span: Span) -> Option<W> {
+        match value {
+            [Token { kind: TokenKind::Hole(_), .. }] => {
+                self.hole();
+                return W::TABLE.first().map(|(_, value)| *value);
+            }
+            [Token { kind: TokenKind::Ident(word), .. }] => {
+                if let Some((_, value)) = W::TABLE.iter().find(|(known, _)| known == word) {
+                    return Some(*value);
+                }
+                self.unknown_word::<W>(word, span);
+            }
+            [Token { kind: TokenKind::Group(Delimiter::Brace, _), .. }] => self.braces(span),
+            other => {
+                let got = other.first().map_or_else(String::new, Token::describe);
+                self.fail("word", format!("{}: expected {}, got {got}", self.info.name, W::WHAT), span);
+            }
+        }
+        None
+    }
+
+    pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) {
+        let words = || W::TABLE.iter().map(|(word, _)| *word);
+        let message = format!("{}: `{word}` is not {}", self.info.name, W::WHAT);
+        let diagnostic = Diagnostic::error("unknown-word", self.info.name, message).at(span);
+        self.push(match suggest::nearest(word, words()) {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
+            None => diagnostic.help(format!("write {}", suggest::list(words()))),
+        });
+    }
+
+    fn braces(&mut self, span: Span) {
+        let message = format!("{}: `{{...}}` takes a value from Rust code, and this schedule is text", self.info.name);
+        self.errors.push(Diagnostic::error("hole", self.info.name, message).help("write the value").at(span));
+    }
+
+    /// Complains about what nobody took.
+    pub fn finish(&mut self) {
+        let left: Vec<(Option<(&str, Span)>, Span)> =
+            self.list.iter().filter(|arg| !arg.taken).map(|arg| (arg.name, arg.span)).collect();
+        let clause = self.info.name;
+        for (name, span) in left {
+            match name {
+                Some((name, _)) if self.known.contains(&name) => {
+                    self.fail("argument-twice", format!("{clause}: {name} is given twice"), span);
+                }
+                Some((name, at)) => {
+                    let message = format!("{clause} has no argument `{name}`");
+                    let diagnostic = Diagnostic::error("unknown-argument", clause, message).at(at);
+                    self.push(match suggest::nearest(name, self.known.iter().copied()) {
+                        Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
+                        None => diagnostic.help(format!("write {}", self.info.signature)),
+                    });
+                }
+                None => self.fail("argument-extra", format!("{clause} does not take this argument"), span),
+            }
+        }
+    }
+}
+
+/// A decimal integer, or what is wrong with it.
+pub(super) fn integer(text: &str) -> Result<u32, &'static str> {
+    if text.contains('.') {
+        return Err("is not a whole number");
+    }
+    if let Some(at) = text.find(|c: char| !c.is_ascii_digit() && c != '_') {
+        return Err(match text.as_bytes()[at] {
+            b'e' | b'E' => "is not a whole number",
+            _ if text.starts_with('0') && at == 1 => "is not decimal",
+            _ => "has a suffix",
+        });
+    }
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().map_err(|_| "is too large: at most 4294967295")
+}

@@ -1,0 +1,279 @@
+//! The arguments of each clause, one short function or one line per clause.
+
+use crate::clause::{
+    Atom, Clause, Crew, Fetch, LayoutClause, MulticastClause, RasterClause, RegistersClause, SharedClause, Skew,
+    SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
+};
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::grammar::args::Args;
+use crate::plan::{Along, Extent2, Fast};
+use crate::span::Span;
+use crate::suggest;
+use crate::token::{Delimiter, Token, TokenKind};
+
+/// Reads the arguments of any clause but `epilogue` and `expect`.
+pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
+    Some(match args.info.name {
+        "types" => types(args)?,
+        "layout" => layout(args)?,
+        "batch" => Clause::Batch(args.word()?),
+        "target" => Clause::Target(args.word()?),
+        "tile" => Clause::Tile(tile(args)),
+        "warp" => Clause::Warp(tile(args)),
+        "thread" => Clause::Thread(extent(args)),
+        "fragment" => Clause::Fragment(extent(args)),
+        "lanes" => Clause::Lanes(lanes(args)?),
+        "atom" => Clause::Atom(atom(args)?),
+        "vector" => vector(args)?,
+        "shared" => Clause::Shared(shared(args)?),
+        "operands" => Clause::Operands(args.word()?),
+        "load" => Clause::Load(args.word()?),
+        "stages" => Clause::Stages(args.int("n")),
+        "double_buffer" => bare(args, parentheses, Clause::DoubleBuffer)?,
+        "unroll" => Clause::Unroll(args.int("n")),
+        "order" => Clause::Order(args.word()?),
+        "prefetch" => Clause::Prefetch(args.int("n")),
+        "pace" => Clause::Pace(args.word()?),
+        "blocks_per_sm" => Clause::BlocksPerSm(args.int("n")),
+        "spills" => Clause::Spills(args.word()?),
+        "raster" => raster(args)?,
+        "persistent" => Clause::Persistent(args.maybe_int("n")),
+        "split_k" => {
+            let parts = args.int("n");
+            Clause::SplitK(SplitKClause { parts, reduce: args.named_word("reduce") })
+        }
+        "stream_k" => bare(args, parentheses, Clause::StreamK)?,
+        "cluster" => Clause::Cluster(extent(args)),
+        "multicast" => multicast(args)?,
+        "specialize" => specialize(args)?,
+        "registers" => {
+            let producer = args.int("producer");
+            Clause::Registers(RegistersClause { producer, consumer: args.int("consumer") })
+        }
+        "store" => Clause::Store(args.word()?),
+        "promote" => Clause::Promote(args.int("every")),
+        "emulate" => Clause::Emulate(args.word()?),
+        "tail" => Clause::Tail(args.word()?),
+        _ => return None,
+    })
+}
+
+/// A clause that is only a name.
+fn bare(args: &mut Args, parentheses: bool, clause: Clause) -> Option<Clause> {
+    if parentheses {
+        let name = args.info.name;
+        let diagnostic = Diagnostic::error("argument-extra", name, format!("{name} takes no arguments"));
+        args.push(diagnostic.help(format!("write `{name};`")).fix(Fix::Spell(name.into())).at(args.span));
+        return None;
+    }
+    Some(clause)
+}
+
+fn types(args: &mut Args) -> Option<Clause> {
+    let mut clause = TypesClause {
+        a: args.named_word("a"),
+        b: args.named_word("b"),
+        acc: args.named_word("acc"),
+        c: args.named_word("c"),
+        d: args.named_word("d"),
+        all: None,
+    };
+    if let Some((value, span)) = args.positional() {
+        clause.all = args.word_value(value, span);
+    }
+    if clause == TypesClause::default() {
+        args.missing("a type");
+    }
+    Some(Clause::Types(clause))
+}
+
+fn layout(args: &mut Args) -> Option<Clause> {
+    let clause = LayoutClause {
+        a: args.named_word("a"),
+        b: args.named_word("b"),
+        c: args.named_word("c"),
+        d: args.named_word("d"),
+    };
+    if let Some((_, span)) = args.positional() {
+        args.fail("argument-name", "layout: say which matrix the layout is of", span);
+    } else if clause == LayoutClause::default() {
+        args.missing("a layout");
+    }
+    Some(Clause::Layout(clause))
+}
+
+fn tile(args: &mut Args) -> TileClause {
+    let (m, n) = (args.int("m"), args.int("n"));
+    TileClause { m, n, k: args.maybe_int("k") }
+}
+
+fn extent(args: &mut Args) -> Extent2 {
+    let m = args.int("m");
+    Extent2 { m, n: args.int("n") }
+}
+
+fn lanes(args: &mut Args) -> Option<Along> {
+    let Some((value, span)) = args.take("along") else {
+        args.missing("a direction");
+        return None;
+    };
+    args.word_value(value, span)
+}
+
+fn raster(args: &mut Args) -> Option<Clause> {
+    let group = args.named_int("group");
+    let along = args.named("along").and_then(|(value, span)| {
+        let along = args.word_value(value, span)?;
+        if along == Along::Z {
+            args.fail("word", "raster: tiles run along n or m, not z", span);
+        }
+        Some(along)
+    });
+    if let Some((_, span)) = args.positional() {
+        args.fail("argument-name", "raster: its arguments have names", span);
+    } else if group.is_none() && along.is_none() {
+        args.missing("group or along");
+    }
+    Some(Clause::Raster(RasterClause { group, along }))
+}
+
+fn vector(args: &mut Args) -> Option<Clause> {
+    let (a, b) = (args.named_int("a"), args.named_int("b"));
+    let (c, d) = (args.named_int("c"), args.named_int("d"));
+    let all = args.positional().map(|(value, span)| args.int_value("n", value, span, 1));
+    let clause = VectorClause { all, a, b, c, d };
+    if clause == VectorClause::default() {
+        args.missing("a width");
+    }
+    Some(Clause::Vector(clause))
+}
+
+fn atom(args: &mut Args) -> Option<Atom> {
+    let Some((value, span)) = args.positional() else {
+        args.missing("an instruction");
+        return None;
+    };
+    match value {
+        [Token { kind: TokenKind::Hole(_), .. }] => {
+            args.hole();
+            return Some(Atom::Fma);
+        }
+        [name] if name.ident() == Some("fma") => return Some(Atom::Fma),
+        [name, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }]
+            if matches!(name.ident(), Some("mma" | "wgmma")) =>
+        {
+            let mut shape = Args::new(args.info, args.span);
+            shape.split(inner);
+            let (m, n, k) = (shape.int("m"), shape.int("n"), shape.int("k"));
+            shape.finish();
+            args.absorb(shape);
+            return Some(if name.ident() == Some("mma") { Atom::Mma(m, n, k) } else { Atom::Wgmma(m, n, k) });
+        }
+        [name] if matches!(name.ident(), Some("mma" | "wgmma")) => {
+            let text = name.ident().unwrap_or_default();
+            args.fail("atom-shape", format!("atom: {text} needs its shape: {text}(m, n, k)"), span);
+        }
+        [name, ..] => unknown_name(args, name, span, "an instruction", &["fma", "mma", "wgmma"]),
+        [] => {}
+    }
+    None
+}
+
+/// An error for a name that is none of `words`.
+fn unknown_name(args: &mut Args, token: &Token, span: Span, what: &str, words: &[&'static str]) {
+    let message = format!("{}: {} is not {what}", args.info.name, token.describe());
+    let diagnostic = Diagnostic::error("unknown-word", args.info.name, message);
+    let near = token.ident().and_then(|name| suggest::nearest(name, words.iter().copied()));
+    args.push(match near {
+        Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())).at(token.span),
+        None => diagnostic.help(format!("write {}", suggest::list(words.iter().copied()))).at(span),
+    });
+}
+
+fn shared(args: &mut Args) -> Option<SharedClause> {
+    if let Some((value, span)) = args.positional() {
+        match value {
+            [none] if none.ident() == Some("none") => return Some(SharedClause::None),
+            [other, ..] => unknown_name(args, other, span, "a way to share", &["none"]),
+            [] => {}
+        }
+        return None;
+    }
+    let a = args.named("a").and_then(|(value, span)| staged(args, value, span, [("mk", Fast::K), ("km", Fast::Mn)]));
+    let b = args.named("b").and_then(|(value, span)| staged(args, value, span, [("kn", Fast::Mn), ("nk", Fast::K)]));
+    if a.is_none() && b.is_none() {
+        args.missing("`none` or an order");
+        return None;
+    }
+    Some(SharedClause::Orders { a, b })
+}
+
+/// `km`, `km + pad(4)`, `km + swizzle(128)`.
+fn staged(args: &mut Args, value: &[Token], span: Span, orders: [(&'static str, Fast); 2]) -> Option<StagedOrder> {
+    let (head, tail) = value.split_first()?;
+    let Some((_, fast)) = orders.iter().find(|(name, _)| head.ident() == Some(name)) else {
+        unknown_name(args, head, head.span, "an order of this operand", &[orders[0].0, orders[1].0]);
+        return None;
+    };
+    let skew = match tail {
+        [] => Skew::None,
+        [plus, name, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }] if plus.is_punct('+') => {
+            match name.ident() {
+                Some("pad") => Skew::Pad(args.int_value("pad", inner, span, 0)),
+                Some("swizzle") => Skew::Swizzle(args.int_value("swizzle", inner, span, 128)),
+                _ => {
+                    unknown_name(args, name, name.span, "a skew", &["pad", "swizzle"]);
+                    return None;
+                }
+            }
+        }
+        _ => {
+            args.fail("skew", "shared: an order is followed by one `+ pad(n)` or `+ swizzle(n)`, or by nothing", span);
+            return None;
+        }
+    };
+    Some(StagedOrder { fast: *fast, skew })
+}
+
+fn multicast(args: &mut Args) -> Option<Clause> {
+    let mut clause = MulticastClause { a: Fetch::Own, b: Fetch::Own };
+    while let Some((value, span)) = args.positional() {
+        let which = match value {
+            [name] if name.ident() == Some("a") => &mut clause.a,
+            [name] if name.ident() == Some("b") => &mut clause.b,
+            other => {
+                let got = other.first().map_or_else(String::new, Token::describe);
+                args.fail("word", format!("multicast: {got} is neither a nor b"), span);
+                continue;
+            }
+        };
+        if std::mem::replace(which, Fetch::Multicast) == Fetch::Multicast {
+            args.fail("argument-twice", "multicast: an operand is given twice", span);
+        }
+    }
+    if clause.a == Fetch::Own && clause.b == Fetch::Own {
+        args.missing("a, b or both");
+    }
+    Some(Clause::Multicast(clause))
+}
+
+fn specialize(args: &mut Args) -> Option<Clause> {
+    let producers = crew(args, "producers");
+    let consumers = crew(args, "consumers");
+    let roles = args.positional().and_then(|(value, span)| args.word_value(value, span));
+    Some(Clause::Specialize(SpecializeClause { producers, consumers, roles }))
+}
+
+/// `2` warp groups, or `1 warp`.
+fn crew(args: &mut Args, name: &'static str) -> Crew {
+    match args.named(name) {
+        None => {
+            args.missing(name);
+            Crew::Groups(1)
+        }
+        Some(([count, unit], span)) if matches!(unit.ident(), Some("warp" | "warps")) => {
+            Crew::Warps(args.int_value(name, std::slice::from_ref(count), span, 1))
+        }
+        Some((value, span)) => Crew::Groups(args.int_value(name, value, span, 1)),
+    }
+}

@@ -1,0 +1,169 @@
+//! Tokens to clauses: one grammar for the macro, for text and for `.gemm` files.
+//!
+//! ```text
+//! schedule   = [ "<" ] { item ";" } [ item ] [ ">" ]
+//! item       = name | name "(" arguments ")" | "expect" "{" contracts "}" | ".." base
+//! arguments  = [ argument { "," argument } [ "," ] ]
+//! argument   = [ name "=" ] value
+//! value      = integer | word | word "+" "pad" "(" integer ")" | word "(" arguments ")" | hole | ...
+//! ```
+//!
+//! An error ends its clause, never the schedule: the grammar goes on after the next semicolon, so that one run reports
+//! everything.
+
+mod args;
+mod clauses;
+mod epilogue;
+mod expect;
+
+use std::ops::Range;
+
+use crate::clause::Clause;
+use crate::clauses::{ALL, Info, find};
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::keys::KeySet;
+use crate::span::Span;
+use crate::suggest;
+use crate::token::{Delimiter, Token, TokenKind};
+
+/// A clause as it stood in the source.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What was written.
+    pub clause: Clause,
+    /// Where.
+    pub span: Option<Span>,
+}
+
+/// What the grammar made of a list of tokens.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// The clauses that could be read, in order.
+    pub items: Vec<Item>,
+    /// The tokens of `..base`, if there is one, by their indices at the top level.
+    pub base: Option<Range<usize>>,
+    /// What could not be read.
+    pub errors: Vec<Diagnostic>,
+    /// Things whose value is not known: their clause has an error or a hole.
+    pub unknown: KeySet,
+    /// Each clause's name where it was written: for editors.
+    pub mentions: Vec<(&'static str, Span)>,
+}
+
+/// Reads a schedule.
+pub fn parse(tokens: &[Token]) -> Parsed {
+    let mut parsed = Parsed::default();
+    // `gemm!(< ... >)`: the angle brackets are decoration.
+    let (start, end) = match tokens {
+        [first, .., last] if first.is_punct('<') && last.is_punct('>') => (1, tokens.len() - 1),
+        _ => (0, tokens.len()),
+    };
+    let mut at = start;
+    while at < end {
+        if tokens[at].is_punct(';') {
+            at += 1;
+            continue;
+        }
+        let rest = &tokens[at..end];
+        let length = rest.iter().position(|token| token.is_punct(';')).unwrap_or(rest.len());
+        if rest[0].is_punct('.') && rest.get(1).is_some_and(|token| token.is_punct('.')) {
+            parsed.base_at(tokens, at..at + length);
+            at += length;
+        } else {
+            at += parsed.item(&rest[..length]);
+        }
+    }
+    parsed
+}
+
+impl Parsed {
+    fn error(&mut self, diagnostic: Diagnostic) {
+        self.errors.push(diagnostic);
+    }
+
+    fn base_at(&mut self, tokens: &[Token], range: Range<usize>) {
+        let span = tokens[range.start].span.to(tokens[range.end - 1].span);
+        if range.len() == 2 {
+            let message = "`..` needs the schedule to extend";
+            self.error(Diagnostic::error("base", "schedule", message).help("write `..base;`").at(span));
+        } else if self.base.is_some() {
+            self.error(Diagnostic::error("base", "schedule", "a schedule extends one other, not two").at(span));
+        } else {
+            self.base = Some(range.start + 2..range.end);
+        }
+    }
+
+    /// Reads one clause from `tokens`, which hold no semicolon; returns how many tokens it took.
+    fn item(&mut self, tokens: &[Token]) -> usize {
+        let head = &tokens[0];
+        let Some(name) = head.ident() else {
+            let message = format!("expected the name of a clause, got {}", head.describe());
+            self.error(Diagnostic::error("clause-name", "schedule", message).at(head.span));
+            return tokens.len();
+        };
+        let (group, taken) = match tokens.get(1).map(|token| &token.kind) {
+            Some(TokenKind::Group(Delimiter::Paren | Delimiter::Brace, inner)) => (Some(inner.as_slice()), 2),
+            _ => (None, 1),
+        };
+        let span = head.span.to(tokens[taken - 1].span);
+        let braces = matches!(tokens.get(1).map(|t| &t.kind), Some(TokenKind::Group(Delimiter::Brace, _)));
+        match find(name) {
+            None => self.unknown_clause(name, head.span),
+            Some(info) => {
+                self.mentions.push((info.name, head.span));
+                self.clause(info, span, group, braces);
+            }
+        }
+        // `expect { ... }` ends with its brace, everything else with a semicolon.
+        match tokens.get(taken) {
+            None => taken,
+            Some(_) if braces && name == "expect" => taken,
+            Some(next) => {
+                let message = format!("expected `;` after {name}, got {}", next.describe());
+                self.error(Diagnostic::error("semicolon", name, message).at(next.span));
+                // The next word that names a clause starts one; what is in between is skipped.
+                let skip = tokens[taken..].iter().position(|t| t.ident().is_some_and(|n| find(n).is_some()));
+                skip.map_or(tokens.len(), |skip| taken + skip)
+            }
+        }
+    }
+
+    fn clause(&mut self, info: &'static Info, span: Span, group: Option<&[Token]>, braces: bool) {
+        let mut args = args::Args::new(info, span);
+        let clause = if info.name == "expect" {
+            expect::parse(&mut args, group.filter(|_| braces))
+        } else if braces {
+            args.fail("brackets", format!("{} takes its arguments in parentheses", info.name), span);
+            None
+        } else if info.name == "epilogue" {
+            epilogue::parse(&mut args, group.unwrap_or(&[])).map(Clause::Epilogue)
+        } else {
+            args.split(group.unwrap_or(&[]));
+            let clause = clauses::parse(&mut args, group.is_some());
+            args.finish();
+            clause
+        };
+        let (errors, holes) = args.outcome();
+        if holes || !errors.is_empty() {
+            self.unknown.insert(info.key);
+        }
+        if let Some(clause) = clause.filter(|_| errors.is_empty()) {
+            self.items.push(Item { clause, span: Some(span) });
+        }
+        self.errors.extend(errors);
+    }
+
+    fn unknown_clause(&mut self, name: &str, span: Span) {
+        let diagnostic = Diagnostic::error("unknown-clause", name, format!("unknown clause `{name}`")).at(span);
+        let diagnostic = match suggest::nearest(name, ALL.iter().map(|info| info.name)) {
+            Some(near) => {
+                if let Some(info) = find(near) {
+                    self.unknown.insert(info.key);
+                }
+                diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into()))
+            }
+            None => diagnostic,
+        };
+        self.error(diagnostic);
+    }
+}

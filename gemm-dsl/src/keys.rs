@@ -1,0 +1,50 @@
+//! Sets of clause kinds.
+
+use crate::clauses::Key;
+
+/// A set of [`Key`]s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KeySet(u64);
+
+impl KeySet {
+    /// The set of these keys.
+    pub const fn of(keys: &[Key]) -> KeySet {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < keys.len() {
+            bits |= 1 << keys[index] as u32;
+            index += 1;
+        }
+        KeySet(bits)
+    }
+
+    /// The set of all keys.
+    pub const fn all() -> KeySet {
+        KeySet(u64::MAX)
+    }
+
+    /// Adds a key.
+    pub fn insert(&mut self, key: Key) {
+        self.0 |= 1 << key as u32;
+    }
+
+    /// Takes a key out.
+    pub fn remove(&mut self, key: Key) {
+        self.0 &= !(1 << key as u32);
+    }
+
+    /// True if the key is in the set.
+    pub fn contains(self, key: Key) -> bool {
+        self.0 & (1 << key as u32) != 0
+    }
+
+    /// True if the two sets have a key in common.
+    pub fn meets(self, other: KeySet) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Every key of either set.
+    pub const fn union(self, other: KeySet) -> KeySet {
+        KeySet(self.0 | other.0)
+    }
+}

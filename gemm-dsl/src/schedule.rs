@@ -1,0 +1,155 @@
+//! A schedule: clauses in order, from text, from a builder, from a macro, or from another schedule.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::check;
+use crate::clause::Clause;
+use crate::clauses::Key;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::grammar::{self, Item, Parsed};
+use crate::lexer;
+use crate::plan::Plan;
+use crate::span::Span;
+use crate::target::Target;
+use crate::types::Problem;
+
+/// How a product is computed, as a list of clauses.
+///
+/// Two schedules are equal if they hold equal clauses in the same order, wherever these were written.
+///
+/// ```
+/// use ptx_gemm_dsl::Schedule;
+///
+/// let text = "tile(128, 128, 8); thread(8, 8); vector(4); double_buffer;";
+/// let built = Schedule::new().tile(128, 128, 8).thread(8, 8).vector(4).double_buffer();
+/// assert_eq!(text.parse::<Schedule>()?, built);
+/// # Ok::<(), ptx_gemm_dsl::Diagnostics>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Schedule {
+    pub(crate) items: Vec<Item>,
+    /// What the builder was given and could not read; reported by [`Schedule::check`].
+    pub(crate) errors: Vec<Diagnostic>,
+    /// The text that the spans refer to.
+    pub(crate) source: Option<Arc<str>>,
+}
+
+impl Schedule {
+    /// A schedule without clauses, for building one.
+    pub fn new() -> Schedule {
+        Schedule::default()
+    }
+
+    /// Reads a schedule from text, such as a `.gemm` file.
+    ///
+    /// An error lists everything that is wrong, not only with the grammar.
+    pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
+        let source: Arc<str> = text.into();
+        let tokens = lexer::tokens(text).map_err(|one| Diagnostics::from(one).in_text(Some(source.clone())))?;
+        let mut parsed = grammar::parse(&tokens);
+        if let Some(base) = &parsed.base {
+            let span = tokens[base.start - 2].span.to(tokens[base.end - 1].span);
+            let message = "`..` extends a schedule of Rust code, and this schedule is text";
+            parsed.errors.push(Diagnostic::error("base", "schedule", message).help("write out its clauses").at(span));
+        }
+        Schedule::from_parsed(parsed, Some(source))
+    }
+
+    /// The schedule of what the grammar read, or every error that can be known.
+    pub(crate) fn from_parsed(parsed: Parsed, source: Option<Arc<str>>) -> Result<Schedule, Diagnostics> {
+        let schedule = Schedule { items: parsed.items, errors: Vec::new(), source };
+        if parsed.errors.is_empty() {
+            return Ok(schedule);
+        }
+        Err(check::report(&schedule, parsed.unknown, parsed.errors))
+    }
+
+    /// This schedule's clauses, each in place of the clause of its kind in `base`: `..base` in the macro.
+    pub fn extend_from(self, base: &Schedule) -> Schedule {
+        base.clone().with(self)
+    }
+
+    /// The same schedule with the clauses of `changes`, each in place of the clause of its kind.
+    pub fn with(mut self, changes: Schedule) -> Schedule {
+        let replaced = |item: &Item| changes.items.iter().any(|new| new.clause.key() == item.clause.key());
+        self.items.retain(|item| !replaced(item));
+        if self.items.is_empty() {
+            return Schedule { errors: [self.errors, changes.errors].concat(), ..changes };
+        }
+        // Spans of two sources do not mix: what came from the other one has none.
+        self.items.iter_mut().for_each(|item| item.span = None);
+        self.items.extend(changes.items);
+        self.errors.extend(changes.errors);
+        self.source = changes.source;
+        self
+    }
+
+    /// The same schedule without the clauses that settle `key`.
+    pub fn without(mut self, key: Key) -> Schedule {
+        self.items.retain(|item| item.clause.key() != key);
+        self
+    }
+
+    /// The clauses in order.
+    pub fn clauses(&self) -> impl Iterator<Item = &Clause> {
+        self.items.iter().map(|item| &item.clause)
+    }
+
+    /// The clauses in order, with their places.
+    pub fn spans(&self) -> impl Iterator<Item = (&Clause, Option<Span>)> {
+        self.items.iter().map(|item| (&item.clause, item.span))
+    }
+
+    /// The clause that settles `key`.
+    pub fn get(&self, key: Key) -> Option<&Clause> {
+        self.clauses().find(|clause| clause.key() == key)
+    }
+
+    /// What the schedule computes: types, layouts, epilogue, batch.
+    pub fn problem(&self) -> Result<Problem, Diagnostics> {
+        check::problem(self)
+    }
+
+    /// Every number that follows, for `target`, else for the target of the schedule, else for the first that suffices.
+    pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
+        check::plan(self, target).map(|(plan, _)| plan)
+    }
+
+    /// Checks everything that a plan needs; what is legal but worth knowing comes back as notes.
+    pub fn check(&self) -> Result<Diagnostics, Diagnostics> {
+        check::plan(self, None).map(|(_, notes)| notes)
+    }
+}
+
+impl PartialEq for Schedule {
+    fn eq(&self, other: &Schedule) -> bool {
+        self.clauses().eq(other.clauses()) && self.errors == other.errors
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<Schedule, Diagnostics> {
+        Schedule::parse(text)
+    }
+}
+
+impl fmt::Display for Schedule {
+    /// The canonical text: one clause a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for clause in self.clauses() {
+            let end = if matches!(clause, Clause::Expect(_)) { "" } else { ";" };
+            writeln!(f, "{clause}{end}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clauses().map(|clause| clause.to_string())).finish()
+    }
+}

@@ -1,0 +1,63 @@
+//! The closed word lists of the language, each in one table that the grammar, the printer and the suggestions share.
+
+use crate::clause::{BatchKind, Emulation, Metric, Pace, Reduce, Relation, Roles, Spills, Store};
+use crate::epilogue::{Axis, Function};
+use crate::plan::{Along, FmaOrder, Load, Operands, Tail};
+use crate::target::Target;
+use crate::types::{DType, Layout};
+
+/// A type whose values are words of the language.
+pub trait Word: Copy + PartialEq + 'static {
+    /// What such a word is called in messages, with its article.
+    const WHAT: &'static str;
+    /// The words and their values, in the order of the documentation.
+    const TABLE: &'static [(&'static str, Self)];
+
+    /// The word for a value; empty for a value that the language cannot write.
+    fn word(self) -> &'static str {
+        Self::TABLE.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
+    }
+}
+
+macro_rules! words {
+    ($type:ty, $what:literal, $($word:literal => $value:expr),+ $(,)?) => {
+        impl Word for $type {
+            const WHAT: &'static str = $what;
+            const TABLE: &'static [(&'static str, Self)] = &[$(($word, $value)),+];
+        }
+    };
+}
+
+words!(DType, "a type",
+    "f64" => DType::F64, "f32" => DType::F32, "tf32" => DType::Tf32, "f16" => DType::F16, "bf16" => DType::Bf16,
+    "e4m3" => DType::E4m3, "e5m2" => DType::E5m2, "i8" => DType::I8, "u8" => DType::U8, "i32" => DType::I32);
+words!(Layout, "a layout", "row" => Layout::Row, "col" => Layout::Col);
+words!(Target, "a target",
+    "sm_75" => Target::SM_75, "sm_80" => Target::SM_80, "sm_86" => Target::SM_86, "sm_89" => Target::SM_89,
+    "sm_90" => Target::SM_90, "sm_90a" => Target::SM_90A, "sm_100" => Target::SM_100, "sm_120" => Target::SM_120);
+words!(BatchKind, "a kind of batch", "strided" => BatchKind::Strided, "grouped" => BatchKind::Grouped);
+words!(Along, "a direction", "n" => Along::N, "m" => Along::M, "z" => Along::Z);
+words!(Operands, "a place for operands", "registers" => Operands::Registers, "shared" => Operands::Shared);
+words!(Load, "a way to load", "registers" => Load::Registers, "cp_async" => Load::CpAsync, "tma" => Load::Tma);
+words!(FmaOrder, "an order",
+    "row" => FmaOrder::Row, "snake" => FmaOrder::Snake, "column_snake" => FmaOrder::ColumnSnake);
+words!(Pace, "a pace", "tile" => Pace::Tile, "free" => Pace::Free);
+words!(Spills, "an answer to spills", "allow" => Spills::Allow, "refuse" => Spills::Refuse);
+words!(Reduce, "a reduction", "serial" => Reduce::Serial, "workspace" => Reduce::Workspace);
+words!(Roles, "a division of work", "cooperative" => Roles::Cooperative, "pingpong" => Roles::Pingpong);
+words!(Store, "a way to store", "direct" => Store::Direct, "staged" => Store::Staged, "tma" => Store::Tma);
+words!(Emulation, "an emulation",
+    "bf16x3" => Emulation::Bf16x3, "bf16x6" => Emulation::Bf16x6, "bf16x9" => Emulation::Bf16x9,
+    "f16x3" => Emulation::F16x3);
+words!(Tail, "a tail", "predicate" => Tail::Predicate, "none" => Tail::None);
+words!(Metric, "a figure",
+    "spills" => Metric::Spills, "bank_conflicts" => Metric::BankConflicts, "shared" => Metric::Shared,
+    "registers" => Metric::Registers, "threads" => Metric::Threads);
+words!(Relation, "a relation",
+    "=" => Relation::Equal, "<=" => Relation::AtMost, "<" => Relation::Below, ">=" => Relation::AtLeast,
+    ">" => Relation::Above);
+words!(Function, "a function",
+    "relu" => Function::Relu, "abs" => Function::Abs, "min" => Function::Min, "max" => Function::Max,
+    "clamp" => Function::Clamp, "exp" => Function::Exp, "tanh" => Function::Tanh, "sigmoid" => Function::Sigmoid,
+    "gelu" => Function::Gelu, "silu" => Function::Silu);
+words!(Axis, "an index", "m" => Axis::M, "n" => Axis::N);

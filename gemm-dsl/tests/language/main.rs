@@ -1,0 +1,3 @@
+//! The language, tested from outside: one binary.
+
+mod cases;
