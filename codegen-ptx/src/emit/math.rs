@@ -1,0 +1,90 @@
+//! Arithmetic on data.
+
+use ptx_gemm_ptx::instruction::{Compare, Half, Opcode, Operand, Reg, Rounding};
+use ptx_gemm_ptx::types::Type;
+
+use super::{Emitter, scalar_type};
+use crate::kernel::{self, Math, Value};
+
+impl Emitter<'_> {
+    fn value(&self, value: &Value, ty: Type) -> Operand {
+        match (value, ty) {
+            (Value::Reg(reg), _) => self.reg(*reg).into(),
+            (Value::Const(c), Type::F64) => Operand::from(*c),
+            (Value::Const(c), Type::S32) => Operand::Int(*c as i64),
+            (Value::Const(c), _) => Operand::from(*c as f32),
+        }
+    }
+
+    pub(super) fn math(&mut self, op: Math, dst: kernel::Reg, args: &[Value]) {
+        let ty = scalar_type(self.kernel.ty(dst));
+        let mut operands = vec![Operand::from(self.reg(dst))];
+        operands.extend(args.iter().map(|a| self.value(a, ty)));
+        let integer = ty == Type::S32;
+        let rnd = if integer { Rounding::None } else { Rounding::Rn };
+        let opcode = match op {
+            Math::Mov => Opcode::Mov(ty),
+            Math::Add => Opcode::Add { rnd, ty },
+            Math::Sub => Opcode::Sub { rnd, ty },
+            Math::Mul if integer => Opcode::MulInt { half: Half::Lo, ty },
+            Math::Mul => Opcode::Mul { rnd, ty },
+            Math::Fma if integer => Opcode::MadInt { half: Half::Lo, ty },
+            Math::Fma => Opcode::Fma { rnd, ty },
+            Math::Div => Opcode::Div { rnd, ty },
+            Math::Neg => Opcode::Neg(ty),
+            Math::Abs => Opcode::Abs(ty),
+            Math::Min | Math::Max => return self.extremum(op, ty, operands),
+            Math::Convert => return self.convert(ty, args, operands),
+        };
+        self.entry.emit(opcode, operands);
+    }
+
+    /// `min` and `max` that keep NaN: an instruction for f32 from sm_80 on (PTX ISA, `max`), else a comparison beside it.
+    fn extremum(&mut self, op: Math, ty: Type, operands: Vec<Operand>) {
+        let native = ty == Type::S32 || (ty == Type::F32 && self.target.capability >= 80);
+        let opcode = |nan| if op == Math::Min { Opcode::Min { nan, ty } } else { Opcode::Max { nan, ty } };
+        let [dst, x, y] = operands.as_slice() else { return };
+        if native {
+            return self.entry.emit(opcode(ty == Type::F32), operands);
+        }
+        let (unordered, nan, result) = (self.scratch(Type::Pred), self.scratch(ty), self.scratch(ty));
+        self.entry.emit(Opcode::Setp { cmp: Compare::Nan, ty }, [unordered.into(), x.clone(), y.clone()]);
+        // The sum of a NaN and anything is a NaN.
+        self.entry.emit(Opcode::Add { rnd: Rounding::Rn, ty }, [nan.into(), x.clone(), y.clone()]);
+        self.entry.emit(opcode(false), [result.into(), x.clone(), y.clone()]);
+        let operands: Vec<Operand> = vec![dst.clone(), Reg::into(nan), result.into(), unordered.into()];
+        self.entry.emit(Opcode::Selp(ty), operands);
+    }
+
+    fn convert(&mut self, to: Type, args: &[Value], operands: Vec<Operand>) {
+        let from = match args {
+            [Value::Reg(reg)] => scalar_type(self.kernel.ty(*reg)),
+            _ => to,
+        };
+        if from == to {
+            return self.entry.emit(Opcode::Mov(to), operands);
+        }
+        // Widening is exact and takes no rounding (PTX ISA, cvt).
+        let exact = from == Type::F32 && to == Type::F64;
+        let rnd = match (exact, to) {
+            (true, _) => Rounding::None,
+            (_, Type::S32) => Rounding::Rni,
+            _ => Rounding::Rn,
+        };
+        let rnd = if from == Type::S32 && to == Type::F64 { Rounding::Rn } else { rnd };
+        self.entry.emit(Opcode::Cvt { rnd, sat: false, to, from }, operands);
+    }
+
+    pub(super) fn is_zero(&mut self, dst: kernel::Reg, src: kernel::Reg) {
+        let ty = scalar_type(self.kernel.ty(src));
+        let zero = self.value(&Value::Const(0.0), ty);
+        let operands = vec![self.reg(dst).into(), self.reg(src).into(), zero];
+        self.entry.emit(Opcode::Setp { cmp: Compare::Eq, ty }, operands);
+    }
+
+    pub(super) fn select(&mut self, dst: kernel::Reg, pred: kernel::Reg, yes: &Value, no: &Value) {
+        let ty = scalar_type(self.kernel.ty(dst));
+        let operands = vec![self.reg(dst).into(), self.value(yes, ty), self.value(no, ty), self.reg(pred).into()];
+        self.entry.emit(Opcode::Selp(ty), operands);
+    }
+}

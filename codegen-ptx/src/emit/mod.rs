@@ -1,0 +1,243 @@
+//! From kernel IR to a PTX entry, statement by statement: the only pass that knows both.
+//!
+//! Requires a verified kernel. Ensures the same registers, number for number, plus families of its own for what lies
+//! inside an expression. Sums and products are rounded explicitly (`.rn`), so that the assembler fuses nothing by itself.
+
+mod index;
+mod math;
+
+use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
+use ptx_gemm_ptx::instruction::{Cache, Guard, Note, Opcode, Operand, Order, Reg, Rounding, Half};
+use ptx_gemm_ptx::module::{Directive, Entry, Variable};
+use ptx_gemm_ptx::types::{Space, Type};
+
+use ptx_gemm_dsl::target::Target;
+
+use crate::kernel::{self, Address, Kernel, Op, Stmt, outer_order};
+
+/// Static shared memory ends here (PTX ISA, `.shared`); more is dynamic.
+pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
+
+/// Name of the shared memory in the text.
+const SHARED: &str = "smem";
+
+/// Lowers a kernel to an entry for `target`.
+pub fn emit(kernel: &Kernel, target: Target) -> Entry {
+    let mut entry = EntryBuilder::new(kernel.name.clone());
+    for param in &kernel.params {
+        entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone());
+    }
+    entry.directive(Directive::Reqntid(vec![kernel.threads, 1, 1]));
+    entry.directive(Directive::MinNctaPerSm(kernel.blocks_per_sm));
+    let families = kernel
+        .families
+        .iter()
+        .map(|family| {
+            (family.count > 0).then(|| {
+                let id = entry.family(format!("%{}", family.name), scalar_type(family.ty), family.about);
+                (0..family.count).map(|_| entry.reg(id).family).last().unwrap_or_default()
+            })
+        })
+        .collect();
+    if let Some(variable) = shared_variable(kernel).filter(|v| !v.is_extern) {
+        entry.variable(variable);
+    }
+    let mut emitter = Emitter { kernel, target, entry, families, scratch: Vec::new() };
+    emitter.block(&kernel.body);
+    emitter.entry.note("kernel", "done");
+    emitter.entry.emit(Opcode::Ret, []);
+    emitter.entry.finish()
+}
+
+/// The block's shared memory as a variable: of the entry where it is static, of the module where it is dynamic.
+pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
+    let dynamic = kernel.shared_bytes > STATIC_SHARED_BYTES;
+    (kernel.shared_bytes > 0).then(|| Variable {
+        is_extern: dynamic,
+        space: Space::Shared,
+        align: Some(kernel.shared_align),
+        ty: Type::B8,
+        name: SHARED.to_string(),
+        count: Some(if dynamic { 0 } else { u64::from(kernel.shared_bytes) }),
+        note: Some(note(&kernel.shared_origin)),
+    })
+}
+
+fn note(origin: &kernel::Origin) -> Note {
+    Note { clause: origin.clause.clone(), what: origin.what.clone() }
+}
+
+fn scalar_type(ty: kernel::Type) -> Type {
+    match ty {
+        kernel::Type::Pred => Type::Pred,
+        kernel::Type::U32 => Type::U32,
+        kernel::Type::U64 => Type::U64,
+        kernel::Type::S32 => Type::S32,
+        kernel::Type::F32 => Type::F32,
+        kernel::Type::F64 => Type::F64,
+    }
+}
+
+struct Emitter<'a> {
+    kernel: &'a Kernel,
+    target: Target,
+    entry: EntryBuilder,
+    /// PTX family of each kernel family that has registers.
+    families: Vec<Option<u16>>,
+    /// Families for what lies inside an expression, by type.
+    scratch: Vec<(Type, FamilyId)>,
+}
+
+impl Emitter<'_> {
+    fn block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            self.entry.set_note(Some(note(&stmt.origin)));
+            self.stmt(&stmt.op);
+        }
+    }
+
+    fn reg(&self, reg: kernel::Reg) -> Reg {
+        // The kernel's verifier has seen every register in a family with a count.
+        let family = self.families.get(reg.family.0 as usize).copied().flatten().unwrap_or(u16::MAX);
+        Reg { family, index: reg.index }
+    }
+
+    fn scratch(&mut self, ty: Type) -> Reg {
+        if let Some((_, id)) = self.scratch.iter().find(|(t, _)| *t == ty) {
+            return self.entry.reg(*id);
+        }
+        let prefix = match ty {
+            Type::Pred => "%tp",
+            Type::U64 => "%td",
+            Type::F32 => "%tf",
+            Type::F64 => "%tg",
+            Type::S32 => "%ts",
+            _ => "%t",
+        };
+        let id = self.entry.family(prefix, ty, "inside an expression");
+        self.scratch.push((ty, id));
+        self.entry.reg(id)
+    }
+
+    fn guard(&self, guard: kernel::Guard) -> Guard {
+        Guard { pred: self.reg(guard.pred), negated: !guard.expect }
+    }
+
+    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: Vec<Operand>) {
+        match guard {
+            None => self.entry.emit(op, operands),
+            Some(guard) => self.entry.emit_if(self.guard(guard), op, operands),
+        }
+    }
+
+    fn address(&self, address: &Address) -> Operand {
+        Operand::address(self.reg(address.base), address.offset)
+    }
+
+    fn data(&self, regs: &[kernel::Reg]) -> Operand {
+        match regs {
+            [one] => self.reg(*one).into(),
+            many => Operand::Vector(many.iter().map(|r| self.reg(*r).into()).collect()),
+        }
+    }
+
+    fn stmt(&mut self, op: &Op) {
+        match op {
+            Op::Param { dst, index } => {
+                let param = &self.kernel.params[*index];
+                let op = load(Space::Param, 1, scalar_type(param.ty));
+                let operands = vec![self.reg(*dst).into(), Operand::address(param.name.as_str(), 0)];
+                self.entry.emit(op, operands);
+            }
+            Op::Set { dst, value } => {
+                let dst = self.reg(*dst);
+                self.set(dst, value);
+            }
+            Op::Load { space, dst, address, guard, .. } => {
+                let op = load(self.space(*space), dst.len() as u8, scalar_type(self.kernel.ty(dst[0])));
+                self.emit(*guard, op, vec![self.data(dst), self.address(address)]);
+            }
+            Op::Store { space, src, address, guard, .. } => {
+                let (space, vector) = (self.space(*space), src.len() as u8);
+                let ty = scalar_type(self.kernel.ty(src[0]));
+                let op = Opcode::St { order: Order::Weak, space, cache: Cache::None, vector, ty };
+                self.emit(*guard, op, vec![self.address(address), self.data(src)]);
+            }
+            Op::CopyAsync { to, from, bytes, valid, guard, .. } => {
+                // 16 bytes go past L1 (`.cg`); smaller copies exist only through it (PTX ISA, cp.async).
+                let cache = if *bytes == 16 { Cache::Cg } else { Cache::Ca };
+                let mut operands = vec![self.address(to), self.address(from), Operand::from(*bytes)];
+                operands.extend(valid.map(|v| Operand::from(self.reg(v))));
+                self.emit(*guard, Opcode::CpAsync { cache }, operands);
+            }
+            Op::CommitCopies => self.entry.emit(Opcode::CpAsyncCommit, []),
+            Op::WaitCopies(n) => self.entry.emit(Opcode::CpAsyncWait, [Operand::from(*n)]),
+            Op::Clear { dst } => {
+                dst.iter().for_each(|reg| self.math(kernel::Math::Mov, *reg, &[kernel::Value::Const(0.0)]));
+            }
+            Op::Math { op, dst, args } => self.math(*op, *dst, args),
+            Op::IsZero { dst, src } => self.is_zero(*dst, *src),
+            Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
+            Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
+            Op::Barrier => self.entry.emit(Opcode::BarSync, [Operand::Int(0)]),
+            Op::If { cond, uniform, then, other } => self.branch(*cond, *uniform, then, other),
+            Op::Loop { body, again, uniform } => self.repeat(body, *again, *uniform),
+        }
+    }
+
+    fn space(&self, space: kernel::Space) -> Space {
+        match space {
+            kernel::Space::Global => Space::Global,
+            kernel::Space::Shared => Space::Shared,
+        }
+    }
+
+    fn outer(&mut self, acc: &[kernel::Reg], a: &[kernel::Reg], b: &[kernel::Reg], order: ptx_gemm_dsl::plan::FmaOrder) {
+        let ty = acc.first().map_or(Type::F32, |r| scalar_type(self.kernel.ty(*r)));
+        for (i, j) in outer_order(a.len(), b.len(), order) {
+            let sum = Operand::from(self.reg(acc[i * b.len() + j]));
+            let operands = vec![sum.clone(), self.reg(a[i]).into(), self.reg(b[j]).into(), sum];
+            let op = match ty {
+                Type::S32 => Opcode::MadInt { half: Half::Lo, ty },
+                _ => Opcode::Fma { rnd: Rounding::Rn, ty },
+            };
+            self.entry.emit(op, operands);
+        }
+    }
+
+    fn branch(&mut self, cond: kernel::Guard, uniform: bool, then: &[Stmt], other: &[Stmt]) {
+        let end = self.entry.label("end");
+        let skip = Guard { pred: self.reg(cond.pred), negated: cond.expect };
+        if other.is_empty() {
+            self.entry.emit_if(skip, Opcode::Bra { uniform }, [Operand::from(&end)]);
+            self.block(then);
+        } else {
+            let origin = self.entry.set_note(None);
+            let edge = self.entry.label("else");
+            self.entry.set_note(origin.clone());
+            self.entry.emit_if(skip, Opcode::Bra { uniform }, [Operand::from(&edge)]);
+            self.block(then);
+            self.entry.set_note(origin);
+            self.entry.emit(Opcode::Bra { uniform }, [Operand::from(&end)]);
+            self.entry.bind(&edge);
+            self.block(other);
+        }
+        self.entry.bind(&end);
+    }
+
+    fn repeat(&mut self, body: &[Stmt], again: kernel::Reg, uniform: bool) {
+        let top = self.entry.label("loop");
+        let origin = self.entry.set_note(None);
+        self.entry.bind(&top);
+        // What is to be unrolled is unrolled already.
+        self.entry.pragma("nounroll");
+        self.block(body);
+        self.entry.set_note(origin);
+        let guard = Guard::when(self.reg(again));
+        self.entry.emit_if(guard, Opcode::Bra { uniform }, [Operand::from(&top)]);
+    }
+}
+
+fn load(space: Space, vector: u8, ty: Type) -> Opcode {
+    Opcode::Ld { order: Order::Weak, space, cache: Cache::None, vector, ty }
+}

@@ -1,0 +1,218 @@
+//! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
+
+use super::{Address, Bounds, Expr, Family, FamilyInfo, Guard, Kernel, Math, Op, Origin, Reg, Space, Stmt, Type, Value};
+
+/// Builds one [`Kernel`].
+pub struct Builder {
+    /// The kernel so far; its body is filled by [`Builder::finish`].
+    kernel: Kernel,
+    /// Open blocks, innermost last.
+    blocks: Vec<Vec<Stmt>>,
+    origin: Origin,
+    /// Families for index arithmetic.
+    index: Family,
+    wide: Family,
+    pred: Family,
+}
+
+impl Builder {
+    /// A builder for a kernel whose body is still empty.
+    pub fn new(mut kernel: Kernel) -> Builder {
+        let mut family = |name, ty, about| {
+            kernel.families.push(FamilyInfo { name, ty, about, count: 0 });
+            Family(kernel.families.len() as u16 - 1)
+        };
+        let pred = family("p", Type::Pred, "truth values");
+        let index = family("r", Type::U32, "indices and shared addresses");
+        let wide = family("rd", Type::U64, "global addresses and leading dimensions");
+        Builder { kernel, blocks: vec![Vec::new()], origin: Origin::new("", ""), index, wide, pred }
+    }
+
+    /// Declares a family of data registers.
+    pub fn family(&mut self, name: &'static str, ty: Type, about: &'static str) -> Family {
+        self.kernel.families.push(FamilyInfo { name, ty, about, count: 0 });
+        Family(self.kernel.families.len() as u16 - 1)
+    }
+
+    /// A fresh register.
+    pub fn fresh(&mut self, family: Family) -> Reg {
+        let info = &mut self.kernel.families[family.0 as usize];
+        info.count += 1;
+        Reg { family, index: info.count - 1 }
+    }
+
+    /// A fresh predicate.
+    pub fn fresh_pred(&mut self) -> Reg {
+        self.fresh(self.pred)
+    }
+
+    /// `n` fresh registers with consecutive numbers.
+    pub fn fresh_many(&mut self, family: Family, n: usize) -> Vec<Reg> {
+        (0..n).map(|_| self.fresh(family)).collect()
+    }
+
+    /// Statements from here on belong to this clause and purpose.
+    pub fn origin(&mut self, clause: &str, what: &str) {
+        if &*self.origin.clause != clause || &*self.origin.what != what {
+            self.origin = Origin::new(clause, what);
+        }
+    }
+
+    /// Appends a statement.
+    pub fn push(&mut self, op: Op) {
+        let origin = self.origin.clone();
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Stmt { op, origin });
+        }
+    }
+
+    fn family_of(&self, value: &Expr) -> Family {
+        match self.type_of(value) {
+            Type::Pred => self.pred,
+            Type::U64 => self.wide,
+            _ => self.index,
+        }
+    }
+
+    /// Type of an index expression: u32 unless something in it is wider.
+    pub fn type_of(&self, value: &Expr) -> Type {
+        expr_type(value, &self.kernel)
+    }
+
+    /// Evaluates an expression into a fresh register (none if it is one already) and returns it with its bound.
+    pub fn set(&mut self, value: Expr) -> Expr {
+        if matches!(value, Expr::Reg(..)) {
+            return value;
+        }
+        let (bound, family) = (value.bound(), self.family_of(&value));
+        let dst = self.fresh(family);
+        self.push(Op::Set { dst, value });
+        Expr::Reg(dst, bound)
+    }
+
+    /// The same, as a register.
+    pub fn set_reg(&mut self, value: Expr) -> Reg {
+        match self.set(value) {
+            Expr::Reg(reg, _) => reg,
+            other => {
+                // `set` returns registers only; a constant gets one here.
+                let family = self.family_of(&other);
+                let dst = self.fresh(family);
+                self.push(Op::Set { dst, value: other });
+                dst
+            }
+        }
+    }
+
+    /// A register that will be assigned again: declared with the bound of everything it will hold.
+    pub fn variable(&mut self, value: Expr, bound: u64) -> Expr {
+        let family = self.family_of(&value);
+        let dst = self.fresh(family);
+        self.push(Op::Set { dst, value });
+        Expr::Reg(dst, bound)
+    }
+
+    /// The same for 64-bit values whose initial value is a constant.
+    pub fn variable_wide(&mut self, value: Expr) -> Expr {
+        let dst = self.fresh(self.wide);
+        self.push(Op::Set { dst, value });
+        Expr::Reg(dst, super::expr::UNBOUNDED)
+    }
+
+    /// Assigns a variable again.
+    pub fn assign(&mut self, variable: &Expr, value: Expr) {
+        if let Expr::Reg(dst, _) = variable {
+            self.push(Op::Set { dst: *dst, value });
+        }
+    }
+
+    /// Reads a parameter.
+    pub fn param(&mut self, index: usize, family: Option<Family>) -> Reg {
+        let family = family.unwrap_or(match self.kernel.params[index].ty {
+            Type::U32 => self.index,
+            _ => self.wide,
+        });
+        let dst = self.fresh(family);
+        self.push(Op::Param { dst, index });
+        dst
+    }
+
+    /// An address in shared memory or a global one, from an expression of the right type.
+    pub fn address(&mut self, base: &Expr, offset: i64) -> Address {
+        let bound = base.bound();
+        Address { base: self.set_reg(base.clone()), offset, bound }
+    }
+
+    /// Global load.
+    pub fn load_global(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64, guard: Option<Guard>, bounds: Bounds) {
+        let address = self.address(base, offset);
+        self.push(Op::Load { space: Space::Global, dst, address, guard, bounds });
+    }
+
+    /// Shared load.
+    pub fn load_shared(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64) {
+        let address = self.address(base, offset);
+        self.push(Op::Load { space: Space::Shared, dst, address, guard: None, bounds: Bounds::Shared });
+    }
+
+    /// Arithmetic on data.
+    pub fn math(&mut self, op: Math, dst: Reg, args: Vec<Value>) {
+        self.push(Op::Math { op, dst, args });
+    }
+
+    /// Sets a data register to a literal.
+    pub fn constant(&mut self, dst: Reg, value: f64) {
+        self.push(Op::Math { op: Math::Mov, dst, args: vec![Value::Const(value)] });
+    }
+
+    /// Appends statements built elsewhere.
+    pub fn extend(&mut self, stmts: Vec<Stmt>) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.extend(stmts);
+        }
+    }
+
+    /// Opens a nested block: statements go there until [`Builder::close`].
+    pub fn open(&mut self) {
+        self.blocks.push(Vec::new());
+    }
+
+    /// Closes the innermost nested block and returns it.
+    pub fn close(&mut self) -> Vec<Stmt> {
+        self.blocks.pop().unwrap_or_default()
+    }
+
+    /// Appends a branch; `uniform` if all threads of the block agree.
+    pub fn branch(&mut self, pred: Reg, uniform: bool, then: Vec<Stmt>, other: Vec<Stmt>) {
+        self.push(Op::If { cond: Guard { pred, expect: true }, uniform, then, other });
+    }
+
+    /// The finished kernel.
+    pub fn finish(mut self) -> Kernel {
+        self.kernel.body = self.blocks.pop().unwrap_or_default();
+        self.kernel
+    }
+}
+
+/// Type of an index expression over the registers of `kernel`.
+pub fn expr_type(value: &Expr, kernel: &Kernel) -> Type {
+    match value {
+        Expr::Reg(reg, _) => kernel.ty(*reg),
+        Expr::Wide(_) => Type::U64,
+        Expr::Compare(..) | Expr::And(..) | Expr::Not(_) => Type::Pred,
+        Expr::Add(x, y)
+        | Expr::Sub(x, y)
+        | Expr::Mul(x, y)
+        | Expr::Div(x, y)
+        | Expr::Mod(x, y)
+        | Expr::Min(x, y)
+        | Expr::Max(x, y)
+        | Expr::Xor(x, y)
+        | Expr::Select(_, x, y) => match (expr_type(x, kernel), expr_type(y, kernel)) {
+            (Type::U64, _) | (_, Type::U64) => Type::U64,
+            (Type::Pred, _) => Type::Pred,
+            _ => Type::U32,
+        },
+        Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Type::U32,
+    }
+}

@@ -1,0 +1,248 @@
+//! The text form of kernel IR.
+
+use std::fmt::{self, Write};
+
+use super::{Address, Bounds, Compare, Expr, Guard, Kernel, Math, Op, Reg, Space, Stmt, Value};
+
+/// Column of the origin behind a statement.
+const ORIGIN_COLUMN: usize = 88;
+
+/// The kernel as text: one statement a line, its origin behind it.
+pub fn print(kernel: &Kernel) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = write_kernel(kernel, &mut out);
+    out
+}
+
+fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
+    writeln!(
+        out,
+        "kernel {} threads {} blocks_per_sm {} shared {} B {{",
+        kernel.name, kernel.threads, kernel.blocks_per_sm, kernel.shared_bytes
+    )?;
+    for (i, param) in kernel.params.iter().enumerate() {
+        writeln!(out, "  param {i} {} {:?}: {}", param.name, param.ty, param.about)?;
+    }
+    for family in kernel.families.iter().filter(|f| f.count > 0) {
+        writeln!(out, "  registers {}0..{} {:?}: {}", family.name, family.count - 1, family.ty, family.about)?;
+    }
+    let mut printer = Printer { kernel, out, indent: 2 };
+    printer.block(&kernel.body)?;
+    out.push_str("}\n");
+    Ok(())
+}
+
+struct Printer<'a> {
+    kernel: &'a Kernel,
+    out: &'a mut String,
+    indent: usize,
+}
+
+impl Printer<'_> {
+    fn block(&mut self, stmts: &[Stmt]) -> fmt::Result {
+        for stmt in stmts {
+            let start = self.out.len();
+            for _ in 0..self.indent {
+                self.out.push(' ');
+            }
+            self.head(&stmt.op)?;
+            let width = self.out.len() - start;
+            for _ in width..ORIGIN_COLUMN.max(width + 1) {
+                self.out.push(' ');
+            }
+            writeln!(self.out, "; {}: {}", stmt.origin.clause, stmt.origin.what)?;
+            self.nested(&stmt.op)?;
+        }
+        Ok(())
+    }
+
+    fn nested(&mut self, op: &Op) -> fmt::Result {
+        match op {
+            Op::If { then, other, .. } => {
+                self.indented(then)?;
+                if !other.is_empty() {
+                    self.line("} else {")?;
+                    self.indented(other)?;
+                }
+                self.line("}")
+            }
+            Op::Loop { body, again, .. } => {
+                self.indented(body)?;
+                let again = self.reg(*again);
+                self.line(&format!("}} while {again}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn indented(&mut self, stmts: &[Stmt]) -> fmt::Result {
+        self.indent += 2;
+        self.block(stmts)?;
+        self.indent -= 2;
+        Ok(())
+    }
+
+    fn line(&mut self, text: &str) -> fmt::Result {
+        writeln!(self.out, "{:indent$}{text}", "", indent = self.indent)
+    }
+
+    fn head(&mut self, op: &Op) -> fmt::Result {
+        let text = match op {
+            Op::Param { dst, index } => format!("{} = param {}", self.reg(*dst), self.kernel.params[*index].name),
+            Op::Set { dst, value } => format!("{} = {}", self.reg(*dst), self.expr(value)),
+            Op::Load { space, dst, address, guard, bounds } => {
+                format!("{} = load {}{}", self.regs(dst), self.place(*space, address, *bounds), self.guard(guard))
+            }
+            Op::Store { space, src, address, guard, bounds } => {
+                format!("store {} {}{}", self.place(*space, address, *bounds), self.regs(src), self.guard(guard))
+            }
+            Op::CopyAsync { to, from, bytes, valid, guard, bounds } => format!(
+                "copy_async {} <- {} {bytes} B{}{}",
+                self.address(to),
+                self.place(Space::Global, from, *bounds),
+                valid.map(|v| format!(" valid {}", self.reg(v))).unwrap_or_default(),
+                self.guard(guard)
+            ),
+            Op::CommitCopies => "commit_copies".to_string(),
+            Op::WaitCopies(n) => format!("wait_copies {n}"),
+            Op::Clear { dst } => format!("{} = 0", self.regs(dst)),
+            Op::Math { op, dst, args } => {
+                let args: Vec<String> = args.iter().map(|a| self.value(a)).collect();
+                format!("{} = {} {}", self.reg(*dst), math_name(*op), args.join(", "))
+            }
+            Op::IsZero { dst, src } => format!("{} = is_zero {}", self.reg(*dst), self.reg(*src)),
+            Op::Select { dst, pred, yes, no } => format!(
+                "{} = select {} ? {} : {}",
+                self.reg(*dst),
+                self.reg(*pred),
+                self.value(yes),
+                self.value(no)
+            ),
+            Op::Outer { acc, a, b, order } => format!(
+                "{}[{} x {}] += {} * {} {order:?}",
+                self.regs(acc),
+                a.len(),
+                b.len(),
+                self.regs(a),
+                self.regs(b)
+            ),
+            Op::Barrier => "barrier".to_string(),
+            Op::If { cond, uniform, .. } => {
+                format!("if {}{}{} {{", if cond.expect { "" } else { "!" }, self.reg(cond.pred), uniform_mark(*uniform))
+            }
+            Op::Loop { uniform, .. } => format!("loop{} {{", uniform_mark(*uniform)),
+        };
+        self.out.push_str(&text);
+        Ok(())
+    }
+
+    fn reg(&self, reg: Reg) -> String {
+        self.kernel.display(reg).to_string()
+    }
+
+    /// Consecutive registers as a range.
+    fn regs(&self, regs: &[Reg]) -> String {
+        match regs {
+            [] => "()".to_string(),
+            [one] => self.reg(*one),
+            [first, .., last] => {
+                let range = regs
+                    .iter()
+                    .enumerate()
+                    .all(|(i, r)| r.family == first.family && r.index == first.index + i as u32);
+                if range {
+                    format!("{}..{}", self.reg(*first), last.index)
+                } else {
+                    regs.iter().map(|r| self.reg(*r)).collect::<Vec<_>>().join(",")
+                }
+            }
+        }
+    }
+
+    fn guard(&self, guard: &Option<Guard>) -> String {
+        guard
+            .map(|g| format!(" if {}{}", if g.expect { "" } else { "!" }, self.reg(g.pred)))
+            .unwrap_or_default()
+    }
+
+    fn address(&self, address: &Address) -> String {
+        format!("[{} + {}]", self.reg(address.base), address.offset)
+    }
+
+    fn place(&self, space: Space, address: &Address, bounds: Bounds) -> String {
+        let space = match space {
+            Space::Global => "global",
+            Space::Shared => "shared",
+        };
+        let bounds = match bounds {
+            Bounds::Guarded => " guarded",
+            Bounds::Interior => " interior",
+            Bounds::Clamped => " clamped",
+            Bounds::Exact => " exact",
+            Bounds::Shared => "",
+        };
+        format!("{space} {}{bounds}", self.address(address))
+    }
+
+    fn value(&self, value: &Value) -> String {
+        match value {
+            Value::Reg(reg) => self.reg(*reg),
+            Value::Const(c) => format!("{c:?}"),
+        }
+    }
+
+    fn expr(&self, value: &Expr) -> String {
+        let two = |op: &str, x: &Expr, y: &Expr| format!("({} {op} {})", self.expr(x), self.expr(y));
+        match value {
+            Expr::Const(c) => c.to_string(),
+            Expr::Reg(reg, _) => self.reg(*reg),
+            Expr::Tid(_) => "tid".to_string(),
+            Expr::Block => "block".to_string(),
+            Expr::Blocks => "blocks".to_string(),
+            Expr::SharedBase => "shared".to_string(),
+            Expr::Add(x, y) => two("+", x, y),
+            Expr::Sub(x, y) => two("-", x, y),
+            Expr::Mul(x, y) => two("*", x, y),
+            Expr::Div(x, y) => two("/", x, y),
+            Expr::Mod(x, y) => two("%", x, y),
+            Expr::Min(x, y) => format!("min({}, {})", self.expr(x), self.expr(y)),
+            Expr::Max(x, y) => format!("max({}, {})", self.expr(x), self.expr(y)),
+            Expr::Xor(x, y) => two("^", x, y),
+            Expr::Wide(x) => format!("wide({})", self.expr(x)),
+            Expr::Compare(c, x, y) => two(
+                match c {
+                    Compare::Lt => "<",
+                    Compare::Ge => ">=",
+                    Compare::Eq => "==",
+                    Compare::Ne => "!=",
+                },
+                x,
+                y,
+            ),
+            Expr::And(x, y) => two("&&", x, y),
+            Expr::Not(x) => format!("!{}", self.expr(x)),
+            Expr::Select(c, x, y) => format!("({} ? {} : {})", self.expr(c), self.expr(x), self.expr(y)),
+        }
+    }
+}
+
+fn uniform_mark(uniform: bool) -> &'static str {
+    if uniform { " uniform" } else { "" }
+}
+
+fn math_name(op: Math) -> &'static str {
+    match op {
+        Math::Mov => "mov",
+        Math::Add => "add",
+        Math::Sub => "sub",
+        Math::Mul => "mul",
+        Math::Div => "div",
+        Math::Fma => "fma",
+        Math::Neg => "neg",
+        Math::Abs => "abs",
+        Math::Min => "min",
+        Math::Max => "max",
+        Math::Convert => "convert",
+    }
+}

@@ -1,0 +1,321 @@
+//! Copies of one operand's K-tile: global memory to registers to shared memory, or asynchronously without registers.
+//!
+//! The tile is cut into chunks along the operand's contiguous dimension in global memory (`plan::CopyPlan`), which the
+//! threads take in turn. Where the passes differ by constants one pointer serves them all.
+
+use ptx_gemm_dsl::plan::{CopyPlan, Fast, Load, Operand, OperandPlan, Param as AbiParam, Placement, Side, Tail};
+
+use super::{Lowering, Place};
+use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
+
+/// One chunk of a thread: where it lies in the tile and which threads have it.
+struct Pass {
+    /// Coordinate along the dimension that is not contiguous in global memory.
+    outer: Expr,
+    /// Coordinate along the contiguous one, of the chunk's first element.
+    inner: Expr,
+    /// Global address of the chunk for the next K-tile.
+    pointer: usize,
+    /// Distance from that pointer, constants: (rows, elements).
+    delta: (u32, u32),
+    /// Address in slot 0, bytes; the same for all passes up to a constant where they are regular.
+    shared: Expr,
+    shared_delta: u32,
+    /// Largest byte that a store of this pass's first element can start at, from the start of shared memory.
+    shared_bound: u64,
+    /// Threads that have a chunk in this pass; all if absent.
+    active: Option<Reg>,
+}
+
+/// The state of one operand's copies.
+pub(super) struct Copies {
+    side: Side,
+    plan: CopyPlan,
+    operand: OperandPlan,
+    placement: Placement,
+    passes: Vec<Pass>,
+    /// Global addresses, advanced from K-tile to K-tile.
+    pointers: Vec<Expr>,
+    /// Bytes of one row of the outer dimension.
+    row_bytes: Expr,
+    /// Rows from a pass to the next, where that is the same for all, and their bytes.
+    step_rows: u32,
+    row_step: Expr,
+    /// Bytes from one K-tile to the next.
+    advance: Expr,
+    /// Elements on their way, pass by pass.
+    staging: Vec<Reg>,
+}
+
+impl Lowering<'_> {
+    /// Prepares the copies of one operand.
+    pub(super) fn copies(&mut self, place: &Place, side: Side, placement: Placement) -> Copies {
+        let plan = if side == Side::A { self.variant.a } else { self.variant.b };
+        let (index, operand) = self.side(side);
+        let operand = *operand;
+        let bytes = operand.dtype.bytes();
+        let clause = self.plan.clauses.tile.clone();
+        let which = if side == Side::A { Operand::A } else { Operand::B };
+        self.b.origin(&clause, if side == Side::A { "address of this thread's part of A" } else { "address of this thread's part of B" });
+        let base = self.wide_arg(&AbiParam::Matrix(which));
+        let ld = self.wide_arg(&AbiParam::Ld(which));
+        let row_bytes = self.b.set(ld * bytes);
+        let own = if side == Side::A { place.m0.clone() } else { place.n0.clone() };
+        let own_bytes = match operand.global_fast {
+            Fast::K => own.wide() * row_bytes.clone(),
+            Fast::Mn => own.wide() * bytes,
+        };
+        let tile_base = self.b.set(base + own_bytes);
+        let advance = match operand.global_fast {
+            Fast::K => Expr::Const(u64::from(operand.depth * bytes)),
+            Fast::Mn => self.b.set(row_bytes.clone() * operand.depth),
+        };
+        let staging = match self.plan.load {
+            Load::Registers => self.b.fresh_many(self.families.staging[index], (plan.passes * plan.width) as usize),
+            _ => Vec::new(),
+        };
+        let step_rows = (self.plan.geometry.threads / plan.chunks_per_row).max(1);
+        let row_step = if plan.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
+        let (passes, pointers) = (Vec::new(), Vec::new());
+        let mut copies =
+            Copies { side, plan, operand, placement, passes, pointers, row_bytes, step_rows, row_step, advance, staging };
+        for pass in 0..plan.passes {
+            self.add_pass(&mut copies, pass, &tile_base);
+        }
+        copies
+    }
+
+    /// Coordinates of pass number `pass`, its pointer and its place in shared memory.
+    fn add_pass(&mut self, copies: &mut Copies, pass: u32, tile_base: &Expr) {
+        let CopyPlan { width, chunks_per_row, chunks, .. } = copies.plan;
+        let threads = self.plan.geometry.threads;
+        let bytes = copies.operand.dtype.bytes();
+        let first = pass * threads;
+        let active = (first + threads > chunks).then(|| {
+            let has_chunk = Expr::Tid(threads).lt(chunks - first);
+            self.b.set_reg(has_chunk)
+        });
+        // (rows, elements) from the first pass to this one, where that is a constant.
+        let delta = if threads.is_multiple_of(chunks_per_row) {
+            Some((first / chunks_per_row, 0))
+        } else if chunks_per_row.is_multiple_of(threads) {
+            Some((first / chunks_per_row, first % chunks_per_row * width))
+        } else {
+            (pass == 0).then_some((0, 0))
+        };
+        if let (Some((rows, elements)), Some(base)) = (delta, copies.passes.first()) {
+            let shared_delta = copies.shared_offset(rows, elements);
+            let (outer, inner) = (base.outer.clone() + rows, base.inner.clone() + elements);
+            let (pointer, shared) = (base.pointer, base.shared.clone());
+            let shared_bound = copies.last_byte(first, threads);
+            let delta = (rows, elements);
+            copies.passes.push(Pass { outer, inner, pointer, delta, shared, shared_delta, shared_bound, active });
+            return;
+        }
+        let chunk = self.b.set(Expr::Tid(threads) + first);
+        let outer = self.b.set(chunk.clone() / chunks_per_row);
+        let inner = self.b.set((chunk % chunks_per_row) * width);
+        let address = tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
+        let pointer = self.b.variable_wide(address);
+        copies.pointers.push(pointer);
+        let in_slot = match copies.same_order() {
+            true => outer.clone() * copies.placement.pitch + inner.clone(),
+            false => inner.clone() * copies.placement.pitch + outer.clone(),
+        };
+        let shared = self.b.set(Expr::SharedBase + copies.placement.offset_bytes + in_slot * bytes);
+        copies.passes.push(Pass {
+            outer,
+            inner,
+            pointer: copies.pointers.len() - 1,
+            delta: (0, 0),
+            shared,
+            shared_delta: 0,
+            shared_bound: copies.last_byte(first, threads),
+            active,
+        });
+    }
+
+    /// Copies the K-tile that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`, and
+    /// moves the pointers on. Through registers only the first half happens here; [`Lowering::land`] does the other.
+    ///
+    /// `full` says whether the whole K-tile lies inside; absent if it always does.
+    pub(super) fn copy(&mut self, place: &Place, copies: &Copies, full: Option<Reg>, rem_k: &Expr, slot: &Expr, clause: &str) {
+        let name = copies.name();
+        match full {
+            None => self.copy_inside(copies, slot, clause),
+            Some(full) => {
+                self.b.open();
+                self.copy_inside(copies, slot, clause);
+                let then = self.b.close();
+                self.b.open();
+                match (self.plan.tail, self.plan.load) {
+                    (Tail::Predicate, Load::CpAsync) => self.copy_edge_async(place, copies, rem_k, slot, clause),
+                    (Tail::Predicate, _) => self.copy_edge(place, copies, rem_k, clause),
+                    // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
+                    (Tail::None, _) => self.clear_staging(copies, clause),
+                }
+                let other = self.b.close();
+                self.b.origin(clause, &format!("{name}: the widest accesses where the K-tile lies inside"));
+                self.b.branch(full, true, then, other);
+            }
+        }
+        self.b.origin(clause, &format!("{name}: on to the next K-tile"));
+        for pointer in &copies.pointers {
+            self.b.assign(pointer, pointer.clone() + copies.advance.clone());
+        }
+    }
+
+    /// The global address of each pass's chunk, as a register and a constant; rows are stepped through one after the other.
+    fn chunk_pointers(&mut self, copies: &Copies) -> Vec<(Expr, i64)> {
+        let mut at = (Expr::Const(0), usize::MAX, 0);
+        let mut out = Vec::new();
+        for pass in &copies.passes {
+            let (rows, elements) = pass.delta;
+            if at.1 != pass.pointer || rows < at.2 {
+                at = (copies.pointers[pass.pointer].clone(), pass.pointer, 0);
+            }
+            while at.2 < rows {
+                at = (self.b.set(at.0 + copies.row_step.clone()), at.1, at.2 + copies.step_rows);
+            }
+            out.push((at.0.clone(), i64::from(elements * copies.operand.dtype.bytes())));
+        }
+        out
+    }
+
+    fn copy_inside(&mut self, copies: &Copies, slot: &Expr, clause: &str) {
+        let bounds = self.inside();
+        let width = copies.plan.width;
+        self.b.origin(clause, &format!("copy {}: {width} elements a thread and pass", copies.name()));
+        let pointers = self.chunk_pointers(copies);
+        for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
+            let guard = pass.active.map(|pred| Guard { pred, expect: true });
+            match self.plan.load {
+                Load::CpAsync => self.copy_async(copies, pass, slot, (&pointer, offset), None, bounds),
+                _ => self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, bounds),
+            }
+        }
+    }
+
+    /// One asynchronous copy of a chunk (or, transposing, one for each of its elements, each with its own `valid`).
+    fn copy_async(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, from: (&Expr, i64), limit: Option<&Expr>, bounds: Bounds) {
+        let bytes = copies.operand.dtype.bytes();
+        let piece = copies.plan.store_width;
+        for e in (0..copies.plan.width).step_by(piece as usize) {
+            // Elements of this piece inside the matrix, in bytes: what is not read is zero.
+            let valid = limit.map(|limit| {
+                let left = limit.clone().max(e.into()) - e;
+                self.b.set_reg(left.min(piece.into()) * bytes)
+            });
+            let to = self.shared_address(copies, pass, slot, e);
+            let from = Address { base: self.b.set_reg(from.0.clone()), offset: from.1 + i64::from(e * bytes), bound: 0 };
+            let guard = pass.active.map(|pred| Guard { pred, expect: true });
+            self.b.push(Op::CopyAsync { to, from, bytes: piece * bytes, valid, guard, bounds });
+        }
+    }
+
+    /// Address in shared memory of element `e` of a pass's chunk.
+    fn shared_address(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, e: u32) -> Address {
+        let offset = i64::from(pass.shared_delta + copies.shared_offset(0, e));
+        let base = self.b.set(pass.shared.clone() + slot.clone());
+        let Expr::Reg(base, _) = base else { return Address { base: self.b.set_reg(base), offset, bound: 0 } };
+        let last = pass.shared_bound + u64::from(copies.shared_offset(0, e)) + slot.bound();
+        Address { base, offset, bound: last.saturating_sub(offset as u64) }
+    }
+
+    /// How many elements of a pass's chunk lie inside the matrix, counted from its first.
+    fn inside_count(&mut self, place: &Place, copies: &Copies, pass: &Pass, rem_k: &Expr) -> Expr {
+        let own = if copies.side == Side::A { place.rem_m.clone() } else { place.rem_n.clone() };
+        let (rem_outer, rem_inner) = match copies.operand.global_fast {
+            Fast::K => (own, rem_k.clone()),
+            Fast::Mn => (rem_k.clone(), own),
+        };
+        let left = self.b.set(rem_inner.max(pass.inner.clone()) - pass.inner.clone());
+        self.b.set(pass.outer.clone().lt(rem_outer).select(left, 0u32))
+    }
+
+    fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, clause: &str) {
+        let tail = self.plan.clauses.tail.clone();
+        let bytes = copies.operand.dtype.bytes();
+        let pointers = self.chunk_pointers(copies);
+        for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
+            self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", copies.name()));
+            let mut inside = self.inside_count(place, copies, pass, rem_k);
+            if let Some(active) = pass.active {
+                inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
+            }
+            self.b.origin(&tail, &format!("copy {}: zero outside", copies.name()));
+            self.b.push(Op::Clear { dst: copies.chunk(i).to_vec() });
+            for (e, dst) in copies.chunk(i).iter().enumerate() {
+                self.b.origin(&tail, &format!("copy {}: is this element inside?", copies.name()));
+                let pred = self.b.set_reg(Expr::Const(e as u64).lt(inside.clone()));
+                let guard = Some(Guard { pred, expect: true });
+                self.b.origin(clause, &format!("copy {}: one element at an edge", copies.name()));
+                let offset = offset + i64::from(e as u32 * bytes);
+                self.b.load_global(vec![*dst], &pointer, offset, guard, Bounds::Guarded);
+            }
+        }
+    }
+
+    fn copy_edge_async(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, slot: &Expr, clause: &str) {
+        self.b.origin(clause, &format!("copy {}: what lies outside is zero", copies.name()));
+        let pointers = self.chunk_pointers(copies);
+        for (pass, (pointer, offset)) in copies.passes.iter().zip(pointers) {
+            let inside = self.inside_count(place, copies, pass, rem_k);
+            self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), Bounds::Guarded);
+        }
+    }
+
+    fn clear_staging(&mut self, copies: &Copies, clause: &str) {
+        self.b.origin(clause, &format!("copy {}: nothing is left", copies.name()));
+        self.b.push(Op::Clear { dst: copies.staging.clone() });
+    }
+
+    /// The second half of a copy through registers: stores the staged elements into the slot at byte offset `slot`.
+    pub(super) fn land(&mut self, copies: &Copies, slot: &Expr, clause: &str) {
+        self.b.origin(clause, &format!("{} lands in shared memory", copies.name()));
+        let piece = copies.plan.store_width;
+        for (i, pass) in copies.passes.iter().enumerate() {
+            for e in (0..copies.plan.width).step_by(piece as usize) {
+                let address = self.shared_address(copies, pass, slot, e);
+                let src = copies.chunk(i)[e as usize..(e + piece) as usize].to_vec();
+                let guard = pass.active.map(|pred| Guard { pred, expect: true });
+                self.b.push(Op::Store { space: Space::Shared, src, address, guard, bounds: Bounds::Shared });
+            }
+        }
+    }
+}
+
+impl Copies {
+    fn name(&self) -> &'static str {
+        if self.side == Side::A { "A" } else { "B" }
+    }
+
+    /// Registers of pass number `pass`.
+    fn chunk(&self, pass: usize) -> &[Reg] {
+        let width = self.plan.width as usize;
+        &self.staging[pass * width..(pass + 1) * width]
+    }
+
+    /// True if the contiguous dimension in global memory is the contiguous one in shared memory too.
+    fn same_order(&self) -> bool {
+        self.placement.fast == self.operand.global_fast
+    }
+
+    /// Bytes from a tile's element to the one `rows` further along the outer and `elements` along the inner dimension.
+    fn shared_offset(&self, rows: u32, elements: u32) -> u32 {
+        let (slow, fast) = if self.same_order() { (rows, elements) } else { (elements, rows) };
+        (slow * self.placement.pitch + fast) * self.operand.dtype.bytes()
+    }
+
+    /// The largest byte at which the first element of a chunk can lie, of the chunks `first .. first + threads`.
+    fn last_byte(&self, first: u32, threads: u32) -> u64 {
+        let CopyPlan { width, chunks_per_row, chunks, .. } = self.plan;
+        let last = (first + threads).min(chunks) - 1;
+        let inner = if last - first + 1 >= chunks_per_row || last % chunks_per_row < first % chunks_per_row {
+            chunks_per_row - 1
+        } else {
+            last % chunks_per_row
+        };
+        u64::from(self.placement.offset_bytes + self.shared_offset(last / chunks_per_row, inner * width))
+    }
+}

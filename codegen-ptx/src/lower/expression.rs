@@ -1,0 +1,199 @@
+//! The epilogue's expression, element by element.
+//!
+//! `x * y + z` is one fused multiply-add, left to right. A scalar of 0 that is a factor of the same product as `acc` or `c`
+//! drops that operand: where every occurrence has the same scalars beside it, the operand itself is zero (it was never
+//! summed or loaded); where they differ, each occurrence selects.
+
+use std::collections::BTreeSet;
+
+use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
+
+use super::Lowering;
+use crate::kernel::{Math, Op, Reg, Value};
+
+/// `acc` or `c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropped {
+    Acc,
+    C,
+}
+
+/// The operands of one element's expression.
+pub(super) struct Element {
+    pub acc: Reg,
+    pub c: Option<Reg>,
+    /// The element of each vector.
+    pub vectors: Vec<Reg>,
+}
+
+/// The scalar factors beside each occurrence of an operand.
+fn occurrences(expr: &Expr, which: Dropped, beside: &BTreeSet<usize>, out: &mut Vec<BTreeSet<usize>>) {
+    match expr {
+        Expr::Acc if which == Dropped::Acc => out.push(beside.clone()),
+        Expr::C if which == Dropped::C => out.push(beside.clone()),
+        Expr::Binary(BinaryOp::Mul, ..) => {
+            let all = chain_scalars(expr, beside);
+            for factor in expr.factors() {
+                occurrences(factor, which, &all, out);
+            }
+        }
+        // A sign does not end a product.
+        Expr::Neg(x) => occurrences(x, which, beside, out),
+        Expr::Binary(_, x, y) => {
+            occurrences(x, which, &BTreeSet::new(), out);
+            occurrences(y, which, &BTreeSet::new(), out);
+        }
+        Expr::Call(_, args) => args.iter().for_each(|x| occurrences(x, which, &BTreeSet::new(), out)),
+        _ => {}
+    }
+}
+
+fn chain_scalars(product: &Expr, beside: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let mut all = beside.clone();
+    for factor in product.factors() {
+        let mut factor = factor;
+        while let Expr::Neg(x) = factor {
+            factor = x;
+        }
+        if let Expr::Scalar(i) = factor {
+            all.insert(*i);
+        }
+    }
+    all
+}
+
+/// The scalars of which each, when 0, drops every occurrence of the operand.
+fn common(epilogue: &Epilogue, which: Dropped) -> Vec<usize> {
+    let mut all = Vec::new();
+    occurrences(&epilogue.expr, which, &BTreeSet::new(), &mut all);
+    let Some((first, rest)) = all.split_first() else { return Vec::new() };
+    first.iter().copied().filter(|s| rest.iter().all(|o| o.contains(s))).collect()
+}
+
+/// The scalars of which each, when 0, makes the whole sum over k unnecessary.
+pub(super) fn drops_accumulator(epilogue: &Epilogue) -> Vec<usize> {
+    common(epilogue, Dropped::Acc)
+}
+
+/// The scalars of which each, when 0, makes reading C unnecessary.
+pub(super) fn drops_c(epilogue: &Epilogue) -> Vec<usize> {
+    common(epilogue, Dropped::C)
+}
+
+impl Lowering<'_> {
+    /// Evaluates the epilogue for one element.
+    pub(super) fn evaluate(&mut self, element: &Element) -> Value {
+        let epilogue = self.plan.problem.epilogue.clone();
+        self.eval(&epilogue.expr, element, &BTreeSet::new())
+    }
+
+    fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Value {
+        let none = BTreeSet::new();
+        match expr {
+            Expr::Acc => self.drop_unless(Value::Reg(element.acc), Dropped::Acc, beside),
+            Expr::C => match element.c {
+                Some(c) => self.drop_unless(Value::Reg(c), Dropped::C, beside),
+                None => Value::Const(0.0),
+            },
+            Expr::Scalar(i) => Value::Reg(self.args.scalars[*i]),
+            Expr::Vector(i) => Value::Reg(element.vectors[*i]),
+            Expr::Literal(x) => Value::Const(*x),
+            Expr::Neg(x) => {
+                let x = self.eval(x, element, beside);
+                self.apply(Math::Neg, vec![x])
+            }
+            Expr::Binary(BinaryOp::Mul, x, y) => {
+                let all = chain_scalars(expr, beside);
+                let x = self.eval(x, element, &all);
+                let y = self.eval(y, element, &all);
+                self.apply(Math::Mul, vec![x, y])
+            }
+            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), x, y) => self.sum(*op, x, y, element),
+            Expr::Binary(BinaryOp::Div, x, y) => {
+                let x = self.eval(x, element, &none);
+                let y = self.eval(y, element, &none);
+                self.apply(Math::Div, vec![x, y])
+            }
+            Expr::Call(function, args) => {
+                let args: Vec<Value> = args.iter().map(|x| self.eval(x, element, &none)).collect();
+                self.call(*function, &args)
+            }
+        }
+    }
+
+    /// A sum or difference, with one of its products fused: the left one if there are two.
+    fn sum(&mut self, op: BinaryOp, x: &Expr, y: &Expr, element: &Element) -> Value {
+        let none = BTreeSet::new();
+        let minus = op == BinaryOp::Sub;
+        if let Expr::Binary(BinaryOp::Mul, p, q) = x {
+            let all = chain_scalars(x, &none);
+            let (p, q) = (self.eval(p, element, &all), self.eval(q, element, &all));
+            let mut rest = self.eval(y, element, &none);
+            if minus {
+                rest = self.apply(Math::Neg, vec![rest]);
+            }
+            return self.apply(Math::Fma, vec![p, q, rest]);
+        }
+        if let Expr::Binary(BinaryOp::Mul, p, q) = y {
+            let rest = self.eval(x, element, &none);
+            let all = chain_scalars(y, &none);
+            let (mut p, q) = (self.eval(p, element, &all), self.eval(q, element, &all));
+            if minus {
+                p = self.apply(Math::Neg, vec![p]);
+            }
+            return self.apply(Math::Fma, vec![p, q, rest]);
+        }
+        let (x, y) = (self.eval(x, element, &none), self.eval(y, element, &none));
+        self.apply(if minus { Math::Sub } else { Math::Add }, vec![x, y])
+    }
+
+    fn call(&mut self, function: Function, args: &[Value]) -> Value {
+        match (function, args) {
+            (Function::Relu, [x]) => self.apply(Math::Max, vec![*x, Value::Const(0.0)]),
+            (Function::Abs, [x]) => self.apply(Math::Abs, vec![*x]),
+            (Function::Min, [x, y]) => self.apply(Math::Min, vec![*x, *y]),
+            (Function::Max, [x, y]) => self.apply(Math::Max, vec![*x, *y]),
+            (Function::Clamp, [x, low, high]) => {
+                let x = self.apply(Math::Max, vec![*x, *low]);
+                self.apply(Math::Min, vec![x, *high])
+            }
+            // The plan refuses the functions that have no lowering yet, and other numbers of arguments.
+            _ => args.first().copied().unwrap_or(Value::Const(0.0)),
+        }
+    }
+
+    fn apply(&mut self, op: Math, args: Vec<Value>) -> Value {
+        let dst = self.value_register();
+        self.b.math(op, dst, args);
+        Value::Reg(dst)
+    }
+
+    /// The operand, or 0 where one of the scalars beside this occurrence is 0 but not beside every other.
+    fn drop_unless(&mut self, value: Value, which: Dropped, beside: &BTreeSet<usize>) -> Value {
+        let common = common(&self.plan.problem.epilogue, which);
+        let mut value = value;
+        for scalar in beside.iter().filter(|s| !common.contains(s)) {
+            let pred = self.b.fresh_pred();
+            self.b.push(Op::IsZero { dst: pred, src: self.args.scalars[*scalar] });
+            let dst = self.value_register();
+            self.b.push(Op::Select { dst, pred, yes: Value::Const(0.0), no: value });
+            value = Value::Reg(dst);
+        }
+        value
+    }
+
+    /// A register for an intermediate value; they are used again from group to group of elements.
+    fn value_register(&mut self) -> Reg {
+        if self.values_used == self.value_pool.len() {
+            let reg = self.b.fresh(self.families.value);
+            self.value_pool.push(reg);
+        }
+        self.values_used += 1;
+        self.value_pool[self.values_used - 1]
+    }
+}
+
+/// True if the vector has an element per row.
+pub(super) fn per_row(axis: Axis) -> bool {
+    axis == Axis::M
+}

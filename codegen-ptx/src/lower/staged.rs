@@ -1,0 +1,187 @@
+//! The pipeline over staged K-tiles: copies, waits and the multiply, slot by slot.
+
+use ptx_gemm_dsl::plan::Load;
+
+use super::copy::Copies;
+use super::{Lowering, Place};
+use crate::kernel::{Expr, Op as KernelOp, Reg};
+use crate::tile::{Op, Signal, Statement};
+
+/// The state of the ring of slots in one block.
+struct Pipeline {
+    copies: [Copies; 2],
+    depth: u32,
+    slot_bytes: u32,
+    /// Byte offset of the slot that is filled next, and of the one that is read.
+    write: Expr,
+    read: Expr,
+    /// K left from the tile that is copied next, and from the one that is multiplied.
+    rem_copy: Expr,
+    rem_read: Expr,
+    /// K that must be left for the unguarded copies: the tile's depth, or more than any k in a tile at an edge.
+    need: Expr,
+    /// Whether the K-tile being copied lies inside.
+    full: Option<Reg>,
+}
+
+impl Lowering<'_> {
+    /// Lowers everything between clearing the accumulators and storing them.
+    pub(super) fn pipeline(&mut self, place: &Place, body: &[Statement]) {
+        let (Some(a), Some(b)) = (self.plan.a.placement, self.plan.b.placement) else { return };
+        let copies = [
+            self.copies(place, ptx_gemm_dsl::plan::Side::A, a),
+            self.copies(place, ptx_gemm_dsl::plan::Side::B, b),
+        ];
+        self.fragment_bases = [self.fragment_base(place, a, &self.plan.a), self.fragment_base(place, b, &self.plan.b)];
+        let ring = &self.program.rings[0];
+        let (depth, slot_bytes) = (ring.depth, ring.slot_bytes);
+        let tail = self.plan.clauses.tail.clone();
+        self.b.origin(&tail, "K that a copy without guards needs");
+        let need = match place.interior {
+            Some(interior) => {
+                let need = Expr::Reg(interior, 1).select(self.plan.block.k, u64::from(u32::MAX));
+                self.b.set(need)
+            }
+            None => Expr::Const(u64::from(self.plan.block.k)),
+        };
+        let tile = self.plan.clauses.tile.clone();
+        self.b.origin(&tile, "K left");
+        let bound = u64::from(u32::MAX);
+        let rem_read = self.b.variable(place.k.clone(), bound);
+        let rem_copy = if depth == 1 { rem_read.clone() } else { self.b.variable(place.k.clone(), bound) };
+        let zero = Expr::Const(0);
+        let mut pipeline =
+            Pipeline { copies, depth, slot_bytes, write: zero.clone(), read: zero, rem_copy, rem_read, need, full: None };
+        for statement in body {
+            match &statement.op {
+                Op::Loop { body, .. } => self.k_loop(place, &mut pipeline, body, &statement.clause),
+                _ => self.pipeline_statement(place, &mut pipeline, statement),
+            }
+        }
+    }
+
+    fn k_loop(&mut self, place: &Place, pipeline: &mut Pipeline, body: &[Statement], clause: &str) {
+        if pipeline.depth > 1 {
+            let stages = self.plan.clauses.stages.clone();
+            self.b.origin(&stages, "slots that are read and filled first");
+            let bound = u64::from((pipeline.depth - 1) * pipeline.slot_bytes);
+            pipeline.read = self.b.variable(Expr::Const(0), bound);
+            let filled = pipeline.write.clone();
+            pipeline.write = self.b.variable(filled, bound);
+        }
+        self.b.origin(clause, "is there anything to sum over?");
+        let some = self.b.set_reg(place.k.clone().ge(1u32));
+        self.b.open();
+        self.b.origin(clause, "over the K-tiles");
+        self.b.open();
+        for statement in body {
+            self.pipeline_statement(place, pipeline, statement);
+        }
+        self.b.origin(clause, "K left after this tile");
+        let rem = pipeline.rem_read.clone();
+        let left = self.next_rem(&rem);
+        self.b.assign(&rem, left);
+        let again = self.b.set_reg(rem.ge(1u32));
+        let body = self.b.close();
+        self.b.origin(clause, "over the K-tiles");
+        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        let then = self.b.close();
+        self.b.branch(some, true, then, Vec::new());
+    }
+
+    /// What is left after one more K-tile: never below 0.
+    fn next_rem(&mut self, rem: &Expr) -> Expr {
+        let depth = self.plan.block.k;
+        rem.clone().max(depth.into()) - depth
+    }
+
+    fn pipeline_statement(&mut self, place: &Place, pipeline: &mut Pipeline, statement: &Statement) {
+        let clause = &statement.clause;
+        match &statement.op {
+            Op::Acquire { .. } => self.acquire(pipeline, clause),
+            Op::Copy { buffer, .. } => {
+                let (write, rem) = (pipeline.write.clone(), pipeline.rem_copy.clone());
+                self.copy(place, &pipeline.copies[*buffer], pipeline.full, &rem, &write, clause);
+            }
+            Op::Commit { .. } => self.commit(pipeline, clause),
+            Op::Wait { .. } => self.wait(pipeline, clause),
+            Op::Steps { body, .. } => {
+                let read = pipeline.read.clone();
+                self.steps(&read, body, clause);
+            }
+            Op::Release { ring } => {
+                if self.program.rings[*ring].empty == Signal::BlockBarrier {
+                    self.b.origin(clause, "all threads are done with this K-tile");
+                    self.b.push(KernelOp::Barrier);
+                }
+                self.b.origin(clause, "on to the next slot");
+                let read = pipeline.read.clone();
+                self.advance_slot(pipeline, &read);
+            }
+            _ => {}
+        }
+    }
+
+    fn acquire(&mut self, pipeline: &mut Pipeline, clause: &str) {
+        // Sizes that divide leave only the tile past the end to guard against, and one stage never copies that.
+        let always = self.plan.tail == ptx_gemm_dsl::plan::Tail::None && pipeline.depth == 1;
+        pipeline.full = (!always).then(|| {
+            self.b.origin(clause, "does the next K-tile lie inside?");
+            self.b.set_reg(pipeline.rem_copy.clone().ge(pipeline.need.clone()))
+        });
+    }
+
+    fn commit(&mut self, pipeline: &mut Pipeline, clause: &str) {
+        let write = pipeline.write.clone();
+        match self.plan.load {
+            Load::Registers => {
+                for copies in &pipeline.copies {
+                    self.land(copies, &write, clause);
+                }
+            }
+            _ => {
+                self.b.origin(clause, "one group of copies a K-tile");
+                self.b.push(KernelOp::CommitCopies);
+            }
+        }
+        if pipeline.depth > 1 {
+            self.b.origin(clause, "on to the next K-tile and slot to fill");
+            let rem = pipeline.rem_copy.clone();
+            let left = self.next_rem(&rem);
+            self.b.assign(&rem, left);
+            if matches!(write, Expr::Const(_)) {
+                pipeline.write = Expr::Const((write.bound() + u64::from(pipeline.slot_bytes)) % self.ring_bytes(pipeline));
+            } else {
+                self.advance_slot(pipeline, &write);
+            }
+        }
+    }
+
+    fn ring_bytes(&self, pipeline: &Pipeline) -> u64 {
+        u64::from(pipeline.depth * pipeline.slot_bytes)
+    }
+
+    fn wait(&mut self, pipeline: &Pipeline, clause: &str) {
+        if self.plan.load == Load::CpAsync {
+            self.b.origin(clause, "this K-tile's own copies have landed");
+            self.b.push(KernelOp::WaitCopies(pipeline.depth.saturating_sub(2)));
+        }
+        self.b.origin(clause, "the K-tile is in shared memory for all threads");
+        self.b.push(KernelOp::Barrier);
+    }
+
+    /// Moves a slot variable on, around the ring.
+    fn advance_slot(&mut self, pipeline: &Pipeline, slot: &Expr) {
+        let bytes = pipeline.slot_bytes;
+        let last = (pipeline.depth.max(1) - 1) * bytes;
+        match pipeline.depth {
+            1 => {}
+            2 => self.b.assign(slot, Expr::Const(u64::from(bytes)) - slot.clone()),
+            _ => {
+                let wraps = slot.clone().ge(last);
+                self.b.assign(slot, wraps.select(0u32, slot.clone() + bytes));
+            }
+        }
+    }
+}
+
