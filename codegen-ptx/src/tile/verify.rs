@@ -288,10 +288,10 @@ impl Machine<'_> {
         let decl = &self.program.rings[ring];
         let position = decl.buffers.iter().position(|b| *b == buffer).unwrap_or(0);
         let state = &mut self.rings[ring];
-        if state.waited != state.released + 1 {
+        if state.waited <= state.released {
             return Err(broken(format!("buffer {name} is read outside of wait and release")));
         }
-        let slot = &mut state.slots[(state.released % decl.depth) as usize];
+        let slot = &mut state.slots[((state.waited - 1) % decl.depth) as usize];
         if !slot.visible || slot.tiles[position] != Some(kt) {
             return Err(broken(format!("buffer {name} holds K-tile {:?} where {kt} is read", slot.tiles[position])));
         }
@@ -312,7 +312,7 @@ impl Machine<'_> {
         }
         let slot = self.holder(0).map(|ring| {
             let state = &self.rings[ring];
-            (ring, (state.released % self.program.rings[ring].depth) as usize)
+            (ring, ((state.waited.max(1) - 1) % self.program.rings[ring].depth) as usize)
         });
         self.in_flight.push(slot);
         Ok(())

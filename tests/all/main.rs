@@ -1,0 +1,12 @@
+//! One binary with the tests that cross crates.
+
+mod by_hand;
+
+/// Snapshots live together, named as the tests name them.
+fn snapshots() -> insta::Settings {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings
+}

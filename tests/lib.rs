@@ -1,0 +1,1 @@
+//! The tests of ptx-gemm live in the test target `all`.

@@ -1,1 +1,0 @@
-//! Snapshot, execution and round-trip tests of ptx-gemm.
