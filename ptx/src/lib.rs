@@ -2,12 +2,14 @@
 
 pub mod build;
 pub mod instruction;
+mod legality;
 mod lexer;
 mod mnemonic;
 pub mod module;
 mod names;
 pub mod parse;
 pub mod print;
+mod signature;
 mod table;
 pub mod target;
 pub mod types;

@@ -202,7 +202,7 @@ pub(crate) fn write(op: &Opcode, text: &mut String) {
         text.push_str(mnemonic);
         return;
     }
-    text.push_str(table::stem(op));
+    text.push_str(table::row(op).stem);
     // The walk takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
     modifiers(&mut op.clone(), &mut Writer { text });
 }
@@ -215,7 +215,7 @@ pub(crate) fn read(mnemonic: &str) -> Opcode {
         }
     }
     for prototype in table::prototypes(mnemonic) {
-        let rest = &mnemonic[table::stem(prototype).len()..];
+        let rest = &mnemonic[table::row(prototype).stem.len()..];
         let mut op = prototype.clone();
         let mut reader = Reader::new(rest);
         modifiers(&mut op, &mut reader);

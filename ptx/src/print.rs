@@ -24,6 +24,20 @@ pub fn print(module: &Module) -> String {
     printer.text
 }
 
+/// The text of one instruction of an entry, without note and semicolon: for messages.
+pub fn instruction(instruction: &Instruction, entry: &Entry) -> String {
+    let mut printer = Printer { text: String::new(), line: 0 };
+    printer.bare_instruction(instruction, &entry.registers);
+    printer.text
+}
+
+/// The text of one operand of an entry's instructions: for messages.
+pub fn operand(operand: &Operand, entry: &Entry) -> String {
+    let mut printer = Printer { text: String::new(), line: 0 };
+    printer.operand(operand, &entry.registers);
+    printer.text
+}
+
 struct Printer {
     text: String,
     /// Where the current line starts.
@@ -266,6 +280,12 @@ impl Printer {
 
     fn instruction(&mut self, instruction: &Instruction, registers: &[RegisterFamily]) {
         self.push(INDENT);
+        self.bare_instruction(instruction, registers);
+        self.push(";");
+        self.trailing_note(instruction.note.as_ref());
+    }
+
+    fn bare_instruction(&mut self, instruction: &Instruction, registers: &[RegisterFamily]) {
         if let Some(guard) = &instruction.guard {
             self.push(if guard.negated { "@!" } else { "@" });
             self.register(guard.pred, registers);
@@ -273,8 +293,6 @@ impl Printer {
         }
         mnemonic::write(&instruction.op, &mut self.text);
         self.list(&instruction.operands, " ", registers);
-        self.push(";");
-        self.trailing_note(instruction.note.as_ref());
     }
 
     /// Operands with commas between them, the first after `open`.

@@ -1,56 +1,257 @@
-//! The instruction table: what each opcode is called, and the prototypes that the parser starts from.
+//! The instruction table: one row per opcode, with its mnemonic, its types, its operands, and the targets that have it.
+//!
+//! The printer takes the mnemonic from here, the parser finds opcodes by it, and the verifier holds instructions against the
+//! rest. Types, targets and versions are those of the PTX ISA manual, each tried with ptxas 13.0; what sm_75 and PTX 6.3 have,
+//! the oldest target of this project, is not said. Rules between modifiers are in [`crate::legality`].
 
-use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Opcode, Order, Rounding, Scope};
+use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Opcode, Order, Rounding, Scope, Special};
+use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::{Space, Type};
 
-/// The fixed first words of an opcode's mnemonic.
-pub(crate) fn stem(op: &Opcode) -> &'static str {
+const OWN: Class = Class::Type(0);
+const SOURCE: Class = Class::Type(1);
+const BITS_32: Class = Class::Is(Type::B32);
+
+const UNARY: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN)];
+const BINARY: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(OWN)];
+const TERNARY: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(OWN), Slot::Read(OWN)];
+const SHIFT: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(Class::Is(Type::U32))];
+const WIDE_PRODUCT: &[Slot] = &[Slot::Write(Class::Wide), Slot::Read(OWN), Slot::Read(OWN)];
+const WIDE_SUM: &[Slot] = &[Slot::Write(Class::Wide), Slot::Read(OWN), Slot::Read(OWN), Slot::Read(Class::Wide)];
+const COMPARE: &[Slot] = &[Slot::Predicates, Slot::Read(OWN), Slot::Read(OWN)];
+const SELECT: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(OWN), Slot::Condition];
+const CONVERT: &[Slot] = &[Slot::WriteWide(OWN), Slot::ReadWide(SOURCE)];
+const CONVERT_PAIR: &[Slot] = &[Slot::WriteWide(OWN), Slot::ReadWide(SOURCE), Slot::ReadWide(SOURCE)];
+const BARRIER: Slot = Slot::Bounded { min: 0, max: 15, step: 1 };
+const THREADS: Slot = Slot::Bounded { min: 32, max: 1024, step: 32 };
+const ATOMIC: &[Slot] = &[Slot::WriteOrSink(OWN), Slot::Address, Slot::Read(OWN)];
+const ATOMIC_SWAP: &[Slot] = &[Slot::WriteOrSink(OWN), Slot::Address, Slot::Read(OWN), Slot::Read(OWN)];
+const COPY: &[Slot] = &[
+    Slot::AddressIn(Space::Shared),
+    Slot::AddressIn(Space::Global),
+    Slot::Constant { min: 4, max: 16, step: 4 },
+    Slot::Bounded { min: 0, max: 16, step: 1 },
+];
+const GROUPS: &[Slot] = &[Slot::Constant { min: 0, max: i32::MAX as i64, step: 1 }];
+
+const FLOATS: Types = Types::of(&[Type::F32, Type::F64]);
+const HALVES: Types = Types::of(&[Type::F16, Type::F16x2, Type::Bf16, Type::Bf16x2]);
+const SIGNED: Types = Types::of(&[Type::S16, Type::S32, Type::S64]);
+const INTEGERS: Types = Types::of(&[Type::U16, Type::U32, Type::U64]).and(SIGNED);
+const BITS: Types = Types::of(&[Type::B16, Type::B32, Type::B64]);
+const NUMBERS: Types = INTEGERS.and(FLOATS).and(HALVES);
+const MEMORY: Types = Types::of(&[Type::B8, Type::U8, Type::S8, Type::B128]).and(BITS).and(INTEGERS).and(FLOATS);
+
+const AMPERE: Since = Since::sm(80, (7, 0));
+const HOPPER: Since = Since::sm(90, (7, 8));
+
+/// The row of an opcode; an unknown one has an empty row.
+pub(crate) fn row(op: &Opcode) -> Row {
     match op {
-        Opcode::Mov(_) => "mov",
-        Opcode::Ld { .. } => "ld",
-        Opcode::St { .. } => "st",
-        Opcode::Add { .. } => "add",
-        Opcode::Sub { .. } => "sub",
-        Opcode::Mul { .. } | Opcode::MulInt { .. } => "mul",
-        Opcode::MadInt { .. } => "mad",
-        Opcode::Fma { .. } => "fma",
-        Opcode::Div { .. } => "div",
-        Opcode::Rem(_) => "rem",
-        Opcode::Min { .. } => "min",
-        Opcode::Max { .. } => "max",
-        Opcode::Abs(_) => "abs",
-        Opcode::Neg(_) => "neg",
-        Opcode::And(_) => "and",
-        Opcode::Or(_) => "or",
-        Opcode::Xor(_) => "xor",
-        Opcode::Not(_) => "not",
-        Opcode::Shl(_) => "shl",
-        Opcode::Shr(_) => "shr",
-        Opcode::Setp { .. } => "setp",
-        Opcode::Selp(_) => "selp",
-        Opcode::Cvt { .. } => "cvt",
-        Opcode::Cvta { .. } => "cvta",
-        Opcode::Approx { function, .. } => function.name(),
-        Opcode::Bra { .. } => "bra",
-        Opcode::BarSync => "bar.sync",
-        Opcode::BarArrive => "bar.arrive",
-        Opcode::BarWarpSync => "bar.warp.sync",
-        Opcode::Ret => "ret",
-        Opcode::Exit => "exit",
-        Opcode::CpAsync { .. } => "cp.async",
-        Opcode::CpAsyncCommit => "cp.async.commit_group",
-        Opcode::CpAsyncWait => "cp.async.wait_group",
-        Opcode::CpAsyncWaitAll => "cp.async.wait_all",
-        Opcode::Fence { .. } => "fence",
-        Opcode::Atom { .. } => "atom",
-        Opcode::Red { .. } => "red",
-        Opcode::Unknown(_) => "",
+        Opcode::Mov(ty) => Row::typed("mov", *ty, MOVED, &[Slot::MoveTo, Slot::MoveFrom]).since(b128_since(*ty)),
+        Opcode::Ld { order, space, vector, ty, .. } => {
+            memory("ld", &[Slot::WriteLanes, Slot::Address], *space, *vector, *ty)
+                .since(space_since(*space).with(order_since(*order)).with(b128_since(*ty)))
+        }
+        Opcode::St { order, space, vector, ty, .. } => {
+            memory("st", &[Slot::Address, Slot::ReadLanes], *space, *vector, *ty)
+                .since(space_since(*space).with(order_since(*order)).with(b128_since(*ty)))
+        }
+        Opcode::Add { ty, .. } => Row::typed("add", *ty, NUMBERS, BINARY).since(bf16_since(*ty, HOPPER)),
+        Opcode::Sub { ty, .. } => Row::typed("sub", *ty, NUMBERS, BINARY).since(bf16_since(*ty, HOPPER)),
+        Opcode::Mul { ty, .. } => Row::typed("mul", *ty, FLOATS.and(HALVES), BINARY).since(bf16_since(*ty, HOPPER)),
+        Opcode::MulInt { half: Half::Wide, ty } => Row::typed("mul", *ty, NARROW, WIDE_PRODUCT),
+        Opcode::MulInt { ty, .. } => Row::typed("mul", *ty, INTEGERS, BINARY),
+        Opcode::MadInt { half: Half::Wide, ty } => Row::typed("mad", *ty, NARROW, WIDE_SUM),
+        Opcode::MadInt { ty, .. } => Row::typed("mad", *ty, INTEGERS, TERNARY),
+        Opcode::Fma { ty, .. } => Row::typed("fma", *ty, FLOATS.and(HALVES), TERNARY).since(bf16_since(*ty, AMPERE)),
+        Opcode::Div { ty, .. } => Row::typed("div", *ty, INTEGERS.and(FLOATS), BINARY),
+        Opcode::Rem(ty) => Row::typed("rem", *ty, INTEGERS, BINARY),
+        Opcode::Min { nan, ty } => Row::typed("min", *ty, NUMBERS, BINARY).since(extremum_since(*nan, *ty)),
+        Opcode::Max { nan, ty } => Row::typed("max", *ty, NUMBERS, BINARY).since(extremum_since(*nan, *ty)),
+        Opcode::Abs(ty) => Row::typed("abs", *ty, SIGNED.and(FLOATS).and(HALVES), UNARY).since(abs_since(*ty)),
+        Opcode::Neg(ty) => Row::typed("neg", *ty, SIGNED.and(FLOATS).and(HALVES), UNARY).since(bf16_since(*ty, AMPERE)),
+        Opcode::And(ty) => Row::typed("and", *ty, LOGICAL, BINARY),
+        Opcode::Or(ty) => Row::typed("or", *ty, LOGICAL, BINARY),
+        Opcode::Xor(ty) => Row::typed("xor", *ty, LOGICAL, BINARY),
+        Opcode::Not(ty) => Row::typed("not", *ty, LOGICAL, UNARY),
+        Opcode::Shl(ty) => Row::typed("shl", *ty, BITS, SHIFT),
+        Opcode::Shr(ty) => Row::typed("shr", *ty, BITS.and(INTEGERS), SHIFT),
+        Opcode::Setp { ty, .. } => Row::typed("setp", *ty, BITS.and(NUMBERS), COMPARE).since(bf16_since(*ty, HOPPER)),
+        Opcode::Selp(ty) => Row::typed("selp", *ty, BITS.and(INTEGERS).and(FLOATS), SELECT),
+        Opcode::Cvt { rnd, to, from, .. } => convert(*rnd, *to, *from),
+        Opcode::Cvta { space, ty, .. } => {
+            Row::typed("cvta", *ty, Types::of(&[Type::U64]), &[Slot::Write(OWN), Slot::AddressValue(OWN)])
+                .space(*space)
+                .since(if *space == Space::Param { Since::sm(75, (7, 7)) } else { space_since(*space) })
+        }
+        Opcode::Approx { function, ty } => approximate(*function, *ty),
+        Opcode::Bra { .. } => Row::plain("bra", &[Slot::Label]),
+        Opcode::BarSync => Row::plain("bar.sync", &[BARRIER, THREADS]).optional(1),
+        Opcode::BarArrive => Row::plain("bar.arrive", &[BARRIER, THREADS]),
+        Opcode::BarWarpSync => Row::plain("bar.warp.sync", &[Slot::Read(BITS_32)]),
+        Opcode::Ret => Row::plain("ret", &[]),
+        Opcode::Exit => Row::plain("exit", &[]),
+        Opcode::CpAsync { .. } => Row::plain("cp.async", COPY).optional(1).since(AMPERE),
+        Opcode::CpAsyncCommit => Row::plain("cp.async.commit_group", &[]).since(AMPERE),
+        Opcode::CpAsyncWait => Row::plain("cp.async.wait_group", GROUPS).since(AMPERE),
+        Opcode::CpAsyncWaitAll => Row::plain("cp.async.wait_all", &[]).since(AMPERE),
+        Opcode::Fence { scope, .. } => Row::plain("fence", &[]).since(scope_since(*scope)),
+        Opcode::Atom { order, space, op, ty } => {
+            let slots = if *op == Atomic::Cas { ATOMIC_SWAP } else { ATOMIC };
+            Row::typed("atom", *ty, atomic_types(*op), slots).space(*space).since(atomic_since(*order, *space, *ty))
+        }
+        Opcode::Red { order, space, op, ty } => {
+            Row::typed("red", *ty, reduction_types(*op), &[Slot::Address, Slot::Read(OWN)])
+                .space(*space)
+                .since(atomic_since(*order, *space, *ty))
+        }
+        Opcode::Unknown(_) => Row::plain("", &[]),
     }
+}
+
+const MOVED: Types = Types::of(&[Type::Pred, Type::B128]).and(BITS).and(INTEGERS).and(FLOATS);
+const NARROW: Types = Types::of(&[Type::U16, Type::S16, Type::U32, Type::S32]);
+const LOGICAL: Types = Types::of(&[Type::Pred]).and(BITS);
+
+fn memory(stem: &'static str, slots: &'static [Slot], space: Space, vector: u8, ty: Type) -> Row {
+    Row::typed(stem, ty, MEMORY, slots).space(space).counts([vector.max(1); 4])
+}
+
+fn convert(rnd: Rounding, to: Type, from: Type) -> Row {
+    use Type::*;
+    // Two floats become one packed register.
+    let packs = matches!(to, F16x2 | Bf16x2 | E4m3x2 | E5m2x2) && from == F32;
+    let since = match (to, from) {
+        (E4m3x2 | E5m2x2, _) | (_, E4m3x2 | E5m2x2) => Since::sm(89, (8, 1)),
+        (Tf32, _) if rnd == Rounding::Rna => AMPERE,
+        (Tf32, _) => HOPPER,
+        (Bf16 | Bf16x2, F32) => AMPERE,
+        (F32, Bf16) => Since::sm(80, (7, 1)),
+        (Bf16, _) | (_, Bf16) => HOPPER,
+        (F16x2, _) => AMPERE,
+        _ => Since::ALWAYS,
+    };
+    let slots = if packs { CONVERT_PAIR } else { CONVERT };
+    Row::typed("cvt", to, CONVERTED, slots).types([to, from, to, from]).since(since)
+}
+
+const CONVERTED: Types =
+    Types::of(&[Type::U8, Type::S8, Type::Tf32, Type::E4m3x2, Type::E5m2x2]).and(INTEGERS).and(FLOATS).and(HALVES);
+
+fn approximate(function: Approx, ty: Type) -> Row {
+    const F32: Types = Types::of(&[Type::F32]);
+    let types = match function {
+        Approx::Ex2 => F32.and(Types::of(&[Type::F16, Type::F16x2])),
+        Approx::Tanh => F32.and(HALVES),
+        Approx::Rsqrt => FLOATS,
+        Approx::Lg2 | Approx::Rcp | Approx::Sqrt | Approx::Sin | Approx::Cos => F32,
+    };
+    let since = match (function, ty) {
+        (_, Type::Bf16 | Type::Bf16x2) => HOPPER,
+        (Approx::Tanh, _) | (_, Type::F16 | Type::F16x2) => Since::sm(75, (7, 0)),
+        _ => Since::ALWAYS,
+    };
+    Row::typed(function.name(), ty, types, UNARY).since(since)
+}
+
+fn bf16_since(ty: Type, since: Since) -> Since {
+    if matches!(ty, Type::Bf16 | Type::Bf16x2) { since } else { Since::ALWAYS }
+}
+
+fn extremum_since(nan: bool, ty: Type) -> Since {
+    if nan || HALVES.has(ty) { AMPERE } else { Since::ALWAYS }
+}
+
+fn abs_since(ty: Type) -> Since {
+    match ty {
+        Type::F16 | Type::F16x2 => Since::sm(75, (6, 5)),
+        _ => bf16_since(ty, AMPERE),
+    }
+}
+
+fn b128_since(ty: Type) -> Since {
+    if ty == Type::B128 { Since::sm(75, (8, 3)) } else { Since::ALWAYS }
+}
+
+fn space_since(space: Space) -> Since {
+    match space {
+        Space::SharedCta => Since::sm(75, (7, 8)),
+        Space::SharedCluster => HOPPER,
+        _ => Since::ALWAYS,
+    }
+}
+
+fn scope_since(scope: Scope) -> Since {
+    if scope == Scope::Cluster { HOPPER } else { Since::ALWAYS }
+}
+
+fn order_since(order: Order) -> Since {
+    match order {
+        Order::Weak | Order::Volatile => Since::ALWAYS,
+        Order::Relaxed(scope) | Order::Acquire(scope) | Order::Release(scope) | Order::AcqRel(scope) => {
+            scope_since(scope)
+        }
+    }
+}
+
+fn atomic_since(order: Order, space: Space, ty: Type) -> Since {
+    let of_type = if ty == Type::B128 { Since::sm(90, (8, 3)) } else { bf16_since(ty, HOPPER) };
+    of_type.with(order_since(order)).with(space_since(space))
+}
+
+fn atomic_types(op: Atomic) -> Types {
+    use Type::*;
+    match op {
+        Atomic::Add => Types::of(&[U32, S32, U64, F32, F64]).and(HALVES),
+        Atomic::Min | Atomic::Max => Types::of(&[U32, S32, U64, S64]),
+        Atomic::And | Atomic::Or | Atomic::Xor => Types::of(&[B32, B64]),
+        Atomic::Exch => Types::of(&[B32, B64, B128]),
+        Atomic::Cas => Types::of(&[B16, B32, B64, B128]),
+        Atomic::Inc | Atomic::Dec => Types::of(&[U32]),
+    }
+}
+
+/// A reduction without a result has nothing to swap.
+fn reduction_types(op: Atomic) -> Types {
+    match op {
+        Atomic::Exch | Atomic::Cas => Types::NONE,
+        op => atomic_types(op),
+    }
+}
+
+/// What is known of a special register.
+pub(crate) struct SpecialRow {
+    /// The types that `mov` reads it with.
+    pub types: Types,
+    pub since: Since,
+}
+
+/// The row of a special register.
+pub(crate) fn special(special: Special) -> SpecialRow {
+    use Special::*;
+    const WORD: Types = Types::of(&[Type::B32, Type::U32, Type::S32]);
+    const LONG: Types = Types::of(&[Type::B64, Type::U64, Type::S64]);
+    const SHORT: Types = Types::of(&[Type::U16, Type::S16]);
+    let (types, since) = match special {
+        TidX | TidY | TidZ | NtidX | NtidY | NtidZ | CtaidX | CtaidY | CtaidZ | NctaidX | NctaidY | NctaidZ => {
+            (WORD.and(SHORT), Since::ALWAYS)
+        }
+        Clock64 | GlobalTimer => (LONG, Since::ALWAYS),
+        GridId => (WORD.and(LONG), Since::ALWAYS),
+        IsExplicitCluster => (Types::of(&[Type::Pred]), HOPPER),
+        ClusterCtaRank | ClusterNctaRank | ClusterId | ClusterIdY | ClusterIdZ | NclusterId | NclusterIdY
+        | NclusterIdZ | ClusterCtaidX | ClusterCtaidY | ClusterCtaidZ | ClusterNctaidX | ClusterNctaidY
+        | ClusterNctaidZ => (WORD, HOPPER),
+        LaneId | WarpId | NwarpId | LaneMaskLt | LaneMaskLe | LaneMaskEq | LaneMaskGe | LaneMaskGt | SmId | NsmId
+        | Clock | ClockHi | GlobalTimerLo | GlobalTimerHi | DynamicSmemSize | TotalSmemSize => (WORD, Since::ALWAYS),
+    };
+    SpecialRow { types, since }
 }
 
 /// Whether this is an addition of 16-bit floats, whose mnemonic has to say `.noftz`.
 pub(crate) fn is_half_addition(op: Atomic, ty: Type) -> bool {
-    op == Atomic::Add && matches!(ty, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2)
+    op == Atomic::Add && HALVES.has(ty)
 }
 
 /// Whether an opcode that was read is the one meant where two share a stem: `mul.f32` is [`Opcode::Mul`], `mul.lo.s32` is not.
@@ -64,16 +265,15 @@ pub(crate) fn takes(op: &Opcode) -> bool {
 
 /// The prototypes whose stem a mnemonic starts with, longest stem first.
 pub(crate) fn prototypes(mnemonic: &str) -> impl Iterator<Item = &'static Opcode> {
-    let first = mnemonic.split('.').next().unwrap_or("");
-    let start = PROTOTYPES.partition_point(|op| first_word(op) < first);
-    PROTOTYPES[start..]
-        .iter()
-        .take_while(move |op| first_word(op) == first)
-        .filter(move |op| mnemonic.strip_prefix(stem(op)).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    let first = first_word(mnemonic);
+    let start = PROTOTYPES.partition_point(|op| first_word(row(op).stem) < first);
+    PROTOTYPES[start..].iter().take_while(move |op| first_word(row(op).stem) == first).filter(move |op| {
+        mnemonic.strip_prefix(row(op).stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
-fn first_word(op: &Opcode) -> &'static str {
-    stem(op).split('.').next().unwrap_or("")
+fn first_word(mnemonic: &str) -> &str {
+    mnemonic.split('.').next().unwrap_or("")
 }
 
 const fn approx(function: Approx) -> Opcode {

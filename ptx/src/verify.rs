@@ -1,9 +1,205 @@
-//! Checks modules.
+//! Checks a module before anyone else sees it. The rules:
+//!
+//! - the target is known, and it and the `.version` have every instruction, special register and state space used;
+//! - each opcode's type and modifiers go together, and its operands agree with its row of the instruction table in number, kind and
+//!   register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes;
+//! - a register's family exists and its number is below the family's count; no two families share a register's name;
+//! - each label is bound once in its entry, and each branch's label is bound;
+//! - names are declared, in a state space that the instruction can address, and declared once.
+//!
+//! It runs after every compilation: the good path allocates nothing per instruction.
 
-use crate::module::Module;
+mod operands;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use crate::instruction::{Instruction, Opcode, Operand};
+use crate::legality;
+use crate::module::{Entry, Module, RegisterFamily, Statement, Variable};
+use crate::print;
+use crate::signature::{Row, Since};
+use crate::table;
 use crate::target::{Target, Version};
+use crate::types::{Space, Type};
+
+/// What is wrong with a module: a bug of the program that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The entry's name; empty when the module as a whole is meant.
+    pub entry: String,
+    /// Index into the entry's body; `None` when its declarations are meant.
+    pub statement: Option<usize>,
+    /// What is wrong, with the instruction's text.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.entry.as_str(), self.statement) {
+            ("", _) => write!(f, "{}", self.message),
+            (entry, None) => write!(f, "{entry}: {}", self.message),
+            (entry, Some(statement)) => write!(f, "{entry}, statement {statement}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Most violations that one verification reports.
+const MAX_VIOLATIONS: usize = 100;
+
+/// Checks a module; see the rules above. Unknown instructions pass, since nothing is known of them.
+pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
+    let mut violations = Vec::new();
+    let target = Target::from_words(&module.target);
+    match target {
+        None => violations.push(of_module(format!("`{}` is no target", module.target))),
+        Some(target) if module.version < target.version() => {
+            let (major, minor) = target.version();
+            violations.push(of_module(format!("{} needs .version {major}.{minor}", module.target)));
+        }
+        Some(_) => {}
+    }
+    for entry in &module.entries {
+        let context = Context::new(module, entry, target, &mut violations);
+        context.statements(&mut violations);
+    }
+    violations.truncate(MAX_VIOLATIONS);
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
 
 /// The lowest `.version` that has the module's target and every instruction in it.
 pub fn required_version(module: &Module) -> Version {
-    Target::from_words(&module.target).map_or((6, 3), Target::version)
+    let target = Target::from_words(&module.target).map_or((6, 3), Target::version);
+    let instructions = module.entries.iter().flat_map(|entry| &entry.body).filter_map(|statement| match statement {
+        Statement::Instruction(instruction) => Some(instruction_since(instruction).version),
+        _ => None,
+    });
+    instructions.max().unwrap_or_default().max(target)
+}
+
+/// Since when there is everything in an instruction.
+fn instruction_since(instruction: &Instruction) -> Since {
+    let special = instruction.operands.iter().filter_map(|operand| match operand {
+        Operand::Special(special) => Some(table::special(*special).since),
+        _ => None,
+    });
+    special.fold(table::row(&instruction.op).since, Since::with)
+}
+
+fn of_module(message: String) -> Violation {
+    Violation { entry: String::new(), statement: None, message }
+}
+
+/// What an instruction is held against.
+struct Context<'a> {
+    entry: &'a Entry,
+    target: Option<Target>,
+    version: Version,
+    labels: HashSet<&'a str>,
+    symbols: HashMap<&'a str, Space>,
+}
+
+impl<'a> Context<'a> {
+    /// Collects the entry's names, and reports those that clash.
+    fn new(module: &'a Module, entry: &'a Entry, target: Option<Target>, violations: &mut Vec<Violation>) -> Self {
+        let mut context =
+            Context { entry, target, version: module.version, labels: HashSet::new(), symbols: HashMap::new() };
+        let mut report = |message| violations.push(Violation { entry: entry.name.clone(), statement: None, message });
+        let variables =
+            module.variables.iter().chain(&entry.variables).map(|Variable { name, space, .. }| (name, *space));
+        let params = entry.params.iter().map(|param| (&param.name, Space::Param));
+        for (name, space) in variables.chain(params) {
+            if context.symbols.insert(name, space).is_some() {
+                report(format!("`{name}` is declared twice"));
+            }
+        }
+        for (i, statement) in entry.body.iter().enumerate() {
+            if let Statement::Label(name) = statement
+                && !context.labels.insert(name)
+            {
+                report(format!("the label `{name}` is bound again by statement {i}"));
+            }
+        }
+        families(&entry.registers, &mut report);
+        context
+    }
+
+    fn statements(&self, violations: &mut Vec<Violation>) {
+        for (i, statement) in self.entry.body.iter().enumerate() {
+            if let Statement::Instruction(instruction) = statement
+                && let Err(reason) = self.instruction(instruction)
+            {
+                if violations.len() >= MAX_VIOLATIONS {
+                    return;
+                }
+                let message = format!("`{}`: {reason}", print::instruction(instruction, self.entry));
+                violations.push(Violation { entry: self.entry.name.clone(), statement: Some(i), message });
+            }
+        }
+    }
+
+    fn instruction(&self, instruction: &Instruction) -> Result<(), String> {
+        if let Some(guard) = &instruction.guard
+            && self.register_type(guard.pred)? != Type::Pred
+        {
+            return Err("the guard is no predicate".to_owned());
+        }
+        if let Opcode::Unknown(_) = instruction.op {
+            return Ok(());
+        }
+        let row = table::row(&instruction.op);
+        if !row.legal.has(row.types[0]) {
+            return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
+        }
+        if let Some(reason) = legality::refuse(&instruction.op) {
+            return Err(reason.to_owned());
+        }
+        self.availability(instruction, &row)?;
+        self.operands(&row, &instruction.operands)?;
+        legality::refuse_constants(instruction).map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+
+    fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
+        let mut since = row.since;
+        // Only `mov` reads special registers.
+        if let Opcode::Mov(_) = instruction.op {
+            since = instruction_since(instruction);
+        }
+        if let Some(target) = self.target
+            && !since.target.met_by(target)
+        {
+            return Err(format!("needs {}", since.target));
+        }
+        if self.version < since.version {
+            let (major, minor) = since.version;
+            return Err(format!("needs .version {major}.{minor}"));
+        }
+        Ok(())
+    }
+}
+
+/// No two families may give the same name to a register: `%r1<10>` and `%r<20>` both have a `%r15`.
+fn families(families: &[RegisterFamily], report: &mut impl FnMut(String)) {
+    let mut names: HashMap<&str, &RegisterFamily> = HashMap::new();
+    for family in families {
+        if let Some(other) = names.insert(&family.prefix, family)
+            && (other.count.is_some() == family.count.is_some())
+        {
+            report(format!("`{}` is declared twice", family.prefix));
+        }
+    }
+    // A clash needs a name that ends with a digit, which few have.
+    for family in families.iter().filter(|family| family.prefix.ends_with(|c: char| c.is_ascii_digit())) {
+        let digits = family.prefix.len() - family.prefix.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        for length in 1..=digits.min(10) {
+            let (prefix, number) = family.prefix.split_at(family.prefix.len() - length);
+            let first: u64 = number.parse().unwrap_or(u64::MAX);
+            let clash = names.get(prefix).and_then(|other| other.count).is_some_and(|count| first < u64::from(count));
+            if clash {
+                report(format!("`{}` names a register of `{prefix}<…>` again", family.prefix));
+            }
+        }
+    }
 }

@@ -1,0 +1,4 @@
+//! Tests of PTX as data, one binary.
+
+mod refused;
+mod round_trip;

@@ -1,0 +1,133 @@
+//! What the verifier refuses, and what it says.
+
+use ptx_gemm_ptx::parse::parse;
+use ptx_gemm_ptx::verify::verify;
+
+/// Puts statements into an entry with registers of every kind.
+fn module_text(target: &str, version: &str, body: &str) -> String {
+    format!(
+        ".version {version}
+.target {target}
+.address_size 64
+.extern .shared .align 16 .b8 smem[];
+.global .u32 counter;
+.visible .entry k(.param .u64 a, .param .align 64 .b8 map[128]) {{
+    .reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>; .reg .f32 %f<16>; .reg .f64 %fd<4>;
+    .reg .s32 %s<4>; .reg .f16 %hf<4>;
+    {body}
+}}
+"
+    )
+}
+
+/// The verifier's messages on a body.
+fn messages(target: &str, version: &str, body: &str) -> Vec<String> {
+    let module = parse(&module_text(target, version, body)).unwrap_or_else(|error| panic!("{body}: {error}"));
+    match verify(&module) {
+        Ok(()) => Vec::new(),
+        Err(violations) => violations.into_iter().map(|violation| violation.to_string()).collect(),
+    }
+}
+
+/// Each body has exactly one violation, which ends as stated.
+fn check(target: &str, version: &str, cases: &[(&str, &str)]) {
+    for (body, wanted) in cases {
+        let messages = messages(target, version, body);
+        assert!(
+            messages.len() == 1 && messages[0].ends_with(wanted),
+            "{body}\n  wanted one violation: … {wanted}\n  got: {messages:#?}"
+        );
+    }
+}
+
+#[test]
+fn wrong_instructions_on_sm_90a() {
+    check(
+        "sm_90a",
+        "8.0",
+        &[
+            ("add.f32 %f0, %f1, 1;", "operand 3 (`1`): is no .f32 value"),
+            ("add.f32 %f0, %f1;", "has 2 operands, wants 3"),
+            ("add.f32 %f0, %f1, %f2, %f3;", "has 4 operands, wants 3"),
+            ("add.f32 %f0, %f1, %fd0;", "operand 3 (`%fd0`): is .f64, wants .f32"),
+            ("add.s32 %r0, %r1, %f0;", "operand 3 (`%f0`): is .f32, wants .s32"),
+            ("add.s32 5, %r1, %r2;", "operand 1 (`5`): wants a .s32 register"),
+            ("add.s32 %r0, %r1, 0x100000000;", "operand 3 (`4294967296`): does not fit .s32"),
+            ("add.b32 %r0, %r1, %r2;", "`add` has no .b32 form"),
+            ("add.rn.s32 %r0, %r1, %r2;", "this rounding mode does not go with this type"),
+            ("add.rz.f16 %hf0, %hf1, %hf2;", "this rounding mode does not go with this type"),
+            ("fma.f32 %f0, %f1, %f2, %f3;", "fma wants a rounding mode"),
+            ("div.f32 %f0, %f1, %f2;", "div of floats wants a rounding mode"),
+            ("mul.wide.u64 %rd0, %rd1, %rd2;", "`mul` has no .u64 form"),
+            ("mul.wide.s32 %r0, %r1, %r2;", "operand 1 (`%r0`): is .b32, wants .s64"),
+            ("mov.f16 %hf0, %hf1;", "`mov` has no .f16 form"),
+            ("mov.u32 %r0, %clock64;", "operand 2 (`%clock64`): cannot be read as .u32"),
+            ("mov.b64 %rd0, {%r0, %r1, %r2};", "only untyped bits are packed, of 2 or 4 elements"),
+            ("mov.u64 %rd0, {%r0, %r1};", "only untyped bits are packed, of 2 or 4 elements"),
+            ("mov.b64 %rd0, {%h0, %h1};", "operand 2 (`{%h0, %h1}`): is .b16, wants .b32"),
+            ("add.u32 %r0, %tid.x, 1;", "operand 2 (`%tid.x`): is no .u32 value"),
+            ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "a vector has at most 16 bytes"),
+            ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "a vector has 2 or 4 elements"),
+            ("ld.global.v2.f32 {%f0, %f1, %f2, %f3}, [%rd0];", "wants a vector of 2"),
+            ("ld.global.f32 {%f0, %f1}, [%rd0];", "operand 1 (`{%f0, %f1}`): wants a scalar"),
+            ("ld.global.f32 %f0, [%r0];", "operand 2 (`[%r0]`): a .b32 register is no address here"),
+            ("ld.shared.f32 %f0, [%f1];", "operand 2 (`[%f1]`): a .f32 register is no address here"),
+            ("ld.global.f32 %f0, [smem];", "operand 2 (`[smem]`): is in .shared memory"),
+            ("ld.shared.f32 %f0, [counter];", "operand 2 (`[counter]`): is in .global memory"),
+            ("ld.shared.f32 %f0, %r0;", "operand 2 (`%r0`): wants an address"),
+            ("ld.shared.f32 %f0, [%r0+4294967296];", "an offset has 32 bits"),
+            ("ld.global.f32 %fd0, [%rd0];", "operand 1 (`%fd0`): is .f64, wants .f32"),
+            ("ld.shared.nc.f32 %f0, [%r0];", ".nc is for global memory"),
+            ("ld.global.wb.f32 %f0, [%rd0];", "this cache operator is for stores"),
+            ("ld.release.gpu.global.f32 %f0, [%rd0];", "a load is no release"),
+            ("st.const.f32 [%rd0], %f0;", "this state space is read only"),
+            ("st.global.f16 [%rd0], %hf0;", "`st` has no .f16 form"),
+            ("setp.lt.b32 %p0, %r0, %r1;", "this comparison does not go with this type"),
+            ("setp.lo.s32 %p0, %r0, %r1;", "this comparison does not go with this type"),
+            ("setp.lt.s32 %r2, %r0, %r1;", "operand 1 (`%r2`): is .b32, wants .pred"),
+            ("selp.b32 %r0, %r1, %r2, %r3;", "operand 4 (`%r3`): is .b32, wants .pred"),
+            ("cvt.f16.f32 %hf0, %f0;", "this rounding or saturation does not go with these types"),
+            ("cvt.rn.f32.f16 %f0, %hf0;", "this rounding or saturation does not go with these types"),
+            ("cvt.rn.s32.f32 %r0, %f0;", "this rounding or saturation does not go with these types"),
+            ("cvt.rna.tf32.f32 %f1, %f0;", "operand 1 (`%f1`): is .f32, wants .tf32"),
+            ("cvt.rn.bf16x2.f32 %r0, %f0;", "has 2 operands, wants 3"),
+            ("min.NaN.s32 %r0, %r1, %r2;", ".NaN is for f32, f16 and bf16"),
+            ("shl.b64 %rd0, %rd1, %rd2;", "operand 3 (`%rd2`): is .b64, wants .u32"),
+            ("bra NOWHERE;", "operand 1 (`NOWHERE`): this label is not bound"),
+            ("ld.volatile.local.f32 %f0, [%rd0];", "an ordering goes with generic, global and shared memory"),
+            ("L: L: ret;", "the label `L` is bound again by statement 1"),
+            ("bar.sync 16;", "operand 1 (`16`): wants 0 to 15"),
+            ("bar.sync 0, 100;", "operand 2 (`100`): wants a multiple of 32"),
+            ("bar.arrive 0;", "has 1 operands, wants 2"),
+            ("cp.async.cg.shared.global [%r0], [%rd0], 8;", "cp.async.cg copies 16 bytes"),
+            ("cp.async.ca.shared.global [%r0], [%rd0], 12;", "cp.async copies 4, 8 or 16 bytes"),
+            ("cp.async.ca.shared.global [%r0], [%rd0], 4, 8;", "cp.async cannot read more than it copies"),
+            ("cp.async.wait_group %r0;", "operand 1 (`%r0`): wants an integer constant"),
+            ("atom.global.add.b32 %r0, [%rd0], 1;", "`atom` has no .b32 form"),
+            ("atom.local.add.u32 %r0, [%r1], 1;", "atomics are for global and shared memory"),
+            ("red.acquire.gpu.global.add.u32 [%rd0], 1;", "red is relaxed or a release"),
+            ("red.global.exch.b32 [%rd0], %r0;", "`red` has no .b32 form"),
+            ("@%r0 ret;", "the guard is no predicate"),
+            (".reg .b32 %r3;", "`%r3` names a register of `%r<…>` again"),
+        ],
+    );
+}
+
+#[test]
+fn older_targets_and_versions() {
+    check(
+        "sm_75",
+        "6.3",
+        &[
+            ("cp.async.wait_all;", "needs sm_80 or later"),
+            ("fma.rn.bf16 %h0, %h1, %h2, %h3;", "needs sm_80 or later"),
+            ("min.NaN.f32 %f0, %f1, %f2;", "needs sm_80 or later"),
+            ("tanh.approx.f32 %f0, %f1;", "needs .version 7.0"),
+            ("ld.shared::cta.f32 %f0, [%r0];", "needs .version 7.8"),
+            ("mov.u32 %r0, %cluster_ctarank;", "needs sm_90 or later"),
+            ("ld.acquire.cluster.global.u32 %r0, [%rd0];", "needs sm_90 or later"),
+        ],
+    );
+    check("sm_80", "6.5", &[("ret;", "sm_80 needs .version 7.0")]);
+    check("sm_abc", "8.0", &[("ret;", "`sm_abc` is no target")]);
+}
