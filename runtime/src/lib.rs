@@ -1,1 +1,35 @@
 //! Devices, launches and caches for ptx-gemm.
+//!
+//! A [`Device`] is a GPU or the interpreter; [`CompiledGemm`] is a schedule compiled and loaded there; a [`Call`] is one
+//! product. Host data is a [`Matrix`], or a view of the caller's own slices. Every mistake that shapes, pointers and
+//! names can show is an [`Error`] before the device sees the launch.
+//!
+//! ```text
+//! Schedule -> Kernel (plan, PTX; once per process) -> Module (once per device) -> Call -> checks -> Launch
+//! ```
+
+mod arguments;
+mod backend;
+mod cache;
+mod call;
+mod checks;
+mod compiled;
+pub mod cuda;
+mod device;
+mod element;
+mod error;
+mod interpreter;
+mod kernel;
+mod matrix;
+pub mod random;
+
+pub use arguments::{DeviceMatrix, DeviceVector};
+pub use backend::{Counts, Limits};
+pub use call::Call;
+pub use compiled::{CompiledGemm, DeviceCall, Run};
+pub use device::{Device, DeviceKind};
+pub use element::Element;
+pub use error::{ArgumentError, DeviceError, Error, OperandName};
+pub use interpreter::InterpreterOptions;
+pub use kernel::Kernel;
+pub use matrix::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Matrix, MatrixMut, MatrixRef, Shape};

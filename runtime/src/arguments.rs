@@ -1,0 +1,48 @@
+//! The arguments of one product on a device: what every launch, from host data or from device pointers, comes down to.
+
+use ptx_gemm_dsl::plan::Operand;
+
+use crate::matrix::Shape;
+
+/// A matrix in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceMatrix {
+    /// Device pointer of element (0, 0).
+    pub address: u64,
+    /// Extents, layout and leading dimension.
+    pub shape: Shape,
+}
+
+/// A vector in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceVector {
+    /// Device pointer of element 0; elements follow each other.
+    pub address: u64,
+    /// Elements.
+    pub len: usize,
+}
+
+/// The matrices, vectors and scalars of one product.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Arguments {
+    pub(crate) a: DeviceMatrix,
+    pub(crate) b: DeviceMatrix,
+    /// `None` if the epilogue reads no C, or a scalar equal to 0 drops it.
+    pub(crate) c: Option<DeviceMatrix>,
+    pub(crate) d: DeviceMatrix,
+    /// In the order of the epilogue's vectors.
+    pub(crate) vectors: Vec<DeviceVector>,
+    /// In the order of the epilogue's scalars.
+    pub(crate) scalars: Vec<f64>,
+}
+
+impl Arguments {
+    pub(crate) fn matrix(&self, operand: Operand) -> Option<DeviceMatrix> {
+        match operand {
+            Operand::A => Some(self.a),
+            Operand::B => Some(self.b),
+            Operand::C => self.c,
+            Operand::D => Some(self.d),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a device must be able to do: the one interface that CUDA and the interpreter share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ptx_gemm_dsl::Target;
+
+use crate::error::Error;
+use crate::kernel::Kernel;
+use crate::matrix::{AnyMut, AnyRef};
+
+/// What a device allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The device's own target; `None` if it runs code for every target.
+    pub target: Option<Target>,
+    /// Threads in a block.
+    pub threads: u32,
+    /// Bytes of shared memory in a block, dynamic shared memory included.
+    pub shared_bytes: u32,
+}
+
+/// One kernel argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    U32(u32),
+    U64(u64),
+    I32(i32),
+    F32(f32),
+    F64(f64),
+}
+
+/// A launch that has passed every check.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Launch {
+    /// Index into the plan's variants.
+    pub(crate) variant: usize,
+    /// Blocks, along x.
+    pub(crate) grid: u32,
+    /// Arguments in the order of the ABI.
+    pub(crate) args: Vec<Value>,
+    /// What a user should know about the choice of the entry.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What running a launch took.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Execution {
+    /// Time of the kernel alone.
+    pub(crate) time: Duration,
+    /// What the interpreter counted; `None` on a GPU.
+    pub(crate) counts: Option<Counts>,
+}
+
+/// What the interpreter counted while a kernel ran, over all threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instructions executed, one for each thread that took part.
+    pub instructions: u64,
+    /// Fused multiply-adds among them.
+    pub fma: u64,
+}
+
+/// How D's memory is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Its elements are written and never read.
+    Fresh,
+    /// It is C as well.
+    InPlace,
+}
+
+/// A device.
+pub(crate) trait Backend: fmt::Debug + Send + Sync {
+    /// What to call it in messages.
+    fn name(&self) -> &str;
+
+    fn limits(&self) -> &Limits;
+
+    /// Makes a kernel ready to launch.
+    fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error>;
+
+    /// Reserves memory for a matrix or vector of elements of `element` bytes each; the pointer is a multiple of that.
+    fn allocate(&self, label: &str, bytes: u64, element: u32) -> Result<u64, Error>;
+
+    /// Gives memory back that [`Backend::allocate`] reserved.
+    fn free(&self, address: u64);
+
+    /// Copies an input to the device.
+    fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error>;
+
+    /// Makes D's memory ready for a launch.
+    fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error>;
+
+    /// Copies D back. Padding between its rows keeps what it had on the host, unless the kernel changed it.
+    fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error>;
+}
+
+/// A kernel that a device can launch.
+pub(crate) trait Module: fmt::Debug + Send + Sync {
+    /// Runs one launch to its end.
+    fn launch(&self, launch: &Launch) -> Result<Execution, Error>;
+}
+
+/// Device memory that is given back when it goes out of scope.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    pub(crate) address: u64,
+    backend: Arc<dyn Backend>,
+}
+
+impl Buffer {
+    /// Room for `elements` elements of `element` bytes each.
+    pub(crate) fn new(backend: &Arc<dyn Backend>, label: &str, elements: u64, element: u32) -> Result<Buffer, Error> {
+        let bytes = elements.saturating_mul(u64::from(element));
+        Ok(Buffer { address: backend.allocate(label, bytes, element)?, backend: backend.clone() })
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.backend.free(self.address);
+    }
+}

@@ -1,0 +1,220 @@
+//! One product on host matrices: what it reads beside A and B, and the way to the device and back.
+
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::{DType, Layout};
+
+use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
+use crate::backend::{Backend, Buffer, Output};
+use crate::checks::{self, Extents, GivenVector};
+use crate::compiled::{CompiledGemm, Run, check_c};
+use crate::element::Element;
+use crate::error::{ArgumentError, DeviceError, Error, OperandName};
+use crate::matrix::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Matrix, Shape};
+use std::sync::Arc;
+
+/// A product in the making. Nothing is checked before [`Call::multiply`] and its like.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    gemm: &'a CompiledGemm,
+    c: Option<AnyRef<'a>>,
+    scalars: Vec<(String, f64)>,
+    vectors: Vec<AnyVector<'a>>,
+}
+
+#[derive(Clone, Debug)]
+struct AnyVector<'a> {
+    name: String,
+    dtype: DType,
+    bytes: &'a [u8],
+}
+
+impl AnyVector<'_> {
+    fn len(&self) -> usize {
+        self.bytes.len() / self.dtype.bytes() as usize
+    }
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(gemm: &'a CompiledGemm) -> Call<'a> {
+        Call { gemm, c: None, scalars: Vec::new(), vectors: Vec::new() }
+    }
+
+    /// The matrix that the epilogue calls `c`.
+    pub fn c(self, c: &'a impl AsMatrix) -> Call<'a> {
+        Call { c: Some(c.as_any()), ..self }
+    }
+
+    /// The value of a run-time scalar.
+    pub fn set(mut self, name: &str, value: impl Into<f64>) -> Call<'a> {
+        self.scalars.push((name.into(), value.into()));
+        self
+    }
+
+    /// A vector of the epilogue: as many elements as D has rows (`name[m]`) or columns (`name[n]`).
+    pub fn vector<T: Element>(self, name: &str, elements: &'a [T]) -> Call<'a> {
+        self.vector_bytes(name, T::DTYPE, bytemuck::cast_slice(elements))
+    }
+
+    /// The same for an element type known only when the program runs.
+    pub fn vector_bytes(mut self, name: &str, dtype: DType, bytes: &'a [u8]) -> Call<'a> {
+        self.vectors.push(AnyVector { name: name.into(), dtype, bytes });
+        self
+    }
+
+    /// D = epilogue(A B), in a new matrix without padding.
+    pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
+        let (a, b) = (a.as_any(), b.as_any());
+        let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.plan().problem.layouts.d);
+        self.check_type(Operand::D, T::DTYPE)?;
+        // Before the allocation, which a nonsensical shape would make fail.
+        checks::extents(self.gemm.plan(), a.shape, b.shape, self.c.map(|c| c.shape), shape)?;
+        let mut d = empty::<T>(shape)?;
+        self.multiply_into(&a, &b, &mut d)?;
+        Ok(d)
+    }
+
+    /// D = epilogue(A B), in a matrix of the caller's. Its padding stays as it is.
+    pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
+        self.run(a.as_any(), b.as_any(), self.c, d.as_any_mut(), Output::Fresh)
+    }
+
+    /// The same in place: `d` is also what the epilogue calls `c`.
+    pub fn accumulate_into(
+        &self,
+        a: &impl AsMatrix,
+        b: &impl AsMatrix,
+        d: &mut impl AsMatrixMut,
+    ) -> Result<Run, Error> {
+        let d = d.as_any_mut();
+        if !self.gemm.plan().problem.epilogue.uses_c() {
+            check_c(self.gemm.plan(), true, &[])?;
+        }
+        self.run(a.as_any(), b.as_any(), None, d, Output::InPlace)
+    }
+
+    fn run(
+        &self,
+        a: AnyRef<'_>,
+        b: AnyRef<'_>,
+        c: Option<AnyRef<'_>>,
+        mut d: AnyMut<'_>,
+        output: Output,
+    ) -> Result<Run, Error> {
+        let prepared = self.prepare(a, b, c, d.as_ref(), output)?;
+        if d.shape.is_empty() {
+            return Ok(Run::nothing());
+        }
+        let backend = self.gemm.device().backend();
+        let on_device = self.transfer(backend, a, b, c, d.as_ref(), &prepared, output)?;
+        let run = self.gemm.execute(prepared.extents, &on_device.arguments)?;
+        let entry = run.entry.as_deref().unwrap_or_default();
+        backend.download(on_device.arguments.d.address, entry, d.as_any_mut())?;
+        Ok(run)
+    }
+
+    /// Every check that host data allows.
+    fn prepare(
+        &self,
+        a: AnyRef<'_>,
+        b: AnyRef<'_>,
+        c: Option<AnyRef<'_>>,
+        d: AnyRef<'_>,
+        output: Output,
+    ) -> Result<Prepared, ArgumentError> {
+        let plan = self.gemm.plan();
+        let acc = plan.problem.types.acc;
+        for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))] {
+            if let Some(matrix) = matrix {
+                self.check_type(operand, matrix.dtype)?;
+            }
+        }
+        let extents = checks::extents(plan, a.shape, b.shape, c.map(|c| c.shape), d.shape)?;
+        for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))] {
+            if let Some(AnyRef { dtype, shape, bytes }) = matrix {
+                checks::slice(&plan.problem, operand, dtype, shape, bytes.len() / dtype.bytes() as usize)?;
+            }
+        }
+        let scalars = checks::resolve_scalars(&plan.problem.epilogue, acc, &self.scalars)?;
+        if output == Output::Fresh {
+            check_c(plan, c.is_some(), &scalars)?;
+        }
+        let given: Vec<GivenVector<'_>> = self
+            .vectors
+            .iter()
+            .map(|vector| GivenVector { name: &vector.name, dtype: vector.dtype, len: vector.len() })
+            .collect();
+        let vectors = checks::resolve_vectors(&plan.problem.epilogue, acc, extents, &given)?;
+        Ok(Prepared { extents, scalars, vectors })
+    }
+
+    fn check_type(&self, operand: Operand, got: DType) -> Result<(), ArgumentError> {
+        // A type alone, with a shape that any slice satisfies.
+        checks::slice(&self.gemm.plan().problem, operand, got, Shape::packed(0, 0, Layout::Row), 0)
+    }
+
+    #[allow(clippy::too_many_arguments)] // The four matrices, by name.
+    fn transfer(
+        &self,
+        backend: &Arc<dyn Backend>,
+        a: AnyRef<'_>,
+        b: AnyRef<'_>,
+        c: Option<AnyRef<'_>>,
+        d: AnyRef<'_>,
+        prepared: &Prepared,
+        output: Output,
+    ) -> Result<OnDevice, Error> {
+        let mut buffers = Vec::new();
+        let mut input = |operand: Operand, matrix: AnyRef<'_>| -> Result<DeviceMatrix, Error> {
+            let buffer = reserve(backend, OperandName(operand).upper(), matrix)?;
+            backend.upload(buffer.address, matrix)?;
+            let placed = DeviceMatrix { address: buffer.address, shape: matrix.shape };
+            buffers.push(buffer);
+            Ok(placed)
+        };
+        let (a, b) = (input(Operand::A, a)?, input(Operand::B, b)?);
+        let c = c.map(|c| input(Operand::C, c)).transpose()?;
+        let mut vectors = Vec::new();
+        for &index in &prepared.vectors {
+            let AnyVector { name, dtype, bytes } = &self.vectors[index];
+            let len = self.vectors[index].len();
+            let row = AnyRef { dtype: *dtype, shape: Shape::packed(1, len, Layout::Row), bytes };
+            let buffer = reserve(backend, name, row)?;
+            backend.upload(buffer.address, row)?;
+            vectors.push(DeviceVector { address: buffer.address, len });
+            buffers.push(buffer);
+        }
+        let buffer = reserve(backend, "D", d)?;
+        backend.prepare(buffer.address, d, output)?;
+        let d = DeviceMatrix { address: buffer.address, shape: d.shape };
+        buffers.push(buffer);
+        let c = if output == Output::InPlace { Some(d) } else { c };
+        let arguments = Arguments { a, b, c, d, vectors, scalars: prepared.scalars.clone() };
+        Ok(OnDevice { arguments, _buffers: buffers })
+    }
+}
+
+/// What the checks of host data have found.
+struct Prepared {
+    extents: Extents,
+    scalars: Vec<f64>,
+    vectors: Vec<usize>,
+}
+
+/// Arguments in device memory, and the memory.
+struct OnDevice {
+    arguments: Arguments,
+    _buffers: Vec<Buffer>,
+}
+
+fn reserve(backend: &Arc<dyn Backend>, label: &str, matrix: AnyRef<'_>) -> Result<Buffer, Error> {
+    Buffer::new(backend, label, matrix.shape.len().unwrap_or(usize::MAX) as u64, matrix.dtype.bytes())
+}
+
+/// A matrix that may be too large for this machine.
+fn empty<T: Element>(shape: Shape) -> Result<Matrix<T>, DeviceError> {
+    Matrix::try_in_shape(shape, T::default()).ok_or_else(|| DeviceError::OutOfMemory {
+        device: "the host".into(),
+        what: "D".into(),
+        bytes: (shape.len().unwrap_or(usize::MAX) as u64).saturating_mul(T::DTYPE.bytes().into()),
+    })
+}

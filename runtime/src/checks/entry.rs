@@ -1,0 +1,98 @@
+//! The launch itself: grid, entry, and argument values.
+
+use ptx_gemm_dsl::plan::{Operand, Param, Variant};
+use ptx_gemm_dsl::{DType, Plan};
+
+use crate::arguments::Arguments;
+use crate::backend::Value;
+use crate::checks::Extents;
+use crate::checks::shapes::dtype;
+use crate::error::{ArgumentError, OperandName};
+
+/// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
+/// capability").
+const MAX_GRID: u64 = (1 << 31) - 1;
+
+/// Blocks of the launch: one for each tile of D.
+pub(crate) fn grid(plan: &Plan, extents: Extents) -> Result<u32, ArgumentError> {
+    let tiles = |extent: u32, tile: u32| u64::from(extent.div_ceil(tile));
+    let blocks = tiles(extents.m, plan.block.m) * tiles(extents.n, plan.block.n);
+    u32::try_from(blocks).ok().filter(|_| blocks <= MAX_GRID).ok_or(ArgumentError::Grid {
+        m: extents.m as usize,
+        n: extents.n as usize,
+        tile_m: plan.block.m,
+        tile_n: plan.block.n,
+        blocks,
+        limit: MAX_GRID,
+    })
+}
+
+/// The first entry whose access widths suit every operand, and why those before it did not.
+pub(crate) fn pick(plan: &Plan, arguments: &Arguments) -> (usize, Vec<String>) {
+    let mut notes = Vec::new();
+    for (index, variant) in plan.variants.iter().enumerate() {
+        let unsuited: Vec<String> = [Operand::A, Operand::B, Operand::C, Operand::D]
+            .into_iter()
+            .filter_map(|operand| unsuited(plan, variant, operand, arguments))
+            .collect();
+        if unsuited.is_empty() || index + 1 == plan.variants.len() {
+            if let Some(last) = notes.last_mut() {
+                *last = format!("{last}: running the {} entry", kind(variant));
+            }
+            return (index, notes);
+        }
+        notes = unsuited;
+    }
+    (0, notes)
+}
+
+fn kind(variant: &Variant) -> String {
+    let widths = [variant.a.width, variant.b.width, variant.c_width, variant.d_width];
+    if widths.iter().all(|&width| width == 1) { "scalar".into() } else { format!("`{}`", variant.entry) }
+}
+
+/// Why an operand does not allow the access width of an entry.
+fn unsuited(plan: &Plan, variant: &Variant, operand: Operand, arguments: &Arguments) -> Option<String> {
+    let width = u64::from(match operand {
+        Operand::A => variant.a.width,
+        Operand::B => variant.b.width,
+        Operand::C => variant.c_width,
+        Operand::D => variant.d_width,
+    });
+    let matrix = arguments.matrix(operand)?;
+    let bytes = u64::from(dtype(&plan.problem, operand).bytes()) * width;
+    if matrix.shape.is_empty() || width == 1 {
+        return None;
+    }
+    let name = OperandName(operand);
+    if matrix.shape.runs() > 1 && !(matrix.shape.ld as u64).is_multiple_of(width) {
+        return Some(format!("ld{} = {} is not a multiple of {width}", name.lower(), matrix.shape.ld));
+    }
+    if !matrix.address.is_multiple_of(bytes) {
+        return Some(format!("{} at {:#x} is not aligned to {bytes} bytes", name.upper(), matrix.address));
+    }
+    None
+}
+
+/// Argument values in the order of the ABI.
+pub(crate) fn values(plan: &Plan, extents: Extents, arguments: &Arguments) -> Vec<Value> {
+    let value = |param: &Param| match *param {
+        Param::Matrix(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.address)),
+        Param::Ld(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64)),
+        Param::Vector(index) => Value::U64(arguments.vectors.get(index).map_or(0, |vector| vector.address)),
+        Param::M => Value::U32(extents.m),
+        Param::N => Value::U32(extents.n),
+        Param::K => Value::U32(extents.k),
+        Param::Scalar(index) => scalar(plan.problem.types.acc, arguments.scalars.get(index).copied().unwrap_or(0.0)),
+        Param::BatchStride(_) | Param::Workspace => Value::U64(0),
+    };
+    plan.params.iter().map(value).collect()
+}
+
+fn scalar(acc: DType, value: f64) -> Value {
+    match acc {
+        DType::F64 => Value::F64(value),
+        DType::I32 => Value::I32(value as i32),
+        _ => Value::F32(value as f32),
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether D lies over an input, which no kernel here survives: blocks would read what others have written.
+
+use std::ops::Range;
+
+use ptx_gemm_dsl::Plan;
+use ptx_gemm_dsl::plan::Operand;
+
+use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
+use crate::checks::shapes::dtype;
+use crate::error::{ArgumentError, OperandName};
+
+/// Contiguous runs of bytes at a fixed distance.
+#[derive(Clone, Copy, Debug)]
+struct Runs {
+    start: u64,
+    /// Bytes of a run.
+    run: u64,
+    /// Runs.
+    count: u64,
+    /// Bytes from one run to the next.
+    pitch: u64,
+}
+
+impl Runs {
+    fn is_empty(&self) -> bool {
+        self.run == 0 || self.count == 0
+    }
+
+    fn range(&self) -> Range<u64> {
+        let end = if self.is_empty() { self.start } else { self.start + (self.count - 1) * self.pitch + self.run };
+        self.start..end
+    }
+}
+
+/// Checks pointers against element sizes and address space, and D against every input.
+pub(crate) fn check(plan: &Plan, arguments: &Arguments) -> Result<(), ArgumentError> {
+    let d = matrix(plan, Operand::D, arguments.d)?;
+    for operand in [Operand::A, Operand::B] {
+        if let Some(input) = arguments.matrix(operand) {
+            apart(OperandName(operand).upper(), d, matrix(plan, operand, input)?)?;
+        }
+    }
+    if let Some(c) = arguments.c {
+        let runs = matrix(plan, Operand::C, c)?;
+        if c == arguments.d {
+            in_place(plan)?;
+        } else {
+            apart("C", d, runs)?;
+        }
+    }
+    for (vector, named) in arguments.vectors.iter().zip(&plan.problem.epilogue.vectors) {
+        apart(&named.name, d, self::vector(plan, &named.name, *vector)?)?;
+    }
+    Ok(())
+}
+
+fn in_place(plan: &Plan) -> Result<(), ArgumentError> {
+    let (types, layouts) = (&plan.problem.types, &plan.problem.layouts);
+    if types.c == types.d && layouts.c == layouts.d {
+        return Ok(());
+    }
+    Err(ArgumentError::NotInPlace {
+        c: format!("{} {}", types.c, layouts.c),
+        d: format!("{} {}", types.d, layouts.d),
+    })
+}
+
+fn matrix(plan: &Plan, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, ArgumentError> {
+    let name = OperandName(operand).upper();
+    let bytes = dtype(&plan.problem, operand).bytes();
+    let shape = matrix.shape;
+    let elements = shape.len().map_or(u64::MAX, |len| len as u64);
+    placed(name, matrix.address, elements, bytes)?;
+    let bytes = u64::from(bytes);
+    Ok(Runs {
+        start: matrix.address,
+        run: shape.run() as u64 * bytes,
+        count: shape.runs() as u64,
+        pitch: (shape.ld as u64).saturating_mul(bytes),
+    })
+}
+
+fn vector(plan: &Plan, name: &str, vector: DeviceVector) -> Result<Runs, ArgumentError> {
+    let bytes = plan.problem.types.acc.bytes();
+    placed(name, vector.address, vector.len as u64, bytes)?;
+    let run = vector.len as u64 * u64::from(bytes);
+    Ok(Runs { start: vector.address, run, count: 1, pitch: run })
+}
+
+fn placed(name: &str, address: u64, elements: u64, bytes: u32) -> Result<(), ArgumentError> {
+    if !address.is_multiple_of(u64::from(bytes)) {
+        return Err(ArgumentError::Pointer { name: name.into(), address, bytes });
+    }
+    // Below 2^63, so that a kernel's signed distances between two addresses are right as well.
+    let end = elements.checked_mul(u64::from(bytes)).and_then(|bytes| address.checked_add(bytes));
+    if end.is_some_and(|end| end < 1 << 63) {
+        return Ok(());
+    }
+    Err(ArgumentError::AddressSpace { name: name.into(), address, elements })
+}
+
+fn apart(name: &str, d: Runs, input: Runs) -> Result<(), ArgumentError> {
+    if !overlaps(d, input) {
+        return Ok(());
+    }
+    Err(ArgumentError::Overlap { name: name.into(), d: d.range(), input: input.range() })
+}
+
+/// Exact where both have the same pitch, as blocks of one larger matrix have: a factorisation updates such a block by
+/// its neighbours. Otherwise the ranges from first to last byte decide.
+fn overlaps(x: Runs, y: Runs) -> bool {
+    if x.is_empty() || y.is_empty() {
+        return false;
+    }
+    let (xs, ys) = (x.range(), y.range());
+    if xs.end <= ys.start || ys.end <= xs.start {
+        return false;
+    }
+    if x.pitch != y.pitch {
+        return true;
+    }
+    // Runs i of x and j of y meet if -y.run < delta + t pitch < x.run for t = j - i.
+    let delta = i128::from(y.start) - i128::from(x.start);
+    let (pitch, x_run, y_run) = (i128::from(x.pitch), i128::from(x.run), i128::from(y.run));
+    let first = (-y_run - delta).div_euclid(pitch) + 1;
+    let last = (x_run - 1 - delta).div_euclid(pitch);
+    let (lowest, highest) = (1 - i128::from(x.count), i128::from(y.count) - 1);
+    first.max(lowest) <= last.min(highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Runs, overlaps};
+
+    /// Marks every byte of both.
+    fn touches(x: Runs, y: Runs) -> bool {
+        let bytes = |runs: Runs| {
+            (0..runs.count).flat_map(move |i| (0..runs.run).map(move |b| runs.start + i * runs.pitch + b)).collect::<Vec<_>>()
+        };
+        let y = bytes(y);
+        bytes(x).iter().any(|byte| y.contains(byte))
+    }
+
+    #[test]
+    fn equal_pitches_are_told_apart_exactly() {
+        for x_start in 0..14 {
+            for run in [(1, 1), (2, 3), (3, 2), (4, 4), (0, 2)] {
+                for count in [(1, 1), (3, 2), (2, 4), (0, 1)] {
+                    let x = Runs { start: 20 + x_start, run: run.0, count: count.0, pitch: 5 };
+                    let y = Runs { start: 26, run: run.1, count: count.1, pitch: 5 };
+                    assert_eq!(overlaps(x, y), touches(x, y), "{x:?} {y:?}");
+                    assert_eq!(overlaps(y, x), touches(x, y), "{y:?} {x:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The epilogue's own arguments: scalars and vectors by name, and whether C is read at all.
+
+use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr};
+
+use crate::checks::Extents;
+use crate::error::ArgumentError;
+
+/// The value of each scalar, in the order of the epilogue; a name given twice takes the last value.
+pub(crate) fn resolve_scalars(
+    epilogue: &Epilogue,
+    acc: DType,
+    given: &[(String, f64)],
+) -> Result<Vec<f64>, ArgumentError> {
+    if let Some((name, _)) = given.iter().find(|(name, _)| !epilogue.scalars.contains(name)) {
+        return Err(ArgumentError::UnknownScalar { name: name.clone(), known: known("scalars", &epilogue.scalars) });
+    }
+    let value = |name: &String| {
+        let found = given.iter().rev().find(|(given, _)| given == name);
+        let value = found.map(|(_, value)| *value).ok_or_else(|| ArgumentError::MissingScalar { name: name.clone() })?;
+        if representable(acc, value) {
+            Ok(value)
+        } else {
+            Err(ArgumentError::ScalarValue { name: name.clone(), value, dtype: acc })
+        }
+    };
+    epilogue.scalars.iter().map(value).collect()
+}
+
+/// Fractions are rounded to the accumulator's type; a number outside its range, or a fraction for an integer, is a
+/// mistake of the caller.
+fn representable(acc: DType, value: f64) -> bool {
+    match acc {
+        DType::I32 => value.fract() == 0.0 && value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX),
+        DType::F64 => true,
+        _ => !value.is_finite() || (value as f32).is_finite(),
+    }
+}
+
+/// One vector as the caller gave it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenVector<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) dtype: DType,
+    pub(crate) len: usize,
+}
+
+/// For each vector of the epilogue, the index of the one given for it.
+pub(crate) fn resolve_vectors(
+    epilogue: &Epilogue,
+    acc: DType,
+    extents: Extents,
+    given: &[GivenVector<'_>],
+) -> Result<Vec<usize>, ArgumentError> {
+    let names: Vec<String> = epilogue.vectors.iter().map(|vector| vector.name.clone()).collect();
+    if let Some(stranger) = given.iter().find(|given| !names.iter().any(|name| name == given.name)) {
+        return Err(ArgumentError::UnknownVector { name: stranger.name.into(), known: known("vectors", &names) });
+    }
+    let resolve = |vector: &ptx_gemm_dsl::epilogue::Vector| {
+        let name = vector.name.clone();
+        let Some(index) = given.iter().rposition(|given| given.name == name) else {
+            return Err(ArgumentError::MissingVector { name });
+        };
+        let (axis, expected) = match vector.axis {
+            Axis::M => ("M", extents.m as usize),
+            Axis::N => ("N", extents.n as usize),
+        };
+        let GivenVector { dtype, len, .. } = given[index];
+        if dtype != acc {
+            return Err(ArgumentError::VectorType { name, got: dtype, expected: acc });
+        }
+        if len != expected {
+            return Err(ArgumentError::VectorLength { name, got: len, axis, expected });
+        }
+        Ok(index)
+    };
+    epilogue.vectors.iter().map(resolve).collect()
+}
+
+fn known(what: &str, names: &[String]) -> String {
+    if names.is_empty() { format!("it has no {what}") } else { format!("its {what} are {}", names.join(", ")) }
+}
+
+/// Whether the kernel reads C with these scalars: not if every `c` of the expression stands in a product with a scalar
+/// that is 0.
+pub(crate) fn reads_c(expr: &Expr, scalars: &[f64]) -> bool {
+    match expr {
+        Expr::C => true,
+        Expr::Binary(BinaryOp::Mul, ..) => {
+            let factors = expr.factors();
+            let dropped = factors.iter().any(|factor| matches!(factor, Expr::Scalar(i) if scalars.get(*i) == Some(&0.0)));
+            factors.into_iter().any(|factor| !(dropped && *factor == Expr::C) && reads_c(factor, scalars))
+        }
+        Expr::Binary(_, x, y) => reads_c(x, scalars) || reads_c(y, scalars),
+        Expr::Neg(x) => reads_c(x, scalars),
+        Expr::Call(_, args) => args.iter().any(|arg| reads_c(arg, scalars)),
+        Expr::Acc | Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => false,
+    }
+}

@@ -1,0 +1,212 @@
+//! A kernel on a device, ready to multiply.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ptx_gemm_dsl::plan::Param;
+use ptx_gemm_dsl::{Plan, Schedule, Target};
+
+use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
+use crate::backend::{Counts, Execution, Limits, Module};
+use crate::call::Call;
+use crate::checks;
+use crate::device::Device;
+use crate::element::Element;
+use crate::error::{ArgumentError, DeviceError, Error};
+use crate::kernel::Kernel;
+use crate::matrix::{AsMatrix, AsMatrixMut, Matrix};
+
+/// A schedule compiled and loaded on a device. Cheap to clone, and shared freely between threads.
+#[derive(Clone, Debug)]
+pub struct CompiledGemm {
+    kernel: Arc<Kernel>,
+    module: Arc<dyn Module>,
+    device: Device,
+}
+
+/// What a product took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The entry that ran; `None` if there was nothing to compute (M or N is 0).
+    pub entry: Option<String>,
+    /// Blocks of the grid.
+    pub blocks: u32,
+    /// Time of the kernel alone, without copies.
+    pub time: Duration,
+    /// What the interpreter counted; `None` on a GPU.
+    pub counts: Option<Counts>,
+    /// What is worth knowing, such as why the aligned entry did not run.
+    pub notes: Vec<String>,
+}
+
+/// A product on matrices that are in device memory already.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceCall<'a> {
+    /// A, M x K.
+    pub a: DeviceMatrix,
+    /// B, K x N.
+    pub b: DeviceMatrix,
+    /// C, M x N: the very same as `d`, or apart from it.
+    pub c: Option<DeviceMatrix>,
+    /// D, M x N.
+    pub d: DeviceMatrix,
+    /// The epilogue's vectors by name, with elements of the accumulator's type.
+    pub vectors: &'a [(&'a str, DeviceVector)],
+    /// The epilogue's scalars by name.
+    pub scalars: &'a [(&'a str, f64)],
+}
+
+impl CompiledGemm {
+    /// Compiles `schedule` for `device` and loads it there.
+    pub fn new(schedule: &Schedule, device: &Device) -> Result<CompiledGemm, Error> {
+        CompiledGemm::load(Kernel::compile(schedule, None)?, device)
+    }
+
+    /// The same, for a stated target.
+    pub fn for_target(schedule: &Schedule, target: Target, device: &Device) -> Result<CompiledGemm, Error> {
+        CompiledGemm::load(Kernel::compile(schedule, Some(target))?, device)
+    }
+
+    fn load(kernel: Arc<Kernel>, device: &Device) -> Result<CompiledGemm, Error> {
+        fits(kernel.plan(), device.limits(), device.name())?;
+        let module = device.module(&kernel)?;
+        Ok(CompiledGemm { kernel, module, device: device.clone() })
+    }
+
+    /// Every number that follows from the schedule.
+    pub fn plan(&self) -> &Plan {
+        self.kernel.plan()
+    }
+
+    /// The PTX text.
+    pub fn ptx(&self) -> &str {
+        self.kernel.ptx()
+    }
+
+    /// Where it runs.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// D = epilogue(A B), in a new matrix without padding.
+    pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
+        self.call().multiply(a, b)
+    }
+
+    /// D = epilogue(A B), in a matrix of the caller's.
+    pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
+        self.call().multiply_into(a, b, d)
+    }
+
+    /// A call with no arguments of the epilogue yet.
+    pub fn call(&self) -> Call<'_> {
+        Call::new(self)
+    }
+
+    /// A call that reads `c`.
+    pub fn c<'a>(&'a self, c: &'a impl AsMatrix) -> Call<'a> {
+        self.call().c(c)
+    }
+
+    /// A call with a value for a run-time scalar.
+    pub fn set(&self, name: &str, value: impl Into<f64>) -> Call<'_> {
+        self.call().set(name, value)
+    }
+
+    /// A call with a vector of the epilogue.
+    pub fn vector<'a, T: Element>(&'a self, name: &str, elements: &'a [T]) -> Call<'a> {
+        self.call().vector(name, elements)
+    }
+
+    /// Runs on matrices that are in device memory already, and waits for the end.
+    ///
+    /// Everything that shapes, pointers and names can show to be wrong is an error before the launch.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be valid on this device for the shapes given, and nothing else may write the inputs or touch D
+    /// until the call returns. The interpreter checks this; a GPU does not.
+    #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
+    pub unsafe fn launch(&self, call: &DeviceCall<'_>) -> Result<Run, Error> {
+        let epilogue = &self.plan().problem.epilogue;
+        let acc = self.plan().problem.types.acc;
+        let (a, b, d) = (call.a.shape, call.b.shape, call.d.shape);
+        let extents = checks::extents(self.plan(), a, b, call.c.map(|c| c.shape), d)?;
+        let given: Vec<(String, f64)> = call.scalars.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+        let scalars = checks::resolve_scalars(epilogue, acc, &given)?;
+        check_c(self.plan(), call.c.is_some(), &scalars)?;
+        let vectors: Vec<_> = call
+            .vectors
+            .iter()
+            .map(|(name, vector)| checks::GivenVector { name, dtype: acc, len: vector.len })
+            .collect();
+        let order = checks::resolve_vectors(epilogue, acc, extents, &vectors)?;
+        let vectors = order.into_iter().map(|index| call.vectors[index].1).collect();
+        self.execute(extents, &Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars })
+    }
+
+    /// Checks and launches what is in device memory.
+    pub(crate) fn execute(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Run, Error> {
+        let Some(launch) = checks::launch(self.plan(), extents, arguments)? else {
+            return Ok(Run::nothing());
+        };
+        let Execution { time, counts } = self.module.launch(&launch)?;
+        let entry = self.plan().variants.get(launch.variant).map(|variant| variant.entry.clone());
+        Ok(Run { entry, blocks: launch.grid, time, counts, notes: launch.notes })
+    }
+}
+
+impl Run {
+    pub(crate) fn nothing() -> Run {
+        Run { entry: None, blocks: 0, time: Duration::ZERO, counts: None, notes: Vec::new() }
+    }
+}
+
+/// C must be there if the kernel reads it, and must not be if the epilogue has none.
+pub(crate) fn check_c(plan: &Plan, given: bool, scalars: &[f64]) -> Result<(), ArgumentError> {
+    let epilogue = &plan.problem.epilogue;
+    if given && !epilogue.uses_c() {
+        return Err(ArgumentError::UnusedC { epilogue: plan.clauses.epilogue.clone() });
+    }
+    if !given && checks::reads_c(&epilogue.expr, scalars) {
+        return Err(ArgumentError::MissingC);
+    }
+    Ok(())
+}
+
+/// Checks what does not depend on the arguments.
+fn fits(plan: &Plan, limits: &Limits, device: &str) -> Result<(), DeviceError> {
+    if let Some(capability) = limits.target {
+        runs_on(plan.target, capability, device)?;
+    }
+    let limit = |what, needed: u32, limit: u32| match needed > limit {
+        true => Err(DeviceError::Limit { what, needed: needed.into(), limit: limit.into(), device: device.into() }),
+        false => Ok(()),
+    };
+    limit("threads", plan.geometry.threads, limits.threads)?;
+    limit("bytes of shared memory", plan.shared_bytes, limits.shared_bytes)?;
+    let later = plan.params.iter().find_map(|param| match param {
+        Param::BatchStride(_) => Some("batch(strided)"),
+        Param::Workspace => Some("a workspace"),
+        _ => None,
+    });
+    match later {
+        Some(what) => Err(DeviceError::NotImplemented { what, device: device.into() }),
+        None => Ok(()),
+    }
+}
+
+/// PTX for `sm_80` runs on everything from there on; PTX for `sm_90a` on exactly that.
+fn runs_on(target: Target, device: Target, name: &str) -> Result<(), DeviceError> {
+    let same = target.capability == device.capability;
+    let runs = if target.specific { same } else { target.capability <= device.capability };
+    if runs {
+        return Ok(());
+    }
+    let help = if target.specific {
+        format!("`{target}` instructions run on that capability alone")
+    } else {
+        format!("target({device}) or a lower one runs there")
+    };
+    Err(DeviceError::Target { target, device: name.into(), capability: device, help })
+}

@@ -1,0 +1,49 @@
+//! Whether there is a driver, and what its errors mean.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::{result, sys};
+
+use crate::cuda::CudaStatus;
+use crate::error::DeviceError;
+
+/// Looks for a driver first: cudarc panics where there is none.
+pub(super) fn status() -> Result<CudaStatus, DeviceError> {
+    let none = |reason: &str| DeviceError::NoCuda { reason: reason.into() };
+    // SAFETY: it only tries to open the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(none("this machine has no NVIDIA driver (libcuda was not found)"));
+    }
+    result::init().map_err(|error| none(&format!("the NVIDIA driver did not start ({})", code(error))))?;
+    let devices = result::device::get_count().map_err(|error| none(&code(error)))?;
+    if devices <= 0 {
+        return Err(none("the NVIDIA driver found no device"));
+    }
+    let mut version = 0;
+    // SAFETY: the driver is loaded, and the pointer is to a local variable.
+    let known = unsafe { sys::cuDriverGetVersion(&mut version) }.result().is_ok();
+    let driver = if known { format!("{}.{}", version / 1000, version % 1000 / 10) } else { "unknown".into() };
+    Ok(CudaStatus { driver, devices: devices as usize })
+}
+
+/// The name of an error. cudarc's own `Display` asks the driver for it, and panics where there is none.
+pub(super) fn code(error: DriverError) -> String {
+    format!("{:?}", error.0)
+}
+
+/// Whether an error leaves the context unusable (CUDA driver API, "Data types used by CUDA driver", `CUresult`).
+pub(super) fn kills_context(error: DriverError) -> bool {
+    use sys::CUresult as R;
+    matches!(
+        error.0,
+        R::CUDA_ERROR_ILLEGAL_ADDRESS
+            | R::CUDA_ERROR_MISALIGNED_ADDRESS
+            | R::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | R::CUDA_ERROR_INVALID_PC
+            | R::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | R::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | R::CUDA_ERROR_LAUNCH_FAILED
+            | R::CUDA_ERROR_LAUNCH_TIMEOUT
+            | R::CUDA_ERROR_ASSERT
+    )
+}

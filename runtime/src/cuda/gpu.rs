@@ -1,0 +1,233 @@
+//! A GPU as a device: memory, copies, and its limits.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemorytype as MemoryType};
+use cudarc::driver::{CudaContext, CudaStream, result};
+use ptx_gemm_dsl::Target;
+
+use super::{driver, link, module};
+use crate::backend::{Backend, Limits, Module, Output};
+use crate::error::{DeviceError, Error};
+use crate::kernel::Kernel;
+use crate::matrix::{AnyMut, AnyRef, Shape};
+
+/// One GPU, with a stream of its own.
+pub(crate) struct Gpu {
+    /// What modules need as well.
+    pub(super) shared: Arc<Shared>,
+    limits: Limits,
+    driver: String,
+}
+
+/// The parts of a GPU that its modules keep alive.
+pub(super) struct Shared {
+    pub(super) context: Arc<CudaContext>,
+    pub(super) stream: Arc<CudaStream>,
+    name: String,
+    /// The error that killed the context.
+    dead: OnceLock<String>,
+}
+
+impl Gpu {
+    pub(crate) fn open(ordinal: usize) -> Result<Gpu, DeviceError> {
+        let status = driver::status()?;
+        if ordinal >= status.devices {
+            return Err(DeviceError::NoSuchDevice { ordinal, count: status.devices });
+        }
+        let failed = |call, error| DeviceError::Driver {
+            call,
+            device: format!("CUDA device {ordinal}"),
+            code: driver::code(error),
+        };
+        let context = CudaContext::new(ordinal).map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
+        let stream = context.new_stream().map_err(|error| failed("cuStreamCreate", error))?;
+        let name = context.name().map_err(|error| failed("cuDeviceGetName", error))?;
+        let attribute = |attribute| {
+            let value = context.attribute(attribute).map_err(|error| failed("cuDeviceGetAttribute", error))?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let limits = Limits {
+            target: Some(Target { capability: major * 10 + minor, specific: false }),
+            threads: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        };
+        let shared = Arc::new(Shared { context, stream, name, dead: OnceLock::new() });
+        Ok(Gpu { shared, limits, driver: status.driver })
+    }
+}
+
+impl Shared {
+    /// Makes the context current in this thread, unless it is dead.
+    pub(super) fn enter(&self) -> Result<(), DeviceError> {
+        if let Some(code) = self.dead.get() {
+            return Err(DeviceError::ContextDead { device: self.name.clone(), code: code.clone() });
+        }
+        self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
+    }
+
+    /// An error of the driver as this crate reports it; one that kills the context is remembered.
+    pub(super) fn failed(&self, call: &'static str, error: DriverError) -> DeviceError {
+        let (device, code) = (self.name.clone(), driver::code(error));
+        if !driver::kills_context(error) {
+            return DeviceError::Driver { call, device, code };
+        }
+        let code = self.dead.get_or_init(|| code).clone();
+        DeviceError::ContextDead { device, code }
+    }
+}
+
+impl Backend for Gpu {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
+        self.shared.enter()?;
+        let cubin = link::cubin(kernel.ptx(), &self.driver)?;
+        Ok(Arc::new(module::CudaModule::load(&self.shared, kernel, &cubin)?))
+    }
+
+    fn allocate(&self, label: &str, bytes: u64, _element: u32) -> Result<u64, Error> {
+        self.shared.enter()?;
+        let out_of_memory =
+            || DeviceError::OutOfMemory { device: self.shared.name.clone(), what: label.to_string(), bytes };
+        // An empty matrix still gets a pointer of its own.
+        let size = usize::try_from(bytes.max(1)).map_err(|_| out_of_memory())?;
+        // SAFETY: a context is current; the memory is given back by `free` alone.
+        let pointer = unsafe { result::malloc_sync(size) };
+        Ok(pointer.map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => out_of_memory(),
+            _ => self.shared.failed("cuMemAlloc", error),
+        })?)
+    }
+
+    fn free(&self, address: u64) {
+        // In a dead context there is nothing left to give back, and no one to tell.
+        if self.shared.enter().is_ok() {
+            // SAFETY: `address` came from `allocate`, and its `Buffer` frees it once. cuMemFree waits for the device.
+            let _ = unsafe { result::free_sync(address) };
+        }
+    }
+
+    fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
+        self.shared.enter()?;
+        for piece in pieces(matrix.shape, matrix.dtype.bytes()) {
+            let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
+            let copy = piece.to_device(host, address);
+            // SAFETY: the slice above proves that the host side holds the piece; the device side was allocated for the
+            // same shape.
+            unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }
+                .result()
+                .map_err(|error| self.shared.failed("cuMemcpy2D", error))?;
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
+        match output {
+            Output::Fresh => Ok(()),
+            Output::InPlace => self.upload(address, d),
+        }
+    }
+
+    fn download(&self, address: u64, _entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
+        self.shared.enter()?;
+        for piece in pieces(d.shape, d.dtype.bytes()) {
+            let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
+            let copy = piece.to_host(address, host);
+            // SAFETY: as in `upload`; the copy writes the runs and leaves the padding between them alone.
+            unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }
+                .result()
+                .map_err(|error| self.shared.failed("cuMemcpy2D", error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs of bytes at equal distances, at the same offsets on both sides.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    offset: usize,
+    run: usize,
+    runs: usize,
+    pitch: usize,
+}
+
+/// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
+const MAX_PITCH: usize = (1 << 31) - 1;
+
+/// A matrix in pieces that one copy moves: all of it, or run by run where they lie too far apart.
+fn pieces(shape: Shape, element: u32) -> Vec<Piece> {
+    let element = element as usize;
+    let (run, pitch) = (shape.run() * element, shape.ld * element);
+    match shape.is_empty() {
+        true => Vec::new(),
+        false if pitch <= MAX_PITCH => vec![Piece { offset: 0, run, runs: shape.runs(), pitch }],
+        false => (0..shape.runs()).map(|i| Piece { offset: i * pitch, run, runs: 1, pitch: run }).collect(),
+    }
+}
+
+impl Piece {
+    fn span(&self) -> usize {
+        (self.runs - 1) * self.pitch + self.run
+    }
+
+    fn to_device(self, host: &[u8], device: u64) -> sys::CUDA_MEMCPY2D {
+        sys::CUDA_MEMCPY2D {
+            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            srcHost: host.as_ptr().cast(),
+            dstMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
+            dstDevice: device + self.offset as u64,
+            ..self.copy()
+        }
+    }
+
+    fn to_host(self, device: u64, host: &mut [u8]) -> sys::CUDA_MEMCPY2D {
+        sys::CUDA_MEMCPY2D {
+            srcMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
+            srcDevice: device + self.offset as u64,
+            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            dstHost: host.as_mut_ptr().cast(),
+            ..self.copy()
+        }
+    }
+
+    /// The parts that both directions share.
+    fn copy(self) -> sys::CUDA_MEMCPY2D {
+        sys::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            srcHost: ptr::null(),
+            srcDevice: 0,
+            srcArray: ptr::null_mut(),
+            srcPitch: self.pitch,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            dstHost: ptr::null_mut(),
+            dstDevice: 0,
+            dstArray: ptr::null_mut(),
+            dstPitch: self.pitch,
+            WidthInBytes: self.run,
+            Height: self.runs,
+        }
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gpu({})", self.shared.name)
+    }
+}

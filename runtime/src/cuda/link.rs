@@ -1,0 +1,69 @@
+//! PTX to cubin with the driver's linker, which keeps what ptxas has to say in case of an error.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::ffi::{c_uint, c_void};
+use std::ptr;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUjit_option as Option_};
+
+use super::driver::code;
+use crate::error::DeviceError;
+
+/// Bytes of log kept.
+const LOG: usize = 16 << 10;
+
+/// A linker at work, destroyed on every way out.
+struct Linker(sys::CUlinkState);
+
+impl Drop for Linker {
+    fn drop(&mut self) {
+        // SAFETY: the state came from cuLinkCreate and is destroyed once.
+        let _ = unsafe { sys::cuLinkDestroy(self.0) };
+    }
+}
+
+/// Links PTX text for the device of the current context.
+pub(super) fn cubin(ptx: &str, driver: &str) -> Result<Vec<u8>, DeviceError> {
+    let mut log = vec![0u8; LOG];
+    link(ptx, &mut log).map_err(|error| {
+        let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string();
+        if error.0 == sys::CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION {
+            let version = ptx.lines().find_map(|line| line.trim().strip_prefix(".version")).unwrap_or("?");
+            return DeviceError::DriverTooOld { ptx: version.trim().into(), driver: driver.into() };
+        }
+        DeviceError::Link { code: code(error), log: text }
+    })
+}
+
+fn link(ptx: &str, log: &mut [u8]) -> Result<Vec<u8>, DriverError> {
+    let mut options = [Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver takes integers in the place of pointers here.
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+    let mut state = ptr::null_mut();
+    // The driver reads PTX as a string that ends in 0.
+    let mut text = ptx.as_bytes().to_vec();
+    text.push(0);
+    // SAFETY: options, values, log and text outlive the linker, whose pointers go nowhere else; the driver keeps the
+    // log's address until the linker is destroyed, at the end of this function. The cubin belongs to the linker and is
+    // copied before that.
+    unsafe {
+        let count = options.len() as c_uint;
+        sys::cuLinkCreate_v2(count, options.as_mut_ptr(), values.as_mut_ptr(), &mut state).result()?;
+        let linker = Linker(state);
+        sys::cuLinkAddData_v2(
+            linker.0,
+            sys::CUjitInputType::CU_JIT_INPUT_PTX,
+            text.as_mut_ptr().cast(),
+            text.len(),
+            c"gemm.ptx".as_ptr(),
+            0,
+            ptr::null_mut(),
+            ptr::null_mut(),
+        )
+        .result()?;
+        let (mut image, mut bytes) = (ptr::null_mut(), 0);
+        sys::cuLinkComplete(linker.0, &mut image, &mut bytes).result()?;
+        Ok(std::slice::from_raw_parts(image.cast::<u8>(), bytes).to_vec())
+    }
+}

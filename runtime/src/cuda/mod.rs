@@ -1,0 +1,49 @@
+//! NVIDIA GPUs through the CUDA driver, which is looked for when the program runs.
+//!
+//! cudarc appears below this module and nowhere else. Without the feature `cuda`, what is left is an error that says so.
+
+#[cfg(feature = "cuda")]
+mod driver;
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(feature = "cuda")]
+mod link;
+#[cfg(feature = "cuda")]
+mod module;
+
+use std::sync::Arc;
+
+use crate::backend::Backend;
+use crate::error::DeviceError;
+
+/// What is known about CUDA on this machine, without using a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaStatus {
+    /// The newest CUDA version that the driver knows, such as `13.0`.
+    pub driver: String,
+    /// Devices.
+    pub devices: usize,
+}
+
+/// Looks for a driver and counts its devices.
+pub fn status() -> Result<CudaStatus, DeviceError> {
+    #[cfg(feature = "cuda")]
+    return driver::status();
+    #[cfg(not(feature = "cuda"))]
+    return Err(without_feature());
+}
+
+#[cfg(feature = "cuda")]
+pub(crate) fn open(ordinal: usize) -> Result<Arc<dyn Backend>, DeviceError> {
+    Ok(Arc::new(gpu::Gpu::open(ordinal)?))
+}
+
+#[cfg(not(feature = "cuda"))]
+pub(crate) fn open(_ordinal: usize) -> Result<Arc<dyn Backend>, DeviceError> {
+    Err(without_feature())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn without_feature() -> DeviceError {
+    DeviceError::NoCuda { reason: "this program was built without the feature `cuda`".into() }
+}

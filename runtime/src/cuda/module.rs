@@ -1,0 +1,119 @@
+//! A loaded cubin and its launches.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
+use cudarc::driver::{result, sys::CUevent_flags};
+
+use super::gpu::Shared;
+use crate::backend::{Execution, Launch, Module, Value};
+use crate::error::{DeviceError, Error};
+use crate::kernel::Kernel;
+
+/// Dynamic shared memory above this needs the function's consent (CUDA C++ Programming Guide, "Compute capability 7.x").
+const STATIC_SHARED_BYTES: u32 = 48 << 10;
+
+/// A cubin in a context, with a function for each entry of the plan.
+pub(super) struct CudaModule {
+    shared: Arc<Shared>,
+    module: sys::CUmodule,
+    functions: Vec<sys::CUfunction>,
+    threads: u32,
+    /// Bytes that the launch must ask for; static shared memory is part of the cubin.
+    dynamic_bytes: u32,
+}
+
+// SAFETY: the handles are the driver's, which locks; they are never written after `load`.
+unsafe impl Send for CudaModule {}
+// SAFETY: as above.
+unsafe impl Sync for CudaModule {}
+
+impl CudaModule {
+    /// Loads a cubin into the current context.
+    pub(super) fn load(shared: &Arc<Shared>, kernel: &Kernel, cubin: &[u8]) -> Result<CudaModule, DeviceError> {
+        let plan = kernel.plan();
+        let failed = |call| move |error| shared.failed(call, error);
+        // SAFETY: the image is a whole cubin from the driver's linker; the driver copies it.
+        let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(failed("cuModuleLoadData"))?;
+        let dynamic_bytes = if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 };
+        let threads = plan.geometry.threads;
+        // Owns the handle from here on, so that an error below unloads it.
+        let mut module =
+            CudaModule { shared: shared.clone(), module: handle, functions: Vec::new(), threads, dynamic_bytes };
+        for variant in &plan.variants {
+            let name = CString::new(variant.entry.as_str()).unwrap_or_default();
+            // SAFETY: the module is loaded, and stays so for as long as its functions are used.
+            let function = unsafe { result::module::get_function(module.module, name) };
+            let function = function.map_err(failed("cuModuleGetFunction"))?;
+            if dynamic_bytes > 0 {
+                let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                // SAFETY: a function of a loaded module.
+                unsafe { sys::cuFuncSetAttribute(function, attribute, dynamic_bytes as i32) }
+                    .result()
+                    .map_err(failed("cuFuncSetAttribute"))?;
+            }
+            module.functions.push(function);
+        }
+        Ok(module)
+    }
+}
+
+impl Module for CudaModule {
+    fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
+        self.shared.enter()?;
+        let failed = |call| move |error| self.shared.failed(call, error);
+        let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let start = self.shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
+        let end = self.shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
+        let mut args: Vec<*mut c_void> = launch.args.iter().map(pointer).collect();
+        start.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
+        // SAFETY: the function belongs to a loaded module; `args` are as many, and of the types, as the entry's
+        // parameters, which the plan states; device pointers were checked, or vouched for by the caller of
+        // `CompiledGemm::launch`.
+        unsafe {
+            result::launch_kernel(
+                self.functions[launch.variant],
+                (launch.grid, 1, 1),
+                (self.threads, 1, 1),
+                self.dynamic_bytes,
+                self.shared.stream.cu_stream(),
+                &mut args,
+            )
+        }
+        .map_err(failed("cuLaunchKernel"))?;
+        end.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
+        self.shared.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
+        let milliseconds = start.elapsed_ms(&end).map_err(failed("cuEventElapsedTime"))?;
+        Ok(Execution { time: Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3), counts: None })
+    }
+}
+
+/// Where the driver reads an argument from.
+fn pointer(value: &Value) -> *mut c_void {
+    match value {
+        Value::U32(x) => (x as *const u32).cast_mut().cast(),
+        Value::U64(x) => (x as *const u64).cast_mut().cast(),
+        Value::I32(x) => (x as *const i32).cast_mut().cast(),
+        Value::F32(x) => (x as *const f32).cast_mut().cast(),
+        Value::F64(x) => (x as *const f64).cast_mut().cast(),
+    }
+}
+
+impl Drop for CudaModule {
+    fn drop(&mut self) {
+        if self.shared.enter().is_ok() {
+            // SAFETY: loaded once, unloaded once; launches are waited for, so none is running.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}
+
+impl fmt::Debug for CudaModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaModule({} entries)", self.functions.len())
+    }
+}

@@ -1,0 +1,101 @@
+//! Devices: CUDA GPUs, and the interpreter that runs the same PTX on the CPU.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::backend::{Backend, Limits, Module};
+use crate::cache::OncePerKey;
+use crate::error::Error;
+use crate::interpreter::{Interpreter, InterpreterOptions};
+use crate::kernel::{Kernel, Key};
+
+/// Loaded kernels kept by one device.
+const LOADED: usize = 128;
+
+/// Somewhere to run kernels. Cheap to clone, and shared freely between threads.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    kind: DeviceKind,
+    backend: Arc<dyn Backend>,
+    modules: OncePerKey<Key, Result<Arc<dyn Module>, Error>>,
+}
+
+/// The two kinds of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// An NVIDIA GPU, by its number.
+    Cuda(usize),
+    /// The PTX interpreter of this project, on the CPU.
+    Interpreter,
+}
+
+impl Device {
+    /// The first CUDA GPU, else the interpreter.
+    pub fn best() -> Result<Device, Error> {
+        Ok(Device::cuda(0).unwrap_or_else(|_| Device::interpreter()))
+    }
+
+    /// A CUDA GPU by its number. Without a driver, or without the feature `cuda`, an error that says so.
+    pub fn cuda(ordinal: usize) -> Result<Device, Error> {
+        let backend = crate::cuda::open(ordinal)?;
+        Ok(Device::with(DeviceKind::Cuda(ordinal), backend))
+    }
+
+    /// The interpreter with its default options. Every call gives the same device.
+    pub fn interpreter() -> Device {
+        static DEFAULT: OnceLock<Device> = OnceLock::new();
+        DEFAULT.get_or_init(|| Device::interpreter_with(InterpreterOptions::default())).clone()
+    }
+
+    /// An interpreter of its own.
+    pub fn interpreter_with(options: InterpreterOptions) -> Device {
+        Device::with(DeviceKind::Interpreter, Arc::new(Interpreter::new(options)))
+    }
+
+    fn with(kind: DeviceKind, backend: Arc<dyn Backend>) -> Device {
+        Device { inner: Arc::new(Inner { kind, backend, modules: OncePerKey::new(LOADED) }) }
+    }
+
+    /// A GPU or the interpreter.
+    pub fn kind(&self) -> DeviceKind {
+        self.inner.kind
+    }
+
+    /// What the device is called: a GPU's model, or the interpreter and its threads.
+    pub fn name(&self) -> &str {
+        self.inner.backend.name()
+    }
+
+    /// What a block may use.
+    pub fn limits(&self) -> &Limits {
+        self.inner.backend.limits()
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.inner.backend
+    }
+
+    pub(crate) fn module(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
+        self.inner.modules.get(kernel.key(), || self.inner.backend.load(kernel))
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.inner.kind {
+            DeviceKind::Cuda(ordinal) => write!(f, "CUDA device {ordinal}: {}", self.name()),
+            DeviceKind::Interpreter => f.write_str(self.name()),
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}

@@ -1,0 +1,188 @@
+//! The PTX interpreter as a device.
+//!
+//! Stricter than a GPU: every matrix lies in an allocation of its own between guard bands; padding between the rows of
+//! an input is uninitialised memory there; D may be written once per element, and must be written whole.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
+
+use crate::backend::{Backend, Counts, Execution, Launch, Limits, Module, Output, Value};
+use crate::error::{DeviceError, Error};
+use crate::kernel::Kernel;
+use crate::matrix::{AnyMut, AnyRef, Shape};
+
+/// How the interpreter device behaves.
+#[derive(Clone, Debug, Default)]
+pub struct InterpreterOptions {
+    /// What the interpreter watches for, and how it runs threads.
+    pub options: interp::Options,
+    /// Elements by which every matrix lies behind an aligned address: 1 makes each pointer as unaligned as its type
+    /// allows, and so exercises the scalar entry.
+    pub misalign: u32,
+}
+
+/// Global memory, and what to run kernels with.
+#[derive(Debug)]
+pub(crate) struct Interpreter {
+    memory: Arc<Memory>,
+    options: InterpreterOptions,
+    limits: Limits,
+    name: String,
+    ids: Mutex<HashMap<u64, AllocationId>>,
+}
+
+impl Interpreter {
+    pub(crate) fn new(options: InterpreterOptions) -> Interpreter {
+        // What the newest target has; the plan has checked its own target's limits.
+        let limits = Limits { target: None, threads: 1024, shared_bytes: 227 << 10 };
+        let name = format!("the PTX interpreter on {} CPU threads", interp::threads());
+        Interpreter { memory: Arc::default(), options, limits, name, ids: Mutex::default() }
+    }
+
+    fn failed(&self, what: &str, error: MemoryError) -> DeviceError {
+        match error {
+            MemoryError::OutOfMemory { bytes } => {
+                DeviceError::OutOfMemory { device: self.name.clone(), what: what.into(), bytes }
+            }
+            other => DeviceError::Driver { call: "memory", device: self.name.clone(), code: other.to_string() },
+        }
+    }
+
+    fn write_runs(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
+        for run in runs(matrix.shape, matrix.dtype.bytes()) {
+            let written = self.memory.write(address + run.start as u64, &matrix.bytes[run]);
+            written.map_err(|error| self.failed("a copy to the device", error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Interpreter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
+        let program = Program::from_text(kernel.ptx())?;
+        let memory = self.memory.clone();
+        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options: self.options.options.clone() }))
+    }
+
+    fn allocate(&self, label: &str, bytes: u64, element: u32) -> Result<u64, Error> {
+        // Offsets below 256 bytes are what the memory offers; they repeat after that anyhow.
+        let offset = u64::from(self.options.misalign) * u64::from(element) % 256;
+        let allocation =
+            self.memory.alloc_at_offset(label, bytes, offset).map_err(|error| self.failed(label, error))?;
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).insert(allocation.address, allocation.id);
+        Ok(allocation.address)
+    }
+
+    fn free(&self, address: u64) {
+        if let Some(id) = self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(&address) {
+            let _ = self.memory.free(id);
+        }
+    }
+
+    fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
+        self.write_runs(address, matrix)
+    }
+
+    fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
+        if output == Output::InPlace {
+            self.write_runs(address, d)?;
+        } else if let Some(&id) = self.ids.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
+            self.memory.set_write_once(id).map_err(|error| self.failed("D", error))?;
+        }
+        // Padding goes there and back, so that a kernel that writes it is seen on the host.
+        for gap in gaps(d.shape, d.dtype.bytes()) {
+            let written = self.memory.write(address + gap.start as u64, &d.bytes[gap]);
+            written.map_err(|error| self.failed("D", error))?;
+        }
+        Ok(())
+    }
+
+    fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
+        let element = d.dtype.bytes();
+        let bytes = d.shape.len().unwrap_or(0) * element as usize;
+        let failed = |error| self.failed("D", error);
+        let unwritten = self.memory.first_unwritten(address, bytes as u64).map_err(failed)?;
+        if let Some(at) = unwritten {
+            let index = ((at - address) / u64::from(element)) as usize;
+            let (row, col) = place(d.shape, index);
+            return Err(Error::Unwritten { entry: entry.into(), row, col });
+        }
+        self.memory.read(address, &mut d.bytes[..bytes]).map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// Row and column of an element by its index in the slice.
+fn place(shape: Shape, index: usize) -> (usize, usize) {
+    let (slow, fast) = (index / shape.ld, index % shape.ld);
+    match shape.layout {
+        ptx_gemm_dsl::Layout::Row => (slow, fast),
+        ptx_gemm_dsl::Layout::Col => (fast, slow),
+    }
+}
+
+/// Byte ranges that hold elements: one for all where there is no padding.
+fn runs(shape: Shape, element: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let (run, pitch, element) = (shape.run(), shape.ld, element as usize);
+    let packed = run == pitch;
+    let count = if shape.is_empty() { 0 } else if packed { 1 } else { shape.runs() };
+    let len = if packed { run * shape.runs() } else { run };
+    (0..count).map(move |i| i * pitch * element..(i * pitch + len) * element)
+}
+
+/// Byte ranges of the padding between runs.
+fn gaps(shape: Shape, element: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let (run, pitch, element) = (shape.run(), shape.ld, element as usize);
+    let count = if shape.is_empty() || run == pitch { 0 } else { shape.runs() - 1 };
+    (0..count).map(move |i| (i * pitch + run) * element..(i + 1) * pitch * element)
+}
+
+/// A parsed module.
+#[derive(Debug)]
+struct InterpreterModule {
+    kernel: Arc<Kernel>,
+    program: Program,
+    memory: Arc<Memory>,
+    options: interp::Options,
+}
+
+/// Shared memory above this is dynamic: the launch states its size.
+const STATIC_SHARED_BYTES: u32 = 48 << 10;
+
+impl Module for InterpreterModule {
+    fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
+        let plan = self.kernel.plan();
+        let request = interp::Launch {
+            entry: plan.variants[launch.variant].entry.clone(),
+            grid: [launch.grid, 1, 1],
+            block: [plan.geometry.threads, 1, 1],
+            dynamic_shared_bytes: if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 },
+            args: launch.args.iter().copied().map(argument).collect(),
+        };
+        let start = Instant::now();
+        let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
+        let counts = Counts { instructions: report.instructions, fma: report.fma };
+        Ok(Execution { time: start.elapsed(), counts: Some(counts) })
+    }
+}
+
+fn argument(value: Value) -> Arg {
+    match value {
+        Value::U32(x) => Arg::U32(x),
+        Value::U64(x) => Arg::U64(x),
+        Value::I32(x) => Arg::U32(x as u32),
+        Value::F32(x) => Arg::F32(x),
+        Value::F64(x) => Arg::F64(x),
+    }
+}

@@ -1,0 +1,36 @@
+//! Reproducible random numbers: the same seed gives the same data on every machine and in every version.
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): a counter with a fixed increment and a mixing function. Small, equally
+/// good from every seed, and with no state that needs warming up.
+#[derive(Clone, Debug)]
+pub struct SplitMix64 {
+    state: u64,
+}
+
+impl SplitMix64 {
+    /// The sequence that belongs to `seed`.
+    pub fn new(seed: u64) -> SplitMix64 {
+        SplitMix64 { state: seed }
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A multiple of 2^-23 in [-1, 1): exactly representable in f32, and the same number in f64.
+    pub fn next_signed(&mut self) -> f64 {
+        let bits = (self.next_u64() >> 40) as i64;
+        (bits - (1 << 23)) as f64 / f64::from(1 << 23)
+    }
+
+    /// A number in `low..=high`; `low` if the range is empty.
+    pub fn next_in(&mut self, low: i64, high: i64) -> i64 {
+        let span = high.saturating_sub(low).saturating_add(1).max(1) as u64;
+        low + (self.next_u64() % span) as i64
+    }
+}
