@@ -161,7 +161,7 @@ fn a_program_with_a_part_missing_is_refused() {
     let parts: [(&str, Test, &str); 6] = [
         ("acquire", |op| matches!(op, Op::Acquire { .. }), "outside of acquire and commit"),
         ("copy", |op| matches!(op, Op::Copy { buffer: 1, .. }), "a commit of K-tiles"),
-        ("commit", |op| matches!(op, Op::Commit { .. }), "before its readers are done"),
+        ("commit", |op| matches!(op, Op::Commit { .. }), "every role waits for another"),
         ("wait", |op| matches!(op, Op::Wait { .. }), "outside of wait and release"),
         ("release", |op| matches!(op, Op::Release { .. }), "every role waits for another"),
         ("retire", |op| matches!(op, Op::Retire { .. }), "while a multiply reads it"),
