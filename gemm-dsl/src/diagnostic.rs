@@ -1,7 +1,6 @@
 //! What a user is told: the clause, the value, the limit, and a fix that works.
 
 use std::fmt;
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -108,78 +107,3 @@ impl fmt::Display for Diagnostic {
 }
 
 impl std::error::Error for Diagnostic {}
-
-/// Everything that there is to tell about one schedule, in the order of the source.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Diagnostics {
-    list: Vec<Diagnostic>,
-    source: Option<Arc<str>>,
-}
-
-impl Diagnostics {
-    /// Diagnostics about a schedule that did not come from text.
-    pub fn new(list: Vec<Diagnostic>) -> Diagnostics {
-        Diagnostics { list, source: None }
-    }
-
-    /// The same, about `source`, whose lines are shown.
-    pub fn in_text(self, source: Option<Arc<str>>) -> Diagnostics {
-        Diagnostics { source, ..self }
-    }
-
-    /// Drops the notes.
-    pub(crate) fn retain_errors(&mut self) {
-        self.list.retain(|diagnostic| diagnostic.severity == Severity::Error);
-    }
-
-    /// The diagnostics one by one.
-    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
-        self.list.iter()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// True if there is nothing to tell.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-}
-
-impl From<Diagnostic> for Diagnostics {
-    fn from(one: Diagnostic) -> Diagnostics {
-        Diagnostics::new(vec![one])
-    }
-}
-
-impl IntoIterator for Diagnostics {
-    type Item = Diagnostic;
-    type IntoIter = std::vec::IntoIter<Diagnostic>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.list.into_iter()
-    }
-}
-
-impl<'a> IntoIterator for &'a Diagnostics {
-    type Item = &'a Diagnostic;
-    type IntoIter = std::slice::Iter<'a, Diagnostic>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.list.iter()
-    }
-}
-
-impl fmt::Display for Diagnostics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for diagnostic in &self.list {
-            let severity = if diagnostic.severity == Severity::Error { "error" } else { "note" };
-            writeln!(f, "{severity}: {diagnostic}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Diagnostics {}

@@ -1,6 +1,6 @@
 //! Sets of clause kinds.
 
-use crate::clauses::Key;
+use crate::table::Key;
 
 /// A set of [`Key`]s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -10,28 +10,34 @@
 //! breaks one comes back as [`Diagnostics`].
 
 pub mod clause;
-pub mod clauses;
 pub mod diagnostic;
+pub mod diagnostics;
 pub mod epilogue;
-pub mod keys;
+pub mod interpolate;
 pub mod plan;
 pub mod schedule;
 pub mod span;
+pub mod table;
 pub mod target;
 pub mod token;
+pub mod tokens;
 pub mod types;
 pub mod words;
 
 mod builder;
 mod check;
 mod grammar;
+mod implemented;
+mod keys;
 mod lexer;
 mod print;
 mod suggest;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Fix, Severity};
+pub use diagnostic::{Diagnostic, Fix, Severity};
+pub use diagnostics::Diagnostics;
 pub use plan::Plan;
 pub use schedule::Schedule;
 pub use span::Span;
+pub use table::clauses;
 pub use target::Target;
 pub use types::{DType, Layout, Problem};

@@ -4,7 +4,7 @@
 //! user. Units are in the names: `bytes`, otherwise elements.
 
 use crate::check;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::types::{DType, Problem};

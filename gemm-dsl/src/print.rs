@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use crate::clause::{
     Atom, Clause, Crew, Expectation, Fetch, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
 };
-use crate::clauses::Key;
 use crate::epilogue::{BinaryOp, Epilogue, Expr, Function};
 use crate::plan::Fast;
+use crate::table::Key;
 use crate::words::Word;
 
 impl Clause {
@@ -56,7 +56,7 @@ impl Clause {
     pub fn name(&self) -> &'static str {
         match self {
             Clause::DoubleBuffer => "double_buffer",
-            other => crate::clauses::of(other.key()).name,
+            other => crate::table::of(other.key()).name,
         }
     }
 }

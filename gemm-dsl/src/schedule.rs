@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::check;
 use crate::clause::Clause;
-use crate::clauses::Key;
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Item, Parsed};
 use crate::lexer;
 use crate::plan::Plan;
 use crate::span::Span;
+use crate::table::Key;
 use crate::target::Target;
 use crate::types::Problem;
 

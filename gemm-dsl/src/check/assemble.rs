@@ -3,8 +3,8 @@
 use crate::check::access;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::clauses::Key;
 use crate::plan::{Extent3, Geometry, Operand, Operands, Param, Plan, Provenance};
+use crate::table::Key;
 use crate::target::Target;
 use crate::types::{Batch, Problem};
 

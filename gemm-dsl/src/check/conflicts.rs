@@ -2,15 +2,24 @@
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
-use crate::clause::Atom;
-use crate::clauses::Key;
+use crate::clause::{Atom, Clause};
 use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
+use crate::plan::{Load, Operands};
 use crate::schedule::Schedule;
+use crate::table::Key;
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
     missing(settings, findings);
+    match settings.shared {
+        None => nothing_staged(settings, findings),
+        Some(_) => staged(settings, findings),
+    }
+    if settings.atom != Atom::Fma {
+        fma_only(settings, findings);
+    }
+    companions(settings, findings);
 }
 
 fn twice(schedule: &Schedule, findings: &mut Findings) {
@@ -18,10 +27,14 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
         let key = item.clause.key();
         let Some(first) = schedule.items[..index].iter().find(|earlier| earlier.clause.key() == key) else { continue };
         let (name, first_name) = (item.clause.name(), first.clause.name());
-        let message = if name == first_name {
-            format!("{name} is given twice: {} and {}", first.clause, item.clause)
-        } else {
+        let message = if item.clause == first.clause {
+            format!("{} is given twice", item.clause)
+        } else if name == first_name {
+            format!("{name} is given twice: {}, then {}", first.clause, item.clause)
+        } else if item.clause == Clause::DoubleBuffer {
             format!("{} conflicts with {}", item.clause, first.clause)
+        } else {
+            format!("{} conflicts with {}", first.clause, item.clause)
         };
         let mut finding = Finding {
             diagnostic: Diagnostic::error("twice", name, message),
@@ -30,7 +43,8 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
             depends: KeySet::default(),
             candidates: Vec::new(),
         };
-        finding.set(&first.clause, format!("keep one, such as {}", first.clause));
+        finding.set(&first.clause, format!("keep one of them: {}", first.clause));
+        finding.set(&item.clause, format!("keep one of them: {}", item.clause));
         findings.push(finding);
     }
 }
@@ -38,18 +52,115 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
 fn missing(settings: &Settings, findings: &mut Findings) {
     if settings.tile.is_none() {
         let finding =
-            findings.error("required", Key::Tile, &[], "the schedule has no tile: what one thread block computes");
-        finding.diagnostic.clause = "tile".into();
-        for text in ["tile(128, 128, 8)", "tile(32, 32)", "tile(32, 32, 8)"] {
-            finding.set(text, format!("such as {text}"));
+            findings.error("required", Key::Tile, &[], "no tile: a schedule says what one thread block computes");
+        let thread = settings.thread.filter(|t| t.m > 0 && t.n > 0);
+        if let Some(thread) = thread {
+            let (m, n) = (u64::from(thread.m) * 16, u64::from(thread.n) * 16);
+            for text in [format!("tile({m}, {n}, 8)"), format!("tile({m}, {n})")] {
+                finding.set(&text, format!("add {text}"));
+            }
+        }
+        for text in ["tile(128, 128, 8)", "tile(128, 128)", "tile(64, 64, 8)", "tile(32, 32, 8)", "tile(32, 32)"] {
+            finding.set(text, format!("add {text}"));
         }
     }
     if settings.thread.is_none() && settings.atom == Atom::Fma {
-        let message = "the schedule has no thread: what one thread computes with atom(fma)";
+        let message = "no thread: with atom(fma) a schedule says what one thread computes";
         let finding = findings.error("required", Key::Thread, &[Key::Atom], message);
-        for size in [8, 4, 2, 1] {
+        for size in [8, 4, 2, 1, 16] {
             let text = format!("thread({size}, {size})");
-            finding.set(&text, format!("such as {text}"));
+            finding.set(&text, format!("add {text}"));
         }
+    }
+}
+
+/// With `shared(none)` there is nothing to pipeline, to reload or to swizzle.
+fn nothing_staged(settings: &Settings, findings: &mut Findings) {
+    let mut contradiction = |key: Key, reason: &str| {
+        let Some(clause) = settings.get(key) else { return };
+        let message = format!("{clause} conflicts with shared(none): {reason}");
+        let finding = findings.error("nothing-staged", key, &[Key::Shared], message);
+        finding.remove(clause.name(), format!("leave {} out", clause.name()));
+        finding.remove("shared", "leave shared(none) out");
+    };
+    if settings.stages > 1 {
+        contradiction(Key::Stages, "no tiles are staged, so there is no pipeline");
+    }
+    if settings.load != Load::Registers {
+        contradiction(Key::Load, "no tiles travel to shared memory");
+    }
+    if settings.operands == Operands::Shared {
+        contradiction(Key::Operands, "there is no shared memory to reload operands from");
+    }
+    if let Some(k) = settings.tile.and_then(|tile| tile.k) {
+        let message =
+            format!("shared(none) stages nothing: the depth {k} of {} is not used", settings.text(Key::Tile, ""));
+        findings.note("unused-depth", Key::Tile, &[Key::Shared], message);
+    }
+}
+
+fn staged(settings: &Settings, findings: &mut Findings) {
+    if let Some(tile) = settings.tile
+        && tile.k.is_none()
+    {
+        let message = format!("{} has no depth, and K-tiles are staged in shared memory", settings.text(Key::Tile, ""));
+        let finding = findings.error("depth-missing", Key::Tile, &[Key::Shared], message);
+        for k in [8, 16, 4, 32, 1] {
+            let text = format!("tile({}, {}, {k})", tile.m, tile.n);
+            finding.set(&text, format!("{text} stages {k} of K at a time"));
+        }
+        finding.set("shared(none)", "shared(none) stages nothing");
+    }
+    if settings.load == Load::Registers && settings.stages > 2 {
+        let stages = settings.text(Key::Stages, "");
+        let message = format!("{stages} is deeper than load(registers) allows: at most 2 stages");
+        let finding = findings.error("register-stages", Key::Stages, &[Key::Load], message);
+        finding.set("load(cp_async)", format!("load(cp_async) allows {stages}"));
+        finding.set("stages(2)", "stages(2) is legal");
+        finding.set("stages(1)", "stages(1) is legal");
+    }
+    if settings.operands == Operands::Shared
+        && let Some(n) = settings.prefetch.filter(|n| *n > 0)
+    {
+        let message =
+            format!("prefetch({n}) conflicts with operands(shared): no fragments are held, so none are read ahead");
+        findings
+            .error("prefetch-operands", Key::Prefetch, &[Key::Operands], message)
+            .remove("prefetch", "leave prefetch out")
+            .set("operands(registers)", "operands(registers) holds them");
+    }
+}
+
+/// Tensor-core atoms fix the work of a thread themselves.
+fn fma_only(settings: &Settings, findings: &mut Findings) {
+    for key in [Key::Thread, Key::Fragment, Key::Lanes] {
+        if let Some(clause) = settings.get(key) {
+            let name = clause.name();
+            let message = format!("{clause} is for atom(fma): atom({}) fixes what a thread computes", settings.atom);
+            findings.error("fma-only", key, &[Key::Atom], message).remove(name, format!("leave {name} out"));
+        }
+    }
+}
+
+/// Clauses that mean something only beside another one.
+fn companions(settings: &Settings, findings: &mut Findings) {
+    let tensor = settings.atom != Atom::Fma;
+    let lonely: [(Key, Key, bool, &str); 5] = [
+        (Key::Multicast, Key::Cluster, settings.get(Key::Cluster).is_some(), "a cluster clause"),
+        (Key::Multicast, Key::Load, settings.load == Load::Tma, "load(tma)"),
+        (Key::Registers, Key::Specialize, settings.get(Key::Specialize).is_some(), "a specialize clause"),
+        (Key::Promote, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
+        (Key::Emulate, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
+    ];
+    for (key, other, present, what) in lonely {
+        if let Some(clause) = settings.get(key).filter(|_| !present) {
+            let name = clause.name();
+            let finding = findings.error("companion", key, &[other], format!("{clause} needs {what}"));
+            finding.remove(name, format!("add it, or leave {name} out"));
+        }
+    }
+    if let (Some(split), Some(stream)) = (settings.get(Key::SplitK), settings.get(Key::StreamK)) {
+        let message = format!("{split} conflicts with {stream}: both divide K among blocks");
+        findings.error("conflict", Key::SplitK, &[Key::StreamK], message).remove("stream_k", "leave stream_k out");
     }
 }

@@ -1,8 +1,8 @@
 //! What a rule found, before it is known which of its suggestions works.
 
-use crate::clauses::{self, Key};
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::keys::KeySet;
+use crate::table::{self, Key};
 
 /// A diagnostic in the making.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) struct Findings {
 impl Findings {
     /// An error about the clause of kind `key`, which follows from the clauses in `depends`.
     pub fn error(&mut self, rule: &'static str, key: Key, depends: &[Key], message: impl Into<String>) -> &mut Finding {
-        let diagnostic = Diagnostic::error(rule, clauses::of(key).name, message);
+        let diagnostic = Diagnostic::error(rule, table::of(key).name, message);
         let mut depends = KeySet::of(depends);
         depends.insert(key);
         self.push(Finding { diagnostic, anchor: Some(key), item: None, depends, candidates: Vec::new() })

@@ -5,7 +5,7 @@
 
 use crate::check::finding::Finding;
 use crate::check::judge;
-use crate::diagnostic::{Diagnostic, Fix, Kind, Severity};
+use crate::diagnostic::{Fix, Severity};
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -49,10 +49,7 @@ pub(super) fn choose(
 
 /// What makes two findings the same one.
 fn identity(finding: &Finding) -> (&'static str, String) {
-    let Diagnostic { rule, clause, kind, message, .. } = &finding.diagnostic;
-    // What does not work yet is told apart by its text, since one clause may ask for several such things.
-    let detail = if *kind == Kind::NotImplemented { message } else { clause };
-    (rule, detail.clone())
+    (finding.diagnostic.rule, finding.diagnostic.clause.clone())
 }
 
 impl Fix {

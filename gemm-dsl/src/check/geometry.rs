@@ -3,8 +3,8 @@
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, TileClause};
-use crate::clauses::Key;
 use crate::plan::{Along, Extent2, Geometry};
+use crate::table::Key;
 use crate::target::MAX_THREADS;
 
 /// Derives the geometry; `None` if a rule is broken.
@@ -79,7 +79,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
         problems.join(", ")
     );
     let finding = findings.error("divide", part_key, &[whole_key], message);
-    let name = crate::clauses::of(part_key).name;
+    let name = crate::table::of(part_key).name;
     for m in divisors_near(whole.m, part.m) {
         for n in divisors_near(whole.n, part.n) {
             let text = format!("{name}({m}, {n})");

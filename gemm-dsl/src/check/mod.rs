@@ -7,18 +7,28 @@
 mod access;
 mod assemble;
 mod conflicts;
+mod contracts;
+mod demands;
 mod finding;
 mod fixes;
 mod geometry;
+mod problem;
+mod registers;
+mod requirements;
 mod resources;
 mod settings;
 mod staging;
+mod steps;
+mod tensor;
+mod values;
 
-use crate::clauses::Key;
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::diagnostic::{Diagnostic, Kind, Severity};
+use crate::diagnostics::Diagnostics;
+use crate::implemented;
 use crate::keys::KeySet;
 use crate::plan::Plan;
 use crate::schedule::Schedule;
+use crate::table::Key;
 use crate::target::Target;
 use crate::types::Problem;
 
@@ -33,19 +43,52 @@ struct Verdict {
 
 /// Runs every rule.
 fn judge(schedule: &Schedule, requested: Option<Target>, unknown: KeySet) -> Verdict {
-    let settings = Settings::new(schedule);
+    let mut own = Findings::default();
+    values::check(schedule, &mut own);
+    // A clause whose own numbers make no sense is unknown to every other rule.
+    let senseless = own.list.iter().fold(KeySet::default(), |keys, finding| keys.union(finding.depends));
+
+    let settings = Settings::new(schedule, senseless);
     let mut findings = Findings::default();
     conflicts::check(schedule, &settings, &mut findings);
+    problem::check(&settings, &mut findings);
+    tensor::check(&settings, &mut findings);
     let geometry = geometry::derive(&settings, &mut findings);
-    let staging = staging::derive(&settings, &mut findings);
-    let target = resources::target(&settings, requested, geometry.as_ref(), staging.as_ref(), unknown, &mut findings);
-    findings.list.retain(|finding| !finding.depends.meets(unknown));
-    let fine = findings.list.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
-    let plan = match (geometry, target) {
-        (Some(geometry), Some(target)) if fine => assemble::plan(&settings, geometry, staging, target),
-        _ => None,
-    };
-    Verdict { findings: findings.list, plan }
+    let staging = staging::derive(&settings);
+    steps::check(&settings, &mut findings);
+    if let Some(geometry) = &geometry {
+        registers::check(&settings, geometry, &mut findings);
+        if let Some(block) = assemble::block(&settings) {
+            let inputs = access::inputs(&settings, block, geometry, staging.as_ref());
+            demands::check(&settings, &inputs, geometry, &mut findings);
+        }
+    }
+    let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
+    let target = needs.target(requested, unknown.union(senseless), &mut findings);
+    contracts::check(&settings, geometry.as_ref(), staging.as_ref(), &mut findings);
+    findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));
+    not_implemented(schedule, &mut own);
+    own.list.retain(|finding| !finding.depends.meets(unknown));
+
+    let findings: Vec<Finding> = own.list.into_iter().chain(findings.list).collect();
+    let fine = findings.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
+    let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
+    Verdict { findings, plan }
+}
+
+fn not_implemented(schedule: &Schedule, findings: &mut Findings) {
+    for missing in implemented::missing(schedule) {
+        let message = format!("{} is not implemented yet", missing.what);
+        let finding = findings.error("not-implemented", missing.key, &[], message);
+        finding.diagnostic.kind = Kind::NotImplemented;
+        match missing.instead {
+            Some(text) => finding.set(text, format!("{text} is")),
+            None => {
+                let name = finding.diagnostic.clause.clone();
+                finding.remove(&name, format!("leave {name} out"))
+            }
+        };
+    }
 }
 
 /// The verdict's findings as diagnostics in the order of the source, together with what is known already.

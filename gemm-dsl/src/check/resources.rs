@@ -1,38 +1,197 @@
-//! What the target allows: threads, shared memory, registers; and which target is the default.
+//! What a target allows: instructions, shared memory, occupancy; and which target is the default.
 
-use crate::check::finding::Findings;
+use crate::check::finding::{Finding, Findings};
+use crate::check::requirements::{self, Requirement};
 use crate::check::settings::Settings;
-use crate::check::staging::Staging;
-use crate::clauses::Key;
+use crate::check::staging::{self, Staging};
+use crate::clause::TileClause;
 use crate::keys::KeySet;
 use crate::plan::Geometry;
+use crate::table::Key;
 use crate::target::Target;
 
-/// The target to compile for, or errors.
-pub(super) fn target(
-    settings: &Settings,
-    requested: Option<Target>,
-    geometry: Option<&Geometry>,
-    staging: Option<&Staging>,
-    _unknown: KeySet,
-    findings: &mut Findings,
-) -> Option<Target> {
-    let _ = geometry;
-    let stated = requested.or(settings.target);
-    let fits = |target: &Target| staging.is_none_or(|s| s.shared_bytes <= u64::from(target.max_shared_bytes()));
-    let target = stated.or_else(|| Target::ALL.into_iter().find(|t| fits(t))).unwrap_or(Target::SM_90);
-    if !fits(&target) {
-        let staging = staging?;
-        let message = format!(
-            "{} needs {} B of shared memory, {target} allows {} (A {} + B {} per stage)",
-            settings.text(Key::Stages, "stages(1)"),
-            staging.shared_bytes,
-            target.max_shared_bytes(),
-            staging.a.slot_bytes,
-            staging.b.slot_bytes
-        );
-        findings.error("shared-limit", Key::Stages, &[Key::Tile, Key::Types, Key::Shared, Key::Target], message);
-        return None;
+/// The clauses that the size of a stage follows from.
+const STAGE: [Key; 4] = [Key::Tile, Key::Types, Key::Shared, Key::Stages];
+
+/// What the limits are held against.
+pub(super) struct Needs<'a> {
+    settings: &'a Settings<'a>,
+    requirements: Vec<Requirement>,
+    geometry: Option<&'a Geometry>,
+    staging: Option<&'a Staging>,
+}
+
+impl<'a> Needs<'a> {
+    pub fn new(settings: &'a Settings, geometry: Option<&'a Geometry>, staging: Option<&'a Staging>) -> Needs<'a> {
+        Needs { settings, requirements: requirements::all(settings), geometry, staging }
     }
-    Some(target)
+
+    /// The target to compile for; what it does not allow becomes errors.
+    ///
+    /// Stated or requested, it is that one; else the first of the list that suffices, and if none does, the one that
+    /// allows most.
+    pub fn target(&self, requested: Option<Target>, unknown: KeySet, findings: &mut Findings) -> Target {
+        if let (Some(requested), Some(stated)) = (requested, self.settings.target)
+            && requested != stated
+        {
+            let message = format!("target({stated}) conflicts with the requested {requested}");
+            let finding = findings.error("target-conflict", Key::Target, &[], message);
+            finding.set(format!("target({requested})"), format!("target({requested}) agrees"));
+            finding.remove("target", "leave target out");
+        }
+        let known = if unknown.contains(Key::Target) { None } else { self.settings.target };
+        if let Some(target) = requested.or(known) {
+            self.check(target, Choice::Stated, findings);
+            return target;
+        }
+        let errors_on = |target: Target| {
+            let mut trial = Findings::default();
+            self.check(target, Choice::Default, &mut trial);
+            trial.list.len()
+        };
+        // Fewest errors; then the most shared memory; then the oldest.
+        let target = Target::ALL.into_iter().find(|t| errors_on(*t) == 0).unwrap_or_else(|| {
+            let rank = |t: &Target| (errors_on(*t), u32::MAX - t.max_shared_bytes());
+            Target::ALL.into_iter().min_by_key(rank).unwrap_or(Target::SM_90)
+        });
+        self.check(target, Choice::Default, findings);
+        target
+    }
+
+    fn check(&self, target: Target, choice: Choice, findings: &mut Findings) {
+        self.instructions(target, choice, findings);
+        self.shared(target, choice, findings);
+        self.occupancy(target, choice, findings);
+    }
+
+    fn instructions(&self, target: Target, choice: Choice, findings: &mut Findings) {
+        for need in self.requirements.iter().filter(|need| !need.holds(target)) {
+            let what = match choice {
+                Choice::Stated => format!("{} needs {}, target is {target}", need.what, need.least),
+                Choice::Default => format!("{} needs {}, and another clause needs {target}", need.what, need.least),
+            };
+            let finding = findings.error("instruction", need.key, choice.depends(), what);
+            for text in &need.instead {
+                finding.set(text, format!("{text} runs there"));
+            }
+            finding.set(format!("target({})", need.least), format!("target({}) has it", need.least));
+            if let Some(clause) = self.settings.get(need.key) {
+                finding.remove(clause.name(), format!("leave {} out", clause.name()));
+            }
+        }
+    }
+
+    fn shared(&self, target: Target, choice: Choice, findings: &mut Findings) {
+        let Some(staging) = self.staging else { return };
+        let limit = u64::from(target.max_shared_bytes());
+        if staging.shared_bytes <= limit {
+            return;
+        }
+        let stages = self.settings.stages;
+        let (key, subject) = match self.settings.get(Key::Stages) {
+            Some(clause) if stages > 1 => (Key::Stages, clause.to_string()),
+            _ => (Key::Tile, self.settings.text(Key::Tile, "")),
+        };
+        let allowed = match choice {
+            Choice::Stated => format!("{target} allows {limit}"),
+            Choice::Default => format!("no target allows more than {limit}"),
+        };
+        let message = format!(
+            "{subject} needs {} B of shared memory, {allowed} (A {} + B {} per stage)",
+            staging.shared_bytes, staging.a_bytes, staging.b_bytes
+        );
+        let finding = findings.error("shared-limit", key, choice.depends(), message);
+        STAGE.iter().for_each(|key| finding.depends.insert(*key));
+        let most = u32::try_from(limit / staging.stage_bytes.max(1)).unwrap_or(u32::MAX).min(stages);
+        for fewer in (1..=most.min(64)).rev() {
+            if fewer < stages {
+                finding.set(
+                    format!("stages({fewer})"),
+                    format!("stages({fewer}) fits: {}", staging.stage_bytes * u64::from(fewer)),
+                );
+            }
+        }
+        self.smaller_tiles(finding);
+        for target in [Target::SM_86, Target::SM_80, Target::SM_90] {
+            finding.set(format!("target({target})"), format!("target({target}) allows {}", target.max_shared_bytes()));
+        }
+    }
+
+    /// Tiles of less depth, then smaller ones, that may fit.
+    fn smaller_tiles(&self, finding: &mut Finding) {
+        let Some(tile) = self.settings.tile else { return };
+        let Some(depth) = tile.k else { return };
+        let shallower = (1..12).map(|shift| (tile.m, tile.n, depth >> shift));
+        let smaller = (1..8).map(|shift| (tile.m >> shift, tile.n >> shift, depth));
+        for (m, n, k) in shallower.chain(smaller).filter(|(m, n, k)| *m > 0 && *n > 0 && *k > 0) {
+            let Some(staging) = staging::of(self.settings, TileClause { m, n, k: Some(k) }) else { continue };
+            let text = format!("tile({m}, {n}, {k})");
+            finding.set(&text, format!("{text} needs {}", staging.shared_bytes));
+        }
+    }
+
+    /// `blocks_per_sm(n)`: n blocks fit into one multiprocessor.
+    fn occupancy(&self, target: Target, choice: Choice, findings: &mut Findings) {
+        let blocks = u64::from(self.settings.blocks_per_sm);
+        if blocks <= 1 {
+            return;
+        }
+        let (mut most, mut problem) = (u64::from(target.sm_blocks()), None);
+        if blocks > most {
+            problem = Some(format!("{target} holds {most} blocks per multiprocessor"));
+        }
+        if let Some(geometry) = self.geometry {
+            let threads = u64::from(geometry.threads.next_multiple_of(32));
+            let limit = u64::from(target.sm_threads());
+            if blocks * threads > limit && limit / threads < most {
+                most = limit / threads;
+                problem = Some(format!(
+                    "{blocks} x {threads} threads = {}, {target} holds {limit} per multiprocessor",
+                    blocks * threads
+                ));
+            }
+        }
+        if let Some(staging) = self.staging.filter(|s| s.shared_bytes > 0) {
+            let each = staging.shared_bytes + u64::from(target.reserved_shared_bytes());
+            let limit = u64::from(target.sm_shared_bytes());
+            if blocks * each > limit && limit / each < most {
+                most = limit / each;
+                problem = Some(format!(
+                    "{blocks} x {each} B of shared memory = {}, {target} holds {limit} per multiprocessor",
+                    blocks * each
+                ));
+            }
+        }
+        let Some(problem) = problem else { return };
+        let message = format!("blocks_per_sm({blocks}) is not possible: {problem}");
+        let finding = findings.error("occupancy", Key::BlocksPerSm, choice.depends(), message);
+        for key in [Key::Thread, Key::Tile, Key::Types, Key::Shared, Key::Stages] {
+            finding.depends.insert(key);
+        }
+        if most > 1 {
+            finding.set(format!("blocks_per_sm({most})"), format!("blocks_per_sm({most}) fits"));
+        }
+        finding.remove("blocks_per_sm", "leave blocks_per_sm out");
+        for target in Target::ALL {
+            finding.set(format!("target({target})"), format!("target({target}) holds more"));
+        }
+    }
+}
+
+/// Where the target comes from.
+#[derive(Clone, Copy, PartialEq)]
+enum Choice {
+    /// The schedule or the caller named it.
+    Stated,
+    /// It is the best of all: what it refuses, every target refuses.
+    Default,
+}
+
+impl Choice {
+    fn depends(self) -> &'static [Key] {
+        match self {
+            Choice::Stated => &[Key::Target],
+            Choice::Default => &[],
+        }
+    }
 }

@@ -4,16 +4,18 @@ use crate::clause::{
     Atom, BatchKind, Clause, Expectation, LayoutClause, Pace, Reduce, SharedClause, Skew, Spills, SplitKClause,
     StagedOrder, TileClause, TypesClause, VectorClause,
 };
-use crate::clauses::Key;
 use crate::epilogue::Epilogue;
+use crate::keys::KeySet;
 use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Raster, Tail};
 use crate::schedule::Schedule;
+use crate::table::Key;
 use crate::target::Target;
 use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 /// What a schedule says, defaults included.
 pub(super) struct Settings<'s> {
     schedule: &'s Schedule,
+    ignored: KeySet,
     pub problem: Problem,
     pub target: Option<Target>,
     pub tile: Option<TileClause>,
@@ -42,9 +44,11 @@ pub(super) struct Settings<'s> {
 }
 
 impl<'s> Settings<'s> {
-    pub fn new(schedule: &'s Schedule) -> Settings<'s> {
+    /// Reads the clauses, but none of the kinds in `ignored`.
+    pub fn new(schedule: &'s Schedule, ignored: KeySet) -> Settings<'s> {
         let mut settings = Settings {
             schedule,
+            ignored,
             problem: problem(schedule),
             target: None,
             tile: None,
@@ -71,7 +75,7 @@ impl<'s> Settings<'s> {
             expect: Vec::new(),
         };
         // Last to first: of a clause given twice, which is an error anyway, the first one counts.
-        for item in schedule.items.iter().rev() {
+        for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
         settings
@@ -119,7 +123,7 @@ impl<'s> Settings<'s> {
 
     /// The clause that settles `key`.
     pub fn get(&self, key: Key) -> Option<&'s Clause> {
-        self.schedule.get(key)
+        self.schedule.get(key).filter(|_| !self.ignored.contains(key))
     }
 
     /// The clause that settles `key` as text, or the text of its default.

@@ -1,8 +1,7 @@
 //! K-tiles in shared memory: orders, pads, slots, stages.
 
-use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Skew, StagedOrder};
+use crate::clause::{Skew, StagedOrder, TileClause};
 use crate::plan::{Fast, Placement, Swizzle};
 
 /// Where the two operands are staged.
@@ -10,16 +9,24 @@ use crate::plan::{Fast, Placement, Swizzle};
 pub(super) struct Staging {
     pub a: Placement,
     pub b: Placement,
+    /// Bytes of a slot of A.
+    pub a_bytes: u64,
+    /// Bytes of a slot of B.
+    pub b_bytes: u64,
     /// Bytes of one stage: a slot of A, then a slot of B.
     pub stage_bytes: u64,
     /// All stages.
     pub shared_bytes: u64,
 }
 
-/// Derives the placements; `None` with `shared(none)` or without a depth.
-pub(super) fn derive(settings: &Settings, _findings: &mut Findings) -> Option<Staging> {
+/// Where K-tiles of the schedule lie; `None` with `shared(none)` or without a depth.
+pub(super) fn derive(settings: &Settings) -> Option<Staging> {
+    of(settings, settings.tile?)
+}
+
+/// Where K-tiles of any tile would lie.
+pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (order_a, order_b) = settings.shared?;
-    let tile = settings.tile?;
     let depth = tile.k?;
     let types = settings.problem.types;
     let align = alignment(order_a).max(alignment(order_b));
@@ -27,7 +34,7 @@ pub(super) fn derive(settings: &Settings, _findings: &mut Findings) -> Option<St
     let (b, b_bytes) = place(order_b, tile.n, depth, types.b.bytes(), align);
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
-    Some(Staging { a, b, stage_bytes, shared_bytes: stage_bytes * u64::from(settings.stages) })
+    Some(Staging { a, b, a_bytes, b_bytes, stage_bytes, shared_bytes: stage_bytes * u64::from(settings.stages) })
 }
 
 /// What the base of a slot must be a multiple of: 16 bytes for the widest access, 8 rows of the span for a swizzle,

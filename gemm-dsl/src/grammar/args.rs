@@ -1,9 +1,9 @@
 //! Argument lists: positional and `name = value`, taken one by one by the clause that owns them.
 
-use crate::clauses::Info;
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::span::Span;
 use crate::suggest;
+use crate::table::Info;
 use crate::token::{Delimiter, Token, TokenKind};
 use crate::words::Word;
 

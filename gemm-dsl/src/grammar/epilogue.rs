@@ -236,6 +236,10 @@ impl Parser<'_, '_> {
     }
 
     fn undeclared(&mut self, name: &str, span: Span) -> Option<Expr> {
+        // What an f64 of the surrounding code can become.
+        if ["NaN", "inf"].contains(&name) {
+            return self.fail(format!("epilogue: {name} is not a literal, only finite numbers are"), span);
+        }
         let known = self.declared.iter().map(String::as_str);
         let near = suggest::nearest(name, known);
         let diagnostic =

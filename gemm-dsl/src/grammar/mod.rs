@@ -19,11 +19,11 @@ mod expect;
 use std::ops::Range;
 
 use crate::clause::Clause;
-use crate::clauses::{ALL, Info, find};
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::keys::KeySet;
 use crate::span::Span;
 use crate::suggest;
+use crate::table::{ALL, Info, find};
 use crate::token::{Delimiter, Token, TokenKind};
 
 /// A clause as it stood in the source.

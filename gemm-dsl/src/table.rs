@@ -1,7 +1,6 @@
 //! One entry per clause: its name, its kind, how it is written, and what it means.
 //!
-//! The grammar looks names up here, suggestions come from here, and the macro mentions the item of each clause that a
-//! schedule uses, so that an editor shows its documentation where the user wrote it.
+//! The grammar looks names up here, suggestions come from here, and so do the items of [`clauses`].
 
 /// What a clause settles. A schedule settles a thing at most once; `double_buffer` and `stages` settle the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,9 +39,12 @@ macro_rules! clauses {
         pub static ALL: &[Info] =
             &[$(Info { name: stringify!($name), key: Key::$key, signature: $signature }),+];
 
-        /// One item per clause; see [`crate::clauses`].
+        /// The clauses of the language, one documented item each.
+        ///
+        /// Nobody needs these items: the macro mentions the item of each clause that a schedule uses, so that an editor
+        /// shows what the clause means where the user wrote it.
         #[allow(non_camel_case_types)]
-        pub mod markers {
+        pub mod clauses {
             $(
                 #[doc = concat!("`", $signature, "`\n\n")]
                 $(#[$doc])*

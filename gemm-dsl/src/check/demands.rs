@@ -1,0 +1,128 @@
+//! `vector(a = 4)`: a width that is demanded must be possible.
+
+use crate::check::access::{Input, MAX_ACCESS_BYTES, output_run, widest};
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Clause, VectorClause};
+use crate::plan::{Fast, Geometry, Load, Side};
+use crate::table::Key;
+use crate::types::{DType, Layout};
+
+/// What every width follows from.
+const DEPENDS: [Key; 10] = [
+    Key::Tile,
+    Key::Thread,
+    Key::Fragment,
+    Key::Warp,
+    Key::Layout,
+    Key::Types,
+    Key::Shared,
+    Key::Unroll,
+    Key::Load,
+    Key::Epilogue,
+];
+
+pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry, findings: &mut Findings) {
+    let Some(Clause::Vector(vector)) = settings.get(Key::Vector) else { return };
+    for input in inputs {
+        if let Some(demand) = input.demand.filter(|n| *n > 0) {
+            let possible = input.global_width(settings, demand);
+            let name = if input.side == Side::A { "a" } else { "b" };
+            let reason = if transposed(settings, input) {
+                "cp.async copies element by element where the shared order is not the global one".into()
+            } else {
+                input_reason(input)
+            };
+            refuse(*vector, name, demand, possible, input.dtype, reason, findings);
+        }
+    }
+    let (types, layouts) = (settings.problem.types, settings.problem.layouts);
+    if let Some(demand) = vector.d.filter(|n| *n > 0) {
+        let run = output_run(layouts.d, geometry);
+        refuse(
+            *vector,
+            "d",
+            demand,
+            widest(demand, types.d, &[run]),
+            types.d,
+            output_reason("D", layouts.d, run),
+            findings,
+        );
+    }
+    if let Some(demand) = vector.c.filter(|n| *n > 0) {
+        if settings.problem.epilogue.uses_c() {
+            let run = output_run(layouts.c, geometry);
+            let reason = output_reason("C", layouts.c, run);
+            refuse(*vector, "c", demand, widest(demand, types.c, &[run]), types.c, reason, findings);
+        } else {
+            let clause = Clause::Vector(*vector);
+            let rest = VectorClause { c: None, ..*vector };
+            let finding =
+                findings.error("vector-c", Key::Vector, &DEPENDS, format!("{clause}: the epilogue does not read C"));
+            if rest == VectorClause::default() {
+                finding.remove("vector", "leave vector out");
+            } else {
+                finding.set(Clause::Vector(rest), format!("{} is legal", Clause::Vector(rest)));
+            }
+        }
+    }
+}
+
+fn transposed(settings: &Settings, input: &Input) -> bool {
+    settings.load == Load::CpAsync && input.placement.is_some_and(|p| p.fast != input.global_fast)
+}
+
+fn input_reason(input: &Input) -> String {
+    let (name, dimension) = if input.side == Side::A { ("A", "m") } else { ("B", "n") };
+    let run = input.global_run();
+    match (input.placement.is_some(), input.global_fast) {
+        (true, Fast::K) => format!("{name} is contiguous along k, and its tile has {run} of k"),
+        (true, Fast::Mn) => format!("{name} is contiguous along {dimension}, and its tile has {run} of {dimension}"),
+        (false, Fast::K) => format!("{name} is contiguous along k, and {run} steps of k are unrolled"),
+        (false, Fast::Mn) => {
+            format!("{name} is contiguous along {dimension}, and a fragment has {run} of {dimension}")
+        }
+    }
+}
+
+fn output_reason(name: &str, layout: Layout, run: u32) -> String {
+    let dimension = if layout == Layout::Row { "n" } else { "m" };
+    format!("{name} is contiguous along {dimension}, and a fragment has {run} of {dimension}")
+}
+
+fn refuse(
+    vector: VectorClause,
+    name: &'static str,
+    demand: u32,
+    possible: u32,
+    dtype: DType,
+    reason: String,
+    findings: &mut Findings,
+) {
+    if demand == possible {
+        return;
+    }
+    let bytes = u64::from(demand) * u64::from(dtype.bytes());
+    let why = if !demand.is_power_of_two() {
+        format!("no access moves {demand} elements, only powers of two")
+    } else if bytes > u64::from(MAX_ACCESS_BYTES) {
+        format!("{demand} {dtype} are {bytes} B, an access moves at most {MAX_ACCESS_BYTES} B")
+    } else {
+        reason
+    };
+    let message = format!("vector({name} = {demand}) is not possible: {why}");
+    let fixed = match name {
+        "a" => VectorClause { a: Some(possible), ..vector },
+        "b" => VectorClause { b: Some(possible), ..vector },
+        "c" => VectorClause { c: Some(possible), ..vector },
+        _ => VectorClause { d: Some(possible), ..vector },
+    };
+    let rule = match name {
+        "a" => "vector-demand-a",
+        "b" => "vector-demand-b",
+        "c" => "vector-demand-c",
+        _ => "vector-demand-d",
+    };
+    let finding = findings.error(rule, Key::Vector, &DEPENDS, message);
+    finding.set(Clause::Vector(fixed), format!("{name} = {possible} is the widest"));
+}

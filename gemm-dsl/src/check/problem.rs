@@ -1,0 +1,183 @@
+//! Types and epilogue: which types go together, and what the expression may do in the accumulator's type.
+
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Atom, Clause, TypesClause};
+use crate::epilogue::{Expr, Function};
+use crate::table::Key;
+use crate::types::{DType, Types};
+use crate::words::Word;
+
+pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+    let before = findings.list.len();
+    inputs(settings, findings);
+    if findings.list.len() == before {
+        accumulator(settings, findings);
+    }
+    if findings.list.len() == before {
+        outputs(settings, findings);
+    }
+    let types_are_fine = findings.list.len() == before;
+    epilogue(settings, types_are_fine, findings);
+}
+
+/// A and B go together.
+fn inputs(settings: &Settings, findings: &mut Findings) {
+    let Types { a, b, .. } = settings.problem.types;
+    if a.is_integer() != b.is_integer() {
+        let message = format!("a = {a} and b = {b} do not multiply: one is an integer type and the other is not");
+        let finding = findings.error("types-mixed", Key::Types, &[], message);
+        propose(finding, settings, |types| TypesClause { b: Some(a), ..types });
+        propose(finding, settings, |types| TypesClause { a: Some(b), ..types });
+        finding.set(Clause::Types(all(a)), format!("{} is legal", Clause::Types(all(a))));
+    } else if settings.atom == Atom::Fma && (a == DType::Tf32 || b == DType::Tf32) {
+        let message = "tf32 is a type of the tensor cores, atom(fma) multiplies f32";
+        let finding = findings.error("types-tf32", Key::Types, &[Key::Atom], message);
+        let plain = |t: DType| if t == DType::Tf32 { DType::F32 } else { t };
+        let clause = match settings.get(Key::Types) {
+            Some(Clause::Types(t)) => *t,
+            _ => TypesClause::default(),
+        };
+        let clause = TypesClause {
+            all: clause.all.map(plain),
+            a: clause.a.map(plain),
+            b: clause.b.map(plain),
+            acc: clause.acc.map(plain),
+            c: clause.c.map(plain),
+            d: clause.d.map(plain),
+        };
+        finding.set(Clause::Types(clause), format!("{} computes in f32", Clause::Types(clause)));
+    }
+}
+
+/// The accumulator holds every product's type.
+fn accumulator(settings: &Settings, findings: &mut Findings) {
+    let Types { a, b, acc, .. } = settings.problem.types;
+    let natural = if b == DType::F64 { b.natural_accumulator() } else { a.natural_accumulator() };
+    let problem = if !matches!(acc, DType::F64 | DType::F32 | DType::F16 | DType::I32) {
+        format!("acc = {acc} is no accumulator: f64, f32, i32, and f16 with tensor cores are")
+    } else if acc.is_integer() != a.is_integer() {
+        let kind = |t: DType| if t.is_integer() { "an integer type" } else { "a floating-point type" };
+        format!("acc = {acc} is {} and a = {a} is {}", kind(acc), kind(a))
+    } else if acc == DType::F16 && settings.atom == Atom::Fma {
+        "acc = f16 is for tensor cores, atom(fma) accumulates in f32 or f64".into()
+    } else if let Some((name, narrow)) =
+        [("a", a), ("b", b)].into_iter().find(|(_, t)| significand(*t) > significand(acc))
+    {
+        format!("acc = {acc} is narrower than {name} = {narrow}")
+    } else {
+        return;
+    };
+    let finding = findings.error("types-acc", Key::Types, &[Key::Atom], problem);
+    propose(finding, settings, |types| TypesClause { acc: Some(natural), ..types });
+}
+
+/// C and D are of the accumulator's kind.
+fn outputs(settings: &Settings, findings: &mut Findings) {
+    let Types { acc, c, d, .. } = settings.problem.types;
+    for (name, output) in [("d", d), ("c", c)] {
+        if output.is_integer() == acc.is_integer() || (name == "c" && c == d) {
+            continue;
+        }
+        let message = format!(
+            "{name} = {output} cannot hold what acc = {acc} computes: one is an integer type and the other is not"
+        );
+        let finding = findings.error("types-output", Key::Types, &[], message);
+        propose(finding, settings, |types| match name {
+            "d" => TypesClause { d: Some(acc), c: types.c.filter(|c| c.is_integer() == acc.is_integer()), ..types },
+            _ => TypesClause { c: Some(d), ..types },
+        });
+    }
+}
+
+fn all(dtype: DType) -> TypesClause {
+    TypesClause { all: Some(dtype), ..TypesClause::default() }
+}
+
+fn propose(
+    finding: &mut crate::check::finding::Finding,
+    settings: &Settings,
+    change: impl Fn(TypesClause) -> TypesClause,
+) {
+    let written = match settings.get(Key::Types) {
+        Some(Clause::Types(types)) => *types,
+        _ => TypesClause::default(),
+    };
+    let text = Clause::Types(change(written)).to_string();
+    finding.set(&text, format!("{text} is legal"));
+}
+
+/// Bits that a value of the type can need, sign and exponent apart.
+fn significand(dtype: DType) -> u32 {
+    match dtype {
+        DType::F64 => 53,
+        DType::F32 => 24,
+        DType::I32 => 32,
+        DType::Tf32 | DType::F16 => 11,
+        DType::Bf16 => 12, // 8 bits, but f16 lacks its exponents
+        DType::I8 | DType::U8 => 8,
+        DType::E4m3 | DType::E5m2 => 4,
+    }
+}
+
+fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) {
+    let epilogue = &settings.problem.epilogue;
+    let acc = settings.problem.types.acc;
+    if types_are_fine {
+        literals(&epilogue.expr, acc, findings);
+        if acc.is_integer() {
+            for function in Function::TABLE.iter().filter(|(_, function)| function.is_transcendental()) {
+                if epilogue.expr.any(&|e| matches!(e, Expr::Call(called, _) if *called == function.1)) {
+                    let message = format!("epilogue: {} has no meaning in {acc}, the accumulator's type", function.0);
+                    let finding = findings.error("epilogue-type", Key::Epilogue, &[Key::Types], message);
+                    finding.otherwise(format!("{acc} has relu, abs, min, max and clamp"));
+                }
+            }
+        }
+    }
+    if settings.get(Key::Epilogue).is_none() {
+        return;
+    }
+    if !epilogue.expr.any(&|e| matches!(e, Expr::Acc)) {
+        findings.note(
+            "epilogue-acc",
+            Key::Epilogue,
+            &[],
+            "epilogue: the expression does not read acc, so D does not depend on A and B",
+        );
+    }
+    for (index, name) in epilogue.scalars.iter().enumerate() {
+        if !epilogue.expr.any(&|e| matches!(e, Expr::Scalar(used) if *used == index)) {
+            findings.note("epilogue-unused", Key::Epilogue, &[], format!("epilogue: {name} is declared and not used"));
+        }
+    }
+    if epilogue.declared.iter().any(|name| name == "c") && !epilogue.uses_c() {
+        findings.note("epilogue-unused", Key::Epilogue, &[], "epilogue: c is declared and not used, so C is not read");
+    }
+}
+
+/// Every literal is a value of the accumulator's type.
+fn literals(expr: &Expr, acc: DType, findings: &mut Findings) {
+    match expr {
+        Expr::Literal(value) => {
+            let problem = match acc {
+                DType::I32 if value.fract() != 0.0 => "a fraction",
+                DType::I32 if *value > f64::from(i32::MAX) => "too large",
+                DType::F32 if (*value as f32).is_infinite() => "too large",
+                DType::F16 if *value > 65_504.0 => "too large",
+                _ => return,
+            };
+            let message = format!("epilogue: the literal {value} is {problem} for {acc}, the accumulator's type");
+            findings
+                .error("epilogue-literal", Key::Epilogue, &[Key::Types], message)
+                .otherwise(format!("write a value of {acc}"));
+        }
+        Expr::Neg(inner) => literals(inner, acc, findings),
+        Expr::Binary(_, left, right) => {
+            literals(left, acc, findings);
+            literals(right, acc, findings);
+        }
+        Expr::Call(_, args) => args.iter().for_each(|arg| literals(arg, acc, findings)),
+        Expr::Acc | Expr::C | Expr::Scalar(_) | Expr::Vector(_) => {}
+    }
+}

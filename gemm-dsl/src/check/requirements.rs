@@ -1,0 +1,78 @@
+//! Instructions that only some targets have.
+
+use crate::check::settings::Settings;
+use crate::clause::{Atom, Clause, Store};
+use crate::plan::Load;
+use crate::table::Key;
+use crate::target::Target;
+use crate::types::DType;
+
+/// A clause that needs more than the oldest target.
+pub(super) struct Requirement {
+    pub key: Key,
+    /// What needs it.
+    pub what: String,
+    /// The first target that has it.
+    pub least: Target,
+    /// Clauses to use in its place on older targets, best first.
+    pub instead: Vec<String>,
+}
+
+impl Requirement {
+    /// True if `target` has what is needed. Instructions of an `a` target exist nowhere else.
+    pub fn holds(&self, target: Target) -> bool {
+        match self.least.specific {
+            true => target == self.least,
+            false => target.capability >= self.least.capability,
+        }
+    }
+}
+
+/// Everything that the schedule needs of its target, in the order of the clauses' documentation.
+pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
+    let mut list = Vec::new();
+    let mut need = |key, what: String, least, instead: &[&str]| {
+        list.push(Requirement { key, what, least, instead: instead.iter().map(ToString::to_string).collect() });
+    };
+    let types = settings.problem.types;
+    let used = [types.a, types.b, types.c, types.d];
+    for dtype in [DType::Bf16, DType::E4m3, DType::E5m2] {
+        if used.contains(&dtype) {
+            let least = if dtype == DType::Bf16 { Target::SM_80 } else { Target::SM_89 };
+            need(Key::Types, format!("{dtype}"), least, &["types(f16)", "types(f32)"]);
+        }
+    }
+    match settings.atom {
+        Atom::Fma => {}
+        Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &["atom(fma)"]),
+        Atom::Wgmma(..) => {
+            let k = mma_depth(types.a);
+            need(Key::Atom, "wgmma".into(), Target::SM_90A, &[&format!("atom(mma(16, 8, {k}))"), "atom(fma)"]);
+        }
+    }
+    match settings.load {
+        Load::Registers => {}
+        Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
+        Load::Tma => need(Key::Load, "tma".into(), Target::SM_90, &["load(cp_async)", "load(registers)"]),
+    }
+    if settings.get(Key::Cluster).is_some() {
+        need(Key::Cluster, "a cluster".into(), Target::SM_90, &[]);
+    }
+    if settings.get(Key::Registers).is_some() {
+        need(Key::Registers, "setmaxnreg".into(), Target::SM_90A, &[]);
+    }
+    if let Some(Clause::Store(Store::Tma)) = settings.get(Key::Store) {
+        need(Key::Store, "store(tma)".into(), Target::SM_90, &["store(staged)", "store(direct)"]);
+    }
+    list
+}
+
+/// The k of the largest `mma.sync.m16n8` for an element type (PTX ISA, matrix shapes).
+pub(super) fn mma_depth(dtype: DType) -> u32 {
+    match dtype {
+        DType::Tf32 | DType::F32 => 8,
+        DType::F64 => 4,
+        DType::F16 | DType::Bf16 => 16,
+        _ => 32,
+    }
+}

@@ -1,0 +1,79 @@
+//! The K-loop of one thread: how far it is unrolled, how far ahead it reads, how much code that makes.
+
+use crate::check::assemble;
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::Atom;
+use crate::table::Key;
+
+/// Most multiply-adds in one unrolled body: far more than any instruction cache, few enough to compile.
+const MAX_BODY: u64 = 32_768;
+
+/// Most elements that one thread copies of a K-tile.
+const MAX_COPIES: u64 = 8192;
+
+pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+    let Some(block) = assemble::block(settings).filter(|block| block.k > 0) else { return };
+    let unroll = settings.unroll.unwrap_or(block.k);
+    if unroll == 0 {
+        return;
+    }
+    if settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
+        let message =
+            format!("unroll({unroll}) does not divide the {} steps of {}", block.k, settings.text(Key::Tile, ""));
+        let finding = findings.error("unroll", Key::Unroll, &[Key::Tile, Key::Shared], message);
+        let mut divisors: Vec<u32> = (1..=block.k).filter(|d| block.k.is_multiple_of(*d)).collect();
+        divisors.sort_by_key(|d| (d.abs_diff(unroll), *d));
+        for divisor in divisors.into_iter().take(8) {
+            finding.set(format!("unroll({divisor})"), format!("unroll({divisor}) does"));
+        }
+    }
+    if let Some(prefetch) = settings.prefetch.filter(|n| *n > 1 && *n >= unroll) {
+        let steps = if unroll == 1 { "1 step is".into() } else { format!("{unroll} steps are") };
+        let message = format!("prefetch({prefetch}) reads {prefetch} steps ahead, but only {steps} unrolled");
+        let finding = findings.error("prefetch", Key::Prefetch, &[Key::Unroll, Key::Tile, Key::Shared], message);
+        let most = (unroll - 1).max(1);
+        finding.set(format!("prefetch({most})"), format!("prefetch({most}) is the farthest"));
+    }
+    body(settings, unroll, findings);
+}
+
+fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
+    let (Some(tile), Some(thread), Atom::Fma) = (settings.tile, settings.thread, settings.atom) else { return };
+    let products = u64::from(thread.m) * u64::from(thread.n) * u64::from(unroll);
+    let depends = [Key::Thread, Key::Tile, Key::Shared, Key::Atom];
+    if products > MAX_BODY {
+        let (key, text) = match settings.get(Key::Unroll) {
+            Some(clause) => (Key::Unroll, clause.to_string()),
+            None => (Key::Thread, settings.text(Key::Thread, "")),
+        };
+        let message = format!("{text}: {products} multiply-adds in one unrolled body, at most {MAX_BODY}");
+        let finding = findings.error("body", key, &depends, message);
+        finding.depends.insert(Key::Unroll);
+        for n in (0..8).rev().map(|shift| 1 << shift) {
+            if n < unroll {
+                let text = format!("unroll({n})");
+                finding.set(&text, format!("{text} makes {}", products / u64::from(unroll) * n as u64));
+            }
+        }
+        for size in [32, 16, 8] {
+            finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
+        }
+    }
+    let (Some(_), Some(depth)) = (settings.shared, tile.k) else { return };
+    if thread.m == 0 || thread.n == 0 {
+        return;
+    }
+    let threads = (u64::from(tile.m / thread.m) * u64::from(tile.n / thread.n)).max(1);
+    let copies = (u64::from(tile.m) + u64::from(tile.n)) * u64::from(depth) / threads;
+    if copies > MAX_COPIES {
+        let message = format!(
+            "{}: each of {threads} threads copies {copies} elements of a K-tile, at most {MAX_COPIES}",
+            settings.text(Key::Tile, "")
+        );
+        let finding = findings.error("copies", Key::Tile, &depends, message);
+        for size in [8, 4, 2, 1] {
+            finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
+        }
+    }
+}

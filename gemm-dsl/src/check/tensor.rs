@@ -1,0 +1,144 @@
+//! Tensor-core atoms and roles: shapes, types, budgets.
+
+use crate::check::finding::Findings;
+use crate::check::requirements::mma_depth;
+use crate::check::settings::Settings;
+use crate::clause::{Atom, Clause, Crew, Roles, SpecializeClause};
+use crate::table::Key;
+use crate::types::DType;
+
+pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+    match settings.atom {
+        Atom::Fma => {}
+        Atom::Mma(m, n, k) => mma(settings, (m, n, k), findings),
+        Atom::Wgmma(m, n, k) => wgmma(settings, (m, n, k), findings),
+    }
+    emulation(settings, findings);
+    roles(settings, findings);
+}
+
+/// `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma").
+fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
+    let dtype = settings.problem.types.a;
+    if !multiplies("mma", settings, findings) {
+        return;
+    }
+    let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, mma_depth(dtype)) };
+    // The half-depth shapes exist beside the full ones.
+    let legal = (shape.0, shape.1) == (m, n) && (shape.2 == deepest || (m == 16 && shape.2 * 2 == deepest));
+    if !legal {
+        let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));
+        let text = format!("atom(mma({m}, {n}, {deepest}))");
+        findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
+    }
+}
+
+/// `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes.
+fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
+    let dtype = settings.problem.types.a;
+    if !multiplies("wgmma", settings, findings) {
+        return;
+    }
+    let depth = 32 / dtype.bytes();
+    let step = if dtype.is_integer() && shape.1 > 32 { 16 } else { 8 };
+    if shape.0 == 64 && shape.2 == depth && (8..=256).contains(&shape.1) && shape.1.is_multiple_of(step) {
+        return;
+    }
+    let columns = (shape.1.clamp(8, 256) / 16 * 16).max(8);
+    let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));
+    let text = format!("atom(wgmma(64, {columns}, {depth}))");
+    findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
+}
+
+/// True if the atom multiplies the schedule's types.
+fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
+    let types = settings.problem.types;
+    let of_atom: &[DType] = match atom {
+        "mma" => &[DType::F64, DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
+        _ => &[DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
+    };
+    // With emulate, f32 operands are split into narrower ones first.
+    if settings.get(Key::Emulate).is_some() {
+        return false;
+    }
+    let Some(other) = [types.a, types.b].into_iter().find(|dtype| !of_atom.contains(dtype)) else {
+        return pairs(atom, settings, findings);
+    };
+    let names: Vec<&str> = of_atom.iter().map(|dtype| dtype.name()).collect();
+    let message = format!("{atom} does not multiply {other}: it has {}", names.join(", "));
+    let finding = findings.error("atom-types", Key::Atom, &[Key::Types, Key::Emulate], message);
+    for text in ["types(tf32)", "types(bf16)", "types(f16)", "types(i8)", "atom(fma)"] {
+        finding.set(text, format!("such as {text}"));
+    }
+    false
+}
+
+/// Both operands are of one width and family.
+fn pairs(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
+    let types = settings.problem.types;
+    let eight = |dtype: DType| matches!(dtype, DType::E4m3 | DType::E5m2);
+    let together =
+        types.a == types.b || (eight(types.a) && eight(types.b)) || (types.a.is_integer() && types.b.is_integer());
+    if !together {
+        let message = format!("{atom} does not multiply {} by {}", types.a, types.b);
+        let finding = findings.error("atom-types", Key::Atom, &[Key::Types], message);
+        for dtype in [types.a, types.b] {
+            finding.set(format!("types({dtype})"), format!("types({dtype}) is legal"));
+        }
+    }
+    together
+}
+
+fn emulation(settings: &Settings, findings: &mut Findings) {
+    let Some(clause) = settings.get(Key::Emulate) else { return };
+    let types = settings.problem.types;
+    if types.a != DType::F32 || types.b != DType::F32 {
+        let message = format!("{clause} computes f32 products, a is {} and b is {}", types.a, types.b);
+        findings
+            .error("emulate-types", Key::Emulate, &[Key::Types], message)
+            .set("types(f32)", "types(f32) is what it is for")
+            .remove("emulate", "leave emulate out");
+    }
+}
+
+fn roles(settings: &Settings, findings: &mut Findings) {
+    let Some(Clause::Specialize(specialize)) = settings.get(Key::Specialize) else { return };
+    if specialize.roles == Some(Roles::Pingpong) && specialize.consumers == Crew::Groups(1) {
+        let message = "specialize: pingpong takes turns, and there is one consumer";
+        let fixed = Clause::Specialize(SpecializeClause { consumers: Crew::Groups(2), ..*specialize });
+        findings.error("pingpong", Key::Specialize, &[], message).set(&fixed, format!("{fixed} has two"));
+    }
+    let Some(Clause::Registers(registers)) = settings.get(Key::Registers) else { return };
+    let (Crew::Groups(producers), Crew::Groups(consumers)) = (specialize.producers, specialize.consumers) else {
+        let message = format!(
+            "{} needs whole warp groups, {specialize} has warps",
+            settings.text(Key::Registers, ""),
+            specialize = settings.text(Key::Specialize, "")
+        );
+        let whole = |crew| if let Crew::Warps(n) = crew { Crew::Groups(n.div_ceil(4)) } else { crew };
+        let fixed = Clause::Specialize(SpecializeClause {
+            producers: whole(specialize.producers),
+            consumers: whole(specialize.consumers),
+            ..*specialize
+        });
+        findings
+            .error("warp-groups", Key::Registers, &[Key::Specialize], message)
+            .set(&fixed, format!("{fixed} has groups"))
+            .remove("registers", "leave registers out");
+        return;
+    };
+    // 65536 registers are 512 for each thread slot of a warp group.
+    let sum =
+        u64::from(producers) * u64::from(registers.producer) + u64::from(consumers) * u64::from(registers.consumer);
+    if sum > 512 {
+        let message = format!(
+            "{}: the warp groups ask for {sum} registers per lane, at most 512",
+            settings.text(Key::Registers, "")
+        );
+        let left = 512u64.saturating_sub(u64::from(producers) * 24) / u64::from(consumers).max(1) / 8 * 8;
+        let text = format!("registers(producer = 24, consumer = {})", left.clamp(24, 240));
+        findings
+            .error("register-budget", Key::Registers, &[Key::Specialize], message)
+            .set(&text, format!("{text} fits"));
+    }
+}

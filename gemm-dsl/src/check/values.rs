@@ -1,0 +1,179 @@
+//! Each clause by itself: its numbers are within what it can mean.
+
+use std::ops::RangeInclusive;
+
+use crate::check::finding::Findings;
+use crate::clause::{
+    Clause, Crew, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder,
+    TileClause, VectorClause,
+};
+use crate::plan::Extent2;
+use crate::schedule::Schedule;
+
+/// Largest extent of a tile along one dimension.
+const MAX_EXTENT: u32 = 32_768;
+
+/// Largest pad: the longest row that a bank-conflict argument can need, many times over.
+const MAX_PAD: u32 = 1024;
+
+/// Checks every number of every clause.
+pub(super) fn check(schedule: &Schedule, findings: &mut Findings) {
+    for (index, clause) in schedule.clauses().enumerate() {
+        let mut values = Values { clause, index, findings };
+        values.check();
+    }
+}
+
+struct Values<'a> {
+    clause: &'a Clause,
+    index: usize,
+    findings: &'a mut Findings,
+}
+
+impl Values<'_> {
+    fn check(&mut self) {
+        match self.clause {
+            Clause::Tile(t) => self.tile(*t, Clause::Tile),
+            Clause::Warp(t) => self.tile(*t, Clause::Warp),
+            Clause::Thread(t) => self.extent(*t, MAX_EXTENT, Clause::Thread),
+            Clause::Fragment(t) => self.extent(*t, MAX_EXTENT, Clause::Fragment),
+            Clause::Cluster(t) => self.cluster(*t),
+            Clause::Vector(v) => self.vector(*v),
+            Clause::Shared(SharedClause::Orders { a, b }) => self.orders(*a, *b),
+            Clause::Stages(n) => self.range("n", *n, 1..=64, Clause::Stages),
+            Clause::Unroll(n) => self.range("n", *n, 1..=1024, Clause::Unroll),
+            Clause::Prefetch(n) => self.range("n", *n, 0..=64, Clause::Prefetch),
+            Clause::BlocksPerSm(n) => self.range("n", *n, 1..=32, Clause::BlocksPerSm),
+            Clause::Raster(RasterClause { group: Some(group), along }) => {
+                self.range("group", *group, 1..=65_535, |n| {
+                    Clause::Raster(RasterClause { group: Some(n), along: *along })
+                });
+            }
+            Clause::Persistent(Some(n)) => self.range("n", *n, 1..=65_535, |n| Clause::Persistent(Some(n))),
+            Clause::SplitK(s) => {
+                self.range("n", s.parts, 1..=1024, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
+            }
+            Clause::Promote(n) => self.range("every", *n, 1..=1024, Clause::Promote),
+            Clause::Registers(r) => self.registers(*r),
+            Clause::Specialize(s) => self.specialize(*s),
+            _ => {}
+        }
+    }
+
+    /// A number in a range; what is out of range may become any value inside it.
+    fn range(&mut self, name: &str, value: u32, range: RangeInclusive<u32>, rebuild: impl Fn(u32) -> Clause) {
+        if range.contains(&value) {
+            return;
+        }
+        let (low, high) = (*range.start(), *range.end());
+        let limit = if value < low { format!("at least {low}") } else { format!("at most {high}") };
+        let message = format!("{}: {name} = {value}, {limit}", self.clause);
+        let finding = self.findings.error("range", self.clause.key(), &[], message);
+        finding.item = Some(self.index);
+        let mut near: Vec<u32> = (0..16).rev().map(|shift| 1 << shift).filter(|n| range.contains(n)).collect();
+        if value < low {
+            // Small numbers first, but those that others commonly divide into before 1.
+            near.retain(|n| *n <= 128);
+            near.sort_by_key(|n| (*n).abs_diff(8));
+            near.insert(0, low);
+        }
+        for n in near {
+            let text = rebuild(n).to_string();
+            finding.set(&text, format!("such as {text}"));
+        }
+    }
+
+    fn extent(&mut self, e: Extent2, high: u32, rebuild: impl Fn(Extent2) -> Clause) {
+        self.range("m", e.m, 1..=high, |m| rebuild(Extent2 { m, ..e }));
+        self.range("n", e.n, 1..=high, |n| rebuild(Extent2 { n, ..e }));
+    }
+
+    fn tile(&mut self, t: TileClause, rebuild: impl Fn(TileClause) -> Clause) {
+        self.range("m", t.m, 1..=MAX_EXTENT, |m| rebuild(TileClause { m, ..t }));
+        self.range("n", t.n, 1..=MAX_EXTENT, |n| rebuild(TileClause { n, ..t }));
+        if let Some(k) = t.k {
+            self.range("k", k, 1..=MAX_EXTENT, |k| rebuild(TileClause { k: Some(k), ..t }));
+        }
+    }
+
+    fn cluster(&mut self, e: Extent2) {
+        let blocks = u64::from(e.m) * u64::from(e.n);
+        self.extent(e, 16, Clause::Cluster);
+        if e.m <= 16 && e.n <= 16 && blocks > 16 {
+            let message = format!("{}: {blocks} blocks, a cluster has at most 16", self.clause);
+            let finding = self.findings.error("range", self.clause.key(), &[], message);
+            finding.item = Some(self.index);
+            finding.set("cluster(2, 1)", "such as cluster(2, 1)");
+        }
+    }
+
+    fn vector(&mut self, v: VectorClause) {
+        let high = 1024;
+        if let Some(n) = v.all {
+            self.range("n", n, 1..=high, |n| Clause::Vector(VectorClause { all: Some(n), ..v }));
+        }
+        let named: [(&str, Option<u32>, fn(VectorClause, u32) -> VectorClause); 4] = [
+            ("a", v.a, |v, n| VectorClause { a: Some(n), ..v }),
+            ("b", v.b, |v, n| VectorClause { b: Some(n), ..v }),
+            ("c", v.c, |v, n| VectorClause { c: Some(n), ..v }),
+            ("d", v.d, |v, n| VectorClause { d: Some(n), ..v }),
+        ];
+        for (name, width, with) in named {
+            if let Some(width) = width {
+                self.range(name, width, 1..=high, |n| Clause::Vector(with(v, n)));
+            }
+        }
+    }
+
+    fn orders(&mut self, a: Option<StagedOrder>, b: Option<StagedOrder>) {
+        let with_a = |skew| Clause::Shared(SharedClause::Orders { a: a.map(|order| StagedOrder { skew, ..order }), b });
+        let with_b = |skew| Clause::Shared(SharedClause::Orders { a, b: b.map(|order| StagedOrder { skew, ..order }) });
+        self.skew("a", a, with_a);
+        self.skew("b", b, with_b);
+    }
+
+    fn skew(&mut self, name: &str, order: Option<StagedOrder>, rebuild: impl Fn(Skew) -> Clause) {
+        match order.map(|order| order.skew) {
+            Some(Skew::Pad(elements)) => {
+                self.range(&format!("the pad of {name}"), elements, 0..=MAX_PAD, |n| rebuild(Skew::Pad(n)));
+            }
+            Some(Skew::Swizzle(span)) if ![32, 64, 128].contains(&span) => {
+                let message = format!("{}: the swizzle of {name} spans {span} B, one of 32, 64, 128", self.clause);
+                let finding = self.findings.error("range", self.clause.key(), &[], message);
+                finding.item = Some(self.index);
+                let text = rebuild(Skew::Swizzle(128)).to_string();
+                finding.set(&text, format!("such as {text}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// `setmaxnreg` takes multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg).
+    fn registers(&mut self, r: RegistersClause) {
+        for (name, value) in [("producer", r.producer), ("consumer", r.consumer)] {
+            if (24..=256).contains(&value) && value.is_multiple_of(8) {
+                continue;
+            }
+            let message = format!("{}: {name} = {value}, a multiple of 8 from 24 to 256 is needed", self.clause);
+            let finding = self.findings.error("range", self.clause.key(), &[], message);
+            finding.item = Some(self.index);
+            let valid = |n: u32| n.clamp(24, 256) / 8 * 8;
+            let fixed = RegistersClause { producer: valid(r.producer), consumer: valid(r.consumer) };
+            let text = Clause::Registers(fixed).to_string();
+            finding.set(&text, format!("such as {text}"));
+        }
+    }
+
+    fn specialize(&mut self, s: SpecializeClause) {
+        let (name, crew) = ("producers", s.producers);
+        self.crew(name, crew, |producers| Clause::Specialize(SpecializeClause { producers, ..s }));
+        self.crew("consumers", s.consumers, |consumers| Clause::Specialize(SpecializeClause { consumers, ..s }));
+    }
+
+    fn crew(&mut self, name: &str, crew: Crew, rebuild: impl Fn(Crew) -> Clause) {
+        match crew {
+            Crew::Warps(n) => self.range(name, n, 1..=31, |n| rebuild(Crew::Warps(n))),
+            Crew::Groups(n) => self.range(name, n, 1..=7, |n| rebuild(Crew::Groups(n))),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! All diagnostics of one schedule, and their text.
+
+use std::fmt;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// Everything that there is to tell about one schedule, in the order of the source.
+///
+/// Its text is laid out as the Rust compiler's, with the lines of the schedule if it came from text:
+///
+/// ```
+/// let errors = "tile(128, 128, 8);\nthread(8, 8);\nstage(3);".parse::<ptx_gemm_dsl::Schedule>().unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "\
+/// error: unknown clause `stage`
+///  --> schedule:3:1
+///   |
+/// 3 | stage(3);
+///   | ^^^^^
+///   |
+///   = help: did you mean `stages`?
+/// "
+/// );
+/// ```
+#[derive(Clone, PartialEq, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    source: Option<Arc<str>>,
+    name: Option<String>,
+}
+
+impl Diagnostics {
+    /// Diagnostics about a schedule that did not come from text.
+    pub fn new(list: Vec<Diagnostic>) -> Diagnostics {
+        Diagnostics { list, source: None, name: None }
+    }
+
+    /// The same, about `source`, whose lines are shown.
+    pub fn in_text(self, source: Option<Arc<str>>) -> Diagnostics {
+        Diagnostics { source, ..self }
+    }
+
+    /// The same, with the name of the file that the text came from.
+    pub fn named(self, name: impl Into<String>) -> Diagnostics {
+        Diagnostics { name: Some(name.into()), ..self }
+    }
+
+    /// Drops the notes.
+    pub(crate) fn retain_errors(&mut self) {
+        self.list.retain(|diagnostic| diagnostic.severity == Severity::Error);
+    }
+
+    /// The diagnostics one by one.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// The errors among them.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// True if there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The text with the colours of a terminal.
+    pub fn styled(&self) -> String {
+        self.render(&Renderer::styled())
+    }
+
+    fn render(&self, renderer: &Renderer) -> String {
+        let mut text = String::new();
+        for diagnostic in &self.list {
+            text.push_str(&renderer.render(&[self.group(diagnostic)]));
+            text.push('\n');
+        }
+        text
+    }
+
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Note => Level::NOTE,
+        };
+        let title = level.primary_title(diagnostic.message.as_str());
+        let mut group = match self.source.as_deref().zip(diagnostic.span) {
+            Some((source, span)) => {
+                let range = span.start as usize..span.end as usize;
+                let name = self.name.as_deref().unwrap_or("schedule");
+                let snippet = Snippet::source(source).path(name).annotation(AnnotationKind::Primary.span(range));
+                title.element(snippet)
+            }
+            None => Group::with_title(title),
+        };
+        if let Some(help) = &diagnostic.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        group
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(one: Diagnostic) -> Diagnostics {
+        Diagnostics::new(vec![one])
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(&Renderer::plain()))
+    }
+}
+
+/// The same text: `main` may return this error and a user reads it.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f)?;
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Diagnostics {}

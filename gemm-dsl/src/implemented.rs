@@ -1,0 +1,70 @@
+//! What the language has and the compiler does not, yet: the one place that says so.
+//!
+//! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
+//! rule checks the clause as the language defines it.
+
+use crate::clause::{Atom, Clause, Pace, Skew, Store};
+use crate::epilogue::{Expr, Function};
+use crate::plan::Load;
+use crate::schedule::Schedule;
+use crate::table::Key;
+use crate::types::DType;
+use crate::words::Word;
+
+/// Something that a schedule asks for and that does not work yet.
+pub(crate) struct Missing {
+    /// The clause that asks for it.
+    pub key: Key,
+    /// What it is, as the subject of "is not implemented yet".
+    pub what: String,
+    /// What works in its place; `None`: leave the clause out.
+    pub instead: Option<&'static str>,
+}
+
+/// Everything in `schedule` that is not implemented yet.
+pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
+    let mut list = Vec::new();
+    for clause in schedule.clauses() {
+        let mut lacks = |what: String, instead| list.push(Missing { key: clause.key(), what, instead });
+        let whole = clause.to_string();
+        match clause {
+            Clause::Types(t) => {
+                let other = |dtype: &Option<DType>| dtype.is_some_and(|dtype| dtype != DType::F32);
+                if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().any(other) {
+                    lacks(whole, Some("types(f32)"));
+                }
+            }
+            Clause::Epilogue(epilogue) => {
+                for (name, function) in Function::TABLE.iter().filter(|(_, function)| function.is_transcendental()) {
+                    if epilogue.expr.any(&|e| matches!(e, Expr::Call(called, _) if called == function)) {
+                        lacks(format!("{name} in an epilogue"), None);
+                    }
+                }
+            }
+            Clause::Warp(warp) if warp.k.is_some() => lacks(format!("the depth of {whole}"), None),
+            Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => lacks(whole, Some("atom(fma)")),
+            Clause::Shared(crate::clause::SharedClause::Orders { a, b }) => {
+                let swizzled = [a, b].into_iter().flatten().any(|order| matches!(order.skew, Skew::Swizzle(_)));
+                if swizzled {
+                    lacks("the swizzle of a staged tile".into(), None);
+                }
+            }
+            Clause::Load(Load::CpAsync | Load::Tma) => lacks(whole, Some("load(registers)")),
+            Clause::Pace(Pace::Free) => lacks(whole, Some("pace(tile)")),
+            Clause::Store(Store::Staged | Store::Tma) => lacks(whole, Some("store(direct)")),
+            Clause::Batch(_)
+            | Clause::Persistent(_)
+            | Clause::SplitK(_)
+            | Clause::StreamK
+            | Clause::Cluster(_)
+            | Clause::Multicast(_)
+            | Clause::Specialize(_)
+            | Clause::Registers(_)
+            | Clause::Promote(_)
+            | Clause::Emulate(_)
+            | Clause::Expect(_) => lacks(whole, None),
+            _ => {}
+        }
+    }
+    list
+}

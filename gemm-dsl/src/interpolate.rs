@@ -1,0 +1,125 @@
+//! Schedules with values from the surrounding Rust code: what `gemm!` with holes expands to.
+
+use std::borrow::Cow;
+
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::types::{DType, Layout};
+use crate::words::Word;
+
+/// A value that can stand in a schedule: integers, floats, types, layouts, targets, and the other words of the language.
+pub trait Interpolate {
+    /// The value as schedule text.
+    fn text(&self) -> Cow<'static, str>;
+}
+
+macro_rules! integers {
+    ($($type:ty)+) => {
+        $(impl Interpolate for $type {
+            fn text(&self) -> Cow<'static, str> {
+                self.to_string().into()
+            }
+        })+
+    };
+}
+
+macro_rules! floats {
+    ($($type:ty)+) => {
+        $(impl Interpolate for $type {
+            fn text(&self) -> Cow<'static, str> {
+                // The shortest text that reads back as this value; a sign binds as a unary minus does.
+                format!("{self:?}").into()
+            }
+        })+
+    };
+}
+
+macro_rules! words {
+    ($($type:ty)+) => {
+        $(impl Interpolate for $type {
+            fn text(&self) -> Cow<'static, str> {
+                self.word().into()
+            }
+        })+
+    };
+}
+
+integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
+floats!(f32 f64);
+words!(DType Layout);
+words!(crate::plan::Along crate::plan::Operands crate::plan::Load crate::plan::FmaOrder crate::plan::Tail);
+words!(crate::clause::Pace crate::clause::Spills crate::clause::Reduce crate::clause::Store);
+
+impl Interpolate for Target {
+    fn text(&self) -> Cow<'static, str> {
+        self.to_string().into()
+    }
+}
+
+impl<T: Interpolate + ?Sized> Interpolate for &T {
+    fn text(&self) -> Cow<'static, str> {
+        (**self).text()
+    }
+}
+
+/// A stretch of a schedule with holes.
+#[derive(Clone, Copy)]
+pub enum Piece<'a> {
+    /// As it stands.
+    Text(&'a str),
+    /// A value to put in.
+    Value(&'a dyn Interpolate),
+}
+
+/// What another schedule can extend: a schedule, or something that holds one.
+pub trait AsSchedule {
+    /// The schedule.
+    fn as_schedule(&self) -> &Schedule;
+}
+
+impl AsSchedule for Schedule {
+    fn as_schedule(&self) -> &Schedule {
+        self
+    }
+}
+
+impl<T: AsSchedule + ?Sized> AsSchedule for &T {
+    fn as_schedule(&self) -> &Schedule {
+        (**self).as_schedule()
+    }
+}
+
+/// Puts the pieces together, reads them as a schedule that extends `base`, and checks it.
+///
+/// The text is written as the macro's user wrote it, one clause a line, with the values in place, so that errors show
+/// what was read.
+pub fn construct(pieces: &[Piece<'_>], base: &Schedule) -> Result<Schedule, Diagnostics> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(stretch) => text.push_str(stretch),
+            Piece::Value(value) => text.push_str(&value.text()),
+        }
+    }
+    let schedule = Schedule::parse(&text)?.extend_from(base);
+    schedule.check()?;
+    Ok(schedule)
+}
+
+/// Reads and checks a schedule that the macro has checked already.
+///
+/// It cannot fail then, unless the macro and this crate come from different versions; the errors say what is wrong.
+pub fn checked(text: &str) -> Result<Schedule, Diagnostics> {
+    let schedule = Schedule::parse(text).map_err(|errors| mismatch(&errors))?;
+    schedule.check().map_err(|errors| mismatch(&errors))?;
+    Ok(schedule)
+}
+
+fn mismatch(errors: &Diagnostics) -> Diagnostics {
+    let message = "a schedule that gemm! has checked is refused: ptx-gemm and ptx-gemm-macros differ in version";
+    let mut list = vec![Diagnostic::error("version", "schedule", message)];
+    list.extend(errors.iter().cloned());
+    Diagnostics::new(list)
+}

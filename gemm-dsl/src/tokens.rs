@@ -1,0 +1,64 @@
+//! Schedules from tokens, for the macro: what is known while the crate compiles is checked there and then.
+
+use std::ops::Range;
+
+use crate::check;
+use crate::diagnostics::Diagnostics;
+use crate::grammar;
+use crate::keys::KeySet;
+use crate::schedule::Schedule;
+use crate::span::Span;
+use crate::token::{Token, TokenKind};
+
+pub use crate::lexer::too_deep;
+
+/// A schedule as it was read from tokens.
+#[derive(Debug)]
+pub struct Reading {
+    /// Its clauses; a hole's value is a stand-in.
+    pub schedule: Schedule,
+    /// The tokens of `..base`, by their indices at the top level, without the dots.
+    pub base: Option<Range<usize>>,
+    /// Whether everything is known.
+    pub knowledge: Knowledge,
+    /// Each clause's name where it was written.
+    pub mentions: Vec<(&'static str, Span)>,
+    /// Every error that can be known.
+    pub errors: Diagnostics,
+}
+
+/// How much of a schedule is known while the crate compiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knowledge {
+    /// All of it.
+    Complete,
+    /// There are holes or a base: the rest is checked when it is constructed.
+    Partial,
+}
+
+/// Reads and checks a schedule.
+pub fn read(tokens: &[Token]) -> Reading {
+    let parsed = grammar::parse(tokens);
+    let base = parsed.base.clone();
+    let outside = |index: usize| base.as_ref().is_none_or(|range| !range.contains(&index));
+    let holes = tokens.iter().enumerate().any(|(index, token)| outside(index) && has_hole(token));
+    let mut unknown = parsed.unknown;
+    if base.is_some() {
+        // Whatever this schedule does not say, the base may.
+        let mut unsaid = KeySet::all();
+        parsed.items.iter().for_each(|item| unsaid.remove(item.clause.key()));
+        unknown = unknown.union(unsaid);
+    }
+    let schedule = Schedule { items: parsed.items, errors: Vec::new(), source: None };
+    let errors = check::report(&schedule, unknown, parsed.errors);
+    let knowledge = if holes || base.is_some() { Knowledge::Partial } else { Knowledge::Complete };
+    Reading { schedule, base, knowledge, mentions: parsed.mentions, errors }
+}
+
+fn has_hole(token: &Token) -> bool {
+    match &token.kind {
+        TokenKind::Hole(_) => true,
+        TokenKind::Group(_, inner) => inner.iter().any(has_hole),
+        _ => false,
+    }
+}
