@@ -5,7 +5,9 @@ use crate::clause::{
     RasterClause, Reduce, RegistersClause, Relation, Roles, SharedClause, SpecializeClause, Spills, SplitKClause,
     StagedOrder, Store, TileClause, TypesClause, VectorClause,
 };
-use crate::grammar::Item;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
+use crate::grammar::{self, Item};
 use crate::lexer;
 use crate::plan::{Along, Extent2, FmaOrder, Load, Operands, Tail};
 use crate::schedule::Schedule;
@@ -21,14 +23,10 @@ impl Schedule {
 
     /// Adds clauses written as text; what is wrong with them is reported by [`Schedule::check`].
     pub fn text(mut self, clauses: &str) -> Schedule {
-        match lexer::tokens(clauses)
-            .map_err(Into::into)
-            .and_then(|t| Schedule::from_parsed(crate::grammar::parse(&t), None))
-        {
+        let tokens = lexer::tokens(clauses).map_err(|error| Diagnostics::from(*error));
+        match tokens.and_then(|tokens| Schedule::from_parsed(grammar::parse(&tokens), None)) {
             Ok(parsed) => self.items.extend(parsed.items.into_iter().map(|item| Item { span: None, ..item })),
-            Err(errors) => {
-                self.errors.extend(errors.into_iter().map(|error| crate::Diagnostic { span: None, ..error }))
-            }
+            Err(errors) => self.errors.extend(errors.into_iter().map(|error| Diagnostic { span: None, ..error })),
         }
         self
     }

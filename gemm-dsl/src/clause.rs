@@ -159,6 +159,18 @@ pub struct VectorClause {
     pub d: Option<u32>,
 }
 
+impl VectorClause {
+    /// The same with the width of the matrix called `name` demanded.
+    pub(crate) fn with(self, name: &str, width: u32) -> VectorClause {
+        match name {
+            "a" => VectorClause { a: Some(width), ..self },
+            "b" => VectorClause { b: Some(width), ..self },
+            "c" => VectorClause { c: Some(width), ..self },
+            _ => VectorClause { d: Some(width), ..self },
+        }
+    }
+}
+
 /// Staging in shared memory as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SharedClause {

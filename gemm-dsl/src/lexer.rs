@@ -14,13 +14,10 @@ use crate::token::{Delimiter, MAX_DEPTH, Token, TokenKind};
 pub const MAX_BYTES: usize = 64 * 1024;
 
 /// The top-level tokens of `text`.
-pub fn tokens(text: &str) -> Result<Vec<Token>, Diagnostic> {
+pub fn tokens(text: &str) -> Result<Vec<Token>, Box<Diagnostic>> {
     if text.len() > MAX_BYTES {
-        return Err(Diagnostic::error(
-            "text-size",
-            "schedule",
-            format!("the schedule is {} bytes long, at most {MAX_BYTES} are read", text.len()),
-        ));
+        let message = format!("the schedule is {} bytes long, at most {MAX_BYTES} are read", text.len());
+        return Err(Diagnostic::error("text-size", "schedule", message).into());
     }
     Lexer { text, chars: text.char_indices().peekable(), line: 1, column: 1 }.run()
 }
@@ -33,7 +30,7 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
-    fn run(mut self) -> Result<Vec<Token>, Diagnostic> {
+    fn run(mut self) -> Result<Vec<Token>, Box<Diagnostic>> {
         // One open group: its bracket, where it opened, and the tokens of the level outside it.
         let mut open: Vec<(Delimiter, Span, Vec<Token>)> = Vec::new();
         let mut level: Vec<Token> = Vec::new();
@@ -106,7 +103,7 @@ impl Lexer<'_> {
     }
 
     /// Skips white space and comments; the next character, not yet taken.
-    fn skip_blank(&mut self) -> Result<Option<char>, Diagnostic> {
+    fn skip_blank(&mut self) -> Result<Option<char>, Box<Diagnostic>> {
         loop {
             let Some(&(at, c)) = self.chars.peek() else { return Ok(None) };
             let rest = &self.text[at..];
@@ -123,7 +120,7 @@ impl Lexer<'_> {
     }
 
     /// Skips a comment that may hold others, as in Rust.
-    fn block_comment(&mut self) -> Result<(), Diagnostic> {
+    fn block_comment(&mut self) -> Result<(), Box<Diagnostic>> {
         let start = self.here();
         let mut depth = 0u32;
         loop {
@@ -174,12 +171,12 @@ impl Lexer<'_> {
 }
 
 /// The error for groups nested deeper than [`MAX_DEPTH`].
-pub fn too_deep(span: Span) -> Diagnostic {
-    Diagnostic::error("depth", "schedule", format!("brackets are nested more than {MAX_DEPTH} deep")).at(span)
+pub fn too_deep(span: Span) -> Box<Diagnostic> {
+    Box::new(Diagnostic::error("depth", "schedule", format!("brackets are nested more than {MAX_DEPTH} deep")).at(span))
 }
 
-fn unbalanced(message: String, span: Span) -> Diagnostic {
-    Diagnostic::error("brackets", "schedule", message).at(span)
+fn unbalanced(message: String, span: Span) -> Box<Diagnostic> {
+    Box::new(Diagnostic::error("brackets", "schedule", message).at(span))
 }
 
 fn opening(c: char) -> Option<Delimiter> {

@@ -48,7 +48,7 @@ impl Schedule {
     /// An error lists everything that is wrong, not only with the grammar.
     pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
         let source: Arc<str> = text.into();
-        let tokens = lexer::tokens(text).map_err(|one| Diagnostics::from(one).in_text(Some(source.clone())))?;
+        let tokens = lexer::tokens(text).map_err(|one| Diagnostics::from(*one).in_text(Some(source.clone())))?;
         let mut parsed = grammar::parse(&tokens);
         if let Some(base) = &parsed.base {
             let span = tokens[base.start - 2].span.to(tokens[base.end - 1].span);

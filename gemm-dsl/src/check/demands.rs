@@ -111,12 +111,7 @@ fn refuse(
         reason
     };
     let message = format!("vector({name} = {demand}) is not possible: {why}");
-    let fixed = match name {
-        "a" => VectorClause { a: Some(possible), ..vector },
-        "b" => VectorClause { b: Some(possible), ..vector },
-        "c" => VectorClause { c: Some(possible), ..vector },
-        _ => VectorClause { d: Some(possible), ..vector },
-    };
+    let fixed = vector.with(name, possible);
     let rule = match name {
         "a" => "vector-demand-a",
         "b" => "vector-demand-b",

@@ -21,7 +21,7 @@ pub(super) fn choose(
     mut findings: Vec<Finding>,
 ) -> Vec<Finding> {
     let before: Vec<(&'static str, String)> = findings.iter().map(identity).collect();
-    for index in 0..findings.len() {
+    for (index, finding) in findings.iter_mut().enumerate() {
         let works = |fix: &Fix| {
             let Some(changed) = fix.apply(schedule) else { return false };
             let after = judge(&changed, target, unknown).findings;
@@ -37,11 +37,10 @@ pub(super) fn choose(
                 None => false,
             })
         };
-        let candidates = std::mem::take(&mut findings[index].candidates);
+        let candidates = std::mem::take(&mut finding.candidates);
         if let Some((fix, help)) = candidates.into_iter().take(MAX_TRIES).find(|(fix, _)| works(fix)) {
-            let diagnostic = &mut findings[index].diagnostic;
-            diagnostic.help = Some(help);
-            diagnostic.fix = Some(fix);
+            finding.diagnostic.help = Some(help);
+            finding.diagnostic.fix = Some(fix);
         }
     }
     findings

@@ -65,7 +65,7 @@ fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: E
 fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), findings: &mut Findings) {
     let ((part_key, part), (whole_key, whole)) = (part, whole);
     let remainder = |whole: u32, part: u32| {
-        (whole % part != 0).then(|| format!("{whole} = {} x {part} + {}", whole / part, whole % part))
+        (!whole.is_multiple_of(part)).then(|| format!("{whole} = {} x {part} + {}", whole / part, whole % part))
     };
     let problems: Vec<String> =
         [remainder(whole.m, part.m), remainder(whole.n, part.n)].into_iter().flatten().collect();

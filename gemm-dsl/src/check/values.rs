@@ -112,15 +112,9 @@ impl Values<'_> {
         if let Some(n) = v.all {
             self.range("n", n, 1..=high, |n| Clause::Vector(VectorClause { all: Some(n), ..v }));
         }
-        let named: [(&str, Option<u32>, fn(VectorClause, u32) -> VectorClause); 4] = [
-            ("a", v.a, |v, n| VectorClause { a: Some(n), ..v }),
-            ("b", v.b, |v, n| VectorClause { b: Some(n), ..v }),
-            ("c", v.c, |v, n| VectorClause { c: Some(n), ..v }),
-            ("d", v.d, |v, n| VectorClause { d: Some(n), ..v }),
-        ];
-        for (name, width, with) in named {
+        for (name, width) in [("a", v.a), ("b", v.b), ("c", v.c), ("d", v.d)] {
             if let Some(width) = width {
-                self.range(name, width, 1..=high, |n| Clause::Vector(with(v, n)));
+                self.range(name, width, 1..=high, |n| Clause::Vector(v.with(name, n)));
             }
         }
     }

@@ -1,0 +1,177 @@
+//! What a call of the macro becomes.
+
+use std::ops::Range;
+
+use proc_macro_crate::{FoundCrate, crate_name};
+use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream};
+use ptx_gemm_dsl::token::{Token, TokenKind};
+use ptx_gemm_dsl::tokens::{self, Knowledge, Reading};
+use ptx_gemm_dsl::{Diagnostic, Severity};
+use quote::{quote, quote_spanned};
+
+use crate::convert::Source;
+
+/// Expands one call.
+pub fn expand(input: TokenStream) -> TokenStream {
+    let facade = facade();
+    let source = match Source::new(input) {
+        Ok(source) => source,
+        Err((diagnostic, span)) => {
+            let error = compile_error(&diagnostic, (span, span));
+            let stub = stub(&facade, Knowledge::Complete);
+            return quote!({ #error #stub });
+        }
+    };
+    let reading = tokens::read(&source.tokens);
+    let mentions = mentions(&facade, &source, &reading);
+    let errors: TokenStream = reading
+        .errors
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .map(|diagnostic| {
+            let call = Span::call_site();
+            compile_error(diagnostic, diagnostic.span.map_or((call, call), |span| source.ends(span)))
+        })
+        .collect();
+    let value = if !errors.is_empty() {
+        let stub = stub(&facade, reading.knowledge);
+        quote!(#errors #stub)
+    } else if reading.knowledge == Knowledge::Complete {
+        let text = reading.schedule.to_string();
+        quote!(#facade::__private::checked(#text))
+    } else {
+        constructed(&facade, &source, &reading)
+    };
+    quote!({ #mentions #value })
+}
+
+/// The path of the facade in the user's crate.
+fn facade() -> TokenStream {
+    let name = match crate_name("ptx-gemm") {
+        Ok(FoundCrate::Name(name)) => name,
+        // The facade itself, whose examples know it by name, or a crate that got the macro through another one.
+        Ok(FoundCrate::Itself) | Err(_) => "ptx_gemm".into(),
+    };
+    let name = Ident::new(&name, Span::mixed_site());
+    quote!(::#name)
+}
+
+/// A use of each clause's documented item, at the place where the user wrote the clause.
+fn mentions(facade: &TokenStream, source: &Source, reading: &Reading) -> TokenStream {
+    let items = reading.mentions.iter().map(|(name, span)| {
+        let item = Ident::new(name, source.ends(*span).0);
+        quote!(#facade::clauses::#item)
+    });
+    quote!(const _: () = { #(let _ = #items;)* };)
+}
+
+/// An error of the compiler over everything between two spans.
+fn compile_error(diagnostic: &Diagnostic, (first, last): (Span, Span)) -> TokenStream {
+    let text = match &diagnostic.help {
+        Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
+        None => diagnostic.message.clone(),
+    };
+    // The compiler points from the first to the last token of the call, so these carry the ends.
+    let mut message = Group::new(Delimiter::Brace, quote_spanned!(last=> #text));
+    message.set_span(last);
+    let mut bang = Punct::new('!', Spacing::Alone);
+    bang.set_span(first);
+    let path = quote_spanned!(first=> ::core::compile_error);
+    quote!(#path #bang #message)
+}
+
+/// A value of the right type that is never computed, so that an error brings no others with it.
+fn stub(facade: &TokenStream, knowledge: Knowledge) -> TokenStream {
+    let gemm = quote!(#facade::Gemm);
+    let value = match knowledge {
+        Knowledge::Complete => gemm,
+        Knowledge::Partial => quote!(::core::result::Result<#gemm, #facade::Diagnostics>),
+    };
+    quote!((|| -> #value { ::core::unreachable!() })())
+}
+
+/// A schedule that is put together and checked when the program runs.
+fn constructed(facade: &TokenStream, source: &Source, reading: &Reading) -> TokenStream {
+    let mut pieces = Pieces::default();
+    let own = |index: &usize| reading.base.as_ref().is_none_or(|base| !within(base, *index));
+    let tokens: Vec<&Token> = (0..source.tokens.len()).filter(own).map(|index| &source.tokens[index]).collect();
+    pieces.list(&tokens);
+    let pieces = pieces.finish().into_iter().map(|piece| match piece {
+        Piece::Text(text) => quote!(#facade::__private::Piece::Text(#text)),
+        Piece::Hole(number) => {
+            let value = &source.holes[number as usize];
+            quote!(#facade::__private::Piece::Value(&{ #value }))
+        }
+    });
+    let base: TokenStream = match &reading.base {
+        Some(range) => {
+            let trees: TokenStream = source.trees[range.clone()].iter().cloned().collect();
+            quote!(&(#trees))
+        }
+        None => quote!(&#facade::__private::Schedule::new()),
+    };
+    quote!(#facade::__private::constructed(&[#(#pieces),*], #base))
+}
+
+/// True for the tokens of the base and the two dots before it.
+fn within(base: &Range<usize>, index: usize) -> bool {
+    (base.start - 2..base.end).contains(&index)
+}
+
+enum Piece {
+    Text(String),
+    Hole(u32),
+}
+
+/// Writes tokens as schedule text, cut at the holes.
+#[derive(Default)]
+struct Pieces {
+    done: Vec<Piece>,
+    text: String,
+}
+
+impl Pieces {
+    fn list(&mut self, tokens: &[&Token]) {
+        let mut tight = true;
+        for token in tokens {
+            let glued =
+                matches!(&token.kind, TokenKind::Punct(',' | ';')) || matches!(&token.kind, TokenKind::Group(..));
+            if !tight && !glued {
+                self.text.push(' ');
+            }
+            tight = self.token(token);
+        }
+    }
+
+    /// Writes one token; true if the next one follows without a space.
+    fn token(&mut self, token: &Token) -> bool {
+        match &token.kind {
+            TokenKind::Ident(text) | TokenKind::Number(text) | TokenKind::Other(text) => self.text.push_str(text),
+            TokenKind::Punct(';') => {
+                self.text.push_str(";\n");
+                return true;
+            }
+            TokenKind::Punct(c) => {
+                self.text.push(*c);
+                // Two-character operators and the bars of an epilogue read back however they are spaced.
+                return matches!(c, '<' | '>' | '=' | '.' | '|');
+            }
+            TokenKind::Group(delimiter, inner) => {
+                let (open, close) = delimiter.characters();
+                self.text.push(open);
+                self.list(&inner.iter().collect::<Vec<_>>());
+                self.text.push(close);
+            }
+            TokenKind::Hole(number) => {
+                self.done.push(Piece::Text(std::mem::take(&mut self.text)));
+                self.done.push(Piece::Hole(*number));
+            }
+        }
+        false
+    }
+
+    fn finish(mut self) -> Vec<Piece> {
+        self.done.push(Piece::Text(self.text));
+        self.done
+    }
+}
