@@ -3,6 +3,8 @@
 //! `|acc, c, alpha, beta, bias| relu(alpha * acc + beta * c + bias[n])`: `acc` is the accumulator, `c` the element of
 //! C, a name indexed by `[m]` or `[n]` a vector with one element per row or column of D, any other name a run-time scalar.
 
+use serde::{Serialize, Serializer};
+
 /// A function of one to three arguments, all of the accumulator's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
@@ -134,6 +136,13 @@ impl Epilogue {
     /// True if the expression reads C.
     pub fn uses_c(&self) -> bool {
         self.expr.any(&|e| matches!(e, Expr::C))
+    }
+}
+
+/// As the text that a schedule would hold.
+impl Serialize for Epilogue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -3,14 +3,17 @@
 //! Nothing below this level computes a size, an offset or a width of its own, and nothing after a plan fails for the
 //! user. Units are in the names: `bytes`, otherwise elements.
 
+use serde::Serialize;
+
 use crate::check;
+use crate::clause::{Expectation, Pace, Reduce};
 use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::types::{DType, Problem};
 
 /// Extents of a tile: rows of D, columns of D, depth of K.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Extent3 {
     /// Rows.
     pub m: u32,
@@ -21,7 +24,7 @@ pub struct Extent3 {
 }
 
 /// Extents of a two-dimensional piece of D.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Extent2 {
     /// Rows.
     pub m: u32,
@@ -30,7 +33,8 @@ pub struct Extent2 {
 }
 
 /// How threads are numbered within a grid of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Along {
     /// n fastest.
     N,
@@ -45,7 +49,7 @@ pub enum Along {
 /// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each
 /// repetition (p, q) of its fragment, rows `p * stride.m + i * fragment.m ..` and columns
 /// `q * stride.n + j * fragment.n ..` of that region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Geometry {
     /// Threads per block.
     pub threads: u32,
@@ -68,7 +72,8 @@ pub struct Geometry {
 }
 
 /// Which of the two input operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Side {
     /// A, M x K: its outer dimension (the one that is not k) is m.
     A,
@@ -77,7 +82,8 @@ pub enum Side {
 }
 
 /// The dimension that runs fastest: the operand's own (m or n), or k.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fast {
     /// k is contiguous.
     K,
@@ -87,7 +93,8 @@ pub enum Fast {
 
 /// An XOR on shared addresses, by the span it permutes within (TMA's function: bits [6:4] ^= [9:7] for 128,
 /// [5:4] ^= [8:7] for 64, [4] ^= [7] for 32).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Swizzle {
     /// Addresses as they are.
     None,
@@ -96,7 +103,7 @@ pub enum Swizzle {
 }
 
 /// Where one operand's K-tile lies in shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Placement {
     /// Contiguous dimension in shared memory.
     pub fast: Fast,
@@ -119,7 +126,7 @@ pub struct Placement {
 /// The tile is cut into chunks of `width` elements along the *global* contiguous dimension; chunk c lies at outer
 /// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; thread t takes chunks
 /// t, t + threads, t + 2 threads ...
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CopyPlan {
     /// Elements moved by one global access.
     pub width: u32,
@@ -134,7 +141,7 @@ pub struct CopyPlan {
 }
 
 /// One input operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct OperandPlan {
     /// A or B.
     pub side: Side,
@@ -153,7 +160,8 @@ pub struct OperandPlan {
 }
 
 /// How tiles travel from global to shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Through registers.
     Registers,
@@ -164,7 +172,8 @@ pub enum Load {
 }
 
 /// Order of the FMAs of one K-step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FmaOrder {
     /// Rows of the thread tile, each from left to right.
     Row,
@@ -175,7 +184,8 @@ pub enum FmaOrder {
 }
 
 /// Whether a step's operand fragments are held in registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operands {
     /// Read once per step, held.
     Registers,
@@ -187,7 +197,7 @@ pub enum Operands {
 ///
 /// Along n with group g: bands of g tile rows; within a band m runs fastest, then n. Along m: the same with m and n
 /// exchanged. Group 1 along n is plain row-major order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Raster {
     /// Tile rows (columns) in a band.
     pub group: u32,
@@ -196,7 +206,8 @@ pub struct Raster {
 }
 
 /// What happens at the edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tail {
     /// Every size is right.
     Predicate,
@@ -204,8 +215,36 @@ pub enum Tail {
     None,
 }
 
+/// The size of the one wave of blocks of a persistent kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wave {
+    /// As many blocks as the device holds at once.
+    Device,
+    /// So many blocks.
+    Blocks(u32),
+}
+
+/// K divided among blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct SplitK {
+    /// Parts of K.
+    pub parts: u32,
+    /// How they are summed.
+    pub reduce: Reduce,
+}
+
+/// What an operand must be a multiple of for one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Alignment {
+    /// The leading dimension and the batch stride, in elements.
+    pub elements: u32,
+    /// The pointer, in bytes.
+    pub bytes: u32,
+}
+
 /// One entry of the compiled module: the same kernel with its own access widths.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Variant {
     /// Entry name: `gemm_v4`, `gemm_v1` (the widest global access, in elements).
     pub entry: String,
@@ -220,7 +259,8 @@ pub struct Variant {
 }
 
 /// One kernel parameter, in the order of the ABI.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Param {
     /// Pointer to a matrix: u64, global address of element (0, 0).
     Matrix(Operand),
@@ -243,7 +283,8 @@ pub enum Param {
 }
 
 /// A matrix of the problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operand {
     /// M x K.
     A,
@@ -255,8 +296,20 @@ pub enum Operand {
     D,
 }
 
+impl Operand {
+    /// Its letter, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operand::A => "a",
+            Operand::B => "b",
+            Operand::C => "c",
+            Operand::D => "d",
+        }
+    }
+}
+
 /// Every number that follows from a schedule for one target.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// What is computed.
     pub problem: Problem,
@@ -286,6 +339,14 @@ pub struct Plan {
     pub raster: Raster,
     /// Edges.
     pub tail: Tail,
+    /// What keeps the warps of a block in step.
+    pub pace: Pace,
+    /// One wave of blocks that walks all tiles; `None`: one block a tile.
+    pub persistent: Option<Wave>,
+    /// K divided among blocks; `None`: each block sums over all of K.
+    pub split_k: Option<SplitK>,
+    /// Contracts, those included that are known to hold.
+    pub expect: Vec<Expectation>,
     /// Blocks per multiprocessor to compile for (`.minnctapersm`).
     pub blocks_per_sm: u32,
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
@@ -309,15 +370,48 @@ impl Plan {
         check::plan_of(problem, schedule, target)
     }
 
-    /// Tiles of an m x n result.
+    /// Tiles of an m x n result: the blocks of the flat grid, where one block computes one tile.
     pub fn grid(&self, m: u64, n: u64) -> u64 {
         m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
+    }
+
+    /// What `operand` must be aligned to for `variant`.
+    pub fn alignment(&self, variant: &Variant, operand: Operand) -> Alignment {
+        let elements = match operand {
+            Operand::A => variant.a.width,
+            Operand::B => variant.b.width,
+            Operand::C => variant.c_width,
+            Operand::D => variant.d_width,
+        };
+        Alignment { elements, bytes: elements * self.problem.types.of(operand).bytes() }
+    }
+
+    /// The matrices that the kernel reads and writes: A, B, C if the epilogue reads it, D.
+    pub fn matrices(&self) -> impl Iterator<Item = Operand> {
+        let c = self.problem.epilogue.uses_c();
+        [Operand::A, Operand::B, Operand::C, Operand::D].into_iter().filter(move |operand| c || *operand != Operand::C)
+    }
+
+    /// Accumulators of one thread.
+    pub fn accumulators(&self) -> u32 {
+        self.geometry.thread.m * self.geometry.thread.n
+    }
+
+    /// Floating-point operations per byte that a block reads of A and B.
+    pub fn intensity(&self) -> f64 {
+        let (m, n) = match self.a.placement {
+            Some(_) => (self.block.m, self.block.n),
+            // Without staging every thread reads its own fragments.
+            None => (self.geometry.thread.m, self.geometry.thread.n),
+        };
+        let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
+        2.0 * f64::from(m) * f64::from(n) / bytes
     }
 }
 
 /// The clause that each part of the program comes from, as canonical text (`double_buffer`, `tile(128, 128, 8)`), or
 /// the default that stands in its place (`stages(1)`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     /// `types(...)`.
     pub types: String,

@@ -1,6 +1,13 @@
 //! GPU targets and their limits.
 
 use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::suggest;
+use crate::words::Word;
 
 /// A compilation target: a compute capability, with or without the architecture-specific `a` instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,6 +115,28 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sm_{}{}", self.capability, if self.specific { "a" } else { "" })
+    }
+}
+
+impl FromStr for Target {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<Target, Diagnostic> {
+        if let Some(target) = Target::ALL.into_iter().find(|target| target.to_string() == text) {
+            return Ok(target);
+        }
+        let names = || Target::TABLE.iter().map(|(name, _)| *name);
+        let diagnostic = Diagnostic::error("unknown-word", "target", format!("unknown target `{text}`"));
+        Err(match suggest::nearest(text, names()) {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
+            None => diagnostic.help(format!("one of {}", suggest::list(names()))),
+        })
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::epilogue::Epilogue;
+use crate::plan::Operand;
 
 /// The type of a matrix element or of an accumulator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DType {
     /// IEEE binary64.
     F64,
@@ -92,7 +96,7 @@ impl fmt::Display for DType {
 }
 
 /// The element types of one product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Types {
     /// Elements of A.
     pub a: DType,
@@ -106,8 +110,21 @@ pub struct Types {
     pub d: DType,
 }
 
+impl Types {
+    /// The element type of one matrix.
+    pub fn of(&self, operand: Operand) -> DType {
+        match operand {
+            Operand::A => self.a,
+            Operand::B => self.b,
+            Operand::C => self.c,
+            Operand::D => self.d,
+        }
+    }
+}
+
 /// Which dimension of a matrix is contiguous in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// Row major: element (i, j) at `i * ld + j`.
     Row,
@@ -125,7 +142,7 @@ impl fmt::Display for Layout {
 }
 
 /// The layouts of the four matrices: A is M x K, B is K x N, C and D are M x N.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Layouts {
     /// Layout of A.
     pub a: Layout,
@@ -137,8 +154,21 @@ pub struct Layouts {
     pub d: Layout,
 }
 
+impl Layouts {
+    /// The layout of one matrix.
+    pub fn of(&self, operand: Operand) -> Layout {
+        match operand {
+            Operand::A => self.a,
+            Operand::B => self.b,
+            Operand::C => self.c,
+            Operand::D => self.d,
+        }
+    }
+}
+
 /// How many products one launch computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Batch {
     /// One product.
     One,
@@ -146,8 +176,17 @@ pub enum Batch {
     Strided,
 }
 
+impl fmt::Display for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Batch::One => "one product",
+            Batch::Strided => "strided",
+        })
+    }
+}
+
 /// What is computed: types, layouts, epilogue and batch, never sizes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
     /// Element types.
     pub types: Types,

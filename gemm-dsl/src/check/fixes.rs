@@ -4,41 +4,24 @@
 //! rule cannot know (another clause that the change would break, a limit of the target) is found out here.
 
 use crate::check::finding::Finding;
-use crate::check::judge;
+use crate::check::{Question, judge};
 use crate::diagnostic::{Fix, Severity};
-use crate::keys::KeySet;
 use crate::schedule::Schedule;
-use crate::target::Target;
 
 /// Most proposals that are tried for one finding.
 const MAX_TRIES: usize = 48;
 
-/// Gives every finding the first of its proposals that works.
-pub(super) fn choose(
-    schedule: &Schedule,
-    target: Option<Target>,
-    unknown: KeySet,
-    mut findings: Vec<Finding>,
-) -> Vec<Finding> {
-    let before: Vec<(&'static str, String)> = findings.iter().map(identity).collect();
-    for (index, finding) in findings.iter_mut().enumerate() {
-        let works = |fix: &Fix| {
-            let Some(changed) = fix.apply(schedule) else { return false };
-            let after = judge(&changed, target, unknown).findings;
-            let errors = after.iter().filter(|finding| finding.diagnostic.severity == Severity::Error);
-            let mut allowed = before.clone();
-            allowed.remove(index);
-            // Each error that is left must have been there before, as often as before.
-            errors.map(identity).all(|id| match allowed.iter().position(|known| *known == id) {
-                Some(at) => {
-                    allowed.swap_remove(at);
-                    true
-                }
-                None => false,
-            })
-        };
-        let candidates = std::mem::take(&mut finding.candidates);
-        if let Some((fix, help)) = candidates.into_iter().take(MAX_TRIES).find(|(fix, _)| works(fix)) {
+/// Gives every finding the proposal that leaves the fewest errors, the first of several, if it works at all.
+pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<Finding>) -> Vec<Finding> {
+    let errors: Vec<Identity> = findings.iter().filter(|f| is_error(f)).map(identity).collect();
+    for finding in findings.iter_mut().filter(|finding| is_error(finding)) {
+        let mut others = errors.clone();
+        if let Some(own) = others.iter().position(|id| *id == identity(finding)) {
+            others.swap_remove(own);
+        }
+        let candidates = std::mem::take(&mut finding.candidates).into_iter().take(MAX_TRIES);
+        let working = candidates.filter_map(|(fix, help)| Some((left(&fix, schedule, question, &others)?, fix, help)));
+        if let Some((_, fix, help)) = working.min_by_key(|(left, ..)| *left) {
             finding.diagnostic.help = Some(help);
             finding.diagnostic.fix = Some(fix);
         }
@@ -46,8 +29,28 @@ pub(super) fn choose(
     findings
 }
 
+/// How many errors are left after a change; `None` if one of them is new.
+fn left(fix: &Fix, schedule: &Schedule, question: Question, others: &[Identity]) -> Option<usize> {
+    let after = judge(&fix.apply(schedule)?, question).findings;
+    let mut others = others.to_vec();
+    let mut count = 0;
+    for error in after.iter().filter(|finding| is_error(finding)) {
+        // An error that was there twice may be there twice still.
+        let known = others.iter().position(|id| *id == identity(error))?;
+        others.swap_remove(known);
+        count += 1;
+    }
+    Some(count)
+}
+
+fn is_error(finding: &Finding) -> bool {
+    finding.diagnostic.severity == Severity::Error
+}
+
 /// What makes two findings the same one.
-fn identity(finding: &Finding) -> (&'static str, String) {
+type Identity = (&'static str, String);
+
+fn identity(finding: &Finding) -> Identity {
     (finding.diagnostic.rule, finding.diagnostic.clause.clone())
 }
 

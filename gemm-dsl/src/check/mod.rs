@@ -35,6 +35,17 @@ use crate::types::Problem;
 use finding::{Finding, Findings};
 use settings::Settings;
 
+/// What the rules are asked about a schedule.
+#[derive(Clone, Copy, Default)]
+struct Question<'p> {
+    /// What it is to compute, where that is not what its own clauses say.
+    problem: Option<&'p Problem>,
+    /// What the caller compiles for.
+    target: Option<Target>,
+    /// The kinds of clauses of which nothing is known.
+    unknown: KeySet,
+}
+
 /// What the rules say about one schedule.
 struct Verdict {
     findings: Vec<Finding>,
@@ -42,13 +53,17 @@ struct Verdict {
 }
 
 /// Runs every rule.
-fn judge(schedule: &Schedule, requested: Option<Target>, unknown: KeySet) -> Verdict {
+fn judge(schedule: &Schedule, question: Question) -> Verdict {
+    let unknown = question.unknown;
     let mut own = Findings::default();
     values::check(schedule, &mut own);
     // A clause whose own numbers make no sense is unknown to every other rule.
     let senseless = own.list.iter().fold(KeySet::default(), |keys, finding| keys.union(finding.depends));
 
-    let settings = Settings::new(schedule, senseless);
+    let mut settings = Settings::new(schedule, senseless);
+    if let Some(problem) = question.problem {
+        settings.problem = problem.clone();
+    }
     let mut findings = Findings::default();
     conflicts::check(schedule, &settings, &mut findings);
     problem::check(&settings, &mut findings);
@@ -64,7 +79,7 @@ fn judge(schedule: &Schedule, requested: Option<Target>, unknown: KeySet) -> Ver
         }
     }
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
-    let target = needs.target(requested, unknown.union(senseless), &mut findings);
+    let target = needs.target(question.target, unknown.union(senseless), &mut findings);
     contracts::check(&settings, geometry.as_ref(), staging.as_ref(), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));
     not_implemented(schedule, &mut own);
@@ -118,9 +133,19 @@ fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnost
 }
 
 /// The plan and the notes, or the errors together with the notes.
-pub(crate) fn plan(schedule: &Schedule, requested: Option<Target>) -> Result<(Plan, Diagnostics), Diagnostics> {
-    let verdict = judge(schedule, requested, KeySet::default());
-    let findings = fixes::choose(schedule, requested, KeySet::default(), verdict.findings);
+pub(crate) fn plan(schedule: &Schedule, target: Option<Target>) -> Result<(Plan, Diagnostics), Diagnostics> {
+    answer(schedule, Question { target, ..Question::default() })
+}
+
+/// The plan of a schedule for a problem and a target.
+pub(crate) fn plan_of(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
+    let question = Question { problem: Some(problem), target: Some(target), ..Question::default() };
+    answer(schedule, question).map(|(plan, _)| plan)
+}
+
+fn answer(schedule: &Schedule, question: Question) -> Result<(Plan, Diagnostics), Diagnostics> {
+    let verdict = judge(schedule, question);
+    let findings = fixes::choose(schedule, question, verdict.findings);
     let all = diagnostics(schedule, findings, schedule.errors.clone());
     match verdict.plan {
         Some(plan) if schedule.errors.is_empty() => Ok((plan, all)),
@@ -128,16 +153,10 @@ pub(crate) fn plan(schedule: &Schedule, requested: Option<Target>) -> Result<(Pl
     }
 }
 
-/// The plan of a schedule for a problem and a target.
-pub(crate) fn plan_of(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
-    let (plan, _) = plan(schedule, Some(target))?;
-    Ok(Plan { problem: problem.clone(), ..plan })
-}
-
 /// Every error that can be known of a schedule with `errors` already, of which `unknown` is not known.
 pub(crate) fn report(schedule: &Schedule, unknown: KeySet, errors: Vec<Diagnostic>) -> Diagnostics {
-    let verdict = judge(schedule, None, unknown);
-    let findings = fixes::choose(schedule, None, unknown, verdict.findings);
+    let question = Question { unknown, ..Question::default() };
+    let findings = fixes::choose(schedule, question, judge(schedule, question).findings);
     let mut all = diagnostics(schedule, findings, errors);
     all.retain_errors();
     all
@@ -145,13 +164,14 @@ pub(crate) fn report(schedule: &Schedule, unknown: KeySet, errors: Vec<Diagnosti
 
 /// What the schedule computes.
 pub(crate) fn problem(schedule: &Schedule) -> Result<Problem, Diagnostics> {
-    let problem_keys = KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue, Key::Batch]);
-    let mut verdict = judge(schedule, None, KeySet::default());
-    verdict.findings.retain(|finding| {
-        finding.diagnostic.severity == Severity::Error && finding.anchor.is_some_and(|key| problem_keys.contains(key))
+    let keys = KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue, Key::Batch]);
+    let question = Question::default();
+    let mut findings = fixes::choose(schedule, question, judge(schedule, question).findings);
+    findings.retain(|finding| {
+        finding.diagnostic.severity == Severity::Error && finding.anchor.is_some_and(|key| keys.contains(key))
     });
-    if verdict.findings.is_empty() && schedule.errors.is_empty() {
+    if findings.is_empty() && schedule.errors.is_empty() {
         return Ok(settings::problem(schedule));
     }
-    Err(diagnostics(schedule, verdict.findings, schedule.errors.clone()))
+    Err(diagnostics(schedule, findings, schedule.errors.clone()))
 }

@@ -1,0 +1,219 @@
+//! The plan as a table that a person reads: every figure, and what it follows from.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::plan::{
+    Along, CopyPlan, Fast, OperandPlan, Operands, Param, Placement, Plan, Side, Swizzle, Tail, Variant, Wave,
+};
+use crate::target::{MAX_REGISTERS, REGISTER_FILE};
+use crate::words::Word;
+
+/// Rows of two columns under headings.
+#[derive(Default)]
+struct Table {
+    text: String,
+}
+
+impl Table {
+    fn heading(&mut self, name: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(name);
+        self.text.push('\n');
+    }
+
+    fn row(&mut self, name: &str, value: impl Display) {
+        self.text.push_str(&format!("  {name:<20}{value}\n"));
+    }
+}
+
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut table = Table::default();
+        self.problem_rows(&mut table);
+        self.thread_rows(&mut table);
+        self.memory_rows(&mut table);
+        self.loop_rows(&mut table);
+        self.grid_rows(&mut table);
+        for variant in &self.variants {
+            self.variant_rows(variant, &mut table);
+        }
+        table.heading("parameters");
+        for param in &self.params {
+            let (name, kind) = self.parameter(param);
+            table.row(&name, kind);
+        }
+        f.write_str(&table.text)
+    }
+}
+
+impl Plan {
+    fn problem_rows(&self, table: &mut Table) {
+        let (types, layouts) = (self.problem.types, self.problem.layouts);
+        table.heading("problem");
+        table.row("target", self.target);
+        let names: Vec<String> =
+            self.matrices().map(|o| format!("{} {} {}", o.name(), types.of(o), layouts.of(o))).collect();
+        table.row("matrices", names.join(", "));
+        table.row("accumulator", types.acc);
+        table.row("epilogue", &self.problem.epilogue);
+        table.row("batch", self.problem.batch);
+    }
+
+    fn thread_rows(&self, table: &mut Table) {
+        let g = &self.geometry;
+        table.heading("threads");
+        table.row("block tile", format!("{} x {} x {}", self.block.m, self.block.n, self.block.k));
+        let idle = g.threads.next_multiple_of(32) - g.threads;
+        let idle = if idle == 0 { String::new() } else { format!(", {idle} lanes of the last warp idle") };
+        table.row("threads", format!("{} = {} warps{idle}", g.threads, g.threads.div_ceil(32)));
+        if g.regions.m * g.regions.n > 1 {
+            table.row(
+                "warps",
+                format!("{} x {}, n fastest, each {} x {}", g.regions.m, g.regions.n, g.region.m, g.region.n),
+            );
+        }
+        let along = match g.along {
+            Along::N => "n fastest",
+            Along::M => "m fastest",
+            Along::Z => "in z order",
+        };
+        table.row("thread grid", format!("{} x {}, {along}", g.grid.m, g.grid.n));
+        table.row("thread tile", format!("{} x {}", g.thread.m, g.thread.n));
+        table.row(
+            "fragments",
+            format!(
+                "{} x {} of {} x {}, {} rows and {} columns apart",
+                g.repeat.m, g.repeat.n, g.fragment.m, g.fragment.n, g.stride.m, g.stride.n
+            ),
+        );
+        let limit = MAX_REGISTERS.min(REGISTER_FILE / g.threads / 8 * 8);
+        table.row(
+            "accumulators",
+            format!("{} in {} registers of at most {limit}", self.accumulators(), self.accumulator_registers),
+        );
+    }
+
+    fn memory_rows(&self, table: &mut Table) {
+        table.heading("shared memory");
+        for operand in [&self.a, &self.b] {
+            let name = if operand.side == Side::A { "A" } else { "B" };
+            table.row(name, operand.placement.map_or("not staged".into(), |p| placement(operand, &p)));
+        }
+        table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
+        table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));
+    }
+
+    fn loop_rows(&self, table: &mut Table) {
+        table.heading("loop over k");
+        table.row("load", self.load.word());
+        table.row("unroll", format!("{} steps, {} multiply-adds", self.unroll, self.unroll * self.accumulators()));
+        table.row("order", self.order.word());
+        let held = match self.operands {
+            Operands::Registers => format!("held, read {} ahead", steps(self.prefetch)),
+            Operands::Shared => "read again for every product".into(),
+        };
+        table.row("fragments", held);
+        table.row("shared reads", format!("A {} and B {} elements wide", self.a.read_width, self.b.read_width));
+        table.row("pace", self.pace.word());
+        table.row("intensity", format!("{:.2} operations per byte of A and B", self.intensity()));
+    }
+
+    fn grid_rows(&self, table: &mut Table) {
+        table.heading("grid");
+        table.row("blocks", format!("ceil(m / {}) * ceil(n / {})", self.block.m, self.block.n));
+        table.row("order", format!("bands of {} along {}", self.raster.group, self.raster.along.word()));
+        match self.persistent {
+            None => {}
+            Some(Wave::Device) => table.row("persistent", "one wave"),
+            Some(Wave::Blocks(n)) => table.row("persistent", format!("{n} blocks")),
+        }
+        if let Some(split) = self.split_k {
+            table.row("split of k", format!("{} parts, {}", split.parts, split.reduce.word()));
+        }
+        table.row("blocks per SM", self.blocks_per_sm);
+        let tail = match self.tail {
+            Tail::Predicate => "guarded",
+            Tail::None => "sizes must be multiples of the tile",
+        };
+        table.row("edges", tail);
+        for contract in &self.expect {
+            table.row("expected", contract);
+        }
+    }
+
+    fn variant_rows(&self, variant: &Variant, table: &mut Table) {
+        table.heading(&variant.entry);
+        table.row("A", self.access(&self.a, &variant.a));
+        table.row("B", self.access(&self.b, &variant.b));
+        if self.problem.epilogue.uses_c() {
+            table.row("C", format!("{} wide", variant.c_width));
+        }
+        table.row("D", format!("{} wide", variant.d_width));
+        let needs: Vec<String> = self
+            .matrices()
+            .map(|operand| (operand, self.alignment(variant, operand)))
+            .filter(|(_, alignment)| alignment.elements > 1)
+            .map(|(operand, a)| format!("{} {} B, ld {}", operand.name(), a.bytes, a.elements))
+            .collect();
+        table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
+    }
+
+    fn access(&self, operand: &OperandPlan, copy: &CopyPlan) -> String {
+        let along = match (operand.global_fast, operand.side) {
+            (Fast::K, _) => "k",
+            (Fast::Mn, Side::A) => "m",
+            (Fast::Mn, Side::B) => "n",
+        };
+        if operand.placement.is_none() {
+            return format!("{} wide along {along}", copy.width);
+        }
+        let threads = self.geometry.threads;
+        let idle = u64::from(copy.passes) * u64::from(threads) - u64::from(copy.chunks);
+        let idle = if idle == 0 { String::new() } else { format!(", {idle} idle in the last") };
+        format!(
+            "{} chunks {} wide along {along}, {} per thread{idle}, stored {} wide",
+            copy.chunks, copy.width, copy.passes, copy.store_width
+        )
+    }
+
+    fn parameter(&self, param: &Param) -> (String, String) {
+        let epilogue = &self.problem.epilogue;
+        let types = self.problem.types;
+        match param {
+            Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
+            Param::Vector(index) => {
+                let vector = epilogue.vectors.get(*index);
+                let text = vector.map(|v| format!("u64, address of {} over {}", types.acc, v.axis.word()));
+                (vector.map_or_else(String::new, |v| v.name.clone()), text.unwrap_or_default())
+            }
+            Param::M => ("m".into(), "u32".into()),
+            Param::N => ("n".into(), "u32".into()),
+            Param::K => ("k".into(), "u32".into()),
+            Param::Ld(operand) => (format!("ld{}", operand.name()), "u64, elements".into()),
+            Param::BatchStride(operand) => (format!("stride_{}", operand.name()), "u64, elements".into()),
+            Param::Scalar(index) => (epilogue.scalars.get(*index).cloned().unwrap_or_default(), types.acc.to_string()),
+            Param::Workspace => ("workspace".into(), "u64, address".into()),
+        }
+    }
+}
+
+fn steps(n: u32) -> String {
+    if n == 1 { "1 step".into() } else { format!("{n} steps") }
+}
+
+fn placement(operand: &OperandPlan, p: &Placement) -> String {
+    let (slow, fast) = match (operand.side, p.fast) {
+        (Side::A, Fast::K) => ("m", "k"),
+        (Side::A, Fast::Mn) => ("k", "m"),
+        (Side::B, Fast::K) => ("n", "k"),
+        (Side::B, Fast::Mn) => ("k", "n"),
+    };
+    let skew = match p.swizzle {
+        Swizzle::Bytes(span) => format!(", swizzled by {span} B"),
+        Swizzle::None if p.pitch > p.fast_extent => format!(", padded to {}", p.pitch),
+        Swizzle::None => String::new(),
+    };
+    format!("[{slow} {}][{fast} {}]{skew}, {} B at {}", p.slow_extent, p.fast_extent, p.slot_bytes, p.offset_bytes)
+}
