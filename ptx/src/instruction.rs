@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::asynchronous::{
+    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, Prefetched, TensorMode, Transaction, Wait,
+};
+use crate::matrix::{Element, Overflow, Shape, Transpose};
 use crate::types::{Space, Type};
+use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
 
 /// A register: a family declared in the entry (`.reg .f32 %acc<64>;`) and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -284,6 +289,114 @@ pub enum Opcode {
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
     /// `red`: an atomic without a destination.
     Red { order: Order, space: Space, op: Atomic, ty: Type },
+    /// `div.approx.f32`, `div.full.f32`.
+    DivFast { kind: FastDivision, ty: Type },
+    /// `rcp.rn.ty`, rounded as IEEE says.
+    Rcp { rnd: Rounding, ty: Type },
+    /// `sqrt.rn.ty`, rounded as IEEE says.
+    Sqrt { rnd: Rounding, ty: Type },
+    /// `bfe.ty d, a, position, length`.
+    Bfe(Type),
+    /// `bfi.ty d, a, b, position, length`: `a`'s low bits into `b`.
+    Bfi(Type),
+    /// `popc.ty d, a`.
+    Popc(Type),
+    /// `clz.ty d, a`.
+    Clz(Type),
+    /// `brev.ty d, a`.
+    Brev(Type),
+    /// `prmt.b32 d, a, b, selector`.
+    Prmt,
+    /// `lop3.b32 d, a, b, c, table`.
+    Lop3,
+    /// `shf.l|r.wrap|clamp.b32 d, low, high, amount`.
+    Shf { direction: Direction, mode: ShiftMode },
+    /// `isspacep.space p, a`.
+    IsSpaceP(Space),
+    /// `nanosleep.u32 t`.
+    Nanosleep,
+    /// `trap`.
+    Trap,
+    /// `shfl.sync.mode.b32 d[|p], a, b, c, mask`.
+    Shfl(Shuffle),
+    /// `vote.sync.all|any|uni.pred p, q, mask`, `vote.sync.ballot.b32 d, q, mask`.
+    Vote(Vote),
+    /// `activemask.b32 d`.
+    ActiveMask,
+    /// `redux.sync.op.ty d, a, mask`.
+    Redux { op: Atomic, ty: Type },
+    /// `elect.sync d|p, mask`.
+    Elect,
+    /// `barrier.sync a[, b]`, without `.aligned`: threads of a warp may come to it by different ways.
+    BarrierSync,
+    /// `barrier.arrive a, b`, without `.aligned`.
+    BarrierArrive,
+    /// `barrier.cluster.arrive[.order][.aligned]`.
+    ClusterArrive { order: ClusterOrder, alignment: Alignment },
+    /// `barrier.cluster.wait[.acquire][.aligned]`.
+    ClusterWait { order: ClusterOrder, alignment: Alignment },
+    /// `mapa[.shared::cluster].ty d, a, block`.
+    Mapa { space: Space, ty: Type },
+    /// `getctarank[.shared::cluster].ty d, a`; `d` has 32 bits.
+    GetCtaRank { space: Space, ty: Type },
+    /// `setmaxnreg.inc|dec.sync.aligned.u32 n`.
+    SetMaxNReg(Resize),
+    /// `griddepcontrol.wait`, `griddepcontrol.launch_dependents`.
+    GridDepControl(GridDependency),
+    /// `mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c {d}, {a}, {b}, {c}`.
+    Mma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element, c: Element },
+    /// `wgmma.mma_async.sync.aligned.shape[.satfinite].d.a.b {d}, a, b, scale-d[, scale-a, scale-b[, trans-a], trans-b]`.
+    Wgmma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element },
+    /// `wgmma.fence.sync.aligned`.
+    WgmmaFence,
+    /// `wgmma.commit_group.sync.aligned`.
+    WgmmaCommit,
+    /// `wgmma.wait_group.sync.aligned n`.
+    WgmmaWait,
+    /// `ldmatrix.sync.aligned.m8n8.xN[.trans].space.b16 {d}, [a]`.
+    LdMatrix { matrices: u8, transpose: Transpose, space: Space },
+    /// `stmatrix.sync.aligned.m8n8.xN[.trans].space.b16 [a], {b}`.
+    StMatrix { matrices: u8, transpose: Transpose, space: Space },
+    /// `mbarrier.init[.space].b64 [a], count`.
+    MbarrierInit { space: Space },
+    /// `mbarrier.inval[.space].b64 [a]`.
+    MbarrierInval { space: Space },
+    /// `mbarrier.arrive[.expect_tx][.order][.space].b64 d|_, [a][, count or bytes]`.
+    MbarrierArrive { arrival: Arrival, order: Order, space: Space },
+    /// `mbarrier.expect_tx|complete_tx[.order][.space].b64 [a], bytes`.
+    MbarrierTx { transaction: Transaction, order: Order, space: Space },
+    /// `mbarrier.test_wait|try_wait[.parity][.order][.space].b64 p, [a], state or parity[, hint]`.
+    MbarrierWait { wait: Wait, phase: Phase, order: Order, space: Space },
+    /// `mbarrier.pending_count.b64 d, state`.
+    MbarrierPendingCount,
+    /// `cp.async.mbarrier.arrive[.noinc][.space].b64 [a]`.
+    CpAsyncArrive { pending: Pending, space: Space },
+    /// `fence.mbarrier_init.release.cluster`.
+    FenceMbarrierInit,
+    /// `fence.proxy.async[.space]`.
+    FenceProxyAsync { space: Space },
+    /// `cp.async.bulk.to.from.completion… [d], [s], bytes, [mbarrier][, mask][, policy]`; to global without the mbarrier.
+    BulkCopy { to: Space, from: Space, multicast: Multicast, hint: CacheHint },
+    /// `cp.reduce.async.bulk.global.shared::cta.bulk_group[.hint].op.ty [d], [s], bytes[, policy]`.
+    BulkReduce { hint: CacheHint, op: Atomic, ty: Type },
+    /// `cp.async.bulk.prefetch.L2.global[.hint] [s], bytes[, policy]`.
+    BulkPrefetch { hint: CacheHint },
+    /// `cp.async.bulk.tensor.Nd.to.global.mode.completion… [d], [map, {c}], [mbarrier][, {offsets}][, mask][, policy]`.
+    TensorLoad { dimensions: u8, to: Space, mode: TensorMode, multicast: Multicast, hint: CacheHint },
+    /// `cp.async.bulk.tensor.Nd.global.shared::cta.mode.bulk_group… [map, {c}], [s][, policy]`.
+    TensorStore { dimensions: u8, mode: TensorMode, hint: CacheHint },
+    /// `cp.reduce.async.bulk.tensor.Nd.global.shared::cta.op.mode.bulk_group… [map, {c}], [s][, policy]`.
+    TensorReduce { dimensions: u8, op: Atomic, mode: TensorMode, hint: CacheHint },
+    /// `cp.async.bulk.prefetch.tensor.Nd.L2.global.mode… [map, {c}][, {offsets}][, policy]`.
+    TensorPrefetch { dimensions: u8, mode: TensorMode, hint: CacheHint },
+    /// `cp.async.bulk.commit_group`.
+    BulkCommit,
+    /// `cp.async.bulk.wait_group[.read] n`.
+    BulkWait(BulkDone),
+    /// `prefetch[.space].L1|L2|tensormap [a]`.
+    Prefetch { space: Space, what: Prefetched },
+    /// `createpolicy.fractional.primary[.secondary].b64 d[, fraction]`.
+    CreatePolicy { primary: Eviction, secondary: Eviction },
     /// An instruction that this crate does not know, its mnemonic as written. It survives a parse; running it is an error.
     Unknown(String),
 }

@@ -1,7 +1,10 @@
 //! Rules between an opcode's modifiers and its type that a set of types cannot say.
 
-use crate::instruction::{Cache, Compare, Instruction, Opcode, Operand, Order, Rounding};
+use crate::asynchronous::{CacheHint, Eviction, Multicast, Prefetched, TensorMode};
+use crate::instruction::{Atomic, Cache, Compare, Instruction, Opcode, Operand, Order, Rounding, Scope};
+use crate::matrix::{Element, Overflow, Shape};
 use crate::types::{Space, Type};
+use crate::warp::ClusterOrder;
 
 /// Why an opcode is illegal as it stands, or `None`.
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
@@ -33,13 +36,185 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             Order::Volatile | Order::Acquire(_) | Order::AcqRel(_) => Some("red is relaxed or a release"),
             _ => None,
         }),
+        Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
+        Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
+        Opcode::LdMatrix { matrices, .. } | Opcode::StMatrix { matrices, .. } if !matches!(matrices, 1 | 2 | 4) => {
+            Some("1, 2 or 4 matrices at a time")
+        }
+        Opcode::LdMatrix { space, .. } | Opcode::StMatrix { space, .. } => shared_or_generic(*space),
+        Opcode::Mapa { space, ty } | Opcode::GetCtaRank { space, ty } => match (space, ty) {
+            (Space::SharedCluster, _) | (Space::Generic, Type::U64) => None,
+            _ => Some("a 32-bit address is one of shared::cluster"),
+        },
+        op => refuse_asynchronous(op),
+    }
+}
+
+fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
+    match op {
+        Opcode::MbarrierInit { space } | Opcode::MbarrierInval { space } | Opcode::CpAsyncArrive { space, .. } => {
+            own_or_generic(*space)
+        }
+        Opcode::MbarrierArrive { order, space, .. } => match order {
+            Order::Weak | Order::Release(_) | Order::Relaxed(_) => shared_or_generic(*space).or(barrier_scope(*order)),
+            _ => Some("an arrival is a release or relaxed"),
+        },
+        Opcode::MbarrierTx { order, space, .. } => match order {
+            Order::Weak | Order::Relaxed(_) => shared_or_generic(*space).or(barrier_scope(*order)),
+            _ => Some("a transaction is relaxed"),
+        },
+        Opcode::MbarrierWait { order, space, .. } => match order {
+            Order::Weak | Order::Acquire(_) | Order::Relaxed(_) => own_or_generic(*space).or(barrier_scope(*order)),
+            _ => Some("a wait is an acquire or relaxed"),
+        },
+        Opcode::ClusterArrive { order: ClusterOrder::Acquire, .. } => Some("an arrival is a release or relaxed"),
+        Opcode::ClusterWait { order: ClusterOrder::Release | ClusterOrder::Relaxed, .. } => {
+            Some("a wait is an acquire")
+        }
+        Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
+        Opcode::TensorLoad { dimensions, to, mode, multicast, .. } => match (to, multicast, mode) {
+            (Space::SharedCta, Multicast::Cluster, _) => Some("multicast goes to shared::cluster"),
+            (Space::SharedCta | Space::SharedCluster, _, TensorMode::Tile | TensorMode::Im2col) => {
+                tensor(*dimensions, *mode)
+            }
+            _ => Some("a tensor load goes to shared memory, by .tile or .im2col"),
+        },
+        Opcode::TensorStore { mode: TensorMode::Im2col, .. }
+        | Opcode::TensorReduce { mode: TensorMode::Im2col, .. } => {
+            Some("a tensor store has no image offsets: .im2col_no_offs")
+        }
+        Opcode::TensorStore { dimensions, mode, .. } => tensor(*dimensions, *mode),
+        Opcode::TensorReduce { dimensions, op, mode, .. } => match op {
+            Atomic::Exch | Atomic::Cas => Some("a tensor reduction cannot swap"),
+            _ => tensor(*dimensions, *mode),
+        },
+        Opcode::TensorPrefetch { mode: TensorMode::Im2colNoOffs, .. } => Some("a prefetch is by .tile or .im2col"),
+        Opcode::TensorPrefetch { dimensions, mode, .. } => tensor(*dimensions, *mode),
+        Opcode::Prefetch { space, what: Prefetched::Tensormap } => match space {
+            Space::Generic | Space::Param | Space::Const => None,
+            _ => Some("a tensor map is in generic, param or const memory"),
+        },
+        Opcode::Prefetch { space, .. } => match space {
+            Space::Generic | Space::Global | Space::Local => None,
+            _ => Some("prefetch is for generic, global and local memory"),
+        },
+        Opcode::CreatePolicy { primary: Eviction::Unstated, .. } => Some("a policy has a priority"),
+        Opcode::CreatePolicy { secondary: Eviction::Last | Eviction::Normal, .. } => {
+            Some("the second priority is evict_first or evict_unchanged")
+        }
         _ => None,
+    }
+}
+
+fn own_or_generic(space: Space) -> Option<&'static str> {
+    match space {
+        Space::Generic | Space::Shared | Space::SharedCta => None,
+        _ => Some("is for the block's own shared memory"),
+    }
+}
+
+fn shared_or_generic(space: Space) -> Option<&'static str> {
+    match space {
+        Space::Generic | Space::Shared | Space::SharedCta | Space::SharedCluster => None,
+        _ => Some("is for shared memory"),
+    }
+}
+
+fn barrier_scope(order: Order) -> Option<&'static str> {
+    match order {
+        Order::Relaxed(scope) | Order::Acquire(scope) | Order::Release(scope) => match scope {
+            Scope::Cta | Scope::Cluster => None,
+            Scope::Gpu | Scope::Sys => Some("an mbarrier's scope is the block or the cluster"),
+        },
+        _ => None,
+    }
+}
+
+fn bulk_copy(to: Space, from: Space, multicast: Multicast, hint: CacheHint) -> Option<&'static str> {
+    match (to, from) {
+        (Space::SharedCluster, Space::Global) => None,
+        (Space::SharedCta, Space::Global) if multicast == Multicast::None => None,
+        (Space::SharedCluster, Space::SharedCta) if multicast == Multicast::None && hint == CacheHint::None => None,
+        (Space::Global, Space::SharedCta) if multicast == Multicast::None => None,
+        _ => Some("a bulk copy has no such way"),
+    }
+}
+
+fn tensor(dimensions: u8, mode: TensorMode) -> Option<&'static str> {
+    match (mode, dimensions) {
+        (TensorMode::Tile, 1..=5) | (_, 3..=5) => None,
+        (TensorMode::Tile, _) => Some("a tensor has 1 to 5 dimensions"),
+        _ => Some("an image tensor has 3 to 5 dimensions"),
+    }
+}
+
+fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<&'static str> {
+    use Element::*;
+    let [d, a, b, c] = elements;
+    let shapes: &[(u16, u16, u16)] = match (a, b) {
+        (F16, F16) | (Bf16, Bf16) => &[(16, 8, 8), (16, 8, 16)],
+        (Tf32, Tf32) => &[(16, 8, 4), (16, 8, 8)],
+        (E4m3 | E5m2, E4m3 | E5m2) => &[(16, 8, 16), (16, 8, 32)],
+        (S8 | U8, S8 | U8) => &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
+        (F64, F64) => &[(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)],
+        _ => return Some("mma does not multiply these types"),
+    };
+    let accumulates = match a {
+        F16 | E4m3 | E5m2 => matches!((d, c), (F32, F32) | (F16, F16)),
+        S8 | U8 => (d, c) == (S32, S32),
+        F64 => (d, c) == (F64, F64),
+        _ => (d, c) == (F32, F32),
+    };
+    if !shapes.contains(&(shape.m, shape.n, shape.k)) {
+        return Some("mma has no such shape for these types");
+    }
+    if !accumulates {
+        return Some("mma does not accumulate these types so");
+    }
+    saturation(overflow, a)
+}
+
+fn warpgroup_multiply(shape: Shape, overflow: Overflow, d: Element, [a, b]: [Element; 2]) -> Option<&'static str> {
+    use Element::*;
+    let (k, accumulates) = match (a, b) {
+        (F16, F16) => (16, matches!(d, F32 | F16)),
+        (Bf16, Bf16) => (16, d == F32),
+        (Tf32, Tf32) => (8, d == F32),
+        (E4m3 | E5m2, E4m3 | E5m2) => (32, matches!(d, F32 | F16)),
+        (S8 | U8, S8 | U8) => (32, d == S32),
+        _ => return Some("wgmma does not multiply these types"),
+    };
+    // Integers beyond 32 columns come in steps of 16.
+    let step = if d == S32 && shape.n > 32 { 16 } else { 8 };
+    if shape.m != 64 || shape.k != k || !(8..=256).contains(&shape.n) || !shape.n.is_multiple_of(step) {
+        return Some("wgmma has no such shape for these types");
+    }
+    if !accumulates {
+        return Some("wgmma does not accumulate these types so");
+    }
+    saturation(overflow, a)
+}
+
+fn saturation(overflow: Overflow, a: Element) -> Option<&'static str> {
+    match (overflow, a) {
+        (Overflow::Wrap, _) | (_, Element::S8 | Element::U8) => None,
+        (Overflow::Satfinite, _) => Some("only integers saturate"),
     }
 }
 
 /// Why an instruction's constants contradict its opcode, or `None`.
 pub(crate) fn refuse_constants(instruction: &Instruction) -> Option<&'static str> {
     match (&instruction.op, instruction.operands.as_slice()) {
+        // A from registers is never transposed, and so has one constant less.
+        (Opcode::Wgmma { a: Element::F16 | Element::Bf16, .. }, operands) => {
+            let from_registers = matches!(operands.get(1), Some(Operand::Vector(_)));
+            let wanted = if from_registers { 7 } else { 8 };
+            (operands.len() != wanted).then_some("wants trans-b, and trans-a in front of it where A has a descriptor")
+        }
+        (Opcode::MbarrierArrive { space: Space::SharedCluster, .. }, [state, ..]) if *state != Operand::Sink => {
+            Some("an arrival at another block's barrier returns no state")
+        }
         (Opcode::CpAsync { cache: Cache::Cg }, [_, _, Operand::Int(bytes), ..]) if *bytes != 16 => {
             Some("cp.async.cg copies 16 bytes")
         }

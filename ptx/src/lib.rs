@@ -1,9 +1,11 @@
 //! PTX as data: typed instructions, builder, printer, parser, verifier. Knows nothing of GEMM.
 
+pub mod asynchronous;
 pub mod build;
 pub mod instruction;
 mod legality;
 mod lexer;
+pub mod matrix;
 mod mnemonic;
 pub mod module;
 mod names;
@@ -14,3 +16,4 @@ mod table;
 pub mod target;
 pub mod types;
 pub mod verify;
+pub mod warp;

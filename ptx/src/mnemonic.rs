@@ -5,10 +5,12 @@
 //! modifier that the walk did not ask for rejects the prototype: no modifier is ever dropped, the instruction stays
 //! [`Opcode::Unknown`] instead.
 
-use crate::instruction::{Cache, Opcode, Order, Rounding, Scope};
+use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
+use crate::matrix::Shape;
 use crate::names::{Word, words};
 use crate::table;
-use crate::types::Type;
+use crate::types::{Space, Type};
+use crate::warp::Vote;
 
 /// A walk over the modifiers of one opcode.
 pub(crate) trait Modifiers {
@@ -22,6 +24,10 @@ pub(crate) trait Modifiers {
     fn flag(&mut self, flag: &mut bool, text: &'static str);
     /// `.v2`, `.v4`, `.v8`; a single lane is not written.
     fn vector(&mut self, lanes: &mut u8);
+    /// `m16n8k16`.
+    fn shape(&mut self, shape: &mut Shape);
+    /// A small number with a letter on one side: `2d`, `x4`.
+    fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str);
     /// What was read contradicts itself; a writer has nothing to object to.
     fn reject_if(&mut self, contradiction: bool);
 
@@ -162,23 +168,182 @@ pub(crate) fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
         Opcode::Atom { order, space, op, ty } | Opcode::Red { order, space, op, ty } => {
             m.order(order);
             m.optional(space);
-            m.required(op);
-            // PTX wants it said for every 16-bit addition that subnormals are kept.
-            let mut keeps_subnormals = table::is_half_addition(*op, *ty);
-            m.flag(&mut keeps_subnormals, "noftz");
-            m.required(ty);
-            m.reject_if(keeps_subnormals != table::is_half_addition(*op, *ty));
+            reduction(m, op, ty);
         }
-        Opcode::BarSync
-        | Opcode::BarArrive
-        | Opcode::BarWarpSync
-        | Opcode::Ret
-        | Opcode::Exit
-        | Opcode::CpAsyncCommit
-        | Opcode::CpAsyncWait
-        | Opcode::CpAsyncWaitAll
-        | Opcode::Unknown(_) => {}
+        Opcode::DivFast { kind, ty } => {
+            m.required(kind);
+            m.required(ty);
+        }
+        Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => {
+            m.required(rnd);
+            m.required(ty);
+        }
+        Opcode::Bfe(ty) | Opcode::Bfi(ty) | Opcode::Popc(ty) | Opcode::Clz(ty) | Opcode::Brev(ty) => m.required(ty),
+        Opcode::Shf { direction, mode } => {
+            m.required(direction);
+            m.required(mode);
+            m.literal("b32");
+        }
+        Opcode::IsSpaceP(space) => m.required(space),
+        op => warp_modifiers(op, m),
     }
+}
+
+/// Modifiers of the instructions that a warp, a block or a cluster executes together.
+fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
+    match op {
+        Opcode::Prmt | Opcode::Lop3 | Opcode::ActiveMask => m.literal("b32"),
+        Opcode::Nanosleep => m.literal("u32"),
+        Opcode::Shfl(mode) => {
+            m.required(mode);
+            m.literal("b32");
+        }
+        Opcode::Vote(vote) => {
+            m.required(vote);
+            m.literal(if *vote == Vote::Ballot { "b32" } else { "pred" });
+        }
+        Opcode::Redux { op, ty } => {
+            m.required(op);
+            m.required(ty);
+        }
+        Opcode::ClusterArrive { order, alignment } | Opcode::ClusterWait { order, alignment } => {
+            m.optional(order);
+            m.optional(alignment);
+        }
+        Opcode::Mapa { space, ty } | Opcode::GetCtaRank { space, ty } => {
+            m.optional(space);
+            m.required(ty);
+        }
+        Opcode::SetMaxNReg(resize) => {
+            m.required(resize);
+            m.literal("sync.aligned.u32");
+        }
+        Opcode::GridDepControl(action) => m.required(action),
+        Opcode::Mma { shape, overflow, d, a, b, c } => {
+            m.shape(shape);
+            m.literal("row.col");
+            m.optional(overflow);
+            for element in [d, a, b, c] {
+                m.required(element);
+            }
+        }
+        Opcode::Wgmma { shape, overflow, d, a, b } => {
+            m.shape(shape);
+            m.optional(overflow);
+            for element in [d, a, b] {
+                m.required(element);
+            }
+        }
+        Opcode::LdMatrix { matrices, transpose, space } | Opcode::StMatrix { matrices, transpose, space } => {
+            m.number("x", matrices, "");
+            m.optional(transpose);
+            m.optional(space);
+            m.literal("b16");
+        }
+        op => asynchronous_modifiers(op, m),
+    }
+}
+
+/// Modifiers of mbarriers and of what signals them.
+fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
+    match op {
+        Opcode::MbarrierInit { space } | Opcode::MbarrierInval { space } => {
+            m.optional(space);
+            m.literal("b64");
+        }
+        Opcode::MbarrierArrive { arrival, order, space } => {
+            m.optional(arrival);
+            m.order(order);
+            m.optional(space);
+            m.literal("b64");
+        }
+        Opcode::MbarrierTx { transaction: _, order, space } => {
+            m.order(order);
+            m.optional(space);
+            m.literal("b64");
+        }
+        Opcode::MbarrierWait { wait: _, phase, order, space } => {
+            m.optional(phase);
+            m.order(order);
+            m.optional(space);
+            m.literal("b64");
+        }
+        Opcode::MbarrierPendingCount => m.literal("b64"),
+        Opcode::CpAsyncArrive { pending, space } => {
+            m.optional(pending);
+            m.optional(space);
+            m.literal("b64");
+        }
+        Opcode::FenceProxyAsync { space } => m.optional(space),
+        Opcode::BulkCopy { to, from, multicast, hint } => {
+            m.required(to);
+            m.required(from);
+            m.literal(completion(*to));
+            m.optional(multicast);
+            m.optional(hint);
+        }
+        Opcode::BulkReduce { hint, op, ty } => {
+            m.optional(hint);
+            reduction(m, op, ty);
+        }
+        Opcode::BulkPrefetch { hint } => m.optional(hint),
+        Opcode::TensorLoad { dimensions, to, mode, multicast, hint } => {
+            m.number("", dimensions, "d");
+            m.required(to);
+            m.literal("global");
+            m.optional(mode);
+            m.literal(completion(*to));
+            m.optional(multicast);
+            m.optional(hint);
+        }
+        Opcode::TensorStore { dimensions, mode, hint } => {
+            m.number("", dimensions, "d");
+            m.literal("global.shared::cta");
+            m.optional(mode);
+            m.literal("bulk_group");
+            m.optional(hint);
+        }
+        Opcode::TensorReduce { dimensions, op, mode, hint } => {
+            m.number("", dimensions, "d");
+            m.literal("global.shared::cta");
+            m.required(op);
+            m.optional(mode);
+            m.literal("bulk_group");
+            m.optional(hint);
+        }
+        Opcode::TensorPrefetch { dimensions, mode, hint } => {
+            m.number("", dimensions, "d");
+            m.literal("L2.global");
+            m.optional(mode);
+            m.optional(hint);
+        }
+        Opcode::BulkWait(done) => m.optional(done),
+        Opcode::Prefetch { space, what } => {
+            m.optional(space);
+            m.required(what);
+        }
+        Opcode::CreatePolicy { primary, secondary } => {
+            m.required(primary);
+            m.optional(secondary);
+            m.literal("b64");
+        }
+        // The rest have a stem and nothing more.
+        _ => {}
+    }
+}
+
+/// How a bulk copy says that it is done: to the mbarrier in shared memory that it fills, or to the thread's groups.
+fn completion(to: Space) -> &'static str {
+    if to == Space::Global { "bulk_group" } else { "mbarrier::complete_tx::bytes" }
+}
+
+/// The operation and type of an atomic; PTX wants it said for every 16-bit addition that subnormals are kept.
+fn reduction(m: &mut impl Modifiers, op: &mut Atomic, ty: &mut Type) {
+    m.required(op);
+    let mut keeps_subnormals = table::is_half_addition(*op, *ty);
+    m.flag(&mut keeps_subnormals, "noftz");
+    m.required(ty);
+    m.reject_if(keeps_subnormals != table::is_half_addition(*op, *ty));
 }
 
 fn convert(m: &mut impl Modifiers, rnd: &mut Rounding, sat: &mut bool, to: &mut Type, from: &mut Type) {
@@ -234,6 +399,8 @@ const ALIASES: &[(&str, Opcode)] = &[
     ("bar.cta.arrive", Opcode::BarArrive),
     ("barrier.arrive.aligned", Opcode::BarArrive),
     ("barrier.cta.arrive.aligned", Opcode::BarArrive),
+    ("barrier.cta.sync", Opcode::BarrierSync),
+    ("barrier.cta.arrive", Opcode::BarrierArrive),
     ("membar.cta", Opcode::Fence { acq_rel: false, scope: Scope::Cta }),
     ("membar.gl", Opcode::Fence { acq_rel: false, scope: Scope::Gpu }),
     ("membar.sys", Opcode::Fence { acq_rel: false, scope: Scope::Sys }),
@@ -286,6 +453,20 @@ impl Modifiers for Writer<'_> {
                 self.text.push_str(itoa::Buffer::new().format(lanes));
             }
         }
+    }
+
+    fn shape(&mut self, shape: &mut Shape) {
+        for (letter, extent) in [(".m", shape.m), ("n", shape.n), ("k", shape.k)] {
+            self.text.push_str(letter);
+            self.text.push_str(itoa::Buffer::new().format(extent));
+        }
+    }
+
+    fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str) {
+        self.text.push('.');
+        self.text.push_str(prefix);
+        self.text.push_str(itoa::Buffer::new().format(*number));
+        self.text.push_str(suffix);
     }
 
     fn reject_if(&mut self, _: bool) {}
@@ -372,6 +553,29 @@ impl Modifiers for Reader<'_> {
             }
         }
         *lanes = 1;
+    }
+
+    fn shape(&mut self, shape: &mut Shape) {
+        let word = self.next();
+        match Shape::from_name(word) {
+            Some(found) => {
+                *shape = found;
+                self.advance(word);
+            }
+            None => self.failed = true,
+        }
+    }
+
+    fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str) {
+        let word = self.next();
+        let digit = word.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
+        match digit.map(str::as_bytes) {
+            Some([digit @ b'1'..=b'9']) => {
+                *number = digit - b'0';
+                self.advance(word);
+            }
+            _ => self.failed = true,
+        }
     }
 
     fn reject_if(&mut self, contradiction: bool) {

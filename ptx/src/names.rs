@@ -23,7 +23,7 @@ macro_rules! words {
             }
         }
 
-        impl Word for $name {
+        impl crate::names::Word for $name {
             fn word(self) -> &'static str { self.name() }
             fn from_word(text: &str) -> Option<Self> { Self::from_name(text) }
         }

@@ -9,6 +9,7 @@ pub(crate) struct Types(u32);
 
 impl Types {
     pub const NONE: Types = Types(0);
+    pub const ALL: Types = Types(u32::MAX);
 
     pub const fn of(types: &[Type]) -> Types {
         let mut set = 0;
@@ -197,9 +198,9 @@ impl Row {
         }
     }
 
-    /// A row of an instruction without a type.
+    /// A row of an instruction whose mnemonic has no type to choose.
     pub const fn plain(stem: &'static str, slots: &'static [Slot]) -> Row {
-        Row::typed(stem, Type::B32, Types::of(&[Type::B32]), slots)
+        Row::typed(stem, Type::B32, Types::ALL, slots)
     }
 
     pub const fn since(self, since: Since) -> Row {

@@ -236,6 +236,9 @@ impl Context<'_> {
         if coordinates.len() != usize::from(dimensions) {
             return Err(format!("wants {dimensions} coordinates"));
         }
+        if let Base::Symbol(_) = base {
+            return Err("wants the map's generic address in a register".to_owned());
+        }
         self.base(base, Space::Generic)?;
         coordinates.iter().try_for_each(|coordinate| self.value(coordinate, Type::S32))
     }
