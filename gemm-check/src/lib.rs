@@ -1,1 +1,35 @@
-//! References, error bounds, edge sizes and the named cases of ptx-gemm.
+//! References, error bounds, edge sizes and the named cases of ptx-gemm: for its tests, for `gemmc`, and for tests of
+//! your own schedules.
+//!
+//! ```
+//! use ptx_gemm_check::{Request, check};
+//! use ptx_gemm_dsl::Schedule;
+//! use ptx_gemm_runtime::{CompiledGemm, Device};
+//!
+//! let schedule: Schedule = "tile(32, 32, 32); thread(2, 2);".parse()?;
+//! let gemm = CompiledGemm::new(&schedule, &Device::interpreter())?;
+//! let outcome = check(&gemm, &Request::random(33, 31, 65))?;
+//! assert!(outcome.is_right(), "{outcome}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A result is right if every element lies within a bound that is computed together with the reference, in f64, by
+//! running error analysis: see [`bound`]. With exact data the bound is 0, and so right means equal.
+
+pub mod bound;
+mod cases;
+mod check;
+mod compare;
+mod data;
+mod epilogue;
+mod integer;
+mod memory;
+pub mod netlib;
+mod product;
+mod sizes;
+
+pub use cases::{Case, case, cases};
+pub use check::{CheckError, Leading, Output, Request, check};
+pub use compare::{Mismatch, Outcome};
+pub use data::{Data, Values};
+pub use sizes::{Size, edge_sizes};

@@ -53,12 +53,12 @@ pub(crate) struct Execution {
     pub(crate) counts: Option<Counts>,
 }
 
-/// What the interpreter counted while a kernel ran, over all threads.
+/// What the interpreter counted while a kernel ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions executed, one for each thread that took part.
+    /// Instructions executed, one for each warp.
     pub instructions: u64,
-    /// Fused multiply-adds among them.
+    /// Fused multiply-adds, one for each thread that took part.
     pub fma: u64,
 }
 

@@ -21,6 +21,9 @@ pub enum Error {
     /// The device cannot do what was asked.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The interpreter could not read the PTX.
+    #[error("the interpreter could not read the PTX: {0}")]
+    Load(#[from] ptx_gemm_interp::LoadError),
     /// The interpreter stopped the kernel, which broke a rule.
     #[error("the interpreter stopped the kernel: {0}")]
     Interpreter(#[from] ptx_gemm_interp::Violation),
@@ -39,7 +42,7 @@ pub enum Error {
 impl Error {
     /// True if the error shows a wrong kernel, and not a wrong call or a missing device.
     pub fn is_violation(&self) -> bool {
-        matches!(self, Error::Compiler(_) | Error::Interpreter(_) | Error::Unwritten { .. })
+        matches!(self, Error::Compiler(_) | Error::Load(_) | Error::Interpreter(_) | Error::Unwritten { .. })
     }
 }
 

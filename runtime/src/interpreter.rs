@@ -72,7 +72,7 @@ impl Backend for Interpreter {
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         let program = Program::from_text(kernel.ptx())?;
         let memory = self.memory.clone();
-        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options: self.options.options.clone() }))
+        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options: self.options.options }))
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32) -> Result<u64, Error> {
@@ -95,7 +95,8 @@ impl Backend for Interpreter {
     }
 
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
-        if output == Output::InPlace {
+        if output == Output::InPlace || self.options.options.checks == interp::Checks::Off {
+            // Without checks nothing keeps track of what is written, and so D must count as written before.
             self.write_runs(address, d)?;
         } else if let Some(&id) = self.ids.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
             self.memory.set_write_once(id).map_err(|error| self.failed("D", error))?;
@@ -163,12 +164,13 @@ const STATIC_SHARED_BYTES: u32 = 48 << 10;
 impl Module for InterpreterModule {
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         let plan = self.kernel.plan();
+        let args: Vec<Arg> = launch.args.iter().copied().map(argument).collect();
         let request = interp::Launch {
-            entry: plan.variants[launch.variant].entry.clone(),
+            entry: &plan.variants[launch.variant].entry,
             grid: [launch.grid, 1, 1],
             block: [plan.geometry.threads, 1, 1],
             dynamic_shared_bytes: if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 },
-            args: launch.args.iter().copied().map(argument).collect(),
+            args: &args,
         };
         let start = Instant::now();
         let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
@@ -181,7 +183,7 @@ fn argument(value: Value) -> Arg {
     match value {
         Value::U32(x) => Arg::U32(x),
         Value::U64(x) => Arg::U64(x),
-        Value::I32(x) => Arg::U32(x as u32),
+        Value::I32(x) => Arg::I32(x),
         Value::F32(x) => Arg::F32(x),
         Value::F64(x) => Arg::F64(x),
     }

@@ -1,0 +1,168 @@
+//! Error bounds: a reference value in f64 together with a bound on how far a right result may lie from it.
+//!
+//! The first error is that of the accumulator: K fused multiply-adds, in any order, leave
+//! `|acc - sum| <= gamma(K) |A||B|` with `gamma(n) = n u / (1 - n u)` (Higham, *Accuracy and Stability of Numerical
+//! Algorithms*, section 3.1). From there the bound runs through the epilogue beside the value: an operation on operands
+//! with errors ex and ey can be off by what these make of it, and by one rounding of its own result, `u |z|`. A rounding is
+//! left out where operands are exact and the result is a number of the type, so that integer data have the bound 0.
+
+use ptx_gemm_dsl::DType;
+
+/// Rounding of one floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rounding {
+    /// Half the distance from 1 to the next number.
+    pub unit: f64,
+    /// Half the smallest positive number: the absolute error of a result near 0.
+    pub tiny: f64,
+    /// The largest finite number.
+    pub max: f64,
+    dtype: DType,
+}
+
+impl Rounding {
+    /// Rounding to nearest in `dtype`; integers do not round.
+    pub fn of(dtype: DType) -> Rounding {
+        let rounding = |digits: i32, lowest: i32, max: f64| Rounding {
+            unit: 2f64.powi(-digits),
+            tiny: 2f64.powi(lowest - 1),
+            max,
+            dtype,
+        };
+        match dtype {
+            DType::F64 => Rounding { tiny: f64::from_bits(1), ..rounding(53, -1022, f64::MAX) },
+            DType::F32 | DType::Tf32 => rounding(24, -149, f64::from(f32::MAX)),
+            DType::F16 => rounding(11, -24, 65504.0),
+            DType::Bf16 => rounding(8, -133, f64::from(half::bf16::MAX.to_f32())),
+            DType::E4m3 => rounding(4, -9, 448.0),
+            DType::E5m2 => rounding(3, -16, 57344.0),
+            DType::I8 | DType::U8 | DType::I32 => Rounding { unit: 0.0, tiny: 0.0, max: f64::INFINITY, dtype },
+        }
+    }
+
+    /// `n u / (1 - n u)`: what n roundings in a row make of a factor of 1.
+    pub fn gamma(&self, n: usize) -> f64 {
+        let nu = n as f64 * self.unit;
+        if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
+    }
+
+    /// Whether a value computed in f64 without error is a number of this type. For f64 itself only integers are taken
+    /// for sure.
+    fn holds(&self, value: f64) -> bool {
+        match self.dtype {
+            DType::F64 => value.fract() == 0.0 && value.abs() < 2f64.powi(53),
+            DType::F32 | DType::Tf32 => f64::from(value as f32) == value,
+            dtype => crate::data::round(dtype, value) == value,
+        }
+    }
+
+    /// The result of one operation: its value in f64, and what the operands' errors make of it.
+    fn rounded(&self, value: f64, error: f64) -> Estimate {
+        if error == 0.0 && self.holds(value) {
+            return Estimate { value, error };
+        }
+        Estimate { value, error: error + self.unit * (value.abs() + error) + self.tiny }
+    }
+}
+
+/// A value, and how far a right result may lie from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The reference.
+    pub value: f64,
+    /// The bound.
+    pub error: f64,
+}
+
+impl Estimate {
+    /// A number without error.
+    pub fn exact(value: f64) -> Estimate {
+        Estimate { value, error: 0.0 }
+    }
+
+    /// An accumulator after `terms` fused multiply-adds: `sum` of the products, and the sum of their `magnitude`s.
+    pub fn accumulated(sum: f64, magnitude: f64, terms: usize, acc: Rounding, exact: bool) -> Estimate {
+        // Each partial sum is a number of the type if they all are integers below the first one that is not.
+        if exact && magnitude * acc.unit <= 1.0 {
+            return Estimate::exact(sum);
+        }
+        Estimate { value: sum, error: acc.gamma(terms) * magnitude + terms as f64 * acc.tiny }
+    }
+
+    /// x + y
+    pub fn add(self, other: Estimate, rounding: Rounding) -> Estimate {
+        rounding.rounded(self.value + other.value, self.error + other.error)
+    }
+
+    /// x - y
+    pub fn sub(self, other: Estimate, rounding: Rounding) -> Estimate {
+        self.add(other.neg(), rounding)
+    }
+
+    /// x y
+    pub fn mul(self, other: Estimate, rounding: Rounding) -> Estimate {
+        let (x, y) = (self.value.abs(), other.value.abs());
+        rounding.rounded(self.value * other.value, spread(x, other.error) + spread(y, self.error) + self.error * other.error)
+    }
+
+    /// x / y; without bound where y might be 0.
+    pub fn div(self, other: Estimate, rounding: Rounding) -> Estimate {
+        let value = self.value / other.value;
+        if self.error == 0.0 && other.error == 0.0 {
+            return rounding.rounded_quotient(value, self.value, other.value);
+        }
+        let smallest = other.value.abs() - other.error;
+        let error = match smallest > 0.0 {
+            true => (self.error + spread(value.abs(), other.error)) / smallest,
+            false => f64::INFINITY,
+        };
+        rounding.rounded(value, error)
+    }
+
+    /// -x
+    pub fn neg(self) -> Estimate {
+        Estimate { value: -self.value, ..self }
+    }
+
+    /// |x|
+    pub fn abs(self) -> Estimate {
+        Estimate { value: self.value.abs(), ..self }
+    }
+
+    /// The smaller one, NaN if either is.
+    pub fn min(self, other: Estimate) -> Estimate {
+        let smaller = if self.value.is_nan() || self.value < other.value { self.value } else { other.value };
+        Estimate { value: smaller, error: self.error.max(other.error) }
+    }
+
+    /// The larger one, NaN if either is.
+    pub fn max(self, other: Estimate) -> Estimate {
+        self.neg().min(other.neg()).neg()
+    }
+
+    /// A function whose slope near here is at most `slope`, computed with relative error `relative`.
+    pub fn map(self, value: f64, slope: f64, relative: f64, rounding: Rounding) -> Estimate {
+        let error = spread(slope, self.error);
+        Estimate { value, error: error + relative * (value.abs() + error) + rounding.tiny }
+    }
+
+    /// Stored in another type.
+    pub fn stored(self, rounding: Rounding) -> Estimate {
+        rounding.rounded(self.value, self.error)
+    }
+}
+
+impl Rounding {
+    /// A quotient of exact operands: exact if it multiplies back.
+    fn rounded_quotient(&self, value: f64, dividend: f64, divisor: f64) -> Estimate {
+        if value * divisor == dividend && value.fract() == 0.0 && value.abs() < 2f64.powi(24) {
+            return Estimate::exact(value);
+        }
+        Estimate { value, error: self.unit * value.abs() * (1.0 + self.unit) + self.tiny }
+    }
+}
+
+/// `factor * error` where no error stays none, even beside an infinity.
+fn spread(factor: f64, error: f64) -> f64 {
+    if error == 0.0 { 0.0 } else { factor * error }
+}

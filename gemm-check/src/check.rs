@@ -1,0 +1,297 @@
+//! One product, run and compared with its reference.
+
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::{DType, Layout};
+use ptx_gemm_runtime::{CompiledGemm, Error, Shape};
+
+use crate::bound::{Estimate, Rounding};
+use crate::compare::Outcome;
+use crate::data::{Data, HostMatrix, Values, encode_all, round};
+use crate::product::{Precision, Product};
+use crate::{epilogue, integer};
+
+/// What to multiply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Leading dimensions in elements; the smallest possible where not stated.
+    pub leading: Leading,
+    /// Kind of the numbers.
+    pub data: Data,
+    /// Which of them.
+    pub seed: u64,
+    /// Run-time scalars. One that is not named is 0 if it is called `beta`, else 1.
+    pub scalars: Vec<(String, f64)>,
+    /// Where C lies.
+    pub output: Output,
+}
+
+/// Leading dimensions in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // one for each matrix
+pub struct Leading {
+    pub a: Option<usize>,
+    pub b: Option<usize>,
+    pub c: Option<usize>,
+    pub d: Option<usize>,
+}
+
+/// Where C lies, if the epilogue reads one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// In memory of its own.
+    Apart,
+    /// In D: the very same matrix.
+    InPlace,
+}
+
+/// Why there was nothing to compare.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The runtime's answer.
+    #[error(transparent)]
+    Runtime(#[from] Error),
+    /// Matrices that this machine has no memory for.
+    #[error("checking {m} x {n} x {k} needs about {needed} MiB of memory, {available} MiB are available")]
+    TooLarge {
+        /// Rows of D.
+        m: usize,
+        /// Columns of D.
+        n: usize,
+        /// Terms of each sum.
+        k: usize,
+        /// MiB needed.
+        needed: u64,
+        /// MiB available.
+        available: u64,
+    },
+    /// Exact data with a scalar that is not an integer.
+    #[error("exact data need integer scalars, `{name}` is {value}")]
+    Fraction {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: f64,
+    },
+    /// Exact data whose sums pass what the accumulator holds exactly.
+    #[error("sums of {k} exact products are not exact in {acc}: K is at most {limit}")]
+    NotExact {
+        /// Terms of each sum.
+        k: usize,
+        /// Type of the accumulator.
+        acc: DType,
+        /// The largest K.
+        limit: usize,
+    },
+    /// A type without a reference.
+    #[error("there is no reference for {dtype} yet")]
+    NoReference {
+        /// The type.
+        dtype: DType,
+    },
+}
+
+impl Request {
+    /// Random data, packed matrices, seed 0.
+    pub fn random(m: usize, n: usize, k: usize) -> Request {
+        let (leading, scalars) = (Leading::default(), Vec::new());
+        Request { m, n, k, leading, data: Data::Random, seed: 0, scalars, output: Output::Apart }
+    }
+
+    /// Exact integer data, packed matrices, seed 0.
+    pub fn exact(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Exact, ..Request::random(m, n, k) }
+    }
+
+    /// The same with a value for a scalar.
+    pub fn set(mut self, name: &str, value: f64) -> Request {
+        self.scalars.push((name.into(), value));
+        self
+    }
+
+    /// The same with every leading dimension `padding` elements above the smallest possible.
+    pub fn padded(self, problem: &Problem, padding: usize) -> Request {
+        let ld = |operand| Some(self.shape(problem, operand).min_ld() + padding);
+        let (a, b, c, d) = (ld(Operand::A), ld(Operand::B), ld(Operand::C), ld(Operand::D));
+        Request { leading: Leading { a, b, c, d }, ..self }
+    }
+
+    /// Extents, layout and leading dimension of a matrix.
+    pub fn shape(&self, problem: &Problem, operand: Operand) -> Shape {
+        let (layouts, leading) = (problem.layouts, self.leading);
+        let (rows, cols, layout, ld): (_, _, Layout, Option<usize>) = match operand {
+            Operand::A => (self.m, self.k, layouts.a, leading.a),
+            Operand::B => (self.k, self.n, layouts.b, leading.b),
+            // In place there is one matrix, with one leading dimension.
+            Operand::C if self.output == Output::InPlace => (self.m, self.n, layouts.d, leading.d),
+            Operand::C => (self.m, self.n, layouts.c, leading.c),
+            Operand::D => (self.m, self.n, layouts.d, leading.d),
+        };
+        let packed = Shape::packed(rows, cols, layout);
+        Shape { ld: ld.unwrap_or(packed.ld), ..packed }
+    }
+}
+
+/// Multiplies what `request` describes and compares the result with the reference.
+pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckError> {
+    let problem = &gemm.plan().problem;
+    supported(problem)?;
+    crate::memory::suffices(problem, request)?;
+    let input = Input::generate(problem, request)?;
+    let a = HostMatrix::encode(&input.a, problem.types.a, request.shape(problem, Operand::A));
+    let b = HostMatrix::encode(&input.b, problem.types.b, request.shape(problem, Operand::B));
+    let c = input.c.as_ref().map(|c| HostMatrix::encode(c, problem.types.c, request.shape(problem, Operand::C)));
+    let vectors: Vec<Vec<u8>> = input.vectors.iter().map(|vector| encode_all(problem.types.acc, vector)).collect();
+
+    let mut call = gemm.call();
+    for (name, value) in &input.named_scalars {
+        call = call.set(name, *value);
+    }
+    for (vector, bytes) in problem.epilogue.vectors.iter().zip(&vectors) {
+        call = call.vector_bytes(&vector.name, problem.types.acc, bytes);
+    }
+    let (run, d) = match (c, request.output) {
+        (Some(mut d), Output::InPlace) => (call.accumulate_into(&a, &b, &mut d)?, d),
+        (c, _) => {
+            let mut d = HostMatrix::filled(problem.types.d, request.shape(problem, Operand::D));
+            let call = match &c {
+                Some(c) => call.c(c),
+                None => call,
+            };
+            (call.multiply_into(&a, &b, &mut d)?, d)
+        }
+    };
+    let mut outcome = Outcome::new(run);
+    outcome.padding_intact = d.padding_is_intact();
+    match problem.types.acc {
+        DType::I32 => compare_integers(problem, &input, &d, &mut outcome),
+        _ => compare_floats(problem, request, &input, &d, &mut outcome)?,
+    }
+    Ok(outcome)
+}
+
+fn supported(problem: &Problem) -> Result<(), CheckError> {
+    let types = problem.types;
+    let without = |dtype: &DType| matches!(dtype, DType::E4m3 | DType::E5m2);
+    match [types.a, types.b, types.acc, types.c, types.d].into_iter().find(without) {
+        Some(dtype) => Err(CheckError::NoReference { dtype }),
+        None => Ok(()),
+    }
+}
+
+/// Everything that goes into a product, as values.
+struct Input {
+    a: Values,
+    b: Values,
+    c: Option<Values>,
+    vectors: Vec<Vec<f64>>,
+    /// In the order of the epilogue, rounded to the accumulator's type.
+    scalars: Vec<f64>,
+    /// What the runtime is given: names that the epilogue does not have are for it to refuse.
+    named_scalars: Vec<(String, f64)>,
+}
+
+impl Input {
+    fn generate(problem: &Problem, request: &Request) -> Result<Input, CheckError> {
+        let &Request { m, n, k, data, seed, .. } = request;
+        let (types, epilogue) = (problem.types, &problem.epilogue);
+        if let Some((name, value)) = request.scalars.iter().find(|(_, value)| value.fract() != 0.0)
+            && data == Data::Exact
+        {
+            return Err(CheckError::Fraction { name: name.clone(), value: *value });
+        }
+        let mut named_scalars = request.scalars.clone();
+        let mut scalars = Vec::new();
+        for name in &epilogue.scalars {
+            let given = request.scalars.iter().rev().find(|(given, _)| given == name).map(|(_, value)| *value);
+            let value = given.unwrap_or(if name == "beta" { 0.0 } else { 1.0 });
+            if given.is_none() {
+                named_scalars.push((name.clone(), value));
+            }
+            scalars.push(round(types.acc, value));
+        }
+        // Sequences of their own, so that one matrix does not change with the extents of another.
+        let mut sequence = 0;
+        let mut values = |dtype, rows, cols| {
+            sequence += 1;
+            Values::generate(data, dtype, rows, cols, seed.wrapping_mul(64).wrapping_add(sequence))
+        };
+        let (a, b) = (values(types.a, m, k), values(types.b, k, n));
+        let c = epilogue.uses_c().then(|| values(types.c, m, n));
+        let extent = |axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { m } else { n };
+        let vectors =
+            epilogue.vectors.iter().map(|vector| values(types.acc, 1, extent(vector.axis)).elements).collect();
+        Ok(Input { a, b, c, vectors, scalars, named_scalars })
+    }
+
+    fn c_at(&self, row: usize, col: usize) -> f64 {
+        self.c.as_ref().map_or(0.0, |c| c.at(row, col))
+    }
+}
+
+fn compare_floats(
+    problem: &Problem,
+    request: &Request,
+    input: &Input,
+    d: &HostMatrix,
+    outcome: &mut Outcome,
+) -> Result<(), CheckError> {
+    let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
+    let doubled = problem.types.acc == DType::F64;
+    let product = Product::of(&input.a, &input.b, if doubled { Precision::Doubled } else { Precision::Single });
+    let exact = request.data == Data::Exact;
+    if exact && product.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
+        let limit = (1.0 / acc.unit / 100.0) as usize;
+        return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
+    }
+    for row in 0..request.m {
+        for col in 0..request.n {
+            let index = row * request.n + col;
+            let (sum, magnitude) = (product.sum[index], product.magnitude[index]);
+            let operands = epilogue::Operands {
+                acc: Estimate::accumulated(sum, magnitude, request.k, acc, exact),
+                c: input.c_at(row, col),
+                row,
+                col,
+                scalars: &input.scalars,
+                vectors: &input.vectors,
+            };
+            let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc);
+            if problem.types.d != problem.types.acc {
+                reference = reference.stored(stored);
+            }
+            if doubled && reference.error > 0.0 {
+                // The reference itself is rounded to f64.
+                reference.error += acc.unit * reference.value.abs();
+            }
+            outcome.compare(row, col, d.get(row, col), reference, stored);
+        }
+    }
+    Ok(())
+}
+
+fn compare_integers(problem: &Problem, input: &Input, d: &HostMatrix, outcome: &mut Outcome) {
+    let sums = integer::product(&input.a, &input.b);
+    let (m, n) = (input.a.rows, input.b.cols);
+    for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
+        let operands = integer::Operands {
+            acc: sums[row * n + col],
+            c: input.c_at(row, col) as i32,
+            row,
+            col,
+            scalars: &input.scalars,
+            vectors: &input.vectors,
+        };
+        if let Some(reference) = integer::evaluate(&problem.epilogue, &operands) {
+            let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));
+            outcome.compare(row, col, d.get(row, col), reference, Rounding::of(problem.types.d));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A result against its reference.
+
+use std::fmt;
+
+use ptx_gemm_runtime::Run;
+
+use crate::bound::{Estimate, Rounding};
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What ran.
+    pub run: Run,
+    /// The largest |D - reference| / bound; infinite where the bound is 0 and D differs, or where only one is NaN.
+    pub max_error: f64,
+    /// The element with that error, if it is above 1.
+    pub worst: Option<Mismatch>,
+    /// Elements compared.
+    pub compared: usize,
+    /// Whether everything around the elements of D is as it was.
+    pub padding_intact: bool,
+}
+
+/// An element that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mismatch {
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub col: usize,
+    /// What D has there.
+    pub got: f64,
+    /// The reference.
+    pub expected: f64,
+    /// How far D may lie from it.
+    pub bound: f64,
+}
+
+impl Outcome {
+    pub(crate) fn new(run: Run) -> Outcome {
+        Outcome { run, max_error: 0.0, worst: None, compared: 0, padding_intact: true }
+    }
+
+    /// Whether every element is within its bound and nothing else was written.
+    pub fn is_right(&self) -> bool {
+        self.max_error <= 1.0 && self.padding_intact
+    }
+
+    /// Takes one element into account.
+    pub(crate) fn compare(&mut self, row: usize, col: usize, got: f64, reference: Estimate, stored: Rounding) {
+        let ratio = ratio(got, reference, stored);
+        self.compared += 1;
+        if ratio > self.max_error {
+            self.max_error = ratio;
+            if ratio > 1.0 {
+                let Estimate { value: expected, error: bound } = reference;
+                self.worst = Some(Mismatch { row, col, got, expected, bound });
+            }
+        }
+    }
+}
+
+/// |got - value| / error, with the values that have no distance told apart.
+fn ratio(got: f64, Estimate { value, error }: Estimate, stored: Rounding) -> f64 {
+    let right = if value.is_nan() {
+        got.is_nan()
+    } else if got.is_nan() || value.is_infinite() {
+        // With an operand without bound, anything may come out.
+        got == value || (error.is_infinite() && value.is_finite())
+    } else if got.is_infinite() {
+        // The sum of what may be may pass the largest number of the type.
+        got.signum() == value.signum() && value.abs() + error >= stored.max
+    } else {
+        let distance = (got - value).abs();
+        return if distance == 0.0 { 0.0 } else { distance / error };
+    };
+    if right { 0.0 } else { f64::INFINITY }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} elements, largest error {:.3} of its bound", self.compared, self.max_error)?;
+        if let Some(Mismatch { row, col, got, expected, bound }) = self.worst {
+            write!(f, ": D[{row}, {col}] is {got:e}, the reference is {expected:e} within {bound:e}")?;
+        }
+        if !self.padding_intact {
+            f.write_str("; the padding between the rows of D was written")?;
+        }
+        Ok(())
+    }
+}

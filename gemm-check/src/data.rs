@@ -1,0 +1,161 @@
+//! Data to multiply: values in f64, and the same in a matrix's own type, layout and padding.
+
+use std::ops::Range;
+
+use half::{bf16, f16};
+use ptx_gemm_dsl::DType;
+use ptx_gemm_runtime::random::SplitMix64;
+use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape};
+
+/// What kind of numbers to multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Data {
+    /// Multiples of 2^-23 in [-1, 1), rounded to the element type; integers in -10..=10.
+    Random,
+    /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
+    /// same bits, and every dropped, doubled or misplaced product shows.
+    Exact,
+}
+
+/// A matrix of values, row by row. Every value is one of its element type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Elements, row by row.
+    pub elements: Vec<f64>,
+}
+
+impl Values {
+    /// Values of an element type, the same for the same seed.
+    pub fn generate(data: Data, dtype: DType, rows: usize, cols: usize, seed: u64) -> Values {
+        let mut numbers = SplitMix64::new(seed);
+        let low = if dtype == DType::U8 { 0 } else { -10 };
+        let mut next = || match data {
+            Data::Exact => numbers.next_in(1, 10) as f64,
+            Data::Random if dtype.is_integer() => numbers.next_in(low, 10) as f64,
+            Data::Random => round(dtype, numbers.next_signed()),
+        };
+        Values { rows, cols, elements: (0..rows * cols).map(|_| next()).collect() }
+    }
+
+    /// One value.
+    pub fn at(&self, row: usize, col: usize) -> f64 {
+        self.elements[row * self.cols + col]
+    }
+}
+
+/// The nearest value of a type.
+pub(crate) fn round(dtype: DType, value: f64) -> f64 {
+    match dtype {
+        DType::F32 | DType::Tf32 => f64::from(value as f32),
+        DType::F16 => f16::from_f64(value).to_f64(),
+        DType::Bf16 => bf16::from_f64(value).to_f64(),
+        DType::I32 => f64::from(value as i32),
+        DType::I8 => f64::from(value as i8),
+        DType::U8 => f64::from(value as u8),
+        DType::F64 | DType::E4m3 | DType::E5m2 => value,
+    }
+}
+
+/// A host matrix of a type known at run time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HostMatrix {
+    dtype: DType,
+    shape: Shape,
+    bytes: Vec<u8>,
+}
+
+impl HostMatrix {
+    /// `values` in a shape of the same extents, every byte of padding `0xff`: NaN in every floating-point type,
+    /// and -1 (255) in integers.
+    pub(crate) fn encode(values: &Values, dtype: DType, shape: Shape) -> HostMatrix {
+        let mut matrix = HostMatrix::filled(dtype, shape);
+        for row in 0..values.rows {
+            for col in 0..values.cols {
+                matrix.set(row, col, values.at(row, col));
+            }
+        }
+        matrix
+    }
+
+    /// Every byte `0xff`.
+    pub(crate) fn filled(dtype: DType, shape: Shape) -> HostMatrix {
+        // A leading dimension that is too small is for the launch checks to refuse; the storage fits any.
+        let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
+        let bytes = vec![0xff; stored.len().unwrap_or(0) * dtype.bytes() as usize];
+        HostMatrix { dtype, shape, bytes }
+    }
+
+    fn range(&self, row: usize, col: usize) -> Range<usize> {
+        let bytes = self.dtype.bytes() as usize;
+        let stored = Shape { ld: self.shape.ld.max(self.shape.min_ld()), ..self.shape };
+        let index = stored.index(row, col);
+        index * bytes..(index + 1) * bytes
+    }
+
+    pub(crate) fn set(&mut self, row: usize, col: usize, value: f64) {
+        let range = self.range(row, col);
+        encode(self.dtype, value, &mut self.bytes[range]);
+    }
+
+    pub(crate) fn get(&self, row: usize, col: usize) -> f64 {
+        decode(self.dtype, &self.bytes[self.range(row, col)])
+    }
+
+    /// Whether every byte that belongs to no element is still `0xff`.
+    pub(crate) fn padding_is_intact(&self) -> bool {
+        let run = self.shape.run();
+        let index = |byte: usize| byte / self.dtype.bytes() as usize % self.shape.ld.max(1);
+        self.bytes.iter().enumerate().all(|(byte, &value)| index(byte) < run || value == 0xff)
+    }
+}
+
+impl AsMatrix for HostMatrix {
+    fn as_any(&self) -> AnyRef<'_> {
+        AnyRef { dtype: self.dtype, shape: self.shape, bytes: &self.bytes }
+    }
+}
+
+impl AsMatrixMut for HostMatrix {
+    fn as_any_mut(&mut self) -> AnyMut<'_> {
+        AnyMut { dtype: self.dtype, shape: self.shape, bytes: &mut self.bytes }
+    }
+}
+
+/// The bytes of a vector of the epilogue.
+pub(crate) fn encode_all(dtype: DType, values: &[f64]) -> Vec<u8> {
+    let bytes = dtype.bytes() as usize;
+    let mut out = vec![0; values.len() * bytes];
+    out.chunks_exact_mut(bytes).zip(values).for_each(|(to, &value)| encode(dtype, value, to));
+    out
+}
+
+fn encode(dtype: DType, value: f64, to: &mut [u8]) {
+    match dtype {
+        DType::F64 => to.copy_from_slice(&value.to_le_bytes()),
+        DType::F32 | DType::Tf32 => to.copy_from_slice(&(value as f32).to_le_bytes()),
+        DType::I32 => to.copy_from_slice(&(value as i32).to_le_bytes()),
+        DType::F16 => to.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+        DType::Bf16 => to.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        DType::I8 => to.copy_from_slice(&(value as i8).to_le_bytes()),
+        DType::U8 => to.copy_from_slice(&[value as u8]),
+        DType::E4m3 | DType::E5m2 => to.fill(0),
+    }
+}
+
+fn decode(dtype: DType, from: &[u8]) -> f64 {
+    let low = |n: usize| from.iter().take(n).rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+    match dtype {
+        DType::F64 => f64::from_bits(low(8)),
+        DType::F32 | DType::Tf32 => f64::from(f32::from_bits(low(4) as u32)),
+        DType::I32 => f64::from(low(4) as u32 as i32),
+        DType::F16 => f16::from_bits(low(2) as u16).to_f64(),
+        DType::Bf16 => bf16::from_bits(low(2) as u16).to_f64(),
+        DType::I8 => f64::from(low(1) as u8 as i8),
+        DType::U8 => low(1) as f64,
+        DType::E4m3 | DType::E5m2 => 0.0,
+    }
+}

@@ -1,0 +1,125 @@
+//! The epilogue of one element, as a value with its bound.
+
+use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
+
+use crate::bound::{Estimate, Rounding};
+
+/// Relative error granted to the functions that hardware approximates; `tanh.approx.f32` is documented with 2^-11
+/// (PTX ISA, "Floating point instructions: tanh"), the others are better.
+const APPROXIMATE: f64 = 1.0 / 1024.0;
+
+/// What the expression is evaluated with, at one element of D.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands<'a> {
+    pub(crate) acc: Estimate,
+    pub(crate) c: f64,
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+    /// In the order of the epilogue.
+    pub(crate) scalars: &'a [f64],
+    /// In the order of the epilogue.
+    pub(crate) vectors: &'a [Vec<f64>],
+}
+
+/// Evaluates the epilogue in the accumulator's type.
+pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: Rounding) -> Estimate {
+    Evaluation { epilogue, operands, rounding }.of(&epilogue.expr, Product::Kept)
+}
+
+/// Whether a scalar equal to 0 is a factor of the product that an operand stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// No: the operand counts.
+    Kept,
+    /// Yes: `acc` and `c` count as 0, whatever they are.
+    Dropped,
+}
+
+impl Product {
+    /// The same for the factors of a product.
+    pub(crate) fn within(self, expr: &Expr, scalars: &[f64]) -> Product {
+        let is_zero = |factor: &&Expr| matches!(unsigned(factor), Expr::Scalar(index) if scalars[*index] == 0.0);
+        if self == Product::Dropped || expr.factors().iter().any(is_zero) { Product::Dropped } else { Product::Kept }
+    }
+}
+
+/// A factor without its signs, which do not end a product.
+fn unsigned(mut expr: &Expr) -> &Expr {
+    while let Expr::Neg(x) = expr {
+        expr = x;
+    }
+    expr
+}
+
+struct Evaluation<'a> {
+    epilogue: &'a Epilogue,
+    operands: &'a Operands<'a>,
+    rounding: Rounding,
+}
+
+impl Evaluation<'_> {
+    fn of(&self, expr: &Expr, product: Product) -> Estimate {
+        let rounding = self.rounding;
+        match expr {
+            Expr::Acc | Expr::C if product == Product::Dropped => Estimate::exact(0.0),
+            Expr::Acc => self.operands.acc,
+            Expr::C => Estimate::exact(self.operands.c),
+            Expr::Scalar(index) => Estimate::exact(self.operands.scalars[*index]),
+            Expr::Vector(index) => Estimate::exact(self.vector(*index)),
+            // A literal is rounded to the type when it is compiled.
+            Expr::Literal(value) => Estimate::exact(*value).stored(rounding),
+            Expr::Neg(x) => self.of(x, product).neg(),
+            Expr::Binary(BinaryOp::Mul, x, y) => {
+                let product = product.within(expr, self.operands.scalars);
+                self.of(x, product).mul(self.of(y, product), rounding)
+            }
+            Expr::Binary(op, x, y) => {
+                let (x, y) = (self.of(x, Product::Kept), self.of(y, Product::Kept));
+                match op {
+                    BinaryOp::Add => x.add(y, rounding),
+                    BinaryOp::Sub => x.sub(y, rounding),
+                    BinaryOp::Mul => x.mul(y, rounding),
+                    BinaryOp::Div => x.div(y, rounding),
+                }
+            }
+            Expr::Call(function, args) => {
+                let args: Vec<Estimate> = args.iter().map(|arg| self.of(arg, Product::Kept)).collect();
+                self.call(*function, &args)
+            }
+        }
+    }
+
+    fn vector(&self, index: usize) -> f64 {
+        let at = match self.epilogue.vectors[index].axis {
+            Axis::M => self.operands.row,
+            Axis::N => self.operands.col,
+        };
+        self.operands.vectors[index][at]
+    }
+
+    fn call(&self, function: Function, args: &[Estimate]) -> Estimate {
+        let zero = Estimate::exact(0.0);
+        let arg = |index: usize| args.get(index).copied().unwrap_or(zero);
+        let x = arg(0);
+        let approximate = |value: f64, slope: f64| x.map(value, slope, APPROXIMATE, self.rounding);
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        match function {
+            Function::Relu => x.max(zero),
+            Function::Abs => x.abs(),
+            Function::Min => x.min(arg(1)),
+            Function::Max => x.max(arg(1)),
+            Function::Clamp => x.max(arg(1)).min(arg(2)),
+            Function::Exp => approximate(x.value.exp(), (x.value + x.error).exp()),
+            Function::Tanh => approximate(x.value.tanh(), 1.0),
+            Function::Sigmoid => approximate(sigmoid(x.value), 0.25),
+            // The slopes of gelu and silu stay below 1.13 and 1.10.
+            Function::Gelu => approximate(gelu(x.value), 1.13),
+            Function::Silu => approximate(x.value * sigmoid(x.value), 1.10),
+        }
+    }
+}
+
+/// In its tanh form (Hendrycks and Gimpel).
+fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + (std::f64::consts::FRAC_2_PI.sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+}

@@ -1,0 +1,44 @@
+//! Whether this machine has the memory that a check takes: a polite refusal instead of an aborted process.
+
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::types::Problem;
+
+use crate::check::{CheckError, Request};
+
+/// Refuses a request whose matrices would not fit.
+pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), CheckError> {
+    let &Request { m, n, k, .. } = request;
+    let needed = needed(problem, request);
+    match available() {
+        Some(available) if needed > u128::from(available) => {
+            let mib = |bytes: u128| u64::try_from(bytes >> 20).unwrap_or(u64::MAX);
+            Err(CheckError::TooLarge { m, n, k, needed: mib(needed), available: mib(available.into()) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes for the values, both sums of the reference, the matrices in their own types, and their copies on the device.
+fn needed(problem: &Problem, request: &Request) -> u128 {
+    let [m, n, k] = [request.m, request.n, request.k].map(|extent| extent as u128);
+    let values = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n).saturating_mul(3));
+    let types = problem.types;
+    let operands = [(Operand::A, types.a), (Operand::B, types.b), (Operand::C, types.c), (Operand::D, types.d)];
+    let typed = operands.into_iter().map(|(operand, dtype)| {
+        let shape = request.shape(problem, operand);
+        let ld = shape.ld.max(shape.min_ld()) as u128;
+        let elements = if shape.is_empty() { 0 } else { (shape.runs() as u128 - 1).saturating_mul(ld) + shape.run() as u128 };
+        elements.saturating_mul(u128::from(dtype.bytes()))
+    });
+    let typed = typed.fold(0u128, u128::saturating_add);
+    // The interpreter keeps one bit beside each byte.
+    values.saturating_mul(8).saturating_add(typed.saturating_mul(17) / 8)
+}
+
+/// Bytes that can be allocated without swapping; `None` where the system does not say.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib << 10)
+}

@@ -1,0 +1,1 @@
+//! Netlib grid.

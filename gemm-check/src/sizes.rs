@@ -1,0 +1,59 @@
+//! Sizes at which kernels go wrong: around tiles, fragments, vectors and the depth of the pipeline.
+
+use std::collections::BTreeSet;
+
+use ptx_gemm_dsl::Plan;
+use ptx_gemm_dsl::plan::Tail;
+
+/// Extents of one product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // M, N and K
+pub struct Size {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+impl Size {
+    /// M x N x K.
+    pub fn new(m: usize, n: usize, k: usize) -> Size {
+        Size { m, n, k }
+    }
+}
+
+/// The sizes that cover every edge of a plan: each interesting extent of one dimension beside awkward ones of the other
+/// two, the whole tile and its multiples, and empty products. With `tail(none)`, multiples of the tile only.
+pub fn edge_sizes(plan: &Plan) -> Vec<Size> {
+    let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k.max(1)].map(|extent| extent as usize);
+    let mut sizes = BTreeSet::new();
+    for (i, j, l) in [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1), (2, 2, 3)] {
+        sizes.insert(Size::new(i * m, j * n, l * k));
+    }
+    if plan.tail == Tail::None {
+        return sizes.into_iter().collect();
+    }
+    for (i, j, l) in [(1, 1, 0), (1, 1, 1), (0, 3, 3), (3, 0, 3), (2 * m + 1, 2 * n + 1, 2 * k + 1)] {
+        sizes.insert(Size::new(i, j, l));
+    }
+    let width = |copy: fn(&ptx_gemm_dsl::plan::Variant) -> u32| plan.variants.first().map_or(1, |v| copy(v) as usize);
+    let widths = [width(|v| v.a.width), width(|v| v.b.width), width(|v| v.d_width)];
+    let geometry = &plan.geometry;
+    for m in around([m, geometry.region.m as usize, geometry.thread.m as usize, geometry.fragment.m as usize], widths) {
+        sizes.insert(Size::new(m, n + 1, k + 1));
+    }
+    for n in around([n, geometry.region.n as usize, geometry.thread.n as usize, geometry.fragment.n as usize], widths) {
+        sizes.insert(Size::new(m + 1, n, k + 1));
+    }
+    let stages = plan.stages.max(1) as usize;
+    for k in around([k, k * stages, k * (stages + 1), plan.unroll as usize], widths) {
+        sizes.insert(Size::new(m + 1, n + 1, k));
+        sizes.insert(Size::new(1, 1, k));
+    }
+    sizes.into_iter().collect()
+}
+
+/// Each extent, and its neighbours on both sides.
+fn around(extents: [usize; 4], widths: [usize; 3]) -> BTreeSet<usize> {
+    let all = extents.into_iter().chain(widths).chain([1]);
+    all.flat_map(|extent| [extent.saturating_sub(1), extent, extent + 1]).collect()
+}
