@@ -1,1 +1,64 @@
 //! Runs PTX text on the CPU and watches it.
+//!
+//! The interpreter takes the text that a GPU would get, executes it as warps of 32 lanes in blocks in a grid, and, with
+//! [`Checks::Full`], reports the first thing that the PTX ISA leaves undefined or forbids: accesses out of bounds,
+//! values that were never written, threads that disagree about a barrier, and the like, each with the line of PTX and the
+//! clause that its note names. It knows nothing of the compiler that wrote the text, so that it can check it.
+//!
+//! ```
+//! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
+//!
+//! let program = Program::from_text(
+//!     ".version 7.0
+//!      .target sm_80
+//!      .address_size 64
+//!      .visible .entry twice(.param .u64 data) {
+//!          .reg .b64 %rd<4>;
+//!          .reg .b32 %r<2>;
+//!          .reg .f32 %f<2>;
+//!          ld.param.u64 %rd0, [data];
+//!          mov.u32 %r0, %tid.x;
+//!          mul.wide.u32 %rd1, %r0, 4;
+//!          add.u64 %rd2, %rd0, %rd1;
+//!          ld.global.f32 %f0, [%rd2];
+//!          add.f32 %f1, %f0, %f0;
+//!          st.global.f32 [%rd2], %f1;
+//!          ret;
+//!      }",
+//! )?;
+//! let memory = Memory::new();
+//! let bytes: Vec<u8> = (0..40).flat_map(|i| (i as f32).to_le_bytes()).collect();
+//! let data = memory.alloc_from("data", &bytes, 256)?;
+//! let args = [Arg::U64(data.address)];
+//! let what = Launch { entry: "twice", grid: [1; 3], block: [40, 1, 1], dynamic_shared_bytes: 0, args: &args };
+//! launch(&program, &memory, &what, &Options::default())?;
+//! let mut last = [0; 4];
+//! memory.read(data.address + 39 * 4, &mut last)?;
+//! assert_eq!(f32::from_le_bytes(last), 78.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod address;
+mod barrier;
+mod block;
+mod buffer;
+mod copies;
+mod decode;
+mod env;
+mod exec;
+mod global;
+mod launch;
+mod memory;
+mod op;
+mod program;
+mod row;
+mod shared;
+mod taint;
+mod violation;
+mod warp;
+
+pub use launch::{Arg, Checks, Launch, Options, Report, WarpOrder, launch, threads};
+pub use memory::{Allocation, AllocationId, Memory, MemoryError};
+pub use program::{LoadError, Program};
+pub use ptx_gemm_ptx::instruction::Note;
+pub use violation::{Violation, ViolationKind};

@@ -1,0 +1,291 @@
+//! One block: its warps take turns until all are done, or until the block can only wait for another block.
+
+use pulp::Arch;
+
+use crate::barrier::{Barriers, MAX_BARRIERS};
+use crate::env::{BlockMemory, Env};
+use crate::exec::{Step, Stop};
+use crate::launch::{WarpOrder, Watch};
+use crate::row::{LANES, lanes};
+use crate::violation::{Fault, Violation, ViolationKind, triple};
+use crate::warp::Warp;
+
+/// What keeps a warp from running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ready,
+    /// At a barrier; its instruction, for reports.
+    Waiting {
+        id: u32,
+        pc: u32,
+    },
+    Done,
+}
+
+/// Where a block stands after it has run as far as it can.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    Finished,
+    /// It polls for something that another block has to do. `stuck` if its whole state is what it was before.
+    Waits {
+        stuck: bool,
+    },
+    Broken(Box<Violation>),
+}
+
+/// Warps, barriers, and the block's memory. Reused from block to block.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) memory: BlockMemory,
+    pub(crate) warps: Vec<Warp>,
+    status: Vec<Status>,
+    barriers: Barriers,
+    order: Vec<usize>,
+    random: u64,
+}
+
+impl Block {
+    /// Sets up block number `number` of the grid.
+    pub(crate) fn reset(&mut self, env: &Env, number: u64, watch: Watch) {
+        let watched = watch == Watch::On;
+        self.memory.number = number;
+        self.memory.ctaid = env.ctaid(number);
+        self.memory.shared.reset(env.shared_bytes, watched);
+        (self.memory.wrote_global, self.memory.wrote_shared) = (false, false);
+        let count = env.warps() as usize;
+        self.warps.resize_with(count, Warp::default);
+        self.status.clear();
+        self.status.resize(count, Status::Ready);
+        self.barriers = Barriers::default();
+        let local_words = env.entry.symbols.local_bytes.div_ceil(4) as usize;
+        for (index, warp) in self.warps.iter_mut().enumerate() {
+            let threads = (env.threads() - index as u32 * LANES as u32).min(LANES as u32);
+            warp.reset(index as u32, threads, env.code, local_words, watched);
+            env.fill_constants(warp, self.memory.ctaid);
+        }
+        self.order.clear();
+        self.order.extend(0..count);
+        if let WarpOrder::Seeded(seed) = env.order {
+            self.random = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        if env.order == WarpOrder::Backward {
+            self.order.reverse();
+        }
+    }
+
+    /// Runs until the block is finished, waits for other blocks, or breaks a rule.
+    pub(crate) fn run(&mut self, env: &Env, watch: Watch) -> Progress {
+        loop {
+            let mut moved = false;
+            let mut polled = false;
+            self.memory.wrote_shared = false;
+            self.shuffle(env);
+            for turn in 0..self.order.len() {
+                let index = self.order[turn];
+                if self.status[index] != Status::Ready {
+                    continue;
+                }
+                match self.turn(env, watch, index) {
+                    Ok(Turn::Moved) => moved = true,
+                    Ok(Turn::Polled { repeats }) => {
+                        polled = true;
+                        moved |= !repeats;
+                    }
+                    Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
+                }
+            }
+            moved |= self.memory.wrote_shared;
+            if self.status.iter().all(|status| *status == Status::Done) {
+                return Progress::Finished;
+            }
+            if let Some(fault) = self.blocked(env) {
+                return Progress::Broken(fault);
+            }
+            if polled && !moved {
+                return Progress::Waits { stuck: true };
+            }
+            if polled && self.status.iter().all(|status| *status != Status::Ready || polled) {
+                return Progress::Waits { stuck: false };
+            }
+        }
+    }
+
+    /// A new order of the warps, where that is asked for.
+    fn shuffle(&mut self, env: &Env) {
+        if !matches!(env.order, WarpOrder::Seeded(_)) {
+            return;
+        }
+        for last in (1..self.order.len()).rev() {
+            let pick = self.next_random() as usize % (last + 1);
+            self.order.swap(last, pick);
+        }
+    }
+
+    /// xorshift64*: good enough to pick an order, and the same everywhere.
+    fn next_random(&mut self) -> u64 {
+        let mut x = self.random | 1;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random = x;
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
+    }
+
+    /// How many instructions a warp executes before the next one gets a turn.
+    fn slice(&mut self, env: &Env) -> u64 {
+        match env.order {
+            WarpOrder::RunToBarrier => u64::MAX,
+            WarpOrder::Forward | WarpOrder::Backward => 1,
+            WarpOrder::Seeded(_) => 1 + self.next_random() % 64,
+        }
+    }
+
+    fn turn(&mut self, env: &Env, watch: Watch, index: usize) -> Result<Turn, Box<Fault>> {
+        let left = env.max_instructions.saturating_sub(self.warps[index].steps);
+        let fuel = self.slice(env).min(left);
+        if fuel == 0 {
+            let message = format!("{{thread}}: its warp has executed {} instructions", env.max_instructions);
+            return Err(Fault::new(ViolationKind::InstructionLimit, self.warps[index].mask, message));
+        }
+        let (warp, block) = (&mut self.warps[index], &mut self.memory);
+        let stop = match watch {
+            Watch::Off => Arch::new().dispatch(Step::<false> { warp, block, env, fuel }),
+            Watch::On => Arch::new().dispatch(Step::<true> { warp, block, env, fuel }),
+        };
+        let warp = &mut self.warps[index];
+        match stop {
+            Stop::Fuel => {}
+            Stop::Poll => {
+                let state = Some(warp.state());
+                let repeats = warp.polls.state == state;
+                warp.polls.state = state;
+                return Ok(Turn::Polled { repeats });
+            }
+            Stop::Done => {
+                self.status[index] = Status::Done;
+            }
+            Stop::Barrier { id, count } => {
+                let (pc, mask) = (warp.pc, warp.mask);
+                self.status[index] = Status::Waiting { id, pc };
+                self.arrive(env, id, count, mask)?;
+            }
+            Stop::Arrive { id, count } => {
+                let mask = warp.mask;
+                self.arrive(env, id, Some(count), mask)?;
+            }
+            Stop::Fault(fault) => return Err(fault),
+        }
+        Ok(Turn::Moved)
+    }
+
+    /// A warp arrives at a barrier, and releases it if it is the last.
+    fn arrive(&mut self, env: &Env, id: u32, count: Option<u32>, mask: u32) -> Result<(), Box<Fault>> {
+        let all = env.warps() * LANES as u32;
+        let mismatch = |message: String| Err(Fault::new(ViolationKind::BarrierMismatch, mask, message));
+        if id as usize >= MAX_BARRIERS {
+            return mismatch(format!("{{thread}}: there is no barrier {id}, only 0 to 15"));
+        }
+        let expected = count.unwrap_or(all);
+        if expected == 0 || !expected.is_multiple_of(LANES as u32) || expected > all {
+            return mismatch(format!(
+                "{{thread}}: barrier {id} for {expected} threads; the block has {all}, in warps of 32"
+            ));
+        }
+        match self.barriers.arrive(id, expected) {
+            Err(others) => mismatch(format!(
+                "{{thread}} comes to barrier {id} for {expected} threads, others wait there for {others}"
+            )),
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.release(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn release(&mut self, id: u32) {
+        for (status, warp) in self.status.iter_mut().zip(&mut self.warps) {
+            if matches!(*status, Status::Waiting { id: at, .. } if at == id) {
+                *status = Status::Ready;
+                warp.pc += 1;
+            }
+        }
+        self.barriers.clear(id);
+    }
+
+    /// Whether nobody in the block can ever move again; then why.
+    fn blocked(&mut self, env: &Env) -> Option<Box<Violation>> {
+        if self.status.contains(&Status::Ready) {
+            return None;
+        }
+        let waiting: Vec<(usize, u32, u32)> = self
+            .status
+            .iter()
+            .enumerate()
+            .filter_map(|(index, status)| match *status {
+                Status::Waiting { id, pc } => Some((index, id, pc)),
+                _ => None,
+            })
+            .collect();
+        let &(first, id, pc) = waiting.first()?;
+        let done = self.status.iter().filter(|status| **status == Status::Done).count();
+        if done > 0 && !env.strict && waiting.iter().all(|(_, other, _)| *other == id) {
+            // Without checks exited warps count as arrived, as on hardware.
+            self.release(id);
+            return None;
+        }
+        let elsewhere = waiting.iter().find(|(_, other, at)| *other != id || *at != pc);
+        let message = match elsewhere {
+            Some(&(_, other, at)) if other != id => format!(
+                "{{thread}} waits at barrier {id}, others at barrier {other} (line {}), and nobody else can come",
+                env.code.origins[at as usize].line
+            ),
+            _ if done > 0 => {
+                format!("{{thread}} waits at barrier {id} for {done} of {} warps that have exited", self.warps.len())
+            }
+            _ => format!("{{thread}} waits at barrier {id}, and nobody else can come"),
+        };
+        let mask = self.warps[first].mask;
+        Some(self.report(env, first, *Fault::new(ViolationKind::BarrierMismatch, mask, message)))
+    }
+
+    /// What the block waits for, when the whole grid is stuck.
+    pub(crate) fn deadlock(&self, env: &Env) -> Box<Violation> {
+        let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
+        let mask = self.warps[index].mask;
+        let message = "{thread} polls for something that nobody is left to do";
+        self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
+    }
+
+    /// Turns lanes into threads and positions into lines.
+    fn report(&self, env: &Env, index: usize, fault: Fault) -> Box<Violation> {
+        let warp = &self.warps[index];
+        let origin = env.code.origins.get(warp.pc as usize);
+        let first = warp.index * LANES as u32;
+        let mask = if fault.lanes != 0 { fault.lanes } else { warp.mask };
+        let threads: Vec<[u32; 3]> = lanes(mask & warp.exists).map(|lane| env.tid(first + lane as u32)).collect();
+        let thread = threads.first().copied().unwrap_or_default();
+        let place = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
+        Box::new(Violation {
+            kind: fault.kind,
+            entry: env.entry.name.clone(),
+            message: fault.message.replace("{thread}", &place),
+            line: origin.map(|origin| origin.line),
+            instruction: origin.map_or_else(String::new, |origin| origin.text.clone()),
+            note: origin.and_then(|origin| origin.note.clone()),
+            block: Some(self.memory.ctaid),
+            threads,
+            address: fault.address,
+            label: fault.label,
+        })
+    }
+}
+
+/// What a warp did with its turn.
+enum Turn {
+    Moved,
+    /// `repeats` if it is where it was after its last turn, in every register.
+    Polled {
+        repeats: bool,
+    },
+}

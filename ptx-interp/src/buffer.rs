@@ -1,0 +1,183 @@
+//! The bytes of one allocation: words that many host threads may touch at once, and a bit per byte that says whether
+//! it was ever written.
+//!
+//! Words are relaxed atomics, so that a kernel's data race is a wrong value in the kernel and never undefined behaviour
+//! in the interpreter. Storage comes zeroed from the host's allocator, which maps pages on first touch: an allocation of
+//! many gigabytes costs what is touched of it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crate::memory::MemoryError;
+
+/// Boundary that storage starts on, whatever the allocation's own offset.
+pub(crate) const GRANULE: u64 = 256;
+
+/// One allocation.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    pub(crate) label: Arc<str>,
+    /// First valid address.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) len: u64,
+    /// Address of `words[0]`.
+    floor: u64,
+    words: Box<[AtomicU32]>,
+    /// Bit i of word j: byte 32 j + i was written.
+    written: Box<[AtomicU32]>,
+    pub(crate) write_once: AtomicBool,
+    /// Held by 64-bit atomics, which two 32-bit words cannot do alone.
+    pub(crate) wide: Mutex<()>,
+}
+
+fn zeroed(words: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
+    let too_large = || MemoryError::OutOfMemory { bytes: words.saturating_mul(4) };
+    let words = usize::try_from(words).map_err(|_| too_large())?;
+    bytemuck::allocation::try_zeroed_slice_box(words).map_err(|()| too_large())
+}
+
+impl Buffer {
+    pub(crate) fn new(label: &str, start: u64, len: u64) -> Result<Buffer, MemoryError> {
+        let floor = start / GRANULE * GRANULE;
+        let span = (start - floor).checked_add(len).ok_or(MemoryError::OutOfMemory { bytes: len })?;
+        Ok(Buffer {
+            label: label.into(),
+            start,
+            len,
+            floor,
+            words: zeroed(span.div_ceil(4))?,
+            written: zeroed(span.div_ceil(32))?,
+            write_once: AtomicBool::new(false),
+            wide: Mutex::new(()),
+        })
+    }
+
+    /// First address behind the allocation.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    /// Whether `bytes` bytes from `address` all lie inside.
+    pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
+        address >= self.start && address - self.start <= self.len && bytes <= self.len - (address - self.start)
+    }
+
+    /// Number of bytes in the storage's address range before `address`.
+    #[inline(always)]
+    pub(crate) fn offset(&self, address: u64) -> usize {
+        (address - self.floor) as usize
+    }
+
+    /// Word at a byte offset that is a multiple of 4.
+    #[inline(always)]
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        &self.words[offset / 4]
+    }
+
+    /// Reads 1, 2, 4 or 8 bytes at a naturally aligned offset.
+    #[inline(always)]
+    pub(crate) fn load(&self, offset: usize, bytes: usize) -> u64 {
+        let word = self.word(offset).load(Relaxed);
+        match bytes {
+            4 => u64::from(word),
+            8 => u64::from(word) | u64::from(self.word(offset + 4).load(Relaxed)) << 32,
+            2 => u64::from((word >> (offset % 4 * 8)) as u16),
+            _ => u64::from((word >> (offset % 4 * 8)) as u8),
+        }
+    }
+
+    /// Writes 1, 2, 4 or 8 bytes at a naturally aligned offset. Says nothing of who wrote: see [`Buffer::mark`].
+    #[inline(always)]
+    pub(crate) fn store(&self, offset: usize, bytes: usize, value: u64) {
+        match bytes {
+            4 => self.word(offset).store(value as u32, Relaxed),
+            8 => {
+                self.word(offset).store(value as u32, Relaxed);
+                self.word(offset + 4).store((value >> 32) as u32, Relaxed);
+            }
+            _ => {
+                let shift = offset % 4 * 8;
+                let mask = ((1u32 << (bytes * 8)) - 1) << shift;
+                let bits = (value as u32) << shift & mask;
+                // Neighbouring bytes may belong to other threads: exchange the word whole.
+                let _ = self.word(offset).fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | bits));
+            }
+        }
+    }
+
+    /// Remembers that up to 32 bytes were written; they may not cross a 32-byte boundary.
+    #[inline(always)]
+    pub(crate) fn mark(&self, offset: usize, bytes: usize) {
+        let bits = byte_bits(offset, bytes);
+        let word = &self.written[offset / 32];
+        // Most stores hit bytes that are already marked; reading first keeps the cache line shared.
+        if word.load(Relaxed) & bits != bits {
+            word.fetch_or(bits, Relaxed);
+        }
+    }
+
+    /// Whether all of up to 32 bytes inside one 32-byte group were ever written.
+    pub(crate) fn is_written(&self, offset: usize, bytes: usize) -> bool {
+        let bits = byte_bits(offset, bytes);
+        self.written[offset / 32].load(Relaxed) & bits == bits
+    }
+
+    /// Copies host bytes in; the caller has checked the range.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) {
+        let mut offset = self.offset(address);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let step = if offset.is_multiple_of(4) && rest.len() >= 4 { 4 } else { 1 };
+            let (head, tail) = rest.split_at(step);
+            let value = head.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+            self.store(offset, step, value);
+            offset += step;
+            rest = tail;
+        }
+        self.mark_range(self.offset(address), bytes.len());
+    }
+
+    fn mark_range(&self, start: usize, len: usize) {
+        let mut offset = start;
+        while offset < start + len {
+            let step = (32 - offset % 32).min(start + len - offset);
+            self.mark(offset, step);
+            offset += step;
+        }
+    }
+
+    /// Copies bytes out; the caller has checked the range.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) {
+        let mut offset = self.offset(address);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let step = if offset.is_multiple_of(4) && rest.len() >= 4 { 4 } else { 1 };
+            let (head, tail) = rest.split_at_mut(step);
+            head.copy_from_slice(&self.load(offset, step).to_le_bytes()[..step]);
+            offset += step;
+            rest = tail;
+        }
+    }
+
+    /// First byte of a range that was never written, as an address.
+    pub(crate) fn first_unwritten(&self, address: u64, len: u64) -> Option<u64> {
+        let mut at = address;
+        while at < address + len {
+            let offset = self.offset(at);
+            let whole = offset.is_multiple_of(32) && address + len - at >= 32;
+            let step = if whole { 32 } else { 1 };
+            if !self.is_written(offset, step) {
+                let byte = (0..step).find(|byte| !self.is_written(offset + byte, 1)).unwrap_or(0);
+                return Some(at + byte as u64);
+            }
+            at += step as u64;
+        }
+        None
+    }
+}
+
+fn byte_bits(offset: usize, bytes: usize) -> u32 {
+    let ones = if bytes >= 32 { u32::MAX } else { (1u32 << bytes) - 1 };
+    ones << (offset % 32)
+}

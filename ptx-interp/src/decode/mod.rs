@@ -1,0 +1,209 @@
+//! From a parsed entry to [`Code`].
+//!
+//! Every instruction of the text becomes exactly one decoded instruction, so that labels, lines and counters need no
+//! translation. What cannot be executed becomes [`Op::Refused`] and is an error when it is reached, not before: a module
+//! may hold entries for other machines.
+
+mod alu;
+mod control;
+mod memory;
+mod operand;
+mod symbols;
+
+use std::collections::HashMap;
+
+use ptx_gemm_ptx::instruction::{Instruction, Opcode};
+use ptx_gemm_ptx::module::{Entry, Statement};
+
+pub(crate) use self::symbols::Symbols;
+use crate::op::{Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot};
+
+/// Decodes one entry. `lines` is parallel to the body; `text` gives a line's words.
+pub(crate) fn decode(entry: &Entry, lines: &[u32], text: impl Fn(u32) -> String, symbols: &Symbols) -> Code {
+    let mut decoder = Decoder::new(entry, symbols);
+    for (index, statement) in entry.body.iter().enumerate() {
+        if let Statement::Instruction(instruction) = statement {
+            let line = lines.get(index).copied().unwrap_or(0);
+            decoder.push(instruction);
+            decoder.code.origins.push(Origin { line, text: text(line), note: instruction.note.clone() });
+        }
+    }
+    decoder.finish()
+}
+
+/// State while one entry is decoded.
+struct Decoder<'a> {
+    entry: &'a Entry,
+    symbols: &'a Symbols,
+    code: Code,
+    /// Slots given to registers so far; registers that are declared and never used cost nothing.
+    registers: HashMap<(u16, u32), Slot>,
+    constants: HashMap<(Constant, Width), Slot>,
+    labels: HashMap<&'a str, u32>,
+    names32: Vec<String>,
+    names64: Vec<String>,
+    names_pred: Vec<String>,
+    /// Takes what nobody reads.
+    sink: P,
+}
+
+/// Which file a slot is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Width {
+    Narrow,
+    Wide,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(entry: &'a Entry, symbols: &'a Symbols) -> Decoder<'a> {
+        let mut labels = HashMap::new();
+        let mut next = 0;
+        for statement in &entry.body {
+            match statement {
+                Statement::Instruction(_) => next += 1,
+                Statement::Label(name) => {
+                    labels.insert(name.as_str(), next);
+                }
+                _ => {}
+            }
+        }
+        Decoder {
+            entry,
+            symbols,
+            code: Code::default(),
+            registers: HashMap::new(),
+            constants: HashMap::new(),
+            labels,
+            names32: Vec::new(),
+            names64: Vec::new(),
+            names_pred: vec!["_".into()],
+            sink: P(0),
+        }
+    }
+
+    fn push(&mut self, instruction: &Instruction) {
+        let op = match self.op(instruction) {
+            Ok(op) => op,
+            Err(reason) => self.refuse(reason),
+        };
+        let guard = match instruction.guard {
+            None => Ok(Guard::Always),
+            Some(guard) => match self.register(guard.pred) {
+                Ok(Slot::P(pred)) if guard.negated => Ok(Guard::Unless(pred)),
+                Ok(Slot::P(pred)) => Ok(Guard::If(pred)),
+                Ok(_) => Err("the guard is no predicate register".into()),
+                Err(reason) => Err(reason),
+            },
+        };
+        let instr = match guard {
+            Ok(guard) => Instr { guard, op },
+            Err(reason) => Instr { guard: Guard::Always, op: self.refuse(reason) },
+        };
+        self.code.instrs.push(instr);
+    }
+
+    fn refuse(&mut self, reason: String) -> Op {
+        self.code.refusals.push(reason);
+        Op::Refused { index: self.code.refusals.len() as u32 - 1 }
+    }
+
+    fn op(&mut self, instruction: &Instruction) -> Result<Op, String> {
+        let operands = instruction.operands.as_slice();
+        match &instruction.op {
+            Opcode::Ld { .. }
+            | Opcode::St { .. }
+            | Opcode::Atom { .. }
+            | Opcode::Red { .. }
+            | Opcode::CpAsync { .. } => self.memory(&instruction.op, operands),
+            Opcode::Bra { .. }
+            | Opcode::BarSync
+            | Opcode::BarArrive
+            | Opcode::BarWarpSync
+            | Opcode::Ret
+            | Opcode::Exit
+            | Opcode::CpAsyncCommit
+            | Opcode::CpAsyncWait
+            | Opcode::CpAsyncWaitAll
+            | Opcode::Fence { .. } => self.control(&instruction.op, operands),
+            Opcode::Unknown(mnemonic) => Err(format!("nothing here executes `{mnemonic}`")),
+            other => self.alu(other, operands),
+        }
+    }
+
+    /// Closes the code: the exit behind the last instruction, and runs of multiply-adds.
+    fn finish(mut self) -> Code {
+        let text = "} (the end of the entry)".into();
+        let line = self.code.origins.last().map_or(0, |origin| origin.line + 1);
+        self.code.instrs.push(Instr { guard: Guard::Always, op: Op::Exit });
+        self.code.origins.push(Origin { line, text, note: None });
+        let mut targets = vec![false; self.code.instrs.len() + 1];
+        for &target in self.labels.values() {
+            targets[target as usize] = true;
+        }
+        fuse_runs(&mut self.code, &targets);
+        self.code.slots32 = self.names32.len() as u32;
+        self.code.slots64 = self.names64.len() as u32;
+        self.code.preds = self.names_pred.len() as u32;
+        self.code.names = self.names32.into_iter().chain(self.names64).chain(self.names_pred).collect();
+        self.code
+    }
+}
+
+/// Makes multiply-adds that follow each other without a guard or a label into runs: one dispatch for a whole block of
+/// them, which is where a GEMM spends its time. Each place of a run still holds the rest of the run, so that stopping
+/// anywhere and going on is possible.
+fn fuse_runs(code: &mut Code, targets: &[bool]) {
+    for index in (0..code.instrs.len()).rev() {
+        let Instr { guard: Guard::Always, op } = code.instrs[index] else { continue };
+        let (quad, kind) = match op {
+            Op::Fma32 { d, a, b, c } => (Quad { d: d.0, a: a.0, b: b.0, c: c.0 }, Run::Fma32),
+            Op::Fma64 { d, a, b, c } => (Quad { d: d.0, a: a.0, b: b.0, c: c.0 }, Run::Fma64),
+            Op::Mad32 { d, a, b, c } => (Quad { d: d.0, a: a.0, b: b.0, c: c.0 }, Run::Mad32),
+            _ => continue,
+        };
+        // Walking backwards, a run grows at its front; its quads are therefore stored back to front, and turned around
+        // below by their index.
+        let rest = match code.instrs.get(index + 1).map(|next| next.op) {
+            Some(next) if !targets[index + 1] => run_length(next, kind),
+            _ => 0,
+        };
+        code.quads.push(quad);
+        let start = code.quads.len() as u32 - 1;
+        code.instrs[index].op = kind.op(start, rest + 1);
+    }
+    // Reverse the quads once, so that a run reads upwards.
+    code.quads.reverse();
+    let last = code.quads.len() as u32;
+    for instr in &mut code.instrs {
+        if let Op::FmaRun32 { start, .. } | Op::FmaRun64 { start, .. } | Op::MadRun32 { start, .. } = &mut instr.op {
+            *start = last - 1 - *start;
+        }
+    }
+}
+
+/// Kinds of runs.
+#[derive(Clone, Copy)]
+enum Run {
+    Fma32,
+    Fma64,
+    Mad32,
+}
+
+impl Run {
+    fn op(self, start: u32, len: u32) -> Op {
+        match self {
+            Run::Fma32 => Op::FmaRun32 { start, len },
+            Run::Fma64 => Op::FmaRun64 { start, len },
+            Run::Mad32 => Op::MadRun32 { start, len },
+        }
+    }
+}
+
+fn run_length(op: Op, kind: Run) -> u32 {
+    match (op, kind) {
+        (Op::FmaRun32 { len, .. }, Run::Fma32) => len,
+        (Op::FmaRun64 { len, .. }, Run::Fma64) => len,
+        (Op::MadRun32 { len, .. }, Run::Mad32) => len,
+        _ => 0,
+    }
+}

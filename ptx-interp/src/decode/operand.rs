@@ -1,0 +1,217 @@
+//! Operands to slots.
+
+use ptx_gemm_ptx::instruction::{Operand, Reg, Special};
+use ptx_gemm_ptx::types::Type;
+
+use super::{Decoder, Width};
+use crate::op::{Constant, P, R32, R64, Slot};
+
+impl Decoder<'_> {
+    /// The slot of a register; the first use gives it one.
+    pub(super) fn register(&mut self, reg: Reg) -> Result<Slot, String> {
+        if let Some(&slot) = self.registers.get(&(reg.family, reg.index)) {
+            return Ok(slot);
+        }
+        let family =
+            self.entry.registers.get(usize::from(reg.family)).ok_or("a register of a family that is not declared")?;
+        let name = match family.count {
+            None => family.prefix.clone(),
+            Some(_) => format!("{}{}", family.prefix, reg.index),
+        };
+        let slot = match family.ty.bits() {
+            1 => {
+                self.names_pred.push(name);
+                Slot::P(P(self.names_pred.len() as u32 - 1))
+            }
+            64 => Slot::R64(self.new64(name)),
+            128 => return Err(format!("the 128-bit register {name} is not supported")),
+            _ => Slot::R32(self.new32(name)),
+        };
+        self.registers.insert((reg.family, reg.index), slot);
+        Ok(slot)
+    }
+
+    fn new32(&mut self, name: String) -> R32 {
+        self.names32.push(name);
+        R32(self.names32.len() as u32 - 1)
+    }
+
+    fn new64(&mut self, name: String) -> R64 {
+        self.names64.push(name);
+        R64(self.names64.len() as u32 - 1)
+    }
+
+    pub(super) fn constant32(&mut self, constant: Constant) -> R32 {
+        if let Some(&Slot::R32(slot)) = self.constants.get(&(constant, Width::Narrow)) {
+            return slot;
+        }
+        let slot = self.new32(constant_name(constant));
+        self.code.constants32.push((slot, constant));
+        self.constants.insert((constant, Width::Narrow), Slot::R32(slot));
+        slot
+    }
+
+    pub(super) fn constant64(&mut self, constant: Constant) -> R64 {
+        if let Some(&Slot::R64(slot)) = self.constants.get(&(constant, Width::Wide)) {
+            return slot;
+        }
+        let slot = self.new64(constant_name(constant));
+        self.code.constants64.push((slot, constant));
+        self.constants.insert((constant, Width::Wide), Slot::R64(slot));
+        slot
+    }
+
+    /// A source of at most 32 bits.
+    pub(super) fn r32(&mut self, operand: &Operand, ty: Type) -> Result<R32, String> {
+        match operand {
+            Operand::Reg(reg) => match self.register(*reg)? {
+                Slot::R32(slot) => Ok(slot),
+                slot => Err(self.wrong_width(slot, ty)),
+            },
+            Operand::Special(special) => Ok(self.constant32(Constant::Special(*special))),
+            Operand::Symbol(name) => {
+                let address = self.symbol_address(name)?;
+                Ok(self.constant32(Constant::Value(address & u64::from(u32::MAX))))
+            }
+            other => {
+                let bits = immediate(other, ty)?;
+                Ok(self.constant32(Constant::Value(bits)))
+            }
+        }
+    }
+
+    /// A source of 64 bits.
+    pub(super) fn r64(&mut self, operand: &Operand, ty: Type) -> Result<R64, String> {
+        match operand {
+            Operand::Reg(reg) => match self.register(*reg)? {
+                Slot::R64(slot) => Ok(slot),
+                slot => Err(self.wrong_width(slot, ty)),
+            },
+            Operand::Special(special) => Ok(self.constant64(Constant::Special(*special))),
+            Operand::Symbol(name) => {
+                let address = self.symbol_address(name)?;
+                Ok(self.constant64(Constant::Value(address)))
+            }
+            other => {
+                let bits = immediate(other, ty)?;
+                Ok(self.constant64(Constant::Value(bits)))
+            }
+        }
+    }
+
+    /// A source predicate that is not negated.
+    pub(super) fn pred(&mut self, operand: &Operand) -> Result<P, String> {
+        match operand {
+            Operand::Reg(reg) => match self.register(*reg)? {
+                Slot::P(slot) => Ok(slot),
+                slot => Err(self.wrong_width(slot, Type::Pred)),
+            },
+            _ => Err("a predicate register is expected here".into()),
+        }
+    }
+
+    /// A source of the width that a type has.
+    pub(super) fn source(&mut self, operand: &Operand, ty: Type) -> Result<Slot, String> {
+        Ok(match ty.bits() {
+            1 => Slot::P(self.pred(operand)?),
+            64 => Slot::R64(self.r64(operand, ty)?),
+            128 => return Err("128-bit values are not supported".into()),
+            _ => Slot::R32(self.r32(operand, ty)?),
+        })
+    }
+
+    /// Any register as a destination, whatever its width; `_` is one that nobody reads.
+    pub(super) fn destination(&mut self, operand: &Operand) -> Result<Slot, String> {
+        match operand {
+            Operand::Reg(reg) => self.register(*reg),
+            Operand::Sink => Ok(Slot::R64(self.sink64())),
+            _ => Err("the destination is no register".into()),
+        }
+    }
+
+    fn sink64(&mut self) -> R64 {
+        match self.names64.iter().position(|name| name == "_") {
+            Some(index) => R64(index as u32),
+            None => self.new64("_".into()),
+        }
+    }
+
+    /// A 32-bit slot that nobody reads.
+    pub(super) fn sink32(&mut self) -> R32 {
+        match self.names32.iter().position(|name| name == "_") {
+            Some(index) => R32(index as u32),
+            None => self.new32("_".into()),
+        }
+    }
+
+    pub(super) fn d32(&mut self, operand: &Operand) -> Result<R32, String> {
+        match self.destination(operand)? {
+            Slot::R32(slot) => Ok(slot),
+            slot => Err(self.wrong_width(slot, Type::B32)),
+        }
+    }
+
+    pub(super) fn d64(&mut self, operand: &Operand) -> Result<R64, String> {
+        match self.destination(operand)? {
+            Slot::R64(slot) => Ok(slot),
+            slot => Err(self.wrong_width(slot, Type::B64)),
+        }
+    }
+
+    /// A destination predicate, `_` included.
+    pub(super) fn dp(&mut self, operand: &Operand) -> Result<P, String> {
+        match operand {
+            Operand::Sink => Ok(self.sink),
+            other => self.pred(other),
+        }
+    }
+
+    fn symbol_address(&self, name: &str) -> Result<u64, String> {
+        match self.symbols.get(name) {
+            Some(symbol) => Ok(symbol.address),
+            None => Err(format!("`{name}` is no variable or parameter that this interpreter lays out")),
+        }
+    }
+
+    fn wrong_width(&self, slot: Slot, ty: Type) -> String {
+        let name = match slot {
+            Slot::R32(slot) => &self.names32[slot.0 as usize],
+            Slot::R64(slot) => &self.names64[slot.0 as usize],
+            Slot::P(slot) => &self.names_pred[slot.0 as usize],
+        };
+        format!("register {name} has not the width of .{}", ty.name())
+    }
+}
+
+/// The bits of an immediate as an operand of this type; floats are rounded to it.
+fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
+    let bits = match (operand, ty) {
+        (Operand::Int(value), Type::F32) => u64::from((*value as f32).to_bits()),
+        (Operand::Int(value), Type::F64) => (*value as f64).to_bits(),
+        (Operand::Int(value), _) => *value as u64,
+        (Operand::F32(bits), Type::F64) => f64::from(f32::from_bits(*bits)).to_bits(),
+        (Operand::F32(bits), _) => u64::from(*bits),
+        (Operand::F64(bits), Type::F32) => u64::from((f64::from_bits(*bits) as f32).to_bits()),
+        (Operand::F64(bits), _) if ty.bits() == 64 => *bits,
+        _ => return Err(format!("no operand of type .{} can stand here", ty.name())),
+    };
+    Ok(match ty.bits() {
+        8 => bits & 0xff,
+        16 => bits & 0xffff,
+        32 => bits & 0xffff_ffff,
+        _ => bits,
+    })
+}
+
+fn constant_name(constant: Constant) -> String {
+    match constant {
+        Constant::Value(value) => format!("{value}"),
+        Constant::Special(special) => format!("{special:?}"),
+    }
+}
+
+/// Whether a special register changes while a warp runs.
+pub(super) fn is_clock(special: Special) -> bool {
+    use Special::*;
+    matches!(special, Clock | ClockHi | Clock64 | GlobalTimer | GlobalTimerLo | GlobalTimerHi)
+}

@@ -1,0 +1,96 @@
+//! Where variables and parameters lie in their spaces.
+
+use std::collections::HashMap;
+
+use ptx_gemm_ptx::module::{Entry, Module, Variable};
+use ptx_gemm_ptx::types::Space;
+
+use crate::address::{Place, SHARED_START};
+
+/// A named address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Symbol {
+    pub(crate) place: Place,
+    /// Address within the place.
+    pub(crate) address: u64,
+}
+
+/// One kernel parameter.
+#[derive(Clone, Debug)]
+pub(crate) struct ParamSlot {
+    pub(crate) name: String,
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Every named address of an entry, and the sizes of its spaces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Symbols {
+    names: HashMap<String, Symbol>,
+    pub(crate) params: Vec<ParamSlot>,
+    pub(crate) param_bytes: usize,
+    /// Static shared memory.
+    pub(crate) shared_bytes: u64,
+    /// Whether the entry sees `.extern .shared` memory, which starts behind the static one.
+    pub(crate) dynamic_shared: bool,
+    pub(crate) local_bytes: u64,
+    pub(crate) const_bytes: u64,
+}
+
+impl Symbols {
+    /// Lays out the parameters and variables that `entry` sees.
+    pub(crate) fn lay_out(module: &Module, entry: &Entry) -> Symbols {
+        let mut symbols = Symbols::default();
+        for param in &entry.params {
+            let align = param.align.unwrap_or(param.ty.bytes()).max(1) as usize;
+            let bytes =
+                param.ty.bytes() as usize * usize::try_from(param.count.unwrap_or(1)).unwrap_or(usize::MAX / 16);
+            let offset = symbols.param_bytes.next_multiple_of(align);
+            symbols.param_bytes = offset.saturating_add(bytes);
+            symbols.params.push(ParamSlot { name: param.name.clone(), offset, bytes });
+            symbols.add(&param.name, Place::Param, offset as u64);
+        }
+        let variables = || module.variables.iter().chain(&entry.variables);
+        for variable in variables().filter(|variable| !is_dynamic(variable)) {
+            symbols.place(variable);
+        }
+        // Dynamic shared memory lies behind everything static; all its names mean the same address.
+        let dynamic: Vec<&Variable> = variables().filter(|variable| is_dynamic(variable)).collect();
+        let align = dynamic.iter().map(|variable| variable.align.unwrap_or(16)).max().unwrap_or(16).max(16);
+        symbols.dynamic_shared = !dynamic.is_empty();
+        if symbols.dynamic_shared {
+            symbols.shared_bytes = symbols.shared_bytes.next_multiple_of(u64::from(align));
+        }
+        for variable in dynamic {
+            symbols.add(&variable.name, Place::Shared, u64::from(SHARED_START) + symbols.shared_bytes);
+        }
+        symbols
+    }
+
+    fn place(&mut self, variable: &Variable) {
+        let align = u64::from(variable.align.unwrap_or(variable.ty.bytes()).max(1));
+        let bytes = u64::from(variable.ty.bytes()).saturating_mul(variable.count.unwrap_or(1));
+        let (place, size, start) = match variable.space {
+            space if space.is_shared() => (Place::Shared, &mut self.shared_bytes, u64::from(SHARED_START)),
+            Space::Local => (Place::Local, &mut self.local_bytes, 0),
+            Space::Const => (Place::Const, &mut self.const_bytes, 0),
+            // Left out: whoever uses the name is refused when it runs.
+            _ => return,
+        };
+        let address = size.saturating_add(align - 1) / align * align;
+        *size = address.saturating_add(bytes);
+        self.add(&variable.name, place, start + address);
+    }
+
+    fn add(&mut self, name: &str, place: Place, address: u64) {
+        self.names.insert(name.into(), Symbol { place, address });
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Symbol> {
+        self.names.get(name).copied()
+    }
+}
+
+fn is_dynamic(variable: &Variable) -> bool {
+    variable.space.is_shared() && (variable.is_extern || variable.count == Some(0))
+}

@@ -1,0 +1,123 @@
+//! What is the same for every block of a launch, and what one block has to itself.
+
+use ptx_gemm_ptx::instruction::Special;
+
+use crate::global::GlobalTable;
+use crate::launch::WarpOrder;
+use crate::memory::Memory;
+use crate::op::{Code, Constant, Slot};
+use crate::program::Entry;
+use crate::row::{LANES, Row32, Row64};
+use crate::shared::Shared;
+use crate::warp::Warp;
+
+/// Everything that a launch fixes.
+pub(crate) struct Env<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) code: &'a Code,
+    pub(crate) memory: &'a Memory,
+    pub(crate) global: GlobalTable,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) params: Vec<u32>,
+    pub(crate) param_bytes: usize,
+    pub(crate) shared_bytes: u32,
+    pub(crate) dynamic_bytes: u32,
+    /// Whether broken rules are reported.
+    pub(crate) strict: bool,
+    pub(crate) order: WarpOrder,
+    pub(crate) max_instructions: u64,
+}
+
+/// One block's own memory, and how it finds its way in global memory.
+#[derive(Debug, Default)]
+pub(crate) struct BlockMemory {
+    /// Number within the grid, x fastest.
+    pub(crate) number: u64,
+    pub(crate) ctaid: [u32; 3],
+    pub(crate) shared: Shared,
+    /// Where the last search in the global table ended.
+    pub(crate) last: usize,
+    /// Whether something was written since somebody last looked.
+    pub(crate) wrote_global: bool,
+    pub(crate) wrote_shared: bool,
+}
+
+impl Env<'_> {
+    pub(crate) fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    pub(crate) fn warps(&self) -> u32 {
+        self.threads().div_ceil(LANES as u32)
+    }
+
+    pub(crate) fn blocks(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// `%ctaid` of a block.
+    pub(crate) fn ctaid(&self, number: u64) -> [u32; 3] {
+        let [x, y, _] = self.grid.map(u64::from);
+        [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    }
+
+    /// `%tid` of a thread.
+    pub(crate) fn tid(&self, thread: u32) -> [u32; 3] {
+        let [x, y, _] = self.block;
+        [thread % x, thread / x % y, thread / x / y]
+    }
+
+    /// Fills the slots of immediates and special registers.
+    pub(crate) fn fill_constants(&self, warp: &mut Warp, ctaid: [u32; 3]) {
+        let index = warp.index;
+        for &(slot, constant) in &self.code.constants32 {
+            let value = |lane: usize| self.constant(constant, index, lane as u32, ctaid) as u32;
+            warp.regs.r32[slot.0 as usize] = Row32(std::array::from_fn(value));
+            warp.taint.define(Slot::R32(slot));
+        }
+        for &(slot, constant) in &self.code.constants64 {
+            let value = |lane: usize| self.constant(constant, index, lane as u32, ctaid);
+            warp.regs.r64[slot.0 as usize] = Row64(std::array::from_fn(value));
+            warp.taint.define(Slot::R64(slot));
+        }
+    }
+
+    fn constant(&self, constant: Constant, warp: u32, lane: u32, ctaid: [u32; 3]) -> u64 {
+        let special = match constant {
+            Constant::Value(value) => return value,
+            Constant::Special(special) => special,
+        };
+        let tid = self.tid(warp * LANES as u32 + lane);
+        let lane_bit = 1u32 << lane;
+        u64::from(match special {
+            Special::TidX => tid[0],
+            Special::TidY => tid[1],
+            Special::TidZ => tid[2],
+            Special::NtidX => self.block[0],
+            Special::NtidY => self.block[1],
+            Special::NtidZ => self.block[2],
+            Special::CtaidX | Special::ClusterId => ctaid[0],
+            Special::CtaidY | Special::ClusterIdY => ctaid[1],
+            Special::CtaidZ | Special::ClusterIdZ => ctaid[2],
+            Special::NctaidX | Special::NclusterId => self.grid[0],
+            Special::NctaidY | Special::NclusterIdY => self.grid[1],
+            Special::NctaidZ | Special::NclusterIdZ => self.grid[2],
+            Special::LaneId => lane,
+            Special::WarpId => warp,
+            Special::NwarpId => self.warps(),
+            Special::LaneMaskEq => lane_bit,
+            Special::LaneMaskLt => lane_bit - 1,
+            Special::LaneMaskLe => lane_bit | (lane_bit - 1),
+            Special::LaneMaskGe => !(lane_bit - 1),
+            Special::LaneMaskGt => !(lane_bit | (lane_bit - 1)),
+            Special::DynamicSmemSize => self.dynamic_bytes,
+            Special::TotalSmemSize => self.shared_bytes,
+            // Every block is a cluster of its own on a machine with one multiprocessor per block.
+            Special::SmId => ctaid[0],
+            Special::NsmId => self.grid[0],
+            Special::ClusterNctaRank | Special::ClusterNctaidX | Special::ClusterNctaidY | Special::ClusterNctaidZ => 1,
+            _ => 0,
+        })
+    }
+}

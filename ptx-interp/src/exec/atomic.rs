@@ -1,0 +1,180 @@
+//! `atom` and `red`: lane by lane, in ascending order.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::SeqCst;
+
+use ptx_gemm_ptx::instruction::Atomic;
+use ptx_gemm_ptx::types::Type;
+
+use super::memory::{self, Checked, Spot, Touch, Verb, addresses, defined_address, locate};
+use super::{scalar, undefined};
+use crate::env::{BlockMemory, Env};
+use crate::global::Mapped;
+use crate::op::{Access, Arith, AtomicOp, ScalarFn};
+use crate::row::lanes;
+use crate::violation::{Fault, ViolationKind};
+use crate::warp::Warp;
+
+#[inline(never)]
+pub(super) fn atomic<const WATCH: bool>(
+    warp: &mut Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    access: &Access,
+    active: u32,
+    pc: u32,
+) -> Checked {
+    let Some(op) = access.atomic else { return Ok(()) };
+    if WATCH {
+        defined_address(warp, env, access.base, active)?;
+        defined_operands(warp, env, &op, active)?;
+    }
+    warp.polls.reads += 1;
+    let addresses = addresses(&warp.regs, access.base, access.offset);
+    let bytes = usize::from(access.bytes);
+    let mut tainted = 0;
+    for lane in lanes(active) {
+        let address = addresses[lane];
+        let touch = Touch { place: access.place, address, bytes: bytes as u64, lane, verb: Verb::Writes };
+        let spot = locate(block, env, &touch)?;
+        let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
+        let written = memory::read::<WATCH>(warp, block, env, spot, 0, bytes, lane).1;
+        if WATCH && !written && op.op != Atomic::Exch {
+            if env.strict && matches!(spot, Spot::Global(..)) {
+                return Err(never_written(&touch));
+            }
+            tainted |= 1 << lane;
+        }
+        let old = match spot {
+            Spot::Global(mapped, offset) => {
+                let old = on_global(mapped, offset, bytes, |old| apply(&op, old, b, c));
+                mapped.buffer.mark(offset, bytes);
+                block.wrote_global |= apply(&op, old, b, c) != old;
+                old
+            }
+            Spot::Shared(offset) => {
+                let old = block.shared.load(offset, bytes);
+                let new = apply(&op, old, b, c);
+                block.shared.store(offset, bytes, new);
+                if WATCH {
+                    block.shared.mark(offset, bytes, tainted >> lane & 1 == 0);
+                }
+                block.wrote_shared |= new != old;
+                old
+            }
+            _ => {
+                return Err(Fault::new(
+                    ViolationKind::OutOfBounds,
+                    1 << lane,
+                    "atomics work on global and shared memory",
+                ));
+            }
+        };
+        warp.regs.set(access.values[0], lane, old);
+    }
+    if WATCH {
+        let d = warp.taint.at(access.values[0]);
+        warp.taint.load(d, tainted, active, pc);
+    }
+    Ok(())
+}
+
+fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Checked {
+    for slot in [op.b, op.c] {
+        let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
+        if tainted != 0 && env.strict {
+            return Err(undefined(warp, env, slot, tainted, "is an atomic's operand"));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn never_written(touch: &Touch) -> Box<Fault> {
+    let message =
+        format!("{{thread}}: an atomic reads {} bytes at {:#x} that were never written", touch.bytes, touch.address);
+    let mut fault = Fault::new(ViolationKind::Uninitialised, 1 << touch.lane, message);
+    fault.address = Some(touch.address);
+    fault
+}
+
+/// Exchanges the old value for a new one, whole; the old value.
+fn on_global(mapped: &Mapped, offset: usize, bytes: usize, new: impl Fn(u64) -> u64) -> u64 {
+    let buffer = &mapped.buffer;
+    if bytes == 8 {
+        let _whole = buffer.wide.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = buffer.load(offset, 8);
+        buffer.store(offset, 8, new(old));
+        return old;
+    }
+    let shift = offset % 4 * 8;
+    let mask = if bytes == 4 { u32::MAX } else { ((1u32 << (8 * bytes)) - 1) << shift };
+    let update = |word: u32| {
+        let old = u64::from((word & mask) >> shift);
+        Some(word & !mask | (new(old) as u32) << shift & mask)
+    };
+    let old = buffer.word(offset).fetch_update(SeqCst, SeqCst, update).unwrap_or_else(|old| old);
+    u64::from((old & mask) >> shift)
+}
+
+fn apply(op: &AtomicOp, old: u64, b: u64, c: u64) -> u64 {
+    let unused = 64 - op.ty.bits();
+    let (unsigned, unsigned_b) = (old << unused >> unused, b << unused >> unused);
+    let signed = |value: u64| (value << unused) as i64 >> unused;
+    let less = if op.ty.is_signed() { signed(old) < signed(b) } else { unsigned < unsigned_b };
+    match op.op {
+        Atomic::Add if op.ty.is_float() => add_floats(op.ty, old, b),
+        Atomic::Add => old.wrapping_add(b),
+        Atomic::Min | Atomic::Max if op.ty.is_float() => {
+            let arith = if op.op == Atomic::Min { Arith::Min } else { Arith::Max };
+            scalar::evaluate(ScalarFn::Half { op: arith, ty: op.ty }, [old, b, 0])
+        }
+        Atomic::Min => {
+            if less {
+                old
+            } else {
+                b
+            }
+        }
+        Atomic::Max => {
+            if less {
+                b
+            } else {
+                old
+            }
+        }
+        Atomic::And => old & b,
+        Atomic::Or => old | b,
+        Atomic::Xor => old ^ b,
+        Atomic::Exch => b,
+        Atomic::Cas => {
+            if unsigned == unsigned_b {
+                c
+            } else {
+                old
+            }
+        }
+        Atomic::Inc => {
+            if unsigned >= unsigned_b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        Atomic::Dec => {
+            if unsigned == 0 || unsigned > unsigned_b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}
+
+fn add_floats(ty: Type, old: u64, b: u64) -> u64 {
+    match ty {
+        Type::F32 => u64::from((f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits()),
+        Type::F64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        ty => scalar::evaluate(ScalarFn::Half { op: Arith::Add, ty }, [old, b, 0]),
+    }
+}

@@ -1,0 +1,80 @@
+//! Global memory as a launch sees it: the allocations that were live when it started, found by address.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::buffer::Buffer;
+use crate::memory::Memory;
+
+/// One allocation during a launch.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) buffer: Arc<Buffer>,
+    /// For write-once allocations: per word, the bytes written in this launch (upper 4 bits) and the block that wrote
+    /// last (the rest, saturated).
+    once: Option<Box<[AtomicU32]>>,
+}
+
+/// Every allocation, by address.
+#[derive(Debug)]
+pub(crate) struct GlobalTable {
+    mapped: Vec<Mapped>,
+}
+
+/// The largest block number that the write-once shadow can name.
+const LAST_NAMED_BLOCK: u32 = (1 << 28) - 1;
+
+impl GlobalTable {
+    /// Takes the memory's live allocations; `watch` sets up what the write-once check needs.
+    pub(crate) fn new(memory: &Memory, watch: bool) -> GlobalTable {
+        let mapped = memory.snapshot().into_iter().map(|buffer| {
+            let watched = watch && buffer.write_once.load(Relaxed);
+            let words = (buffer.len as usize + 256).div_ceil(4);
+            let once = watched.then(|| bytemuck::allocation::zeroed_slice_box(words));
+            Mapped { buffer, once }
+        });
+        GlobalTable { mapped: mapped.collect() }
+    }
+
+    /// The allocation that holds all of these bytes; `last` is where the previous search ended.
+    #[inline(always)]
+    pub(crate) fn find(&self, address: u64, bytes: u64, last: &mut usize) -> Option<&Mapped> {
+        if let Some(mapped) = self.mapped.get(*last)
+            && mapped.buffer.contains(address, bytes)
+        {
+            return Some(mapped);
+        }
+        self.search(address, bytes, last)
+    }
+
+    fn search(&self, address: u64, bytes: u64, last: &mut usize) -> Option<&Mapped> {
+        let index = self.mapped.partition_point(|mapped| mapped.buffer.start <= address).checked_sub(1)?;
+        let mapped = self.mapped.get(index)?;
+        if !mapped.buffer.contains(address, bytes) {
+            return None;
+        }
+        *last = index;
+        Some(mapped)
+    }
+}
+
+impl Mapped {
+    /// Notes a write of up to 16 aligned bytes by a block; the block that wrote one of them before, if any did.
+    pub(crate) fn write_once(&self, offset: usize, bytes: usize, block: u64) -> Option<u32> {
+        let once = self.once.as_ref()?;
+        let named = u32::try_from(block).unwrap_or(LAST_NAMED_BLOCK).min(LAST_NAMED_BLOCK);
+        let mut at = offset;
+        while at < offset + bytes {
+            let len = (offset + bytes - at).min(4 - at % 4);
+            let bits = ((1u32 << len) - 1) << (at % 4) << 28;
+            let old = once[at / 4].fetch_update(Relaxed, Relaxed, |old| Some(old & 0xf000_0000 | bits | named));
+            let old = old.unwrap_or(0);
+            if old & bits != 0 {
+                return Some(old & LAST_NAMED_BLOCK);
+            }
+            at += len;
+        }
+        None
+    }
+}

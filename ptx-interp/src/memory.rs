@@ -1,0 +1,248 @@
+//! Global memory of the interpreter's device, as the host sees it.
+//!
+//! Addresses are handed out once and never again, with gaps of at least 16 MiB between allocations: an index that runs
+//! off one matrix lands in the gap, not in the next matrix, and a pointer kept too long is recognised.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::buffer::{Buffer, GRANULE};
+
+/// Lowest address; 0 and everything near it is never valid.
+const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
+/// Smallest gap between two allocations.
+const MIN_GAP: u64 = 16 << 20;
+/// Largest alignment that [`Memory::alloc`] takes.
+const MAX_ALIGN: u64 = 1 << 20;
+/// How many freed allocations are remembered by name.
+const REMEMBERED: usize = 64;
+
+/// Names an allocation for as long as its [`Memory`] lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AllocationId(u64);
+
+/// A piece of global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Its name, for [`Memory::free`] and [`Memory::set_write_once`].
+    pub id: AllocationId,
+    /// Its device pointer.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Why the host could not have what it asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The host has not that much memory.
+    #[error("out of memory: {bytes} bytes do not fit")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// An alignment that is no power of two up to 1 MiB.
+    #[error("alignment {align} is no power of two up to 1048576")]
+    Alignment {
+        /// The alignment asked for.
+        align: u64,
+    },
+    /// A host access that leaves its allocation.
+    #[error("{bytes} bytes at {address:#x} are not inside one allocation: {nearest}")]
+    OutOfBounds {
+        /// First byte.
+        address: u64,
+        /// Length.
+        bytes: u64,
+        /// Where the address lies instead.
+        nearest: String,
+    },
+    /// An allocation that was freed, or that belongs to another memory.
+    #[error("no such allocation")]
+    NoSuchAllocation,
+}
+
+/// Global memory. Shared freely between threads; a running launch keeps what it uses alive.
+#[derive(Debug, Default)]
+pub struct Memory {
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By address.
+    live: BTreeMap<u64, Arc<Buffer>>,
+    addresses: BTreeMap<AllocationId, u64>,
+    freed: VecDeque<Freed>,
+    next_address: u64,
+    next_id: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Freed {
+    start: u64,
+    len: u64,
+    label: Arc<str>,
+}
+
+impl Memory {
+    /// A memory without allocations.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Reserves `bytes` uninitialised bytes, aligned to `align` and to 256.
+    pub fn alloc(&self, label: &str, bytes: u64, align: u64) -> Result<Allocation, MemoryError> {
+        if !align.is_power_of_two() || align > MAX_ALIGN {
+            return Err(MemoryError::Alignment { align });
+        }
+        self.reserve(label, bytes, align, 0)
+    }
+
+    /// Reserves `bytes` uninitialised bytes that start `offset` bytes (below 256) behind a 256-byte boundary: what a
+    /// pointer into the middle of a larger matrix looks like.
+    pub fn alloc_at_offset(&self, label: &str, bytes: u64, offset: u64) -> Result<Allocation, MemoryError> {
+        if offset >= GRANULE {
+            return Err(MemoryError::Alignment { align: offset });
+        }
+        self.reserve(label, bytes, GRANULE, offset)
+    }
+
+    /// Reserves and fills.
+    pub fn alloc_from(&self, label: &str, bytes: &[u8], align: u64) -> Result<Allocation, MemoryError> {
+        let allocation = self.alloc(label, bytes.len() as u64, align)?;
+        self.write(allocation.address, bytes)?;
+        Ok(allocation)
+    }
+
+    fn reserve(&self, label: &str, bytes: u64, align: u64, offset: u64) -> Result<Allocation, MemoryError> {
+        let too_large = MemoryError::OutOfMemory { bytes };
+        let mut state = self.write_state();
+        let base = state.next_address.max(FIRST_ADDRESS).next_multiple_of(align.max(GRANULE));
+        let gap = bytes.max(MIN_GAP);
+        let end = base.checked_add(offset + gap).and_then(|at| at.checked_add(bytes)).filter(|end| *end < 1 << 56);
+        let next = end.ok_or(too_large)?;
+        let id = AllocationId(state.next_id);
+        let buffer = Buffer::new(label, base + offset, bytes)?;
+        let allocation = Allocation { id, address: buffer.start, bytes };
+        state.next_id += 1;
+        state.next_address = next;
+        state.addresses.insert(id, buffer.start);
+        state.live.insert(buffer.start, Arc::new(buffer));
+        Ok(allocation)
+    }
+
+    /// Copies host bytes to the device; they count as initialised from here on.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.buffer(address, bytes.len() as u64)?.write(address, bytes);
+        Ok(())
+    }
+
+    /// Copies device bytes to the host. Bytes that were never written read as 0; see [`Memory::first_unwritten`].
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        self.buffer(address, bytes.len() as u64)?.read(address, bytes);
+        Ok(())
+    }
+
+    /// The first byte of a range that neither host nor kernel has written yet.
+    pub fn first_unwritten(&self, address: u64, bytes: u64) -> Result<Option<u64>, MemoryError> {
+        Ok(self.buffer(address, bytes)?.first_unwritten(address, bytes))
+    }
+
+    /// Gives the allocation back. A kernel that still uses the pointer is told which allocation it was.
+    pub fn free(&self, id: AllocationId) -> Result<(), MemoryError> {
+        let mut state = self.write_state();
+        let start = state.addresses.remove(&id).ok_or(MemoryError::NoSuchAllocation)?;
+        if let Some(buffer) = state.live.remove(&start) {
+            state.freed.push_back(Freed { start, len: buffer.len, label: buffer.label.clone() });
+        }
+        if state.freed.len() > REMEMBERED {
+            state.freed.pop_front();
+        }
+        Ok(())
+    }
+
+    /// From the next launch on, each byte of the allocation may be written at most once per launch (checks on).
+    pub fn set_write_once(&self, id: AllocationId) -> Result<(), MemoryError> {
+        self.set_once(id, true)
+    }
+
+    /// Takes [`Memory::set_write_once`] back.
+    pub fn clear_write_once(&self, id: AllocationId) -> Result<(), MemoryError> {
+        self.set_once(id, false)
+    }
+
+    fn set_once(&self, id: AllocationId, once: bool) -> Result<(), MemoryError> {
+        let state = self.read_state();
+        let buffer = state.addresses.get(&id).and_then(|start| state.live.get(start));
+        buffer.ok_or(MemoryError::NoSuchAllocation)?.write_once.store(once, Relaxed);
+        Ok(())
+    }
+
+    /// Every live allocation, by address: what a launch works on.
+    pub(crate) fn snapshot(&self) -> Vec<Arc<Buffer>> {
+        self.read_state().live.values().cloned().collect()
+    }
+
+    fn buffer(&self, address: u64, bytes: u64) -> Result<Arc<Buffer>, MemoryError> {
+        let found = self.read_state().live.range(..=address).next_back().map(|(_, buffer)| buffer.clone());
+        match found {
+            Some(buffer) if buffer.contains(address, bytes) => Ok(buffer),
+            _ => Err(MemoryError::OutOfBounds { address, bytes, nearest: self.describe(address, bytes).text }),
+        }
+    }
+
+    /// Tells where an address lies that is in no allocation.
+    pub(crate) fn describe(&self, address: u64, bytes: u64) -> Nearest {
+        let state = self.read_state();
+        if let Some(freed) =
+            state.freed.iter().find(|freed| address >= freed.start && address < freed.start + freed.len)
+        {
+            return Nearest::new(&freed.label, format!("inside `{}`, which was freed", freed.label));
+        }
+        let below = state.live.range(..=address).next_back().map(|(_, buffer)| buffer);
+        let above = state.live.range(address..).next().map(|(_, buffer)| buffer);
+        let distance_below = below.map_or(u64::MAX, |buffer| address.saturating_sub(buffer.end()));
+        let distance_above = above.map_or(u64::MAX, |buffer| buffer.start - address);
+        match (below, above) {
+            (Some(buffer), _) if address < buffer.end() => {
+                let left = buffer.end() - address;
+                Nearest::new(&buffer.label, format!("{left} of these {bytes} bytes are left in {}", of(buffer)))
+            }
+            (Some(buffer), _) if distance_below <= distance_above => {
+                Nearest::new(&buffer.label, format!("{distance_below} bytes past the end of {}", of(buffer)))
+            }
+            (_, Some(buffer)) => {
+                Nearest::new(&buffer.label, format!("{distance_above} bytes before the start of {}", of(buffer)))
+            }
+            _ => Nearest { label: None, text: "there is no allocation at all".into() },
+        }
+    }
+
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Names an allocation with its extent.
+fn of(buffer: &Buffer) -> String {
+    format!("`{}` ({} bytes at {:#x})", buffer.label, buffer.len, buffer.start)
+}
+
+/// Where a wild address lies.
+pub(crate) struct Nearest {
+    pub(crate) label: Option<String>,
+    pub(crate) text: String,
+}
+
+impl Nearest {
+    fn new(label: &str, text: String) -> Nearest {
+        Nearest { label: Some(label.into()), text }
+    }
+}

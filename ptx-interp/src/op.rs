@@ -1,0 +1,535 @@
+//! The decoded form: what the interpreter walks instead of text. Registers are slots, immediates and special registers
+//! are slots too (filled when a warp starts), labels are indices, and nothing is looked up by name any more.
+
+use ptx_gemm_ptx::instruction::{Approx, Atomic, Note, Rounding, Special};
+use ptx_gemm_ptx::types::Type;
+
+use crate::address::Place;
+
+/// Slot of a register up to 32 bits wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct R32(pub(crate) u32);
+/// Slot of a 64-bit register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct R64(pub(crate) u32);
+/// Slot of a predicate: one bit per lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct P(pub(crate) u32);
+
+/// A slot of any width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    R32(R32),
+    R64(R64),
+    P(P),
+}
+
+/// `@p`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Guard {
+    Always,
+    If(P),
+    Unless(P),
+}
+
+/// One instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instr {
+    pub(crate) guard: Guard,
+    pub(crate) op: Op,
+}
+
+/// Operations on one 32-bit row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Un32 {
+    Mov,
+    Not,
+    Neg,
+    Abs,
+    NegF,
+    AbsF,
+}
+
+/// Operations on two 32-bit rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bin32 {
+    Add,
+    Sub,
+    Mul,
+    MulHiU,
+    MulHiS,
+    DivU,
+    DivS,
+    RemU,
+    RemS,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    And,
+    Or,
+    Xor,
+    Shl,
+    ShrU,
+    ShrS,
+    AddF,
+    SubF,
+    MulF,
+    DivF,
+    MinF,
+    MaxF,
+    MinNanF,
+    MaxNanF,
+}
+
+/// The same operations on 64-bit rows, but for shifts, whose amount is 32 bits wide.
+pub(crate) type Bin64 = Bin32;
+/// The same operations on 64-bit rows.
+pub(crate) type Un64 = Un32;
+
+/// Shifts of a 64-bit row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shift {
+    Left,
+    RightU,
+    RightS,
+}
+
+/// Comparisons; float ones are ordered unless they say unordered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cmp {
+    Eq,
+    Ne,
+    LtU,
+    LeU,
+    LtS,
+    LeS,
+    EqF,
+    NeF,
+    LtF,
+    LeF,
+    EquF,
+    NeuF,
+    LtuF,
+    LeuF,
+    NumF,
+    NanF,
+}
+
+/// Operations on predicates, a word of 32 lanes at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BinPred {
+    And,
+    Or,
+    Xor,
+}
+
+/// What an instruction does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    /// `len` unguarded `fma.rn.f32` in a row, from index `start` of the quads.
+    FmaRun32 {
+        start: u32,
+        len: u32,
+    },
+    /// The same for `fma.rn.f64`.
+    FmaRun64 {
+        start: u32,
+        len: u32,
+    },
+    /// The same for `mad.lo` of 32-bit integers.
+    MadRun32 {
+        start: u32,
+        len: u32,
+    },
+    Fma32 {
+        d: R32,
+        a: R32,
+        b: R32,
+        c: R32,
+    },
+    Fma64 {
+        d: R64,
+        a: R64,
+        b: R64,
+        c: R64,
+    },
+    Mad32 {
+        d: R32,
+        a: R32,
+        b: R32,
+        c: R32,
+    },
+    Mad64 {
+        d: R64,
+        a: R64,
+        b: R64,
+        c: R64,
+    },
+    Un32 {
+        f: Un32,
+        d: R32,
+        a: R32,
+    },
+    Un64 {
+        f: Un64,
+        d: R64,
+        a: R64,
+    },
+    Bin32 {
+        f: Bin32,
+        d: R32,
+        a: R32,
+        b: R32,
+    },
+    Bin64 {
+        f: Bin64,
+        d: R64,
+        a: R64,
+        b: R64,
+    },
+    Shift64 {
+        f: Shift,
+        d: R64,
+        a: R64,
+        b: R32,
+    },
+    MulWide {
+        signed: bool,
+        d: R64,
+        a: R32,
+        b: R32,
+    },
+    MadWide {
+        signed: bool,
+        d: R64,
+        a: R32,
+        b: R32,
+        c: R64,
+    },
+    Widen {
+        signed: bool,
+        d: R64,
+        a: R32,
+    },
+    Narrow {
+        d: R32,
+        a: R64,
+    },
+    Pack {
+        d: R64,
+        low: R32,
+        high: R32,
+    },
+    Unpack {
+        low: R32,
+        high: R32,
+        a: R64,
+    },
+    /// The two 16-bit halves of a 32-bit register.
+    Split {
+        low: R32,
+        high: R32,
+        a: R32,
+    },
+    Select32 {
+        d: R32,
+        a: R32,
+        b: R32,
+        p: P,
+    },
+    Select64 {
+        d: R64,
+        a: R64,
+        b: R64,
+        p: P,
+    },
+    /// `q` gets the opposite of `d`.
+    Set32 {
+        cmp: Cmp,
+        d: P,
+        q: P,
+        a: R32,
+        b: R32,
+    },
+    Set64 {
+        cmp: Cmp,
+        d: P,
+        q: P,
+        a: R64,
+        b: R64,
+    },
+    MovPred {
+        negated: bool,
+        d: P,
+        a: P,
+    },
+    BinPred {
+        f: BinPred,
+        d: P,
+        a: P,
+        b: P,
+    },
+    SelectPred {
+        d: P,
+        a: P,
+        b: P,
+        p: P,
+    },
+    /// A rarer operation, lane by lane: index into [`Code::scalars`].
+    Scalar {
+        index: u32,
+    },
+    /// Index into [`Code::accesses`].
+    Load {
+        index: u32,
+    },
+    Store {
+        index: u32,
+    },
+    Atomic {
+        index: u32,
+    },
+    CpAsync {
+        index: u32,
+    },
+    CpAsyncCommit,
+    /// Waits until at most `pending` of the newest groups are under way.
+    CpAsyncWait {
+        pending: u32,
+    },
+    CpAsyncWaitAll,
+    Fence,
+    /// Instructions executed so far, as a clock.
+    Clock {
+        d: Slot,
+        high: bool,
+    },
+    Branch {
+        target: u32,
+        uniform: bool,
+    },
+    /// `count` threads, all of the block if absent.
+    Barrier {
+        id: R32,
+        count: Option<R32>,
+    },
+    BarrierArrive {
+        id: R32,
+        count: R32,
+    },
+    WarpSync {
+        mask: R32,
+    },
+    Exit,
+    /// Nothing executes this: index into [`Code::refusals`].
+    Refused {
+        index: u32,
+    },
+}
+
+/// Four slots of one class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quad {
+    pub(crate) d: u32,
+    pub(crate) a: u32,
+    pub(crate) b: u32,
+    pub(crate) c: u32,
+}
+
+/// A load, store or atomic.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// Generic addresses are told apart lane by lane.
+    pub(crate) place: Option<Place>,
+    pub(crate) base: Slot,
+    pub(crate) offset: i64,
+    /// Bytes of one element: 1, 2, 4 or 8.
+    pub(crate) bytes: u8,
+    /// Sign-extends into a wider register.
+    pub(crate) signed: bool,
+    /// Volatile, relaxed, acquire or release: may be polled.
+    pub(crate) strong: bool,
+    /// What is loaded or stored, one per element; for atomics the destination.
+    pub(crate) values: [Slot; 4],
+    /// Elements.
+    pub(crate) count: u8,
+    pub(crate) shape: Shape,
+    pub(crate) atomic: Option<AtomicOp>,
+    pub(crate) copy: Option<AsyncCopy>,
+}
+
+impl Access {
+    /// Bytes that a lane touches.
+    pub(crate) fn span(&self) -> u64 {
+        match &self.copy {
+            Some(copy) => u64::from(copy.bytes),
+            None => u64::from(self.bytes) * u64::from(self.count),
+        }
+    }
+}
+
+/// Whether the elements are what the fast paths are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// 4-byte elements in 32-bit registers.
+    Words,
+    /// 8-byte elements in 64-bit registers.
+    Doubles,
+    Odd,
+}
+
+/// `atom` or `red`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtomicOp {
+    pub(crate) op: Atomic,
+    pub(crate) ty: Type,
+    pub(crate) b: Slot,
+    pub(crate) c: Slot,
+}
+
+/// `cp.async`: the access is its destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AsyncCopy {
+    pub(crate) source: Slot,
+    pub(crate) source_offset: i64,
+    /// A generic source is told apart like any other address.
+    pub(crate) source_place: Option<Place>,
+    pub(crate) bytes: u8,
+    /// Bytes that are really read; the rest is zero.
+    pub(crate) source_bytes: Option<Slot>,
+}
+
+/// A rarer operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalar {
+    pub(crate) f: ScalarFn,
+    pub(crate) d: Slot,
+    pub(crate) sources: [Slot; 3],
+    /// How many of the sources are real.
+    pub(crate) arity: u8,
+}
+
+/// Arithmetic that exists for many types and rounding modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arith {
+    Add,
+    Sub,
+    Mul,
+    MulHi,
+    MulWide,
+    Mad,
+    MadHi,
+    MadWide,
+    Fma,
+    Div,
+    Rem,
+    Min,
+    Max,
+    MinNan,
+    MaxNan,
+    Neg,
+    Abs,
+    Not,
+    Shl,
+    Shr,
+    And,
+    Or,
+    Xor,
+}
+
+/// The rarer operations, evaluated one lane at a time on values widened to 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScalarFn {
+    /// Integers of 16 bits, and multiplications that have no row form.
+    Int {
+        op: Arith,
+        ty: Type,
+    },
+    /// f16, bf16 and their packed forms.
+    Half {
+        op: Arith,
+        ty: Type,
+    },
+    /// f32 and f64 in a rounding mode other than to nearest even.
+    Directed {
+        op: Arith,
+        ty: Type,
+        rounding: Rounding,
+    },
+    Approx {
+        function: Approx,
+        ty: Type,
+    },
+    Convert {
+        to: Type,
+        from: Type,
+        rounding: Rounding,
+        saturate: bool,
+    },
+    /// Two floats into one packed register: `cvt.rn.f16x2.f32 d, a, b` (a is the upper half).
+    ConvertPair {
+        to: Type,
+        rounding: Rounding,
+    },
+    /// A comparison of 16-bit values: 1 or 0 into a predicate.
+    Compare {
+        cmp: Cmp,
+        ty: Type,
+    },
+    /// Two 16-bit halves into one 32-bit register, lower first.
+    Pack16,
+}
+
+/// What a slot holds when a warp starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Constant {
+    Value(u64),
+    Special(Special),
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) line: u32,
+    pub(crate) text: String,
+    pub(crate) note: Option<Note>,
+}
+
+/// A decoded entry.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Code {
+    /// Ends with an exit that stands for the closing brace.
+    pub(crate) instrs: Vec<Instr>,
+    /// Parallel to the instructions.
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) quads: Vec<Quad>,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) scalars: Vec<Scalar>,
+    pub(crate) refusals: Vec<String>,
+    pub(crate) constants32: Vec<(R32, Constant)>,
+    pub(crate) constants64: Vec<(R64, Constant)>,
+    pub(crate) slots32: u32,
+    pub(crate) slots64: u32,
+    pub(crate) preds: u32,
+    /// Names for reports: 32-bit slots, then 64-bit ones, then predicates.
+    pub(crate) names: Vec<String>,
+}
+
+impl From<R32> for Slot {
+    fn from(slot: R32) -> Slot {
+        Slot::R32(slot)
+    }
+}
+
+impl From<R64> for Slot {
+    fn from(slot: R64) -> Slot {
+        Slot::R64(slot)
+    }
+}
+
+impl From<P> for Slot {
+    fn from(slot: P) -> Slot {
+        Slot::P(slot)
+    }
+}

@@ -1,0 +1,122 @@
+//! A module, decoded and ready to launch.
+
+use ptx_gemm_ptx::module::Directive;
+use ptx_gemm_ptx::parse::{ParseError, parse_with_lines};
+
+use crate::decode::{Symbols, decode};
+use crate::op::Code;
+
+/// Why a text is no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The text is not PTX that the project's parser reads.
+    #[error("the PTX text does not parse: {0}")]
+    Parse(#[from] ParseError),
+    /// An entry wants more shared, local or parameter memory than any machine has.
+    #[error("entry `{entry}` declares {bytes} bytes of {space} memory, at most {limit} are possible")]
+    TooLarge {
+        /// The entry.
+        entry: String,
+        /// The space.
+        space: &'static str,
+        /// What its variables add up to.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// A decoded module. Cheap to share between threads; launching leaves it as it is.
+#[derive(Clone, Debug)]
+pub struct Program {
+    entries: Vec<Entry>,
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) code: Code,
+    pub(crate) symbols: Symbols,
+    pub(crate) required_threads: Option<[u32; 3]>,
+    pub(crate) max_threads: Option<[u32; 3]>,
+}
+
+impl Program {
+    /// Parses and decodes. Instructions that cannot be executed are no error until one is reached.
+    pub fn from_text(ptx: &str) -> Result<Program, LoadError> {
+        let parsed = parse_with_lines(ptx)?;
+        let text: Vec<&str> = ptx.lines().collect();
+        let line = |number: u32| {
+            let line = (number as usize).checked_sub(1).and_then(|index| text.get(index)).copied().unwrap_or("");
+            line.split("//").next().unwrap_or("").trim().to_string()
+        };
+        let mut entries = Vec::new();
+        for (entry, lines) in parsed.module.entries.iter().zip(&parsed.lines) {
+            let symbols = Symbols::lay_out(&parsed.module, entry);
+            check_sizes(&entry.name, &symbols)?;
+            let code = decode(entry, lines, line, &symbols);
+            let directive = |pick: fn(&Directive) -> Option<&Vec<u32>>| entry.directives.iter().find_map(pick);
+            entries.push(Entry {
+                name: entry.name.clone(),
+                code,
+                symbols,
+                required_threads: directive(|directive| match directive {
+                    Directive::Reqntid(extents) => Some(extents),
+                    _ => None,
+                })
+                .map(padded),
+                max_threads: directive(|directive| match directive {
+                    Directive::Maxntid(extents) => Some(extents),
+                    _ => None,
+                })
+                .map(padded),
+            });
+        }
+        Ok(Program { entries })
+    }
+
+    /// Names of the entries, in the order of the text.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+
+    /// Static shared memory of an entry, in bytes.
+    pub fn shared_bytes(&self, entry: &str) -> Option<u32> {
+        self.entry(entry).map(|entry| entry.symbols.shared_bytes as u32)
+    }
+
+    /// The block size that an entry demands with `.reqntid`.
+    pub fn reqntid(&self, entry: &str) -> Option<[u32; 3]> {
+        self.entry(entry)?.required_threads
+    }
+
+    /// Sizes in bytes of an entry's parameters, in order.
+    pub fn param_bytes(&self, entry: &str) -> Option<Vec<usize>> {
+        Some(self.entry(entry)?.symbols.params.iter().map(|param| param.bytes).collect())
+    }
+
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+}
+
+/// Directives may leave out trailing ones.
+fn padded(extents: &Vec<u32>) -> [u32; 3] {
+    std::array::from_fn(|axis| extents.get(axis).copied().unwrap_or(1))
+}
+
+/// Hostile declarations must not make the interpreter allocate without bound.
+fn check_sizes(entry: &str, symbols: &Symbols) -> Result<(), LoadError> {
+    let sizes = [
+        ("shared", symbols.shared_bytes, 1 << 20),
+        ("local", symbols.local_bytes, 512 << 10),
+        ("param", symbols.param_bytes as u64, 32_764),
+        ("const", symbols.const_bytes, 64 << 10),
+    ];
+    match sizes.into_iter().find(|(_, bytes, limit)| bytes > limit) {
+        Some((space, bytes, limit)) => Err(LoadError::TooLarge { entry: entry.into(), space, bytes, limit }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,112 @@
+//! What went wrong in a launch, told so that a reader finds the line of PTX and the clause it came from.
+
+use std::fmt;
+
+use ptx_gemm_ptx::instruction::Note;
+
+/// The rule that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ViolationKind {
+    /// The launch itself is impossible: no such entry, wrong arguments, wrong block size.
+    Launch,
+    /// An access outside every allocation, or outside the block's shared memory.
+    OutOfBounds,
+    /// An address that is no multiple of the access's size.
+    Misaligned,
+    /// A value that was never written decides something: an address, a predicate, or what is stored to global memory.
+    Uninitialised,
+    /// Threads disagree about a barrier: different barriers, different counts, or some have exited.
+    BarrierMismatch,
+    /// Nobody can move.
+    Deadlock,
+    /// Two accesses without an order between them, at least one of them a write.
+    Race,
+    /// A byte of a write-once allocation was written a second time.
+    WrittenTwice,
+    /// Nothing in the interpreter executes this instruction.
+    UnknownInstruction,
+    /// More instructions than [`crate::Options::max_instructions`] allows.
+    InstructionLimit,
+}
+
+impl ViolationKind {
+    /// The words that open the report.
+    pub fn title(self) -> &'static str {
+        match self {
+            ViolationKind::Launch => "launch refused",
+            ViolationKind::OutOfBounds => "out of bounds",
+            ViolationKind::Misaligned => "misaligned",
+            ViolationKind::Uninitialised => "uninitialised",
+            ViolationKind::BarrierMismatch => "barrier mismatch",
+            ViolationKind::Deadlock => "deadlock",
+            ViolationKind::Race => "race",
+            ViolationKind::WrittenTwice => "written twice",
+            ViolationKind::UnknownInstruction => "unknown instruction",
+            ViolationKind::InstructionLimit => "instruction limit",
+        }
+    }
+}
+
+/// A broken rule, with everything that is known about where and by whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The rule.
+    pub kind: ViolationKind,
+    /// The entry that ran.
+    pub entry: String,
+    /// What happened, as a sentence.
+    pub message: String,
+    /// Line of the PTX text, counted from 1.
+    pub line: Option<u32>,
+    /// That line's instruction.
+    pub instruction: String,
+    /// The clause that the instruction came from, and what it does for it.
+    pub note: Option<Note>,
+    /// Block (`%ctaid`).
+    pub block: Option<[u32; 3]>,
+    /// Threads (`%tid`) that are part of it, at most a warp's.
+    pub threads: Vec<[u32; 3]>,
+    /// The offending address, as the instruction sees it.
+    pub address: Option<u64>,
+    /// Label of the allocation that the address belongs to or lies nearest to.
+    pub label: Option<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.title(), self.message)?;
+        if let Some(line) = self.line {
+            write!(f, "\n  at line {line} of entry `{}`: {}", self.entry, self.instruction)?;
+        }
+        if let Some(note) = &self.note {
+            write!(f, "\n  from the clause `{}`: {}", note.clause, note.what)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// A violation as the executing code knows it: lanes instead of threads, no place yet.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: ViolationKind,
+    /// The sentence; `{thread}` stands for the first lane's thread and block.
+    pub(crate) message: String,
+    pub(crate) lanes: u32,
+    pub(crate) address: Option<u64>,
+    pub(crate) label: Option<String>,
+}
+
+impl Fault {
+    #[cold]
+    pub(crate) fn new(kind: ViolationKind, lanes: u32, message: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { kind, message: message.into(), lanes, address: None, label: None })
+    }
+}
+
+/// `(x,y,z)`, as `%tid` and `%ctaid` are written in reports.
+pub(crate) fn triple([x, y, z]: [u32; 3]) -> String {
+    format!("({x},{y},{z})")
+}

@@ -1,0 +1,226 @@
+//! A warp: 32 threads with their registers, and the groups that divergent branches have split them into.
+//!
+//! Groups wait for each other by position: the group furthest behind runs, and groups that meet at an instruction become
+//! one again. In code laid out by a compiler this is reconvergence at the post-dominator, and it needs no analysis. A
+//! group that reaches a barrier alone is parked until the warp's other groups are there too, or cannot come.
+
+use crate::copies::Copies;
+use crate::op::{Code, Slot};
+use crate::row::{LANES, Row32, Row64};
+use crate::taint::Taint;
+
+/// Register files of a warp.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registers {
+    pub(crate) r32: Vec<Row32>,
+    pub(crate) r64: Vec<Row64>,
+    /// One bit per lane.
+    pub(crate) preds: Vec<u32>,
+}
+
+impl Registers {
+    /// A lane's value of any slot, zero-extended.
+    pub(crate) fn get(&self, slot: Slot, lane: usize) -> u64 {
+        match slot {
+            Slot::R32(slot) => u64::from(self.r32[slot.0 as usize].0[lane]),
+            Slot::R64(slot) => self.r64[slot.0 as usize].0[lane],
+            Slot::P(slot) => u64::from(self.preds[slot.0 as usize] >> lane & 1),
+        }
+    }
+
+    /// Sets a lane's value of any slot, truncated to its width.
+    pub(crate) fn set(&mut self, slot: Slot, lane: usize, value: u64) {
+        match slot {
+            Slot::R32(slot) => self.r32[slot.0 as usize].0[lane] = value as u32,
+            Slot::R64(slot) => self.r64[slot.0 as usize].0[lane] = value,
+            Slot::P(slot) => {
+                let word = &mut self.preds[slot.0 as usize];
+                *word = *word & !(1 << lane) | ((value & 1) as u32) << lane;
+            }
+        }
+    }
+}
+
+/// Why a group does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parked {
+    /// It could.
+    No,
+    /// It polled memory for a while; the others go first.
+    Spun,
+    /// At a barrier, without the rest of the warp.
+    Barrier,
+    /// At a `bar.warp.sync` for these lanes.
+    Sync(u32),
+}
+
+/// Lanes that share a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) parked: Parked,
+}
+
+/// What a warp does next, when its running group can not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The chosen group runs.
+    Run,
+    /// All groups poll.
+    Spin,
+    /// All lanes have exited.
+    Done,
+    /// Groups wait for each other.
+    Stuck,
+}
+
+/// Registers, position and progress of one warp.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warp {
+    pub(crate) index: u32,
+    pub(crate) regs: Registers,
+    pub(crate) taint: Taint,
+    /// The running group.
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    /// The other groups.
+    pub(crate) groups: Vec<Group>,
+    /// Lanes that belong to a thread of the block.
+    pub(crate) exists: u32,
+    /// Lanes that have not exited.
+    pub(crate) live: u32,
+    pub(crate) steps: u64,
+    /// Multiply-adds, per lane.
+    pub(crate) fma: u64,
+    /// Local memory: word w of lane l at 32 w + l.
+    pub(crate) local: Vec<u32>,
+    pub(crate) copies: Copies,
+    pub(crate) polls: Polls,
+}
+
+/// How the warp has been polling.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Polls {
+    /// Strong loads and atomics since the last backward branch.
+    pub(crate) reads: u32,
+    /// Backward branches in a row with such a read in between.
+    pub(crate) rounds: u32,
+    /// Hash of the warp's state when it last gave up its turn.
+    pub(crate) state: Option<u64>,
+}
+
+impl Warp {
+    /// Sets up a warp of `threads` threads at the entry.
+    pub(crate) fn reset(&mut self, index: u32, threads: u32, code: &Code, local_words: usize, watch: bool) {
+        self.index = index;
+        self.exists = if threads >= LANES as u32 { u32::MAX } else { (1 << threads) - 1 };
+        (self.live, self.mask, self.pc) = (self.exists, self.exists, 0);
+        self.groups.clear();
+        (self.steps, self.fma) = (0, 0);
+        self.polls = Polls::default();
+        self.copies.reset();
+        refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
+        refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
+        refill(&mut self.regs.preds, code.preds as usize, 0);
+        refill(&mut self.local, local_words * LANES, 0);
+        if watch {
+            self.taint.reset(code.slots32, code.slots64, code.preds, self.exists);
+        }
+    }
+
+    /// The position at which the running group has to look for others: the one furthest behind among those that run.
+    pub(crate) fn meeting_point(&self) -> u32 {
+        let running = self.groups.iter().filter(|group| group.parked == Parked::No);
+        running.map(|group| group.pc).min().unwrap_or(u32::MAX)
+    }
+
+    /// Puts the running group aside.
+    pub(crate) fn park(&mut self, parked: Parked) {
+        if self.mask != 0 {
+            self.groups.push(Group { pc: self.pc, mask: self.mask, parked });
+        }
+        self.mask = 0;
+    }
+
+    /// Chooses the group furthest behind, joined by all that stand where it does. Requires that no group runs.
+    pub(crate) fn choose(&mut self) -> Next {
+        self.release_synchronised();
+        let pc = self.meeting_point();
+        if pc != u32::MAX {
+            self.take(pc, |parked| parked == Parked::No);
+            return Next::Run;
+        }
+        if self.groups.is_empty() {
+            return Next::Done;
+        }
+        if self.groups.iter().any(|group| group.parked == Parked::Spun) {
+            self.wake();
+            return Next::Spin;
+        }
+        // Everybody is parked. If it is all at one barrier, the warp has arrived there after all.
+        let pc = self.groups[0].pc;
+        if self.groups.iter().all(|group| group.pc == pc && group.parked == Parked::Barrier) {
+            self.take(pc, |_| true);
+            return Next::Run;
+        }
+        Next::Stuck
+    }
+
+    /// Lets groups that polled try again; the one furthest behind becomes the running one.
+    pub(crate) fn wake(&mut self) {
+        for group in &mut self.groups {
+            if group.parked == Parked::Spun {
+                group.parked = Parked::No;
+            }
+        }
+        if self.mask == 0 {
+            let pc = self.meeting_point();
+            self.take(pc, |parked| parked == Parked::No);
+        }
+    }
+
+    fn take(&mut self, pc: u32, eligible: impl Fn(Parked) -> bool) {
+        self.pc = pc;
+        self.mask = 0;
+        self.groups.retain(|group| {
+            let joins = group.pc == pc && eligible(group.parked);
+            if joins {
+                self.mask |= group.mask;
+            }
+            !joins
+        });
+    }
+
+    /// `bar.warp.sync` is over when all named lanes that still live are at one.
+    fn release_synchronised(&mut self) {
+        let live = self.live;
+        for index in 0..self.groups.len() {
+            let Parked::Sync(named) = self.groups[index].parked else { continue };
+            let same = |group: &Group| group.parked == Parked::Sync(named);
+            let arrived = self.groups.iter().filter(|group| same(group)).fold(0, |lanes, group| lanes | group.mask);
+            if named & live & !arrived == 0 {
+                for group in self.groups.iter_mut().filter(|group| group.parked == Parked::Sync(named)) {
+                    group.parked = Parked::No;
+                    group.pc += 1;
+                }
+            }
+        }
+    }
+
+    /// A hash of everything that decides what the warp does next, memory aside.
+    pub(crate) fn state(&self) -> u64 {
+        let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
+        let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        self.regs.r32.iter().flat_map(|row| row.0).for_each(|value| mix(u64::from(value)));
+        self.regs.r64.iter().flat_map(|row| row.0).for_each(&mut mix);
+        self.regs.preds.iter().for_each(|value| mix(u64::from(*value)));
+        self.groups.iter().for_each(|group| mix(u64::from(group.pc) << 32 | u64::from(group.mask)));
+        hash
+    }
+}
+
+fn refill<T: Copy>(rows: &mut Vec<T>, len: usize, value: T) {
+    rows.clear();
+    rows.resize(len, value);
+}
