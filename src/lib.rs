@@ -1,1 +1,111 @@
-//! ptx-gemm.
+//! A small language for GPU matrix multiplication, and its compiler.
+//!
+//! You write *how* a product is to be computed as a list of clauses. The compiler checks the list while your crate builds
+//! and writes raw PTX text: no LLVM, no nvcc, no CUDA toolkit. The runtime loads the text on an NVIDIA GPU; where there is
+//! none, the project's own PTX interpreter runs the same text on the CPU.
+//!
+//! # A schedule becomes a result
+//!
+//! ```
+//! use ptx_gemm::{Device, Gemm, Matrix, Target};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel: Gemm = "
+//!     tile(128, 128, 8);          // one thread block computes 128 x 128 of D, 8 of K at a time
+//!     thread(8, 8);               // one thread computes 8 x 8
+//!     vector(4);                  // up to 16-byte accesses
+//!     double_buffer;              // the next K-tile loads while this one is multiplied
+//! ".parse()?;
+//!
+//! // The PTX, if that is all you want. `abi` says how to launch it.
+//! assert!(kernel.ptx(Target::SM_80)?.contains("ld.global.v4.f32"));
+//! println!("{}", kernel.abi(Target::SM_80)?);
+//!
+//! // Or the result: sizes are run-time values, any from 0 up.
+//! let device = Device::interpreter();   // Device::best() takes the first GPU, if there is one
+//! let gemm = kernel.on(&device)?;
+//! let a = Matrix::<f32>::random(40, 30, 1);
+//! let b = Matrix::<f32>::random(30, 50, 2);
+//! let d: Matrix<f32> = gemm.multiply(&a, &b)?;
+//! assert_eq!((d.rows(), d.cols()), (40, 50));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # An epilogue
+//!
+//! D is the plain product unless an `epilogue` says otherwise: an expression over the accumulator `acc`, the element `c` of
+//! a third matrix, run-time scalars, and vectors by row (`[m]`) or column (`[n]`).
+//!
+//! ```
+//! # use ptx_gemm::{Device, Gemm, Matrix};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel: Gemm = "tile(32, 32, 8); thread(2, 2);
+//!                     epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);".parse()?;
+//! let gemm = kernel.on(&Device::interpreter())?;
+//! let a = Matrix::<f32>::from_fn(2, 3, |i, k| (i + k) as f32);
+//! let b = Matrix::<f32>::from_fn(3, 2, |k, j| (k * j) as f32);
+//! let c = Matrix::<f32>::from_fn(2, 2, |_, _| 1.0);
+//! let d: Matrix<f32> = gemm.c(&c).set("alpha", 2.0).set("beta", -1.0).multiply(&a, &b)?;
+//! assert_eq!(d.as_slice(), [-1.0, 9.0, -1.0, 15.0]);
+//!
+//! // In place, as in BLAS: D is C as well.
+//! let mut d = c.clone();
+//! gemm.set("alpha", 2.0).set("beta", -1.0).accumulate_into(&a, &b, &mut d)?;
+//! assert_eq!(d.as_slice(), [-1.0, 9.0, -1.0, 15.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Slices, layouts, leading dimensions
+//!
+//! Matrices of your own are passed as views. What does not fit is refused with the argument and the limit before
+//! anything runs.
+//!
+//! ```
+//! # use ptx_gemm::{Device, Gemm, Layout, Matrix, MatrixMut, MatrixRef};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel: Gemm = "tile(32, 32, 8); thread(2, 2); layout(b = col);".parse()?;
+//! let gemm = kernel.on(&Device::interpreter())?;
+//! let (a, b) = ([1.0f32; 6], [1.0f32; 20]);
+//! let a = MatrixRef::new(&a, 2, 3);
+//! let b = MatrixRef::new(&b, 3, 4).layout(Layout::Col).ld(5);
+//! let mut d = [0.0f32; 8];
+//! gemm.multiply_into(&a, &b, &mut MatrixMut::new(&mut d, 2, 4))?;
+//! assert_eq!(d, [3.0; 8]);
+//!
+//! let error = gemm.multiply::<f32>(&a, &b.ld(2)).unwrap_err();
+//! assert!(error.to_string().starts_with("ldb = 2 is too small"), "{error}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Levels
+//!
+//! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan and
+//! the PTX. Output is deterministic: equal schedules give equal bytes, and so a snapshot of the PTX is a useful test.
+
+extern crate self as ptx_gemm;
+
+mod abi;
+mod expansion;
+mod gemm;
+
+pub use abi::{Abi, AbiEntry, AbiParam};
+pub use gemm::{Gemm, Level};
+pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
+pub use ptx_gemm_interp::{Checks, Options as InterpreterChecks, WarpOrder};
+pub use ptx_gemm_macros::gemm;
+pub use ptx_gemm_runtime::{
+    AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
+    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, InterpreterOptions, Kernel, Limits, Matrix, MatrixMut,
+    MatrixRef, Run, Shape, cuda, random,
+};
+
+/// What the macro's expansion names. No part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use ptx_gemm_dsl::Schedule;
+
+    pub use crate::expansion::{Piece, checked, constructed};
+}

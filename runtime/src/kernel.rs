@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use ptx_gemm_codegen::Compiled;
 use ptx_gemm_dsl::{Plan, Schedule, Target};
+use ptx_gemm_ptx::module::Module;
 
 use crate::cache::OncePerKey;
 use crate::error::Error;
@@ -45,6 +46,11 @@ impl Kernel {
     /// The PTX text.
     pub fn ptx(&self) -> &str {
         &self.compiled.ptx
+    }
+
+    /// The PTX as data.
+    pub fn module(&self) -> &Module {
+        &self.compiled.module
     }
 
     pub(crate) fn key(&self) -> &Key {

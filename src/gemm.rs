@@ -1,0 +1,101 @@
+//! A checked schedule, and what can be had from it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ptx_gemm_dsl::{Diagnostics, Plan, Schedule, Target};
+use ptx_gemm_runtime::{CompiledGemm, Device, Error, Kernel};
+
+use crate::abi::Abi;
+
+pub use ptx_gemm_codegen::Level;
+
+/// A legal schedule: what `gemm!` makes, and text or a builder's [`Schedule`] once they are checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gemm {
+    schedule: Schedule,
+}
+
+impl Gemm {
+    /// Checks a schedule. An error lists everything that is wrong with it.
+    pub fn new(schedule: Schedule) -> Result<Gemm, Diagnostics> {
+        schedule.check()?;
+        Ok(Gemm { schedule })
+    }
+
+    /// A schedule that has been checked elsewhere.
+    pub(crate) fn unchecked(schedule: Schedule) -> Gemm {
+        Gemm { schedule }
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Every number that follows from the schedule, for a target, or (`None`) for the one that the schedule names, else
+    /// the lowest that suffices.
+    pub fn plan(&self, target: impl Into<Option<Target>>) -> Result<Plan, Diagnostics> {
+        self.schedule.plan(target.into())
+    }
+
+    /// The compiled kernel: its plan and its PTX.
+    pub fn compile(&self, target: impl Into<Option<Target>>) -> Result<Arc<Kernel>, Error> {
+        Kernel::compile(&self.schedule, target.into())
+    }
+
+    /// The PTX text: the same bytes for the same schedule and target, always.
+    pub fn ptx(&self, target: impl Into<Option<Target>>) -> Result<String, Error> {
+        Ok(self.compile(target)?.ptx().into())
+    }
+
+    /// How the PTX is launched: entries, parameters, grid, block, shared memory.
+    pub fn abi(&self, target: impl Into<Option<Target>>) -> Result<Abi, Error> {
+        Ok(Abi::of(&*self.compile(target)?))
+    }
+
+    /// The text of one level, each entry's after the one before.
+    pub fn ir(&self, level: Level, target: impl Into<Option<Target>>) -> Result<String, Error> {
+        let plan = self.plan(target)?;
+        let mut text = String::new();
+        let mut observer = |reached, entry: &str| {
+            if reached == level {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(entry);
+            }
+        };
+        ptx_gemm_codegen::compile_observed(&plan, Some(&mut observer))?;
+        Ok(text)
+    }
+
+    /// Compiles and loads it on a device.
+    pub fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
+        CompiledGemm::new(&self.schedule, device)
+    }
+}
+
+impl FromStr for Gemm {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<Gemm, Diagnostics> {
+        Gemm::new(text.parse()?)
+    }
+}
+
+impl TryFrom<Schedule> for Gemm {
+    type Error = Diagnostics;
+
+    fn try_from(schedule: Schedule) -> Result<Gemm, Diagnostics> {
+        Gemm::new(schedule)
+    }
+}
+
+impl fmt::Display for Gemm {
+    /// The schedule's canonical text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.schedule.fmt(f)
+    }
+}
