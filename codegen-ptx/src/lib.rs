@@ -72,7 +72,6 @@ pub fn compile_observed(plan: &Plan, mut observer: Option<Observer<'_>>) -> Resu
     module.version = ptx_gemm_ptx::verify::required_version(&module);
     let ptx = ptx_gemm_ptx::print::print(&module);
     observe(&mut observer, Level::Ptx, || ptx.clone());
-    #[cfg(any())]
     ptx_gemm_ptx::verify::verify(&module).map_err(|violations| {
         let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
         Violation::new("PTX", all.join("; ")).with_text(ptx.clone())

@@ -59,6 +59,15 @@ impl Emitter<'_> {
             Expr::Xor(x, y) => self.two(Opcode::Xor(bits(ty)), dst, x, y, ty),
             Expr::Compare(compare, x, y) => self.compare(dst, *compare, x, y),
             Expr::And(x, y) => self.two(Opcode::And(Type::Pred), dst, x, y, Type::Pred),
+            Expr::Swizzle(x, swizzle) => {
+                let x = self.operand(x, ty);
+                let mask = i64::from(kernel::expr::swizzled_bits(*swizzle));
+                // The bits that are XORed in stand three places above those that change.
+                let (above, low) = (self.scratch(ty), self.scratch(ty));
+                self.entry.emit(Opcode::Shr(ty), [above.into(), x.clone(), Operand::Int(3)]);
+                self.entry.emit(Opcode::And(bits(ty)), [low.into(), above.into(), Operand::Int(mask)]);
+                self.entry.emit(Opcode::Xor(bits(ty)), [dst.into(), x, low.into()]);
+            }
             Expr::Not(x) => {
                 let x = self.operand(x, Type::Pred);
                 self.entry.emit(Opcode::Not(Type::Pred), [dst.into(), x]);

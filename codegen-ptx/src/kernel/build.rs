@@ -213,6 +213,7 @@ pub fn expr_type(value: &Expr, kernel: &Kernel) -> Type {
             (Type::Pred, _) => Type::Pred,
             _ => Type::U32,
         },
+        Expr::Swizzle(x, _) => expr_type(x, kernel),
         Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Type::U32,
     }
 }

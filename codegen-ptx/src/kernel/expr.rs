@@ -5,6 +5,8 @@
 
 use std::ops;
 
+use ptx_gemm_dsl::plan::Swizzle;
+
 use super::Reg;
 
 /// A comparison of two index expressions, unsigned.
@@ -52,6 +54,8 @@ pub enum Expr {
     Max(Box<Expr>, Box<Expr>),
     /// Bitwise exclusive or.
     Xor(Box<Expr>, Box<Expr>),
+    /// A byte offset with its address bits permuted.
+    Swizzle(Box<Expr>, Swizzle),
     /// u32 to u64.
     Wide(Box<Expr>),
     /// A truth value.
@@ -95,6 +99,7 @@ impl Expr {
                 None => UNBOUNDED,
             },
             Expr::Wide(x) => x.bound(),
+            Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzled_bits(*swizzle)),
             Expr::Compare(..) | Expr::And(..) | Expr::Not(_) => 1,
             Expr::Select(_, x, y) => x.bound().max(y.bound()),
         }
@@ -105,6 +110,14 @@ impl Expr {
         match self {
             Expr::Const(_) => self,
             other => Expr::Wide(Box::new(other)),
+        }
+    }
+
+    /// The same byte offset under a swizzle.
+    pub fn swizzle(self, swizzle: Swizzle) -> Expr {
+        match swizzle {
+            Swizzle::None => self,
+            _ => Expr::Swizzle(Box::new(self), swizzle),
         }
     }
 
@@ -157,6 +170,15 @@ impl Expr {
     /// True for the constant.
     pub fn is(&self, value: u64) -> bool {
         matches!(self, Expr::Const(c) if *c == value)
+    }
+}
+
+/// The address bits that a swizzle changes: [6:4] for 128 bytes, [5:4] for 64, [4] for 32, each XORed with the bits three
+/// places above (recipes, TMA descriptor).
+pub fn swizzled_bits(swizzle: Swizzle) -> u32 {
+    match swizzle {
+        Swizzle::None => 0,
+        Swizzle::Bytes(span) => span - 16,
     }
 }
 

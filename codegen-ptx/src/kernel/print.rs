@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use super::expr;
 use super::{Address, Bounds, Compare, Expr, Guard, Kernel, Math, Op, Reg, Space, Stmt, Value};
 
 /// Column of the origin behind a statement.
@@ -221,6 +222,7 @@ impl Printer<'_> {
                 y,
             ),
             Expr::And(x, y) => two("&&", x, y),
+            Expr::Swizzle(x, swizzle) => format!("swizzle{}({})", expr::swizzled_bits(*swizzle) + 16, self.expr(x)),
             Expr::Not(x) => format!("!{}", self.expr(x)),
             Expr::Select(c, x, y) => format!("({} ? {} : {})", self.expr(c), self.expr(x), self.expr(y)),
         }

@@ -177,7 +177,7 @@ impl Verifier<'_> {
         match value {
             Expr::Reg(reg, _) => self.used(*reg),
             Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Ok(()),
-            Expr::Wide(x) | Expr::Not(x) => self.expr(x),
+            Expr::Wide(x) | Expr::Not(x) | Expr::Swizzle(x, _) => self.expr(x),
             Expr::Add(x, y)
             | Expr::Sub(x, y)
             | Expr::Mul(x, y)
@@ -204,8 +204,9 @@ impl Verifier<'_> {
                 (x, y) => gcd(x.saturating_mul(y), 16),
             },
             Expr::Select(_, x, y) | Expr::Min(x, y) | Expr::Max(x, y) => gcd(self.multiple_of(x), self.multiple_of(y)),
-            // A swizzle permutes chunks of 16 bytes.
             Expr::Xor(x, y) => gcd(self.multiple_of(x), self.multiple_of(y)),
+            // A swizzle permutes chunks of 16 bytes.
+            Expr::Swizzle(x, _) => gcd(self.multiple_of(x), 16),
             Expr::Wide(x) => self.multiple_of(x),
             _ => 1,
         }

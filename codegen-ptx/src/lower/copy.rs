@@ -5,7 +5,9 @@
 
 use ptx_gemm_dsl::plan::{CopyPlan, Fast, Load, Operand, OperandPlan, Param as AbiParam, Placement, Side, Tail};
 
+use super::shared::SharedAddress;
 use super::{Lowering, Place};
+use crate::kernel::expr::swizzled_bits;
 use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
 
 /// One chunk of a thread: where it lies in the tile and which threads have it.
@@ -18,8 +20,8 @@ struct Pass {
     pointer: usize,
     /// Distance from that pointer, constants: (rows, elements).
     delta: (u32, u32),
-    /// Address in slot 0, bytes; the same for all passes up to a constant where they are regular.
-    shared: Expr,
+    /// Address in slot 0 (the same for all passes up to a constant where they are regular), and the distance from it.
+    shared: usize,
     shared_delta: u32,
     /// Largest byte that a store of this pass's first element can start at, from the start of shared memory.
     shared_bound: u64,
@@ -34,6 +36,8 @@ pub(super) struct Copies {
     operand: OperandPlan,
     placement: Placement,
     passes: Vec<Pass>,
+    /// Addresses in slot 0, prepared for every element of the passes that start from them.
+    shared: Vec<SharedAddress>,
     /// Global addresses, advanced from K-tile to K-tile.
     pointers: Vec<Expr>,
     /// Bytes of one row of the outer dimension.
@@ -76,9 +80,9 @@ impl Lowering<'_> {
         };
         let step_rows = (self.plan.geometry.threads / plan.chunks_per_row).max(1);
         let row_step = if plan.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
-        let (passes, pointers) = (Vec::new(), Vec::new());
+        let (passes, pointers, shared) = (Vec::new(), Vec::new(), Vec::new());
         let mut copies =
-            Copies { side, plan, operand, placement, passes, pointers, row_bytes, step_rows, row_step, advance, staging };
+            Copies { side, plan, operand, placement, passes, shared, pointers, row_bytes, step_rows, row_step, advance, staging };
         for pass in 0..plan.passes {
             self.add_pass(&mut copies, pass, &tile_base);
         }
@@ -106,7 +110,7 @@ impl Lowering<'_> {
         if let (Some((rows, elements)), Some(base)) = (delta, copies.passes.first()) {
             let shared_delta = copies.shared_offset(rows, elements);
             let (outer, inner) = (base.outer.clone() + rows, base.inner.clone() + elements);
-            let (pointer, shared) = (base.pointer, base.shared.clone());
+            let (pointer, shared) = (base.pointer, base.shared);
             let shared_bound = copies.last_byte(first, threads);
             let delta = (rows, elements);
             copies.passes.push(Pass { outer, inner, pointer, delta, shared, shared_delta, shared_bound, active });
@@ -122,7 +126,19 @@ impl Lowering<'_> {
             true => outer.clone() * copies.placement.pitch + inner.clone(),
             false => inner.clone() * copies.placement.pitch + outer.clone(),
         };
-        let shared = self.b.set(Expr::SharedBase + copies.placement.offset_bytes + in_slot * bytes);
+        // Of a regular copy the first pass prepares all of them.
+        let regular = threads.is_multiple_of(chunks_per_row) || chunks_per_row.is_multiple_of(threads);
+        let served = if regular { pass..copies.plan.passes } else { pass..pass + 1 };
+        let mut distances = Vec::new();
+        for served in served {
+            let chunk = served * threads;
+            let (rows, elements) = (chunk / chunks_per_row, chunk % chunks_per_row * width);
+            let from = if regular { copies.shared_offset(rows, elements) } else { 0 };
+            distances.extend((0..width).map(|e| from + copies.shared_offset(0, e)));
+        }
+        let in_shared = in_slot * bytes + copies.placement.offset_bytes;
+        copies.shared.push(SharedAddress::new(&mut self.b, in_shared, copies.placement.swizzle, distances));
+        let shared = copies.shared.len() - 1;
         copies.passes.push(Pass {
             outer,
             inner,
@@ -215,11 +231,12 @@ impl Lowering<'_> {
 
     /// Address in shared memory of element `e` of a pass's chunk.
     fn shared_address(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, e: u32) -> Address {
-        let offset = i64::from(pass.shared_delta + copies.shared_offset(0, e));
-        let base = self.b.set(pass.shared.clone() + slot.clone());
-        let Expr::Reg(base, _) = base else { return Address { base: self.b.set_reg(base), offset, bound: 0 } };
-        let last = pass.shared_bound + u64::from(copies.shared_offset(0, e)) + slot.bound();
-        Address { base, offset, bound: last.saturating_sub(offset as u64) }
+        let (base, offset) = copies.shared[pass.shared].at(pass.shared_delta + copies.shared_offset(0, e));
+        let base = self.b.set_reg(base + slot.clone());
+        let swizzled = u64::from(swizzled_bits(copies.placement.swizzle));
+        let last = pass.shared_bound + u64::from(copies.shared_offset(0, e));
+        let bound = ((last | swizzled) + slot.bound()).saturating_sub(u64::from(offset));
+        Address { base, offset: i64::from(offset), bound }
     }
 
     /// How many elements of a pass's chunk lie inside the matrix, counted from its first.

@@ -2,10 +2,11 @@
 //!
 //! A fragment is read in groups of `read_width` elements along the shared order: along m or n every step reads its own
 //! group, along k one group serves that many steps. Reads run `prefetch` steps ahead of the products that use them, within
-//! the unrolled body.
+//! the unrolled body, rounded down to whole groups: a group of four steps is not held twice to be one step early.
 
-use ptx_gemm_dsl::plan::{Fast, FmaOrder, OperandPlan, Operands, Placement, Side};
+use ptx_gemm_dsl::plan::{Fast, FmaOrder, OperandPlan, Operands, Placement, Side, Swizzle};
 
+use super::shared::SharedAddress;
 use super::{Lowering, Place, register_type};
 use crate::kernel::{Expr, Math, Op as KernelOp, Reg, Value, outer_order};
 use crate::tile::{Op, Statement};
@@ -16,7 +17,7 @@ struct Fragments {
     operand: OperandPlan,
     placement: Placement,
     /// Address of the thread's first element at the first step of the unrolled body.
-    base: Expr,
+    base: SharedAddress,
     /// Register sets in rotation; each holds one group.
     sets: Vec<Vec<Reg>>,
     /// Per set: the same values in the accumulator's type, where that differs.
@@ -27,6 +28,22 @@ struct Fragments {
     stride: u32,
 }
 
+/// Where a thread's part of an operand begins in slot 0.
+#[derive(Clone)]
+pub(super) struct FragmentBase {
+    /// In bytes, before any swizzle.
+    offset: Expr,
+    /// Prepared for the distances of one unrolled body.
+    address: SharedAddress,
+}
+
+impl FragmentBase {
+    /// A base that is replaced before it is used.
+    pub(super) fn nowhere() -> FragmentBase {
+        FragmentBase { offset: Expr::Const(0), address: SharedAddress::nowhere() }
+    }
+}
+
 impl Fragments {
     /// Steps that one group serves.
     fn group(&self) -> u32 {
@@ -34,6 +51,11 @@ impl Fragments {
             Fast::K => self.operand.read_width,
             Fast::Mn => 1,
         }
+    }
+
+    /// Groups that are read ahead, of the `unroll / group` of one body.
+    fn ahead(&self, prefetch: u32, unroll: u32) -> u32 {
+        (prefetch / self.group()).min(unroll.div_ceil(self.group()) - 1)
     }
 
     /// Position of the thread's element number `i` along m or n, from its first.
@@ -50,6 +72,11 @@ impl Fragments {
         (slow * self.placement.pitch + fast) * self.operand.dtype.bytes()
     }
 
+    /// Every distance from the base that a body of `unroll` steps reads at.
+    fn distances(&self, unroll: u32) -> Vec<u32> {
+        (0..self.count).flat_map(|i| (0..unroll).map(move |step| self.offset(i, step))).collect()
+    }
+
     /// Registers that hold the operand at `step`.
     fn at(&self, step: u32) -> Vec<Reg> {
         let group = self.group();
@@ -60,16 +87,20 @@ impl Fragments {
 }
 
 impl Lowering<'_> {
-    /// Address of the thread's first element of an operand in slot 0.
-    pub(super) fn fragment_base(&mut self, place: &Place, placement: Placement, operand: &OperandPlan) -> Expr {
+    /// Where the thread's part of an operand begins in slot 0.
+    pub(super) fn fragment_base(&mut self, place: &Place, placement: Placement, side: Side) -> FragmentBase {
         let clause = self.plan.clauses.shared.clone();
-        self.b.origin(&clause, &format!("this thread's part of {:?} in the first slot", operand.side));
-        let own = if operand.side == Side::A { place.row.clone() } else { place.col.clone() };
+        self.b.origin(&clause, &format!("this thread's part of {side:?} in the first slot"));
+        let own = if side == Side::A { place.row.clone() } else { place.col.clone() };
         let in_slot = match placement.fast {
             Fast::K => own * placement.pitch,
             Fast::Mn => own,
         };
-        self.b.set(Expr::SharedBase + placement.offset_bytes + in_slot * operand.dtype.bytes())
+        let bytes = self.side(side).1.dtype.bytes();
+        let offset = self.b.set(in_slot * bytes + placement.offset_bytes);
+        let distances = self.fragments(side).distances(self.plan.unroll);
+        let address = SharedAddress::new(&mut self.b, offset.clone(), placement.swizzle, distances);
+        FragmentBase { offset, address }
     }
 
     /// All K-steps of the tile in the slot at byte offset `read`.
@@ -79,27 +110,35 @@ impl Lowering<'_> {
             _ => None,
         });
         let order = order.unwrap_or(FmaOrder::Row);
-        let mut sides = [self.fragments(Side::A, read), self.fragments(Side::B, read)];
+        let mut sides = [self.fragments(Side::A), self.fragments(Side::B)];
         let (depth, unroll) = (self.plan.block.k, self.plan.unroll);
+        let shared = self.plan.clauses.shared.clone();
+        self.b.origin(&shared, "this thread's part of A and B in the slot");
         if unroll == depth {
+            for (index, side) in sides.iter_mut().enumerate() {
+                side.base = self.fragment_bases[index].address.clone().in_slot(&mut self.b, read);
+            }
             self.unrolled(&sides, order);
             return;
         }
-        self.b.origin(clause, "steps left, and where their operands lie");
+        self.b.origin(clause, "steps left, and how far they are");
         let left = self.b.variable(Expr::Const(u64::from(depth)), u64::from(depth));
-        let mut moves = Vec::new();
-        for side in &mut sides {
-            let step = u64::from(side.offset(0, unroll));
-            // The last step's address is the largest one read from; one more advance is never used.
-            let bound = side.base.bound() + step * u64::from(depth / unroll - 1);
-            side.base = self.b.variable(side.base.clone(), bound);
-            moves.push((side.base.clone(), step));
+        let mut moved = Vec::new();
+        for side in &sides {
+            let step = side.offset(0, unroll);
+            // One more advance than the last is made and never used.
+            let bound = u64::from(step) * u64::from(depth / unroll - 1);
+            moved.push((self.b.variable(Expr::Const(0), bound), step));
         }
         self.b.open();
+        self.b.origin(&shared, "this thread's part of A and B in the slot");
+        for (index, (distance, _)) in moved.iter().enumerate() {
+            sides[index].base = self.moved_base(&sides[index], index, distance).in_slot(&mut self.b, read);
+        }
         self.unrolled(&sides, order);
         self.b.origin(clause, "on to the next steps");
-        for (base, step) in moves {
-            self.b.assign(&base, base.clone() + step);
+        for (distance, step) in moved {
+            self.b.assign(&distance, distance.clone() + step);
         }
         self.b.assign(&left, left.clone() - unroll);
         let again = self.b.set_reg(left.clone().ge(1u32));
@@ -107,7 +146,17 @@ impl Lowering<'_> {
         self.b.push(KernelOp::Loop { body, again, uniform: true });
     }
 
-    fn fragments(&mut self, side: Side, read: &Expr) -> Fragments {
+    /// A fragment's base, a variable distance further on: a sum, unless a swizzle permutes what that changes.
+    fn moved_base(&mut self, side: &Fragments, index: usize, distance: &Expr) -> SharedAddress {
+        let base = self.fragment_bases[index].clone();
+        if side.placement.swizzle == Swizzle::None {
+            return base.address.in_slot(&mut self.b, distance);
+        }
+        let offset = base.offset + distance.clone();
+        SharedAddress::new(&mut self.b, offset, side.placement.swizzle, side.distances(self.plan.unroll))
+    }
+
+    fn fragments(&mut self, side: Side) -> Fragments {
         let (index, operand) = self.side(side);
         let operand = *operand;
         let geometry = self.plan.geometry;
@@ -121,19 +170,16 @@ impl Lowering<'_> {
             fast_extent: 0,
             slow_extent: 0,
             pitch: 0,
-            swizzle: ptx_gemm_dsl::plan::Swizzle::None,
+            swizzle: Swizzle::None,
             offset_bytes: 0,
             slot_bytes: 0,
         });
-        let clause = self.plan.clauses.shared.clone();
-        self.b.origin(&clause, &format!("this thread's part of {side:?} in the slot"));
-        let base = self.fragment_bases[index].clone() + read.clone();
-        let base = self.b.set(base);
+        let base = SharedAddress::nowhere();
         let mut fragments =
             Fragments { side, operand, placement, base, sets: vec![], converted: vec![], count, fragment, stride };
         let group = fragments.group();
         if self.plan.operands == Operands::Registers {
-            let sets = 1 + self.plan.prefetch.min(self.plan.unroll - 1).div_ceil(group);
+            let sets = 1 + fragments.ahead(self.plan.prefetch, self.plan.unroll);
             let (raw, acc) = (register_type(operand.dtype), register_type(self.plan.problem.types.acc));
             for set in 0..sets {
                 fragments.sets.push(self.rotating(index, set * count * group, count * group, false));
@@ -163,12 +209,16 @@ impl Lowering<'_> {
             (0..unroll).for_each(|step| self.reloading_step(sides, order, step));
             return;
         }
-        let prefetch = self.plan.prefetch.min(unroll - 1);
         let thread = self.plan.clauses.thread.clone();
-        (0..prefetch).for_each(|step| self.fetch(sides, step));
+        for side in sides {
+            (0..side.ahead(self.plan.prefetch, unroll)).for_each(|group| self.fetch(side, group * side.group()));
+        }
         for step in 0..unroll {
-            if step + prefetch < unroll {
-                self.fetch(sides, step + prefetch);
+            for side in sides {
+                let first = step + side.ahead(self.plan.prefetch, unroll) * side.group();
+                if step % side.group() == 0 && first < unroll {
+                    self.fetch(side, first);
+                }
             }
             self.b.origin(&thread, &format!("multiply, step {step}"));
             let (a, b) = (sides[0].at(step), sides[1].at(step));
@@ -177,31 +227,31 @@ impl Lowering<'_> {
         }
     }
 
-    /// Reads the groups that begin at `step`.
-    fn fetch(&mut self, sides: &[Fragments; 2], step: u32) {
-        for side in sides {
-            let group = side.group();
-            if step % group != 0 {
-                continue;
-            }
-            let name = if side.side == Side::A { "A" } else { "B" };
-            let clause = if side.operand.read_width > 1 { &self.plan.clauses.vector } else { &self.plan.clauses.thread };
-            let clause = clause.clone();
-            self.b.origin(&clause, &format!("fragment of {name}, step {step}"));
-            let set = (step / group) as usize % side.sets.len();
-            let width = side.operand.read_width;
-            // Along k a group holds one row's elements side by side; along m or n a fragment's.
-            let per_read = if side.placement.fast == Fast::K { 1 } else { width };
-            for i in (0..side.count).step_by(per_read as usize) {
-                let first = (i * group) as usize;
-                let dst = side.sets[set][first..first + width as usize].to_vec();
-                self.b.load_shared(dst, &side.base, i64::from(side.offset(i, step)));
-            }
-            if let Some(converted) = side.converted.get(set) {
-                self.b.origin(&clause, &format!("fragment of {name} in the accumulator's type"));
-                for (raw, wide) in side.sets[set].iter().zip(converted) {
-                    self.b.math(Math::Convert, *wide, vec![Value::Reg(*raw)]);
-                }
+    /// Reads the group that begins at `step`.
+    fn fetch(&mut self, side: &Fragments, step: u32) {
+        let group = side.group();
+        let name = if side.side == Side::A { "A" } else { "B" };
+        let clause = if side.operand.read_width > 1 { &self.plan.clauses.vector } else { &self.plan.clauses.thread };
+        let clause = clause.clone();
+        let what = match group {
+            1 => format!("fragment of {name}, step {step}"),
+            _ => format!("fragment of {name}, steps {step} to {}", step + group - 1),
+        };
+        self.b.origin(&clause, &what);
+        let set = (step / group) as usize % side.sets.len();
+        let width = side.operand.read_width;
+        // Along k a group holds one row's elements side by side; along m or n a fragment's.
+        let per_read = if side.placement.fast == Fast::K { 1 } else { width };
+        for i in (0..side.count).step_by(per_read as usize) {
+            let first = (i * group) as usize;
+            let dst = side.sets[set][first..first + width as usize].to_vec();
+            let (base, offset) = side.base.at(side.offset(i, step));
+            self.b.load_shared(dst, &base, i64::from(offset));
+        }
+        if let Some(converted) = side.converted.get(set) {
+            self.b.origin(&clause, &format!("fragment of {name} in the accumulator's type"));
+            for (raw, wide) in side.sets[set].iter().zip(converted) {
+                self.b.math(Math::Convert, *wide, vec![Value::Reg(*raw)]);
             }
         }
     }
@@ -215,7 +265,8 @@ impl Lowering<'_> {
             for (index, (side, at)) in sides.iter().zip([i, j]).enumerate() {
                 self.b.origin(clause, &format!("operand of one product, step {step}"));
                 let mut reg = self.rotating(index, 0, 1, false)[0];
-                self.b.load_shared(vec![reg], &side.base, i64::from(side.offset(at as u32, step)));
+                let (base, offset) = side.base.at(side.offset(at as u32, step));
+                self.b.load_shared(vec![reg], &base, i64::from(offset));
                 if register_type(side.operand.dtype) != register_type(self.plan.problem.types.acc) {
                     let wide = self.rotating(index, 0, 1, true)[0];
                     self.b.math(Math::Convert, wide, vec![Value::Reg(reg)]);

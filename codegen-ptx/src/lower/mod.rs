@@ -13,25 +13,29 @@ mod direct;
 mod epilogue;
 mod expression;
 mod fragment;
+mod shared;
 mod staged;
 mod walk;
 
-use ptx_gemm_dsl::plan::{Operand, Param as AbiParam, Plan, Side, Variant};
+use ptx_gemm_dsl::plan::{Operand, Param as AbiParam, Plan, Side, Swizzle, Variant};
 use ptx_gemm_dsl::types::DType;
 
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Bounds, Expr, Family, Kernel, Origin, Reg, Type};
 use crate::tile::{Count, Op, Program, Statement};
+use fragment::FragmentBase;
 
 /// Lowers one variant's program.
 pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
+    let swizzled = [&plan.a, &plan.b].iter().any(|o| o.placement.is_some_and(|p| p.swizzle != Swizzle::None));
+    let shared_align = if swizzled { shared::PERIOD } else { 16 };
     let kernel = Kernel {
         name: variant.entry.clone(),
         params: plan.params.iter().map(|p| abi_param(plan, p)).collect(),
         threads: plan.geometry.threads,
         blocks_per_sm: plan.blocks_per_sm,
         shared_bytes: plan.shared_bytes,
-        shared_align: 16,
+        shared_align,
         shared_origin: Origin::new(&plan.clauses.shared, "staged tiles of A and B"),
         families: Vec::new(),
         body: Vec::new(),
@@ -49,7 +53,7 @@ pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
         families,
         acc,
         args,
-        fragment_bases: [Expr::Const(0), Expr::Const(0)],
+        fragment_bases: [FragmentBase::nowhere(), FragmentBase::nowhere()],
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
         values_used: 0,
@@ -202,8 +206,8 @@ struct Lowering<'a> {
     /// Accumulators, row-major over the thread tile.
     acc: Vec<Reg>,
     args: Args,
-    /// Address of the thread's first element of A and B in slot 0.
-    fragment_bases: [Expr; 2],
+    /// Where the thread's parts of A and B begin in slot 0.
+    fragment_bases: [FragmentBase; 2],
     /// Registers of the fragments of A and B, as read and converted.
     fragment_pool: [[Vec<Reg>; 2]; 2],
     /// Registers of intermediate values, and how many are in use.

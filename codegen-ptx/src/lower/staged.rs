@@ -1,6 +1,6 @@
 //! The pipeline over staged K-tiles: copies, waits and the multiply, slot by slot.
 
-use ptx_gemm_dsl::plan::Load;
+use ptx_gemm_dsl::plan::{Load, Side, Tail};
 
 use super::copy::Copies;
 use super::{Lowering, Place};
@@ -29,10 +29,10 @@ impl Lowering<'_> {
     pub(super) fn pipeline(&mut self, place: &Place, body: &[Statement]) {
         let (Some(a), Some(b)) = (self.plan.a.placement, self.plan.b.placement) else { return };
         let copies = [
-            self.copies(place, ptx_gemm_dsl::plan::Side::A, a),
-            self.copies(place, ptx_gemm_dsl::plan::Side::B, b),
+            self.copies(place, Side::A, a),
+            self.copies(place, Side::B, b),
         ];
-        self.fragment_bases = [self.fragment_base(place, a, &self.plan.a), self.fragment_base(place, b, &self.plan.b)];
+        self.fragment_bases = [self.fragment_base(place, a, Side::A), self.fragment_base(place, b, Side::B)];
         let ring = &self.program.rings[0];
         let (depth, slot_bytes) = (ring.depth, ring.slot_bytes);
         let tail = self.plan.clauses.tail.clone();
@@ -124,7 +124,7 @@ impl Lowering<'_> {
 
     fn acquire(&mut self, pipeline: &mut Pipeline, clause: &str) {
         // Sizes that divide leave only the tile past the end to guard against, and one stage never copies that.
-        let always = self.plan.tail == ptx_gemm_dsl::plan::Tail::None && pipeline.depth == 1;
+        let always = self.plan.tail == Tail::None && pipeline.depth == 1;
         pipeline.full = (!always).then(|| {
             self.b.origin(clause, "does the next K-tile lie inside?");
             self.b.set_reg(pipeline.rem_copy.clone().ge(pipeline.need.clone()))

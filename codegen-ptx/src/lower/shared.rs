@@ -1,0 +1,59 @@
+//! Addresses in shared memory, plain and swizzled.
+//!
+//! A plain address is one register and constants. A swizzle is an XOR of address bits, so that a constant may be split off
+//! only if it leaves those bits alone: by multiples of [`PERIOD`] bytes. Every other distance has a register of its own.
+
+use ptx_gemm_dsl::plan::Swizzle;
+
+use crate::kernel::Expr;
+use crate::kernel::build::Builder;
+
+/// Bytes after which every swizzle repeats: eight rows of 128 bytes.
+pub(super) const PERIOD: u32 = 1024;
+
+/// An address in slot 0 that depends on the thread, and the constant distances from it that are accessed.
+#[derive(Clone)]
+pub(super) struct SharedAddress {
+    swizzle: Swizzle,
+    /// Per distance modulo the period (only 0 without a swizzle): the address.
+    at: Vec<(u32, Expr)>,
+}
+
+impl SharedAddress {
+    /// The address at byte `offset` of shared memory, prepared for the given distances.
+    pub(super) fn new(b: &mut Builder, offset: Expr, swizzle: Swizzle, distances: impl IntoIterator<Item = u32>) -> Self {
+        if swizzle == Swizzle::None {
+            return SharedAddress { swizzle, at: vec![(0, b.set(Expr::SharedBase + offset))] };
+        }
+        let offset = b.set(offset);
+        let mut residues: Vec<u32> = distances.into_iter().map(|d| d % PERIOD).collect();
+        residues.sort_unstable();
+        residues.dedup();
+        let at = residues
+            .into_iter()
+            .map(|residue| {
+                let permuted = (offset.clone() + residue).swizzle(swizzle);
+                (residue, b.set(Expr::SharedBase + permuted))
+            })
+            .collect();
+        SharedAddress { swizzle, at }
+    }
+
+    /// An address that is replaced before it is used.
+    pub(super) fn nowhere() -> Self {
+        SharedAddress { swizzle: Swizzle::None, at: Vec::new() }
+    }
+
+    /// The same in another slot: `slot` is a multiple of the period.
+    pub(super) fn in_slot(&self, b: &mut Builder, slot: &Expr) -> Self {
+        let at = self.at.iter().map(|(residue, base)| (*residue, b.set(base.clone() + slot.clone()))).collect();
+        SharedAddress { swizzle: self.swizzle, at }
+    }
+
+    /// Base register and constant offset of a distance it was prepared for.
+    pub(super) fn at(&self, distance: u32) -> (Expr, u32) {
+        let residue = if self.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
+        let base = self.at.iter().find(|(r, _)| *r == residue).map_or(Expr::Const(0), |(_, base)| base.clone());
+        (base, distance - residue)
+    }
+}
