@@ -11,6 +11,7 @@ pub mod module;
 mod names;
 pub mod parse;
 pub mod print;
+mod prototype;
 mod signature;
 mod table;
 pub mod target;

@@ -5,91 +5,16 @@
 //! modifier that the walk did not ask for rejects the prototype: no modifier is ever dropped, the instruction stays
 //! [`Opcode::Unknown`] instead.
 
+mod walk;
+
+use walk::{Modifiers, Reader, Writer};
+
 use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
-use crate::matrix::Shape;
-use crate::names::{Word, words};
+use crate::names::words;
+use crate::prototype;
 use crate::table;
 use crate::types::{Space, Type};
 use crate::warp::Vote;
-
-/// A walk over the modifiers of one opcode.
-pub(crate) trait Modifiers {
-    /// A word that may be left out; unwritten when its name is empty.
-    fn optional<W: Word>(&mut self, word: &mut W);
-    /// A word that is always there.
-    fn required<W: Word>(&mut self, word: &mut W);
-    /// Words without a choice, `sync.aligned`.
-    fn literal(&mut self, text: &'static str);
-    /// A word that is there when the flag is set.
-    fn flag(&mut self, flag: &mut bool, text: &'static str);
-    /// `.v2`, `.v4`, `.v8`; a single lane is not written.
-    fn vector(&mut self, lanes: &mut u8);
-    /// `m16n8k16`.
-    fn shape(&mut self, shape: &mut Shape);
-    /// A small number with a letter on one side: `2d`, `x4`.
-    fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str);
-    /// What was read contradicts itself; a writer has nothing to object to.
-    fn reject_if(&mut self, contradiction: bool);
-
-    /// A word that says what holds without it: read, never written.
-    fn redundant(&mut self, text: &'static str);
-
-    /// One of two words.
-    fn either(&mut self, first: &mut bool, words: [&'static str; 2]);
-
-    /// `.relaxed.gpu` and its kind, in front of the space.
-    fn order(&mut self, order: &mut Order) {
-        let (mut word, mut scope) = OrderWord::split(*order);
-        self.optional(&mut word);
-        if word.has_scope() {
-            self.required(&mut scope);
-        }
-        *order = word.with(scope);
-    }
-}
-
-/// The first word of a memory ordering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OrderWord {
-    Unstated,
-    Volatile,
-    Relaxed,
-    Acquire,
-    Release,
-    AcqRel,
-}
-
-words!(OrderWord {
-    Unstated "", Volatile "volatile", Relaxed "relaxed", Acquire "acquire", Release "release", AcqRel "acq_rel",
-});
-
-impl OrderWord {
-    fn split(order: Order) -> (OrderWord, Scope) {
-        match order {
-            Order::Weak => (OrderWord::Unstated, Scope::Gpu),
-            Order::Volatile => (OrderWord::Volatile, Scope::Gpu),
-            Order::Relaxed(scope) => (OrderWord::Relaxed, scope),
-            Order::Acquire(scope) => (OrderWord::Acquire, scope),
-            Order::Release(scope) => (OrderWord::Release, scope),
-            Order::AcqRel(scope) => (OrderWord::AcqRel, scope),
-        }
-    }
-
-    fn has_scope(self) -> bool {
-        !matches!(self, OrderWord::Unstated | OrderWord::Volatile)
-    }
-
-    fn with(self, scope: Scope) -> Order {
-        match self {
-            OrderWord::Unstated => Order::Weak,
-            OrderWord::Volatile => Order::Volatile,
-            OrderWord::Relaxed => Order::Relaxed(scope),
-            OrderWord::Acquire => Order::Acquire(scope),
-            OrderWord::Release => Order::Release(scope),
-            OrderWord::AcqRel => Order::AcqRel(scope),
-        }
-    }
-}
 
 /// How a conversion saturates: to [0, 1] or the integer's range, or to the largest finite value of a narrow float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +27,7 @@ enum Saturation {
 words!(Saturation { Wrap "", Sat "sat", Finite "satfinite" });
 
 /// The modifiers of an opcode behind its stem, in PTX's order.
-pub(crate) fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
+fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
     match op {
         Opcode::Mov(ty)
         | Opcode::Rem(ty)
@@ -379,7 +304,7 @@ pub(crate) fn read(mnemonic: &str) -> Opcode {
             return op.clone();
         }
     }
-    for prototype in table::prototypes(mnemonic) {
+    for prototype in prototype::starting(mnemonic) {
         let rest = &mnemonic[table::row(prototype).stem.len()..];
         let mut op = prototype.clone();
         let mut reader = Reader::new(rest);
@@ -410,184 +335,3 @@ const ALIASES: &[(&str, Opcode)] = &[
     ("cp.async.ca.shared::cta.global", Opcode::CpAsync { cache: Cache::Ca }),
     ("cp.async.cg.shared::cta.global", Opcode::CpAsync { cache: Cache::Cg }),
 ];
-
-struct Writer<'a> {
-    text: &'a mut String,
-}
-
-impl Writer<'_> {
-    fn push(&mut self, word: &str) {
-        if !word.is_empty() {
-            self.text.push('.');
-            self.text.push_str(word);
-        }
-    }
-}
-
-impl Modifiers for Writer<'_> {
-    fn optional<W: Word>(&mut self, word: &mut W) {
-        self.push(word.word());
-    }
-
-    fn required<W: Word>(&mut self, word: &mut W) {
-        self.push(word.word());
-    }
-
-    fn literal(&mut self, text: &'static str) {
-        self.push(text);
-    }
-
-    fn flag(&mut self, flag: &mut bool, text: &'static str) {
-        if *flag {
-            self.push(text);
-        }
-    }
-
-    fn vector(&mut self, lanes: &mut u8) {
-        match *lanes {
-            0 | 1 => {}
-            2 => self.push("v2"),
-            4 => self.push("v4"),
-            lanes => {
-                self.push("v");
-                self.text.push_str(itoa::Buffer::new().format(lanes));
-            }
-        }
-    }
-
-    fn shape(&mut self, shape: &mut Shape) {
-        for (letter, extent) in [(".m", shape.m), ("n", shape.n), ("k", shape.k)] {
-            self.text.push_str(letter);
-            self.text.push_str(itoa::Buffer::new().format(extent));
-        }
-    }
-
-    fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str) {
-        self.text.push('.');
-        self.text.push_str(prefix);
-        self.text.push_str(itoa::Buffer::new().format(*number));
-        self.text.push_str(suffix);
-    }
-
-    fn reject_if(&mut self, _: bool) {}
-
-    fn redundant(&mut self, _: &'static str) {}
-
-    fn either(&mut self, first: &mut bool, words: [&'static str; 2]) {
-        self.push(words[if *first { 0 } else { 1 }]);
-    }
-}
-
-struct Reader<'a> {
-    /// What is left, from the dot of the next modifier on.
-    rest: &'a str,
-    failed: bool,
-}
-
-impl<'a> Reader<'a> {
-    fn new(rest: &'a str) -> Self {
-        Reader { rest, failed: false }
-    }
-
-    /// Whether every modifier was asked for and every required one was there.
-    fn consumed(&self) -> bool {
-        self.rest.is_empty() && !self.failed
-    }
-
-    fn next(&self) -> &'a str {
-        let word = self.rest.strip_prefix('.').unwrap_or("");
-        word.split('.').next().unwrap_or("")
-    }
-
-    fn advance(&mut self, word: &str) {
-        self.rest = &self.rest[word.len() + 1..];
-    }
-
-    fn take<W: Word>(&mut self, slot: &mut W) -> bool {
-        let word = self.next();
-        match W::from_word(word) {
-            Some(found) if !word.is_empty() => {
-                *slot = found;
-                self.advance(word);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Takes `text`, of one or several words.
-    fn take_text(&mut self, text: &str) -> bool {
-        let behind = self.rest.strip_prefix('.').and_then(|rest| rest.strip_prefix(text));
-        match behind {
-            Some(behind) if behind.is_empty() || behind.starts_with('.') => {
-                self.rest = behind;
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Modifiers for Reader<'_> {
-    fn optional<W: Word>(&mut self, word: &mut W) {
-        self.take(word);
-    }
-
-    fn required<W: Word>(&mut self, word: &mut W) {
-        self.failed |= !self.take(word);
-    }
-
-    fn literal(&mut self, text: &'static str) {
-        self.failed |= !self.take_text(text);
-    }
-
-    fn flag(&mut self, flag: &mut bool, text: &'static str) {
-        *flag = self.take_text(text);
-    }
-
-    fn vector(&mut self, lanes: &mut u8) {
-        for (text, count) in [("v2", 2), ("v4", 4), ("v8", 8)] {
-            if self.take_text(text) {
-                *lanes = count;
-                return;
-            }
-        }
-        *lanes = 1;
-    }
-
-    fn shape(&mut self, shape: &mut Shape) {
-        let word = self.next();
-        match Shape::from_name(word) {
-            Some(found) => {
-                *shape = found;
-                self.advance(word);
-            }
-            None => self.failed = true,
-        }
-    }
-
-    fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str) {
-        let word = self.next();
-        let digit = word.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
-        match digit.map(str::as_bytes) {
-            Some([digit @ b'1'..=b'9']) => {
-                *number = digit - b'0';
-                self.advance(word);
-            }
-            _ => self.failed = true,
-        }
-    }
-
-    fn reject_if(&mut self, contradiction: bool) {
-        self.failed |= contradiction;
-    }
-
-    fn redundant(&mut self, text: &'static str) {
-        self.take_text(text);
-    }
-
-    fn either(&mut self, first: &mut bool, words: [&'static str; 2]) {
-        *first = self.take_text(words[0]);
-        self.failed |= !*first && !self.take_text(words[1]);
-    }
-}

@@ -1,0 +1,190 @@
+//! One opcode of each kind, for the parser to start from: its fields are what a mnemonic that leaves them out means.
+
+use crate::asynchronous::{
+    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, Prefetched, TensorMode, Transaction, Wait,
+};
+use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Opcode, Order, Rounding, Scope};
+use crate::matrix::{Element, Overflow, Shape, Transpose};
+use crate::table::row;
+use crate::types::{Space, Type};
+use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
+
+/// The prototypes whose stem a mnemonic starts with, longest stem first.
+pub(crate) fn starting(mnemonic: &str) -> impl Iterator<Item = &'static Opcode> {
+    let first = first_word(mnemonic);
+    let start = PROTOTYPES.partition_point(|op| first_word(row(op).stem) < first);
+    PROTOTYPES[start..].iter().take_while(move |op| first_word(row(op).stem) == first).filter(move |op| {
+        mnemonic.strip_prefix(row(op).stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+fn first_word(mnemonic: &str) -> &str {
+    mnemonic.split('.').next().unwrap_or("")
+}
+
+const fn approx(function: Approx) -> Opcode {
+    Opcode::Approx { function, ty: Type::F32 }
+}
+
+/// One opcode of each kind, sorted by the first word of the stem, longer stems first. The fields are what a mnemonic that
+/// leaves them out means.
+static PROTOTYPES: &[Opcode] = &[
+    Opcode::Abs(Type::B32),
+    Opcode::ActiveMask,
+    Opcode::Add { rnd: Rounding::None, ty: Type::B32 },
+    Opcode::And(Type::B32),
+    Opcode::Atom { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
+    Opcode::BarWarpSync,
+    Opcode::BarSync,
+    Opcode::BarArrive,
+    Opcode::BarrierSync,
+    Opcode::BarrierArrive,
+    Opcode::ClusterArrive { order: ClusterOrder::Unstated, alignment: Alignment::Free },
+    Opcode::ClusterWait { order: ClusterOrder::Unstated, alignment: Alignment::Free },
+    Opcode::Bfe(Type::B32),
+    Opcode::Bfi(Type::B32),
+    Opcode::Bra { uniform: false },
+    Opcode::Brev(Type::B32),
+    Opcode::Clz(Type::B32),
+    approx(Approx::Cos),
+    Opcode::CpAsyncCommit,
+    Opcode::CpAsyncWait,
+    Opcode::CpAsyncWaitAll,
+    Opcode::CpAsync { cache: Cache::None },
+    Opcode::CpAsyncArrive { pending: Pending::Added, space: Space::Generic },
+    Opcode::TensorLoad {
+        dimensions: 1,
+        to: Space::SharedCluster,
+        mode: TensorMode::Tile,
+        multicast: Multicast::None,
+        hint: CacheHint::None,
+    },
+    Opcode::TensorStore { dimensions: 1, mode: TensorMode::Tile, hint: CacheHint::None },
+    Opcode::TensorPrefetch { dimensions: 1, mode: TensorMode::Tile, hint: CacheHint::None },
+    Opcode::TensorReduce { dimensions: 1, op: Atomic::Add, mode: TensorMode::Tile, hint: CacheHint::None },
+    Opcode::BulkPrefetch { hint: CacheHint::None },
+    Opcode::BulkReduce { hint: CacheHint::None, op: Atomic::Add, ty: Type::B32 },
+    Opcode::BulkCommit,
+    Opcode::BulkWait(BulkDone::Written),
+    Opcode::BulkCopy {
+        to: Space::SharedCluster,
+        from: Space::Global,
+        multicast: Multicast::None,
+        hint: CacheHint::None,
+    },
+    Opcode::CreatePolicy { primary: Eviction::Normal, secondary: Eviction::Unstated },
+    Opcode::Cvt { rnd: Rounding::None, sat: false, to: Type::B32, from: Type::B32 },
+    Opcode::Cvta { to: false, space: Space::Generic, ty: Type::U64 },
+    Opcode::Div { rnd: Rounding::None, ty: Type::B32 },
+    Opcode::DivFast { kind: FastDivision::Full, ty: Type::F32 },
+    Opcode::Elect,
+    approx(Approx::Ex2),
+    Opcode::Exit,
+    Opcode::Fence { acq_rel: true, scope: Scope::Gpu },
+    Opcode::FenceMbarrierInit,
+    Opcode::FenceProxyAsync { space: Space::Generic },
+    Opcode::Fma { rnd: Rounding::None, ty: Type::F32 },
+    Opcode::GetCtaRank { space: Space::Generic, ty: Type::U32 },
+    Opcode::GridDepControl(GridDependency::Wait),
+    Opcode::IsSpaceP(Space::Generic),
+    Opcode::Ld { order: Order::Weak, space: Space::Generic, cache: Cache::None, vector: 1, ty: Type::B32 },
+    Opcode::LdMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
+    approx(Approx::Lg2),
+    Opcode::Lop3,
+    Opcode::MadInt { half: Half::Lo, ty: Type::B32 },
+    Opcode::Mapa { space: Space::Generic, ty: Type::U32 },
+    Opcode::Max { nan: false, ty: Type::B32 },
+    Opcode::MbarrierInit { space: Space::Generic },
+    Opcode::MbarrierInval { space: Space::Generic },
+    Opcode::MbarrierArrive { arrival: Arrival::Plain, order: Order::Weak, space: Space::Generic },
+    Opcode::MbarrierTx { transaction: Transaction::Expect, order: Order::Weak, space: Space::Generic },
+    Opcode::MbarrierTx { transaction: Transaction::Complete, order: Order::Weak, space: Space::Generic },
+    Opcode::MbarrierWait { wait: Wait::Test, phase: Phase::State, order: Order::Weak, space: Space::Generic },
+    Opcode::MbarrierWait { wait: Wait::Try, phase: Phase::State, order: Order::Weak, space: Space::Generic },
+    Opcode::MbarrierPendingCount,
+    Opcode::Min { nan: false, ty: Type::B32 },
+    Opcode::Mma {
+        shape: Shape::new(16, 8, 16),
+        overflow: Overflow::Wrap,
+        d: Element::F32,
+        a: Element::F16,
+        b: Element::F16,
+        c: Element::F32,
+    },
+    Opcode::Mov(Type::B32),
+    Opcode::Mul { rnd: Rounding::None, ty: Type::F32 },
+    Opcode::MulInt { half: Half::Lo, ty: Type::B32 },
+    Opcode::Nanosleep,
+    Opcode::Neg(Type::B32),
+    Opcode::Not(Type::B32),
+    Opcode::Or(Type::B32),
+    Opcode::Popc(Type::B32),
+    Opcode::Prefetch { space: Space::Generic, what: Prefetched::L2 },
+    Opcode::Prmt,
+    approx(Approx::Rcp),
+    Opcode::Rcp { rnd: Rounding::Rn, ty: Type::F32 },
+    Opcode::Red { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
+    Opcode::Redux { op: Atomic::Add, ty: Type::B32 },
+    Opcode::Rem(Type::B32),
+    Opcode::Ret,
+    approx(Approx::Rsqrt),
+    Opcode::Selp(Type::B32),
+    Opcode::SetMaxNReg(Resize::Dec),
+    Opcode::Setp { cmp: Compare::Eq, ty: Type::B32 },
+    Opcode::Shf { direction: Direction::Left, mode: ShiftMode::Wrap },
+    Opcode::Shfl(Shuffle::Idx),
+    Opcode::Shl(Type::B32),
+    Opcode::Shr(Type::B32),
+    approx(Approx::Sin),
+    approx(Approx::Sqrt),
+    Opcode::Sqrt { rnd: Rounding::Rn, ty: Type::F32 },
+    Opcode::St { order: Order::Weak, space: Space::Generic, cache: Cache::None, vector: 1, ty: Type::B32 },
+    Opcode::StMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
+    Opcode::Sub { rnd: Rounding::None, ty: Type::B32 },
+    approx(Approx::Tanh),
+    Opcode::Trap,
+    Opcode::Vote(Vote::All),
+    Opcode::Wgmma {
+        shape: Shape::new(64, 8, 16),
+        overflow: Overflow::Wrap,
+        d: Element::F32,
+        a: Element::F16,
+        b: Element::F16,
+    },
+    Opcode::WgmmaFence,
+    Opcode::WgmmaCommit,
+    Opcode::WgmmaWait,
+    Opcode::Xor(Type::B32),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mnemonic;
+
+    /// The search goes by the first word, and wants them in order.
+    #[test]
+    fn sorted_by_first_word() {
+        let words: Vec<_> = PROTOTYPES.iter().map(|op| first_word(row(op).stem)).collect();
+        assert!(words.is_sorted(), "{words:?}");
+    }
+
+    /// Each prototype's own mnemonic leads back to it.
+    #[test]
+    fn read_as_written() {
+        for op in PROTOTYPES {
+            let mut text = String::new();
+            mnemonic::write(op, &mut text);
+            // `mul.b32` exists for neither floats nor integers, `isspacep` of the generic space not at all.
+            let read = mnemonic::read(&text);
+            assert!(
+                read == *op
+                    || matches!(
+                        op,
+                        Opcode::Mul { .. } | Opcode::CpAsync { .. } | Opcode::Cvta { .. } | Opcode::IsSpaceP(_)
+                    ),
+                "{text}: {read:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Rows of the instructions that a warp, a block or a cluster executes together.
+
+use super::{AMPERE, BARRIER, BITS_32, BULK, COUNT, HOPPER, OWN, STATE, THREADS, asynchronous, space_since};
+use crate::instruction::{Atomic, Opcode};
+use crate::matrix::{Element, Shape};
+use crate::signature::{Class, Row, Since, Slot, Types};
+use crate::types::Type;
+use crate::warp::{ClusterOrder, Vote};
+
+const SHUFFLE: &[Slot] =
+    &[Slot::WithPredicate(OWN), Slot::Read(OWN), Slot::Read(OWN), Slot::Read(OWN), Slot::Read(OWN)];
+const WARPGROUP: Since = Since::exactly(90, (8, 0));
+const MULTIPLY: &[Slot] =
+    &[Slot::WriteFragment(0), Slot::ReadFragment(1), Slot::ReadFragment(2), Slot::ReadFragment(3)];
+const TRANSPOSED: Slot = Slot::Constant { min: 0, max: 1, step: 1 };
+const WARPGROUP_MULTIPLY: &[Slot] = &[
+    Slot::WriteFragment(0),
+    Slot::DescriptorOrFragment(1),
+    Slot::Read(STATE),
+    Slot::Condition,
+    Slot::Sign,
+    Slot::Sign,
+    TRANSPOSED,
+    TRANSPOSED,
+];
+const ADDRESSES: Types = Types::of(&[Type::U32, Type::U64]);
+
+/// Rows of the instructions that a warp, a block or a cluster executes together.
+pub(super) fn row(op: &Opcode) -> Row {
+    match op {
+        Opcode::Shfl(_) => Row::plain("shfl.sync", SHUFFLE),
+        Opcode::Vote(Vote::Ballot) => Row::plain("vote.sync", &[Slot::Write(OWN), Slot::Condition, Slot::Read(OWN)]),
+        Opcode::Vote(_) => {
+            Row::plain("vote.sync", &[Slot::Write(Class::Is(Type::Pred)), Slot::Condition, Slot::Read(OWN)])
+        }
+        Opcode::ActiveMask => Row::plain("activemask", &[Slot::Write(OWN)]),
+        Opcode::Redux { op, ty } => {
+            Row::typed("redux.sync", *ty, redux_types(*op), &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(BITS_32)])
+                .since(AMPERE)
+        }
+        Opcode::Elect => Row::plain("elect.sync", &[Slot::SinkWithPredicate(OWN), Slot::Read(OWN)]).since(BULK),
+        Opcode::BarrierSync => Row::plain("barrier.sync", &[BARRIER, THREADS]).optional(1),
+        Opcode::BarrierArrive => Row::plain("barrier.arrive", &[BARRIER, THREADS]),
+        Opcode::ClusterArrive { order, .. } => Row::plain("barrier.cluster.arrive", &[]).since(cluster_since(*order)),
+        Opcode::ClusterWait { order, .. } => Row::plain("barrier.cluster.wait", &[]).since(cluster_since(*order)),
+        Opcode::Mapa { space, ty } => {
+            Row::typed("mapa", *ty, ADDRESSES, &[Slot::Write(OWN), Slot::AddressValue(OWN), Slot::Read(COUNT)])
+                .space(*space)
+                .since(HOPPER)
+        }
+        Opcode::GetCtaRank { space, ty } => {
+            Row::typed("getctarank", *ty, ADDRESSES, &[Slot::Write(COUNT), Slot::AddressValue(OWN)])
+                .space(*space)
+                .since(HOPPER)
+        }
+        Opcode::SetMaxNReg(_) => Row::plain("setmaxnreg", &[Slot::Constant { min: 24, max: 256, step: 8 }])
+            .since(Since::accelerated(90, (8, 0))),
+        Opcode::GridDepControl(_) => Row::plain("griddepcontrol", &[]).since(HOPPER),
+        Opcode::Mma { shape, d, a, b, c, .. } => multiply(*shape, [*d, *a, *b, *c]),
+        Opcode::Wgmma { shape, d, a, .. } => warpgroup_multiply(*shape, *d, *a),
+        Opcode::WgmmaFence => Row::plain("wgmma.fence.sync.aligned", &[]).since(WARPGROUP),
+        Opcode::WgmmaCommit => Row::plain("wgmma.commit_group.sync.aligned", &[]).since(WARPGROUP),
+        Opcode::WgmmaWait => {
+            Row::plain("wgmma.wait_group.sync.aligned", &[Slot::Constant { min: 0, max: 7, step: 1 }]).since(WARPGROUP)
+        }
+        Opcode::LdMatrix { matrices, space, .. } => {
+            Row::plain("ldmatrix.sync.aligned.m8n8", &[Slot::WriteFragment(0), Slot::Address])
+                .counts([*matrices; 4])
+                .space(*space)
+                .since(Since::sm(75, (6, 5)).with(space_since(*space)))
+        }
+        Opcode::StMatrix { matrices, space, .. } => {
+            Row::plain("stmatrix.sync.aligned.m8n8", &[Slot::Address, Slot::ReadFragment(0)])
+                .counts([*matrices; 4])
+                .space(*space)
+                .since(HOPPER)
+        }
+        op => asynchronous::row(op),
+    }
+}
+
+/// `mma.sync`: D, A, B, C as fragments over the 32 threads of a warp.
+fn multiply(shape: Shape, elements: [Element; 4]) -> Row {
+    let (m, n, k) = (u32::from(shape.m), u32::from(shape.n), u32::from(shape.k));
+    let [d, a, b, c] = elements;
+    let counts = [d.registers(m * n, 32), a.registers(m * k, 32), b.registers(n * k, 32), c.registers(m * n, 32)];
+    let since = match (a, shape.m, shape.k) {
+        (Element::F16, 16, 8) | (Element::S8 | Element::U8, 8, 16) => Since::sm(75, (6, 5)),
+        (Element::E4m3 | Element::E5m2, _, 32) if d == Element::F32 => Since::sm(89, (8, 4)),
+        (Element::E4m3 | Element::E5m2, ..) => Since::sm(89, (8, 7)),
+        (Element::F64, 16, _) => HOPPER,
+        _ => AMPERE,
+    };
+    Row::plain("mma.sync.aligned", MULTIPLY).types(elements.map(Element::register)).counts(counts).since(since)
+}
+
+/// `wgmma`: D over the 128 threads of a warp group; A from a descriptor or registers, B from a descriptor.
+fn warpgroup_multiply(shape: Shape, d: Element, a: Element) -> Row {
+    let accumulators = d.registers(u32::from(shape.m) * u32::from(shape.n), 128);
+    let (slots, optional, since) = match a {
+        Element::F16 | Element::Bf16 => (WARPGROUP_MULTIPLY, 1, WARPGROUP),
+        Element::S8 | Element::U8 => (&WARPGROUP_MULTIPLY[..4], 0, Since::exactly(90, (8, 4))),
+        _ => (&WARPGROUP_MULTIPLY[..6], 0, WARPGROUP),
+    };
+    Row::plain("wgmma.mma_async.sync.aligned", slots)
+        .optional(optional)
+        .types([d.register(), Type::B32, Type::B64, Type::B64])
+        .counts([accumulators, 4, 1, 1])
+        .since(since)
+}
+
+fn cluster_since(order: ClusterOrder) -> Since {
+    if order == ClusterOrder::Unstated { HOPPER } else { BULK }
+}
+
+fn redux_types(op: Atomic) -> Types {
+    match op {
+        Atomic::Add | Atomic::Min | Atomic::Max => Types::of(&[Type::U32, Type::S32]),
+        Atomic::And | Atomic::Or | Atomic::Xor => Types::of(&[Type::B32]),
+        Atomic::Exch | Atomic::Cas | Atomic::Inc | Atomic::Dec => Types::NONE,
+    }
+}

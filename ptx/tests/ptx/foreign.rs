@@ -1,0 +1,146 @@
+//! PTX that others write: what is read, and what it becomes.
+
+use ptx_gemm_ptx::instruction::{Opcode, Operand};
+use ptx_gemm_ptx::module::{Directive, Statement};
+use ptx_gemm_ptx::parse::{parse, parse_with_lines};
+use ptx_gemm_ptx::print::print;
+
+/// The text that a body, in an entry with a few registers, is printed as.
+fn printed(body: &str) -> Vec<String> {
+    let text = format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .b8 smem[];\n.entry k(.param .u64 a) {{\n\
+         .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<8>; .reg .pred %p<4>; .reg .b32 x;\n{body}\n}}\n"
+    );
+    let module = parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let text = print(&module);
+    assert_eq!(parse(&text).as_ref(), Ok(&module), "{text}");
+    // The body starts behind the empty line after the registers.
+    let body = text.split_once(";\n\n").and_then(|(_, entry)| entry.split_once(";\n\n")).map_or("", |(_, body)| body);
+    body.lines().filter(|line| *line != "}").map(|line| line.trim().to_owned()).collect()
+}
+
+/// The parser's complaint about a body.
+fn complaint(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn a_file_of_nvcc() {
+    let text = include_str!("../foreign/nvcc.ptx");
+    let parsed = parse_with_lines(text).unwrap_or_else(|error| panic!("{error}"));
+    let module = &parsed.module;
+    assert_eq!(module.target, "sm_80, debug");
+    assert!(module.header.iter().any(|line| line.contains("NVVM 7.0.1")));
+    assert_eq!(module.variables[2].count, Some(12));
+    let [entry, second] = module.entries.as_slice() else { panic!("two entries") };
+    assert_eq!(second.name, "second");
+    assert_eq!(entry.params.iter().map(|param| param.count).collect::<Vec<_>>(), [None, None, Some(16), None]);
+    assert_eq!(entry.directives[2], Directive::Other(".explicitcluster".to_owned()));
+
+    // The text that it becomes is stable, and reads as the same module.
+    let printed = print(module);
+    assert_eq!(parse(&printed).as_ref(), Ok(module));
+    assert_eq!(print(&parse(&printed).unwrap()), printed);
+
+    // Nothing that was not understood was dropped.
+    for kept in [
+        "one more remark",
+        "add.ftz.f32",
+        "add.sat.f32",
+        "ld.global.L1::no_allocate.v2.f32",
+        "tex.2d.v4.f32.f32",
+        "brx.idx",
+    ] {
+        assert!(printed.contains(kept), "{kept} is kept");
+    }
+    // Statements know their lines, also behind a scope that was flattened.
+    let store = entry.body.iter().position(|statement| {
+        matches!(statement, Statement::Instruction(instruction) if matches!(instruction.op, Opcode::St { .. }))
+    });
+    let line = parsed.lines[0][store.expect("a store")] as usize;
+    assert!(text.lines().nth(line - 1).unwrap().contains("st.global.f32"));
+}
+
+#[test]
+fn spellings() {
+    for (body, wanted) in [
+        ("mov.b32 x, 0x10;", vec!["mov.b32 x, 16;"]),
+        ("mov.f32 %f0, 1.5;", vec!["mov.f32 %f0, 0f3FC00000;"]),
+        ("mov.f32 %f0, -1.5;", vec!["mov.f32 %f0, 0fBFC00000;"]),
+        ("mov.b64 %rd0, -0x1;", vec!["mov.b64 %rd0, -1;"]),
+        ("mov.b64 %rd0, 18446744073709551615;", vec!["mov.b64 %rd0, -1;"]),
+        ("ld.shared.f32 %f0, [%r1-4];", vec!["ld.shared.f32 %f0, [%r1+-4];"]),
+        ("ld.shared.f32 %f0, [%r1 + 0x10];", vec!["ld.shared.f32 %f0, [%r1+16];"]),
+        ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
+        ("membar.sys;", vec!["fence.sc.sys;"]),
+        ("barrier.cta.sync.aligned 0;", vec!["bar.sync 0;"]),
+        ("barrier.cta.sync 0;", vec!["barrier.sync 0;"]),
+        ("cp.async.ca.shared::cta.global [%r0], [%rd0], 4;", vec!["cp.async.ca.shared.global [%r0], [%rd0], 4;"]),
+        ("cp.async.bulk.commit_group ; ;", vec!["cp.async.bulk.commit_group;"]),
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes\n .multicast::cluster [%r0], \
+             [%rd0, {%r1, %r2}], [%r3], 1;",
+            vec![
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster \
+                 [%r0], [%rd0, {%r1, %r2}], [%r3], 1;",
+            ],
+        ),
+        ("ret; // why", vec!["// why", "ret;"]),
+        ("ret; //@ tile(1, 1): leave", vec![&*format!("{:<60}//@ tile(1, 1): leave", "ret;")]),
+        ("L: bra L;", vec!["L:", "bra L;"]),
+        ("{ .reg .b32 x; mov.b32 x, 1; } mov.b32 x, 2;", vec!["mov.b32 x_s1_, 1;", "mov.b32 x, 2;"]),
+        ("{ .reg .b32 y; mov.b32 y, 1; }", vec!["mov.b32 y, 1;"]),
+        ("{ .reg .b32 %r<9>; mov.b32 %r8, 1; }", vec!["mov.b32 %r_s1_8, 1;"]),
+        ("{ L: bra L; } { L: bra L; }", vec!["L_s1_:", "bra L_s1_;", "L_s2_:", "bra L_s2_;"]),
+        ("{ { bra L; } L: } bra L; L:", vec!["bra L_s1_;", "L_s1_:", "bra L;", "L:"]),
+        ("wmma.load.a.sync {%r0}, [%rd0], %r1;", vec!["wmma.load.a.sync {%r0}, [%rd0], %r1;"]),
+        ("setp.lt.and.s32 %p0|_, %r0, 1, !%p1;", vec!["setp.lt.and.s32 %p0|_, %r0, 1, !%p1;"]),
+    ] {
+        let wanted: Vec<String> = wanted.into_iter().map(str::to_owned).collect();
+        assert_eq!(printed(body), wanted, "{body}");
+    }
+}
+
+#[test]
+fn unknown_instructions_keep_their_operands() {
+    let text = ".version 8.0\n.target sm_90\n.entry k() { .reg .b32 %r<2>; frob.x %r1, 3, [%r0], THERE; }";
+    let module = parse(text).unwrap();
+    let Statement::Instruction(instruction) = &module.entries[0].body[0] else { panic!("an instruction") };
+    assert_eq!(instruction.op, Opcode::Unknown("frob.x".to_owned()));
+    assert_eq!(instruction.operands.len(), 4);
+    assert_eq!(instruction.operands[3], Operand::Label("THERE".to_owned()));
+}
+
+#[test]
+fn refusals() {
+    let body = |body: &str| format!(".version 8.0\n.target sm_90\n.entry k() {{\n{body}\n}}\n");
+    for (text, wanted) in [
+        (String::new(), "line 1, column 1: expected `.version`, found the end of the text"),
+        (".version 8".to_owned(), "line 1, column 10: expected a version such as 8.0"),
+        (".version 8.0\n.target sm_90\n.address_size 32\n".to_owned(), "only .address_size 64 is supported"),
+        (
+            ".version 8.0\n.target sm_90\n.func f() { ret; }".to_owned(),
+            "functions (.func) are not supported, only entries",
+        ),
+        (".version 8.0\n.target sm_90\n.const .u32 x = 1;".to_owned(), "initialised variables are not supported"),
+        (".version 8.0\n.target sm_90\n.entry k();".to_owned(), "an entry needs a body"),
+        (body("add.s32 %r1, %r2, 3;"), "line 4, column 9: the register `%r1` is not declared"),
+        (body(".reg .b32 %r<4>; mov.b32 %r4, 1;"), "the register `%r4` is not declared"),
+        (body(".reg .b32 %r<4>; mov.b32 %r01, 1;"), "the register `%r01` is not declared"),
+        (body(".reg .b32 %r<4>; mov.b32 %r1, nothing;"), "the name `nothing` is not declared"),
+        (body(".reg .b32 %r<4>, %r<3>;"), "`%r` is declared twice"),
+        (body(".reg .b32 %r<4294967296>;"), "the number does not fit 32 bits"),
+        (body(".reg .v4 .f32 %r;"), "vector registers and variables are not supported"),
+        (body("call.uni f, (1);"), "calls are not supported"),
+        (body("mov.b32 \"x\";"), "expected an operand, found `x`"),
+        (body("ret"), "line 5, column 1: expected an operand, found `}`"),
+        (body("ret;\n#"), "expected a statement, found `#`"),
+        (body("ret; \u{e9}"), "unexpected character 'é'"),
+        (body("/* ret;"), "unclosed comment"),
+        (body(".pragma \"x;"), "unclosed quotation mark"),
+        (body("ret;").replace('}', ""), "expected `}`, found the end of the text"),
+    ] {
+        let complaint = complaint(&text);
+        assert!(complaint.ends_with(wanted), "{text}\n  wanted: {wanted}\n  got: {complaint}");
+    }
+}
