@@ -114,6 +114,112 @@ fn wrong_instructions_on_sm_90a() {
 }
 
 #[test]
+fn wrong_matrix_and_asynchronous_instructions() {
+    check(
+        "sm_90a",
+        "8.4",
+        &[
+            (
+                "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {%f0}, {%r0}, {%r1}, {%f1};",
+                "mma does not multiply these types",
+            ),
+            (
+                "mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0}, {%r0}, {%r1}, {%f1};",
+                "mma has no such shape for these types",
+            ),
+            (
+                "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f32 {%r8}, {%r0}, {%r1}, {%f1};",
+                "mma does not accumulate these types so",
+            ),
+            (
+                "mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {%f8}, {%r0}, {%r1}, {%f1};",
+                "only integers saturate",
+            ),
+            (
+                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r4, %r5}, \
+                 {%f4, %f5, %f6, %f7};",
+                "operand 2 (`{%r0, %r1}`): wants a vector of 4",
+            ),
+            (
+                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, {%f0, %f1, %f2, %f3}, \
+                 {%r4, %r5}, {%f4, %f5, %f6, %f7};",
+                "operand 2 (`{%f0, %f1, %f2, %f3}`): is .f32, wants .u32",
+            ),
+            (
+                "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%f0}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
+                "wgmma has no such shape for these types",
+            ),
+            (
+                "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
+                "operand 1 (`{%f0, %f1}`): wants a vector of 4",
+            ),
+            (
+                "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, 1, 0, 0, 0;",
+                "operand 6 (`0`): wants 1 or -1",
+            ),
+            (
+                "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, 1, 1, 0;",
+                "wants trans-b, and trans-a in front of it where A has a descriptor",
+            ),
+            (
+                "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
+                "has 8 operands, wants 6",
+            ),
+            ("wgmma.wait_group.sync.aligned 8;", "operand 1 (`8`): wants 0 to 7"),
+            ("setmaxnreg.dec.sync.aligned.u32 41;", "operand 1 (`41`): wants a multiple of 8"),
+            ("setmaxnreg.dec.sync.aligned.u32 16;", "operand 1 (`16`): wants 24 to 256"),
+            ("ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r0, %r1, %r2}, [%r3];", "1, 2 or 4 matrices at a time"),
+            ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r0, [%r3];", "operand 1 (`%r0`): wants a vector of 1"),
+            ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd3];", "is for shared memory"),
+            ("elect.sync %r0, -1;", "wants a register and a predicate with `|` between them"),
+            ("mapa.u32 %r0, %r1, 0;", "a 32-bit address is one of shared::cluster"),
+            ("mbarrier.init.shared::cluster.b64 [%r0], 1;", "is for the block's own shared memory"),
+            ("mbarrier.arrive.acquire.cta.shared.b64 %rd0, [%r0];", "an arrival is a release or relaxed"),
+            ("mbarrier.arrive.release.gpu.shared.b64 %rd0, [%r0];", "an mbarrier's scope is the block or the cluster"),
+            (
+                "mbarrier.arrive.release.cluster.shared::cluster.b64 %rd0, [%r0];",
+                "an arrival at another block's barrier returns no state",
+            ),
+            ("mbarrier.arrive.expect_tx.shared.b64 %rd0, [%r0];", "has 2 operands, wants 3"),
+            ("mbarrier.test_wait.shared.b64 %p0, [%r0], %rd0, 100;", "has 4 operands, wants 3"),
+            ("mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p0, [%r0], 1;", "needs .version 8.6"),
+            (
+                "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r0], [%rd0], 16, [%r1], 1;",
+                "a bulk copy has no such way",
+            ),
+            (
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 24, [%r1];",
+                "operand 3 (`24`): wants a multiple of 16",
+            ),
+            (
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%rd0, {%r1}], [%r2];",
+                "operand 2 (`[%rd0, {%r1}]`): wants 2 coordinates",
+            ),
+            (
+                "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [map, {%r1}], [%r2];",
+                "operand 2 (`[map, {%r1}]`): wants the map's generic address in a register",
+            ),
+            (
+                "cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group [%rd0, {0, 0, 0, 0, 0, 0}], [%r2];",
+                "a tensor has 1 to 5 dimensions",
+            ),
+            (
+                "cp.async.bulk.tensor.2d.global.shared::cta.im2col_no_offs.bulk_group [%rd0, {0, 0}], [%r2];",
+                "an image tensor has 3 to 5 dimensions",
+            ),
+            (
+                "createpolicy.fractional.L2::evict_last.b64 %rd0, 2.0;",
+                "wants a constant of single precision between 0 and 1",
+            ),
+            ("lop3.b32 %r0, %r1, %r2, %r3, 256;", "operand 5 (`256`): wants 0 to 255"),
+        ],
+    );
+    check("sm_90", "8.4", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
+    check("sm_100a", "8.6", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
+    check("sm_100", "8.6", &[("setmaxnreg.dec.sync.aligned.u32 40;", "needs sm_90a or a later target with a letter")]);
+}
+
+#[test]
 fn older_targets_and_versions() {
     check(
         "sm_75",
