@@ -106,6 +106,7 @@ pub use ptx_gemm_runtime::{
 #[doc(hidden)]
 pub mod __private {
     pub use ptx_gemm_dsl::Schedule;
+    pub use ptx_gemm_dsl::interpolate::Piece;
 
-    pub use crate::expansion::{Piece, checked, constructed};
+    pub use crate::expansion::{checked, constructed};
 }
