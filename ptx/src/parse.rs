@@ -4,7 +4,7 @@
 //! makers (nvcc, NVRTC) is read too; what [`Module`] has no room for is brought to the nearest thing that it has:
 //!
 //! - nested `{ }` scopes are flattened, their registers, variables and labels renamed where they would clash;
-//! - `.loc`, `.file` and `.section` (debug information) are skipped, and so are `.visible` and `.weak` of variables and entries,
+//! - `.loc`, `.file`, `.section` and the target option `debug` (debug information) are skipped, and so are `.visible` and `.weak` of variables and entries,
 //!   and the `.ptr` attributes of parameters;
 //! - comments in places of which a module keeps no record move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
@@ -145,8 +145,12 @@ impl<'a> Parser<'a> {
         self.expect_directive(".target")?;
         module.target = self.expect(TokenKind::Word, "a target such as sm_80")?.text.to_owned();
         while self.eat(b',')? {
-            module.target.push_str(", ");
-            module.target.push_str(self.expect(TokenKind::Word, "a target option")?.text);
+            let option = self.expect(TokenKind::Word, "a target option")?.text;
+            // The debug information is skipped, and ptxas refuses the option without it.
+            if option != "debug" {
+                module.target.push_str(", ");
+                module.target.push_str(option);
+            }
         }
         if self.eat_directive(".address_size")? && self.integer()? != 64 {
             return Err(self.error("only .address_size 64 is supported"));

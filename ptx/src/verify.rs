@@ -5,7 +5,8 @@
 //!   register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes;
 //! - a register's family exists and its number is below the family's count; no two families share a register's name;
 //! - each label is bound once in its entry, and each branch's label is bound;
-//! - names are declared, in a state space that the instruction can address, and declared once.
+//! - names are declared, in a state space that the instruction can address, and declared once; names and pragmas are such that the
+//!   text can hold them.
 //!
 //! It runs after every compilation: the good path allocates nothing per instruction.
 
@@ -61,7 +62,11 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
         }
         Some(_) => {}
     }
+    let mut entries = HashSet::new();
     for entry in &module.entries {
+        if !entries.insert(entry.name.as_str()) {
+            violations.push(of_module(format!("the entry `{}` is there twice", entry.name)));
+        }
         let context = Context::new(module, entry, target, &mut violations);
         context.statements(&mut violations);
     }
@@ -110,16 +115,27 @@ impl<'a> Context<'a> {
         let variables =
             module.variables.iter().chain(&entry.variables).map(|Variable { name, space, .. }| (name, *space));
         let params = entry.params.iter().map(|param| (&param.name, Space::Param));
+        if !is_name(&entry.name) {
+            report(format!("`{}` is no name", entry.name));
+        }
         for (name, space) in variables.chain(params) {
+            if !is_name(name) {
+                report(format!("`{name}` is no name"));
+            }
             if context.symbols.insert(name, space).is_some() {
                 report(format!("`{name}` is declared twice"));
             }
         }
         for (i, statement) in entry.body.iter().enumerate() {
-            if let Statement::Label(name) = statement
-                && !context.labels.insert(name)
-            {
-                report(format!("the label `{name}` is bound again by statement {i}"));
+            match statement {
+                Statement::Label(name) if !is_name(name) => report(format!("`{name}` is no name")),
+                Statement::Label(name) if !context.labels.insert(name) => {
+                    report(format!("the label `{name}` is bound again by statement {i}"));
+                }
+                Statement::Pragma(text) if text.contains(['"', '\n']) => {
+                    report(format!("statement {i}: a pragma's text has no quotation marks or line ends"));
+                }
+                _ => {}
             }
         }
         families(&entry.registers, &mut report);
@@ -180,10 +196,23 @@ impl<'a> Context<'a> {
     }
 }
 
+/// PTX's own rule: a letter, or `_`, `$` or `%` with something behind it; then letters, digits, `_` and `$`.
+fn is_name(name: &str) -> bool {
+    let (first, rest) = match name.as_bytes() {
+        [first, rest @ ..] => (*first, rest),
+        [] => return false,
+    };
+    let rest_fits = rest.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'));
+    rest_fits && (first.is_ascii_alphabetic() || (matches!(first, b'_' | b'$' | b'%') && !rest.is_empty()))
+}
+
 /// No two families may give the same name to a register: `%r1<10>` and `%r<20>` both have a `%r15`.
 fn families(families: &[RegisterFamily], report: &mut impl FnMut(String)) {
     let mut names: HashMap<&str, &RegisterFamily> = HashMap::new();
     for family in families {
+        if !is_name(&family.prefix) {
+            report(format!("`{}` is no name", family.prefix));
+        }
         if let Some(other) = names.insert(&family.prefix, family)
             && (other.count.is_some() == family.count.is_some())
         {

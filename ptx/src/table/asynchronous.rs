@@ -76,7 +76,7 @@ pub(super) fn row(op: &Opcode) -> Row {
                 (_, Multicast::None, CacheHint::L2) => TENSOR_LOAD_ALONE,
                 (_, Multicast::None, CacheHint::None) => &TENSOR_LOAD[..3],
             };
-            tensor_row("cp.async.bulk.tensor", slots, *dimensions).space(*to).since(bulk_since(*to))
+            tensor_row("cp.async.bulk.tensor", slots, *dimensions).since(bulk_since(*to))
         }
         Opcode::TensorStore { dimensions, hint, .. } => {
             tensor_row("cp.async.bulk.tensor", tensor_store(*hint), *dimensions)

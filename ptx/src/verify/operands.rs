@@ -142,10 +142,25 @@ impl Context<'_> {
             (1, Operand::Vector(_)) => Err("wants a scalar".to_owned()),
             (1, operand) => check(operand),
             (lanes, Operand::Vector(elements)) if elements.len() == usize::from(lanes) => {
-                elements.iter().try_for_each(check)
+                elements.iter().try_for_each(check)?;
+                self.equally_wide(elements)
             }
             (lanes, _) => Err(format!("wants a vector of {lanes}")),
         }
+    }
+
+    /// A load or store of a vector takes wider registers, but then all of them.
+    fn equally_wide(&self, elements: &[Operand]) -> Checked {
+        let mut width = None;
+        for element in elements {
+            if let Operand::Reg(reg) = element {
+                let bits = self.register_type(*reg)?.bits();
+                if *width.get_or_insert(bits) != bits {
+                    return Err("its registers differ in width".to_owned());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn fragment(&self, row: &Row, n: u8, operand: &Operand) -> Checked {

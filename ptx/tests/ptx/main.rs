@@ -1,5 +1,6 @@
 //! Tests of PTX as data, one binary.
 
+mod built;
 mod foreign;
 mod hostile;
 mod refused;

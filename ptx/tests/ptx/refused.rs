@@ -69,6 +69,7 @@ fn wrong_instructions_on_sm_90a() {
             ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "a vector has at most 16 bytes"),
             ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "a vector has 2 or 4 elements"),
             ("ld.global.v2.f32 {%f0, %f1, %f2, %f3}, [%rd0];", "wants a vector of 2"),
+            ("ld.global.v2.u16 {%r0, %h1}, [%rd0];", "operand 1 (`{%r0, %h1}`): its registers differ in width"),
             ("ld.global.f32 {%f0, %f1}, [%rd0];", "operand 1 (`{%f0, %f1}`): wants a scalar"),
             ("ld.global.f32 %f0, [%r0];", "operand 2 (`[%r0]`): a .b32 register is no address here"),
             ("ld.shared.f32 %f0, [%f1];", "operand 2 (`[%f1]`): a .f32 register is no address here"),
