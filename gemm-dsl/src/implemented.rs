@@ -3,7 +3,7 @@
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
 
-use crate::clause::{Atom, Clause, Pace, Skew, Store};
+use crate::clause::{Atom, Clause, Pace, SharedClause, Skew, StagedOrder, Store};
 use crate::epilogue::{Expr, Function};
 use crate::plan::Load;
 use crate::schedule::Schedule;
@@ -18,14 +18,16 @@ pub(crate) struct Missing {
     /// What it is, as the subject of "is not implemented yet".
     pub what: String,
     /// What works in its place; `None`: leave the clause out.
-    pub instead: Option<&'static str>,
+    pub instead: Option<String>,
 }
 
 /// Everything in `schedule` that is not implemented yet.
 pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
     let mut list = Vec::new();
     for clause in schedule.clauses() {
-        let mut lacks = |what: String, instead| list.push(Missing { key: clause.key(), what, instead });
+        let mut lacks = |what: String, instead: Option<&str>| {
+            list.push(Missing { key: clause.key(), what, instead: instead.map(str::to_string) });
+        };
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) => {
@@ -41,12 +43,17 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
                     }
                 }
             }
-            Clause::Warp(warp) if warp.k.is_some() => lacks(format!("the depth of {whole}"), None),
+            Clause::Warp(warp) if warp.k.is_some() => {
+                let flat = format!("warp({}, {})", warp.m, warp.n);
+                lacks(format!("the depth of {whole}"), Some(&flat));
+            }
             Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => lacks(whole, Some("atom(fma)")),
-            Clause::Shared(crate::clause::SharedClause::Orders { a, b }) => {
-                let swizzled = [a, b].into_iter().flatten().any(|order| matches!(order.skew, Skew::Swizzle(_)));
-                if swizzled {
-                    lacks("the swizzle of a staged tile".into(), None);
+            Clause::Shared(SharedClause::Orders { a, b }) => {
+                let swizzled = |order: &StagedOrder| matches!(order.skew, Skew::Swizzle(_));
+                if [a, b].into_iter().flatten().any(swizzled) {
+                    let plain = |order: StagedOrder| StagedOrder { skew: Skew::None, ..order };
+                    let plain = Clause::Shared(SharedClause::Orders { a: a.map(plain), b: b.map(plain) });
+                    lacks("the swizzle of a staged tile".into(), Some(&plain.to_string()));
                 }
             }
             Clause::Load(Load::CpAsync | Load::Tma) => lacks(whole, Some("load(registers)")),

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::epilogue::Axis;
 use crate::plan::{
     Along, CopyPlan, Fast, OperandPlan, Operands, Param, Placement, Plan, Side, Swizzle, Tail, Variant, Wave,
 };
@@ -185,8 +186,17 @@ impl Plan {
             Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
             Param::Vector(index) => {
                 let vector = epilogue.vectors.get(*index);
-                let text = vector.map(|v| format!("u64, address of {} over {}", types.acc, v.axis.word()));
-                (vector.map_or_else(String::new, |v| v.name.clone()), text.unwrap_or_default())
+                let text = vector.map(|v| {
+                    format!(
+                        "u64, address of {}, one per {}",
+                        types.acc,
+                        if v.axis == Axis::M { "row" } else { "column" }
+                    )
+                });
+                (
+                    vector.map_or_else(String::new, |v| format!("{}[{}]", v.name, v.axis.word())),
+                    text.unwrap_or_default(),
+                )
             }
             Param::M => ("m".into(), "u32".into()),
             Param::N => ("n".into(), "u32".into()),

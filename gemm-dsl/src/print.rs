@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{
-    Atom, Clause, Crew, Expectation, Fetch, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
+    Atom, Clause, Crew, Expectation, Fetch, Metric, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
 };
 use crate::epilogue::{BinaryOp, Epilogue, Expr, Function};
 use crate::plan::Fast;
@@ -167,7 +167,13 @@ fn expect(list: &[Expectation], f: &mut Formatter<'_>) -> fmt::Result {
 
 impl Display for Expectation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.metric.word(), self.relation.word(), self.limit)
+        write!(f, "{} {} ", self.metric.word(), self.relation.word())?;
+        match self.metric {
+            Metric::Shared if self.limit > 0 && self.limit.is_multiple_of(1024) => {
+                write!(f, "{} KiB", self.limit / 1024)
+            }
+            _ => write!(f, "{}", self.limit),
+        }
     }
 }
 
@@ -225,9 +231,7 @@ fn expression(epilogue: &Epilogue, expr: &Expr, place: Binding, f: &mut Formatte
             Some(vector) => write!(f, "{}[{}]", vector.name, vector.axis.word()),
             None => f.write_str("?"),
         },
-        // `{:?}` keeps a fraction or an exponent, and is the shortest text that reads back as the same number.
-        Expr::Literal(value) if value.fract() == 0.0 && value.abs() < 1e15 => write!(f, "{value:.0}"),
-        Expr::Literal(value) => write!(f, "{value:?}"),
+        Expr::Literal(value) => f.write_str(&literal(*value)),
         Expr::Neg(inner) => {
             f.write_str("-")?;
             expression(epilogue, inner, Binding::Unary, f)
@@ -241,6 +245,11 @@ fn expression(epilogue: &Epilogue, expr: &Expr, place: Binding, f: &mut Formatte
         }
         Expr::Call(function, args) => call(epilogue, *function, args, f),
     }
+}
+
+/// The shortest text that reads back as the same number.
+pub(crate) fn literal(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { format!("{value:?}") }
 }
 
 fn call(epilogue: &Epilogue, function: Function, args: &[Expr], f: &mut Formatter<'_>) -> fmt::Result {

@@ -1,8 +1,60 @@
 //! "Did you mean": the nearest known word to an unknown one.
 
+/// What the same thing is called elsewhere: in CUDA, CUTLASS, BLAS, Triton, numpy.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("threads", "thread"),
+    ("thread_tile", "thread"),
+    ("warp_tile", "warp"),
+    ("warps", "warp"),
+    ("block", "tile"),
+    ("block_tile", "tile"),
+    ("cta_tile", "tile"),
+    ("threadblock", "tile"),
+    ("pipeline", "stages"),
+    ("num_stages", "stages"),
+    ("smem", "shared"),
+    ("swizzle", "shared"),
+    ("pad", "shared"),
+    ("dtype", "types"),
+    ("vectorize", "vector"),
+    ("arch", "target"),
+    ("grid", "raster"),
+    ("maxrregcount", "spills"),
+    ("splitk", "split_k"),
+    ("streamk", "stream_k"),
+    ("double", "f64"),
+    ("float", "f32"),
+    ("half", "f16"),
+    ("float64", "f64"),
+    ("float32", "f32"),
+    ("float16", "f16"),
+    ("fp64", "f64"),
+    ("fp32", "f32"),
+    ("fp16", "f16"),
+    ("bfloat16", "bf16"),
+    ("int8", "i8"),
+    ("s8", "i8"),
+    ("uint8", "u8"),
+    ("int32", "i32"),
+    ("s32", "i32"),
+    ("fp8", "e4m3"),
+    ("row_major", "row"),
+    ("column_major", "col"),
+    ("column", "col"),
+    ("fabs", "abs"),
+    ("fmin", "min"),
+    ("fmax", "max"),
+    ("swish", "silu"),
+];
+
 /// The word of `known` that `word` was most likely meant to be, if any is near enough.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let lower = word.to_lowercase();
+    if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == lower)
+        && let Some(found) = known.clone().into_iter().find(|candidate| candidate == ours)
+    {
+        return Some(found);
+    }
     // One slip for short words, a third of the letters for long ones; a swap of neighbours is one slip.
     let allowed = (lower.chars().count() / 3).max(1);
     known

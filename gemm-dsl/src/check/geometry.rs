@@ -55,6 +55,7 @@ fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: E
     if let Some(warp) = settings.warp.filter(|warp| warp.m > 0 && warp.n > 0) {
         let warp2 = Extent2 { m: warp.m, n: warp.n };
         divides(settings, (Key::Warp, warp2), (Key::Tile, tile2), findings);
+        warp_depth(settings, warp, tile, findings);
         divides(settings, (Key::Thread, thread), (Key::Warp, warp2), findings);
     } else {
         divides(settings, (Key::Thread, thread), (Key::Tile, tile2), findings);
@@ -62,13 +63,32 @@ fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: E
     divides(settings, (Key::Fragment, fragment), (Key::Thread, thread), findings);
 }
 
+/// The depth of a warp's tile cuts the staged depth evenly.
+fn warp_depth(settings: &Settings, warp: TileClause, tile: TileClause, findings: &mut Findings) {
+    let (Some(part), Some(whole)) = (warp.k, tile.k) else { return };
+    if whole.is_multiple_of(part) {
+        return;
+    }
+    let message = format!(
+        "the depth {part} of {} does not divide the depth {whole} of {}",
+        settings.text(Key::Warp, ""),
+        settings.text(Key::Tile, "")
+    );
+    let finding = findings.error("warp-depth", Key::Warp, &[Key::Tile], message);
+    for k in divisors_near(whole, part) {
+        let text = format!("warp({}, {}, {k})", warp.m, warp.n);
+        finding.set(&text, format!("{text} does"));
+    }
+}
+
 fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), findings: &mut Findings) {
     let ((part_key, part), (whole_key, whole)) = (part, whole);
-    let remainder = |whole: u32, part: u32| {
-        (!whole.is_multiple_of(part)).then(|| format!("{whole} = {} x {part} + {}", whole / part, whole % part))
+    let remainder = |dimension: char, whole: u32, part: u32| {
+        (!whole.is_multiple_of(part))
+            .then(|| format!("along {dimension} {whole} = {} x {part} + {}", whole / part, whole % part))
     };
     let problems: Vec<String> =
-        [remainder(whole.m, part.m), remainder(whole.n, part.n)].into_iter().flatten().collect();
+        [remainder('m', whole.m, part.m), remainder('n', whole.n, part.n)].into_iter().flatten().collect();
     if problems.is_empty() {
         return;
     }

@@ -82,10 +82,11 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let target = needs.target(question.target, unknown.union(senseless), &mut findings);
     contracts::check(&settings, geometry.as_ref(), staging.as_ref(), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));
+    own.list.extend(findings.list);
     not_implemented(schedule, &mut own);
     own.list.retain(|finding| !finding.depends.meets(unknown));
 
-    let findings: Vec<Finding> = own.list.into_iter().chain(findings.list).collect();
+    let findings = own.list;
     let fine = findings.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
     Verdict { findings, plan }
@@ -97,7 +98,7 @@ fn not_implemented(schedule: &Schedule, findings: &mut Findings) {
         let finding = findings.error("not-implemented", missing.key, &[], message);
         finding.diagnostic.kind = Kind::NotImplemented;
         match missing.instead {
-            Some(text) => finding.set(text, format!("{text} is")),
+            Some(text) => finding.set(&text, format!("{text} is")),
             None => {
                 let name = finding.diagnostic.clause.clone();
                 finding.remove(&name, format!("leave {name} out"))

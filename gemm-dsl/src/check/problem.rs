@@ -4,6 +4,7 @@ use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, TypesClause};
 use crate::epilogue::{Expr, Function};
+use crate::print::literal;
 use crate::table::Key;
 use crate::types::{DType, Types};
 use crate::words::Word;
@@ -167,7 +168,8 @@ fn literals(expr: &Expr, acc: DType, findings: &mut Findings) {
                 DType::F16 if *value > 65_504.0 => "too large",
                 _ => return,
             };
-            let message = format!("epilogue: the literal {value} is {problem} for {acc}, the accumulator's type");
+            let message =
+                format!("epilogue: the literal {} is {problem} for {acc}, the accumulator's type", literal(*value));
             findings
                 .error("epilogue-literal", Key::Epilogue, &[Key::Types], message)
                 .otherwise(format!("write a value of {acc}"));

@@ -37,6 +37,13 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             finding.set(&text, format!("{text} keeps {}", m * n));
         }
     }
+    if let Some(tile) = settings.tile {
+        for (m, n) in [(2, 1), (1, 2), (2, 2)] {
+            let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+            let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
+            finding.set(&text, format!("{text} takes {} threads", geometry.threads / (m * n)));
+        }
+    }
     finding.set("spills(allow)", "spills(allow) accepts that ptxas spills");
 }
 

@@ -4,7 +4,7 @@ use crate::check::finding::{Finding, Findings};
 use crate::check::requirements::{self, Requirement};
 use crate::check::settings::Settings;
 use crate::check::staging::{self, Staging};
-use crate::clause::TileClause;
+use crate::clause::{Clause, SharedClause, Skew, StagedOrder, TileClause};
 use crate::keys::KeySet;
 use crate::plan::Geometry;
 use crate::table::Key;
@@ -110,6 +110,11 @@ impl<'a> Needs<'a> {
                     format!("stages({fewer}) fits: {}", staging.stage_bytes * u64::from(fewer)),
                 );
             }
+        }
+        if let Some(Clause::Shared(SharedClause::Orders { a, b })) = self.settings.get(Key::Shared) {
+            let plain = |order: StagedOrder| StagedOrder { skew: Skew::None, ..order };
+            let text = Clause::Shared(SharedClause::Orders { a: a.map(plain), b: b.map(plain) }).to_string();
+            finding.set(&text, format!("{text} pads nothing"));
         }
         self.smaller_tiles(finding);
         for target in [Target::SM_86, Target::SM_80, Target::SM_90] {

@@ -24,12 +24,14 @@ pub(super) struct Args<'t> {
     /// Every name that the clause has asked for, for suggestions.
     known: Vec<&'static str>,
     errors: Vec<Diagnostic>,
+    /// The first argument that is not there: told only if nothing else is wrong.
+    absent: Option<Diagnostic>,
     holes: bool,
 }
 
 impl<'t> Args<'t> {
     pub fn new(info: &'static Info, span: Span) -> Args<'t> {
-        Args { info, span, list: Vec::new(), known: Vec::new(), errors: Vec::new(), holes: false }
+        Args { info, span, list: Vec::new(), known: Vec::new(), errors: Vec::new(), absent: None, holes: false }
     }
 
     /// Cuts the inside of the parentheses at its commas.
@@ -65,7 +67,11 @@ impl<'t> Args<'t> {
 
     pub fn fail(&mut self, rule: &'static str, message: impl Into<String>, span: Span) {
         let usage = format!("write {}", self.info.signature);
-        self.errors.push(Diagnostic::error(rule, self.info.name, message).help(usage).at(span));
+        self.fail_with(rule, message, usage, span);
+    }
+
+    pub fn fail_with(&mut self, rule: &'static str, message: impl Into<String>, help: impl Into<String>, span: Span) {
+        self.errors.push(Diagnostic::error(rule, self.info.name, message).help(help).at(span));
     }
 
     pub fn push(&mut self, diagnostic: Diagnostic) {
@@ -73,13 +79,17 @@ impl<'t> Args<'t> {
     }
 
     /// The errors found, and whether a value is a hole.
-    pub fn outcome(self) -> (Vec<Diagnostic>, bool) {
+    pub fn outcome(mut self) -> (Vec<Diagnostic>, bool) {
+        if self.errors.is_empty() {
+            self.errors.extend(self.absent);
+        }
         (self.errors, self.holes)
     }
 
     /// Takes over the errors of arguments inside an argument.
     pub fn absorb(&mut self, inner: Args) {
         self.errors.extend(inner.errors);
+        self.absent = self.absent.take().or(inner.absent);
         self.holes |= inner.holes;
     }
 
@@ -147,9 +157,10 @@ impl<'t> Args<'t> {
     }
 
     pub fn missing(&mut self, what: &str) {
-        if self.errors.is_empty() {
-            self.fail("argument-missing", format!("{} needs {what}", self.info.name), self.span);
-        }
+        let name = self.info.name;
+        let diagnostic = Diagnostic::error("argument-missing", name, format!("{name} needs {what}"));
+        let diagnostic = diagnostic.help(format!("write {}", self.info.signature)).at(self.span);
+        self.absent.get_or_insert(diagnostic);
     }
 
     /// Reads an integer; `stand_in` is the value of a hole.
@@ -162,7 +173,15 @@ impl<'t> Args<'t> {
             }
             [Token { kind: TokenKind::Number(text), .. }] => match integer(text) {
                 Ok(value) => return value,
-                Err(problem) => self.fail("integer", format!("{clause}: {name} = {text} {problem}"), span),
+                Err((problem, meant)) => {
+                    let diagnostic =
+                        Diagnostic::error("integer", clause, format!("{clause}: {name} = {text} {problem}"));
+                    let diagnostic = diagnostic.at(span_of(value));
+                    self.push(match meant {
+                        Some(meant) => diagnostic.help(format!("write {meant}")).fix(Fix::Spell(meant)),
+                        None => diagnostic.help(format!("write {}", self.info.signature)),
+                    });
+                }
             },
             [minus, Token { kind: TokenKind::Number(text), .. }] if minus.is_punct('-') => {
                 self.fail("integer", format!("{clause}: {name} = -{text} is negative"), span);
@@ -215,13 +234,11 @@ impl<'t> Args<'t> {
 
     /// Complains about what nobody took.
     pub fn finish(&mut self) {
-        let left: Vec<(Option<(&str, Span)>, Span)> =
-            self.list.iter().filter(|arg| !arg.taken).map(|arg| (arg.name, arg.span)).collect();
         let clause = self.info.name;
-        for (name, span) in left {
-            match name {
+        for arg in std::mem::take(&mut self.list).into_iter().filter(|arg| !arg.taken) {
+            match arg.name {
                 Some((name, _)) if self.known.contains(&name) => {
-                    self.fail("argument-twice", format!("{clause}: {name} is given twice"), span);
+                    self.fail_with("argument-twice", format!("{clause}: {name} is given twice"), "keep one", arg.span);
                 }
                 Some((name, at)) => {
                     let message = format!("{clause} has no argument `{name}`");
@@ -231,24 +248,41 @@ impl<'t> Args<'t> {
                         None => diagnostic.help(format!("write {}", self.info.signature)),
                     });
                 }
-                None => self.fail("argument-extra", format!("{clause} does not take this argument"), span),
+                // What is left over after another error mostly follows from it.
+                None if !self.errors.is_empty() => {}
+                None => {
+                    let what = arg.value.first().map_or_else(String::new, Token::describe);
+                    self.fail("argument-extra", format!("{clause}: {what} is one argument too many"), arg.span);
+                }
             }
         }
     }
 }
 
-/// A decimal integer, or what is wrong with it.
-pub(super) fn integer(text: &str) -> Result<u32, &'static str> {
+/// From the first to the last of these tokens.
+fn span_of(tokens: &[Token]) -> Span {
+    let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
+    tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))
+}
+
+/// A decimal integer, or what is wrong with it, and what was meant.
+pub(super) fn integer(text: &str) -> Result<u32, (&'static str, Option<String>)> {
+    let whole = |digits: &str| digits.replace('_', "").parse::<u32>().ok().map(|value| value.to_string());
+    if let Some(hex) = text.strip_prefix("0x") {
+        let meant = u32::from_str_radix(&hex.replace('_', ""), 16).ok().map(|value| value.to_string());
+        return Err(("is not decimal", meant));
+    }
     if text.contains('.') {
-        return Err("is not a whole number");
+        let meant = text.split_once('.').filter(|(_, fraction)| fraction.chars().all(|c| c == '0'));
+        return Err(("is not a whole number", meant.and_then(|(digits, _)| whole(digits))));
     }
     if let Some(at) = text.find(|c: char| !c.is_ascii_digit() && c != '_') {
         return Err(match text.as_bytes()[at] {
-            b'e' | b'E' => "is not a whole number",
-            _ if text.starts_with('0') && at == 1 => "is not decimal",
-            _ => "has a suffix",
+            b'e' | b'E' => ("is not a whole number", None),
+            b'b' | b'o' if at == 1 && text.starts_with('0') => ("is not decimal", None),
+            _ => ("has a suffix", whole(&text[..at])),
         });
     }
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    digits.parse().map_err(|_| "is too large: at most 4294967295")
+    digits.parse().map_err(|_| ("is too large: at most 4294967295", None))
 }

@@ -11,6 +11,10 @@ use crate::words::Word;
 /// Most nodes that an expression may have: far more than anyone writes, few enough for every recursive walk.
 const MAX_NODES: u32 = 256;
 
+const OPERATORS: &str = "the operators are + - * /";
+
+const OPERANDS: &str = "an operand is a declared name, a number, a function call or an expression in parentheses";
+
 /// Reads the inside of `epilogue( ... )`.
 pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     let span = args.span;
@@ -40,8 +44,7 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     let expr = parser.sum(&mut cursor)?;
     if let Some(extra) = cursor.rest.first() {
         let message = format!("epilogue: expected an operator or the end, got {}", extra.describe());
-        parser.args.fail("epilogue", message, extra.span);
-        return None;
+        return parser.fail(message, OPERATORS, extra.span);
     }
     let uses = parser.uses;
     Some(resolve(declared, &uses, expr))
@@ -56,15 +59,19 @@ fn declarations(args: &mut Args, tokens: &[Token]) -> Option<Vec<String>> {
         match piece {
             [] if index == last => {}
             [Token { kind: TokenKind::Ident(name), span }] => {
-                if Function::TABLE.iter().any(|(function, _)| function == name) {
-                    args.fail("epilogue-name", format!("epilogue: `{name}` is a function, choose another name"), *span);
+                let problem = if Function::TABLE.iter().any(|(function, _)| function == name) {
+                    "is a function"
                 } else if !name.is_ascii() {
-                    args.fail("epilogue-name", format!("epilogue: `{name}` is not plain ASCII"), *span);
+                    "is not plain ASCII"
                 } else if names.contains(name) {
-                    args.fail("epilogue-name", format!("epilogue: `{name}` is declared twice"), *span);
+                    "is declared twice"
                 } else {
                     names.push(name.clone());
-                }
+                    continue;
+                };
+                let message = format!("epilogue: `{name}` {problem}");
+                args.fail_with("epilogue-name", message, "declare another name", *span);
+                return None;
             }
             other => {
                 let (got, span) = other.first().map_or(("nothing".into(), args.span), |t| (t.describe(), t.span));
@@ -124,15 +131,19 @@ struct Parser<'a, 't> {
 }
 
 impl Parser<'_, '_> {
-    fn fail<T>(&mut self, message: String, span: Span) -> Option<T> {
-        self.args.fail("epilogue", message, span);
+    fn fail<T>(&mut self, message: String, help: impl Into<String>, span: Span) -> Option<T> {
+        self.args.fail_with("epilogue", message, help, span);
         None
     }
 
     fn count(&mut self, span: Span) -> Option<()> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return self.fail(format!("epilogue: the expression has more than {MAX_NODES} parts"), span);
+            return self.fail(
+                format!("epilogue: the expression has more than {MAX_NODES} parts"),
+                "write a shorter one",
+                span,
+            );
         }
         Some(())
     }
@@ -172,7 +183,7 @@ impl Parser<'_, '_> {
 
     fn operand(&mut self, cursor: &mut Cursor) -> Option<Expr> {
         let Some(token) = cursor.next() else {
-            return self.fail("epilogue: an operand is missing at the end".into(), cursor.end);
+            return self.fail("epilogue: an operand is missing at the end".into(), OPERANDS, cursor.end);
         };
         self.count(token.span)?;
         match &token.kind {
@@ -187,11 +198,14 @@ impl Parser<'_, '_> {
                 let expr = self.sum(&mut inside)?;
                 match inside.rest.first() {
                     None => Some(expr),
-                    Some(extra) => self
-                        .fail(format!("epilogue: expected an operator or `)`, got {}", extra.describe()), extra.span),
+                    Some(extra) => self.fail(
+                        format!("epilogue: expected an operator or `)`, got {}", extra.describe()),
+                        OPERATORS,
+                        extra.span,
+                    ),
                 }
             }
-            _ => self.fail(format!("epilogue: expected an operand, got {}", token.describe()), token.span),
+            _ => self.fail(format!("epilogue: expected an operand, got {}", token.describe()), OPERANDS, token.span),
         }
     }
 
@@ -201,8 +215,10 @@ impl Parser<'_, '_> {
             Ok(value) if value.is_finite() && digits.starts_with(|c: char| c.is_ascii_digit()) => {
                 Some(Expr::Literal(value))
             }
-            Ok(_) => self.fail(format!("epilogue: {text} is too large for f64"), span),
-            Err(_) => self.fail(format!("epilogue: {text} is not a number"), span),
+            Ok(_) => self.fail(format!("epilogue: {text} is too large for f64"), "write a smaller number", span),
+            Err(_) => {
+                self.fail(format!("epilogue: {text} is not a number"), "numbers are written as 2, 0.5 or 1e-3", span)
+            }
         }
     }
 
@@ -219,18 +235,37 @@ impl Parser<'_, '_> {
             None if name == "c" => return Some(Expr::C),
             None => (Use::Scalar, Expr::Scalar(declared)),
             Some((_, at)) if name == "acc" || name == "c" => {
-                return self.fail(format!("epilogue: {name} stands for one element and takes no index"), at);
+                return self.fail(
+                    format!("epilogue: {name} stands for one element and takes no index"),
+                    format!("write {name}"),
+                    at,
+                );
             }
             Some(([axis], at)) => match axis.ident().and_then(|a| Axis::TABLE.iter().find(|(word, _)| *word == a)) {
                 Some((_, axis)) => (Use::Vector(*axis), Expr::Vector(declared)),
-                None => return self.fail(format!("epilogue: {name} is indexed by [m] or [n]"), at),
+                None => {
+                    return self.fail(
+                        format!("epilogue: {name} is indexed by [m] or [n]"),
+                        format!("write {name}[m] or {name}[n]"),
+                        at,
+                    );
+                }
             },
-            Some((_, at)) => return self.fail(format!("epilogue: {name} is indexed by [m] or [n]"), at),
+            Some((_, at)) => {
+                return self.fail(
+                    format!("epilogue: {name} is indexed by [m] or [n]"),
+                    format!("write {name}[m] or {name}[n]"),
+                    at,
+                );
+            }
         };
         let before = std::mem::replace(&mut self.uses[declared], usage);
         if before != Use::None && before != usage {
-            return self
-                .fail(format!("epilogue: {name} is used in two ways: {} and {}", before.text(), usage.text()), span);
+            return self.fail(
+                format!("epilogue: {name} is used in two ways: {} and {}", before.text(), usage.text()),
+                "declare two names",
+                span,
+            );
         }
         Some(expr)
     }
@@ -238,7 +273,11 @@ impl Parser<'_, '_> {
     fn undeclared(&mut self, name: &str, span: Span) -> Option<Expr> {
         // What an f64 of the surrounding code can become.
         if ["NaN", "inf"].contains(&name) {
-            return self.fail(format!("epilogue: {name} is not a literal, only finite numbers are"), span);
+            return self.fail(
+                format!("epilogue: {name} is not a literal, only finite numbers are"),
+                "pass it as a run-time scalar",
+                span,
+            );
         }
         let known = self.declared.iter().map(String::as_str);
         let near = suggest::nearest(name, known);
@@ -268,15 +307,19 @@ impl Parser<'_, '_> {
         if pieces.len() != function.arity() {
             let (wanted, got) = (function.arity(), pieces.len());
             let plural = if wanted == 1 { "argument" } else { "arguments" };
-            return self.fail(format!("epilogue: {name} takes {wanted} {plural}, got {got}"), span.to(group));
+            let usage = format!("write {name}({})", ["x", "y", "z"][..wanted.min(3)].join(", "));
+            return self.fail(format!("epilogue: {name} takes {wanted} {plural}, got {got}"), usage, span.to(group));
         }
         let mut values = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let mut cursor = Cursor { rest: piece, end: group };
             values.push(self.sum(&mut cursor)?);
             if let Some(extra) = cursor.rest.first() {
-                return self
-                    .fail(format!("epilogue: expected an operator or `,`, got {}", extra.describe()), extra.span);
+                return self.fail(
+                    format!("epilogue: expected an operator or `,`, got {}", extra.describe()),
+                    OPERATORS,
+                    extra.span,
+                );
             }
         }
         Some(Expr::Call(*function, values))

@@ -120,7 +120,8 @@ impl Parsed {
             Some(_) if braces && name == "expect" => taken,
             Some(next) => {
                 let message = format!("expected `;` after {name}, got {}", next.describe());
-                self.error(Diagnostic::error("semicolon", name, message).at(next.span));
+                let diagnostic = Diagnostic::error("semicolon", name, message).at(next.span);
+                self.error(diagnostic.help("a schedule is clauses, each ended by a semicolon"));
                 // The next word that names a clause starts one; what is in between is skipped.
                 let skip = tokens[taken..].iter().position(|t| t.ident().is_some_and(|n| find(n).is_some()));
                 skip.map_or(tokens.len(), |skip| taken + skip)

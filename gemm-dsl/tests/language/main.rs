@@ -1,3 +1,6 @@
 //! The language, tested from outside: one binary.
 
 mod cases;
+mod generate;
+mod properties;
+mod wrong;

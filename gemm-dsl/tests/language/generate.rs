@@ -1,0 +1,215 @@
+//! Random schedules: every clause with any values, and plausible ones that mostly are legal.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::*;
+use ptx_gemm_dsl::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Tail};
+use ptx_gemm_dsl::words::Word;
+use ptx_gemm_dsl::{DType, Layout, Target};
+
+fn word<W: Word + std::fmt::Debug>() -> impl Strategy<Value = W> {
+    select(W::TABLE.iter().map(|(_, value)| *value).collect::<Vec<W>>())
+}
+
+fn maybe<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    proptest::option::of(strategy)
+}
+
+/// Mostly sizes that people write, now and then anything.
+fn number() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => select(vec![1u32, 2, 3, 4, 6, 8, 16, 32, 64, 128]), 1 => 0..300u32, 1 => any::<u32>()]
+}
+
+fn extent() -> impl Strategy<Value = Extent2> {
+    (number(), number()).prop_map(|(m, n)| Extent2 { m, n })
+}
+
+fn tile() -> impl Strategy<Value = TileClause> {
+    (number(), number(), maybe(number())).prop_map(|(m, n, k)| TileClause { m, n, k })
+}
+
+fn staged() -> impl Strategy<Value = StagedOrder> {
+    let skew = prop_oneof![Just(Skew::None), number().prop_map(Skew::Pad), number().prop_map(Skew::Swizzle)];
+    (select(vec![Fast::K, Fast::Mn]), skew).prop_map(|(fast, skew)| StagedOrder { fast, skew })
+}
+
+/// The text of an expression over `acc`, `c`, the scalars `s` and `t` and the vectors `u[m]` and `v[n]`.
+pub fn expression() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        select(vec!["acc", "c", "s", "t", "u[m]", "v[n]", "0.5", "2", "1e-3"]).prop_map(str::to_string),
+        (0.0..1e30f64).prop_map(|value| format!("{value:?}")),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let binary = (inner.clone(), select(vec!["+", "-", "*", "/"]), inner.clone());
+        prop_oneof![
+            binary.prop_map(|(x, op, y)| format!("{x} {op} {y}")),
+            inner.clone().prop_map(|x| format!("({x})")),
+            inner.clone().prop_map(|x| format!("-{x}")),
+            (select(vec!["relu", "abs", "tanh", "gelu"]), inner.clone()).prop_map(|(f, x)| format!("{f}({x})")),
+            (select(vec!["min", "max"]), inner.clone(), inner.clone()).prop_map(|(f, x, y)| format!("{f}({x}, {y})")),
+            (inner.clone(), inner.clone(), inner).prop_map(|(x, y, z)| format!("clamp({x}, {y}, {z})")),
+        ]
+    })
+}
+
+pub fn epilogue() -> impl Strategy<Value = String> {
+    expression().prop_map(|expression| format!("|acc, c, s, t, u, v| {expression}"))
+}
+
+fn crew() -> impl Strategy<Value = Crew> {
+    prop_oneof![(1..40u32).prop_map(Crew::Warps), (1..10u32).prop_map(Crew::Groups)]
+}
+
+fn computed() -> impl Strategy<Value = Clause> {
+    let types = (maybe(word()), maybe(word()), maybe(word()), maybe(word()), maybe(word()), maybe(word()));
+    let layout = (maybe(word()), maybe(word()), maybe(word()), word::<Layout>());
+    prop_oneof![
+        types.prop_filter_map("no type", |(all, a, b, acc, c, d)| {
+            let clause = TypesClause { all, a, b, acc, c, d };
+            (clause != TypesClause::default()).then_some(Clause::Types(clause))
+        }),
+        layout.prop_map(|(a, b, c, d)| Clause::Layout(LayoutClause { a, b, c, d: Some(d) })),
+        word::<BatchKind>().prop_map(Clause::Batch),
+        word::<Target>().prop_map(Clause::Target),
+    ]
+}
+
+fn geometry() -> impl Strategy<Value = Clause> {
+    let atom = prop_oneof![
+        Just(Atom::Fma),
+        (number(), number(), number()).prop_map(|(m, n, k)| Atom::Mma(m, n, k)),
+        (number(), number(), number()).prop_map(|(m, n, k)| Atom::Wgmma(m, n, k)),
+    ];
+    prop_oneof![
+        tile().prop_map(Clause::Tile),
+        tile().prop_map(Clause::Warp),
+        extent().prop_map(Clause::Thread),
+        extent().prop_map(Clause::Fragment),
+        word::<Along>().prop_map(Clause::Lanes),
+        atom.prop_map(Clause::Atom),
+    ]
+}
+
+fn memory() -> impl Strategy<Value = Clause> {
+    let widths = (maybe(number()), maybe(number()), maybe(number()), maybe(number()), number());
+    let orders = (maybe(staged()), staged());
+    prop_oneof![
+        widths.prop_map(|(all, a, b, c, d)| Clause::Vector(VectorClause { all, a, b, c, d: Some(d) })),
+        number().prop_map(|n| Clause::Vector(VectorClause { all: Some(n), ..VectorClause::default() })),
+        Just(Clause::Shared(SharedClause::None)),
+        orders.prop_map(|(a, b)| Clause::Shared(SharedClause::Orders { a, b: Some(b) })),
+        word::<Operands>().prop_map(Clause::Operands),
+        word::<Load>().prop_map(Clause::Load),
+        number().prop_map(Clause::Stages),
+        Just(Clause::DoubleBuffer),
+        word::<Store>().prop_map(Clause::Store),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Clause> {
+    prop_oneof![
+        number().prop_map(Clause::Unroll),
+        word::<FmaOrder>().prop_map(Clause::Order),
+        number().prop_map(Clause::Prefetch),
+        word::<Pace>().prop_map(Clause::Pace),
+        number().prop_map(Clause::BlocksPerSm),
+        word::<Spills>().prop_map(Clause::Spills),
+        word::<Tail>().prop_map(Clause::Tail),
+        number().prop_map(Clause::Promote),
+        word::<Emulation>().prop_map(Clause::Emulate),
+    ]
+}
+
+fn blocks() -> impl Strategy<Value = Clause> {
+    let along = select(vec![Along::N, Along::M]);
+    let contract = (word::<Metric>(), word::<Relation>(), 0..1u64 << 31)
+        .prop_map(|(metric, relation, limit)| Expectation { metric, relation, limit });
+    prop_oneof![
+        (maybe(number()), along).prop_map(|(group, along)| Clause::Raster(RasterClause { group, along: Some(along) })),
+        maybe(number()).prop_map(Clause::Persistent),
+        (number(), maybe(word())).prop_map(|(parts, reduce)| Clause::SplitK(SplitKClause { parts, reduce })),
+        Just(Clause::StreamK),
+        extent().prop_map(Clause::Cluster),
+        Just(Clause::Multicast(MulticastClause { a: Fetch::Multicast, b: Fetch::Own })),
+        (crew(), crew(), maybe(word())).prop_map(|(producers, consumers, roles)| {
+            Clause::Specialize(SpecializeClause { producers, consumers, roles })
+        }),
+        (number(), number()).prop_map(|(producer, consumer)| Clause::Registers(RegistersClause { producer, consumer })),
+        contract.prop_map(|contract| Clause::Expect(vec![contract])),
+    ]
+}
+
+/// Any clauses with any values, in any order, as often as it happens.
+pub fn anything() -> impl Strategy<Value = Schedule> {
+    let clause = prop_oneof![computed(), geometry(), memory(), steps(), blocks()];
+    (proptest::collection::vec(clause, 0..12), maybe(epilogue())).prop_map(|(clauses, epilogue)| {
+        let schedule = clauses.into_iter().fold(Schedule::new(), Schedule::clause);
+        match epilogue {
+            Some(epilogue) => schedule.epilogue(&epilogue),
+            None => schedule,
+        }
+    })
+}
+
+/// Schedules put together with care: most are legal, and implemented.
+pub fn plausible() -> impl Strategy<Value = Schedule> {
+    let thread = (select(vec![1u32, 2, 3, 4, 6, 8]), select(vec![1u32, 2, 4, 5, 8]));
+    let grid = (select(vec![1u32, 2, 3, 4, 8, 16]), select(vec![1u32, 2, 4, 7, 8, 16]));
+    let depth = select(vec![1u32, 2, 4, 5, 8, 12, 16]);
+    let memory = (
+        maybe(select(vec![1u32, 2, 3, 4, 8])),
+        maybe((maybe(staged()), staged())),
+        any::<bool>(),
+        proptest::bool::weighted(0.2),
+    );
+    let rest = (maybe(number()), maybe(word::<FmaOrder>()), maybe(word::<Operands>()), maybe(word::<Tail>()));
+    let problem = (maybe(epilogue()), maybe((word(), word(), word(), word())), maybe(word::<Target>()));
+    let types = maybe(select(vec![DType::F32, DType::F32, DType::F64, DType::I32]));
+    (thread, grid, depth, memory, rest, problem, types).prop_map(
+        |(thread, grid, depth, memory, rest, problem, types)| {
+            let (m, n) = (thread.0 * grid.0, thread.1 * grid.1);
+            let schedule = Schedule::new().thread(thread.0, thread.1);
+            let (vector, orders, double, direct) = memory;
+            let mut s = if direct { schedule.tile_direct(m, n).shared_none() } else { schedule.tile(m, n, depth) };
+            if !direct {
+                if let Some((a, b)) = orders {
+                    s = s.shared(a, Some(b));
+                }
+                if double {
+                    s = s.double_buffer();
+                }
+            }
+            if let Some(width) = vector {
+                s = s.vector(width);
+            }
+            let (unroll, order, operands, tail) = rest;
+            if let Some(n) = unroll.filter(|n| depth.is_multiple_of((*n).max(1))) {
+                s = s.unroll(n);
+            }
+            if let Some(order) = order {
+                s = s.order(order);
+            }
+            if let Some(operands) = operands.filter(|_| !direct) {
+                s = s.operands(operands);
+            }
+            if let Some(tail) = tail {
+                s = s.tail(tail);
+            }
+            let (epilogue, layouts, target) = problem;
+            if let Some(epilogue) = epilogue {
+                s = s.epilogue(&epilogue);
+            }
+            if let Some((a, b, c, d)) = layouts {
+                s = s.layout(ptx_gemm_dsl::types::Layouts { a, b, c, d });
+            }
+            if let Some(target) = target {
+                s = s.target(target);
+            }
+            match types {
+                Some(types) => s.types(types),
+                None => s,
+            }
+        },
+    )
+}

@@ -1,0 +1,301 @@
+//! What holds for every schedule.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use ptx_gemm_dsl::plan::{Fast, Plan};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Severity, Target};
+
+use crate::generate;
+use crate::wrong::WRONG;
+
+/// Reads, checks, plans and prints; whatever happens, it is no panic.
+fn exercise(text: &str) {
+    let said = match Schedule::parse(text) {
+        Ok(schedule) => {
+            for target in Target::ALL {
+                if let Ok(plan) = schedule.plan(Some(target)) {
+                    let _ = plan.to_string();
+                }
+            }
+            match schedule.check() {
+                Ok(said) | Err(said) => said,
+            }
+        }
+        Err(said) => said,
+    };
+    let _ = (said.to_string(), said.styled());
+}
+
+fn soup() -> impl Strategy<Value = String> {
+    let words = vec![
+        "tile",
+        "thread",
+        "shared",
+        "epilogue",
+        "expect",
+        "vector",
+        "atom",
+        "raster",
+        "stages",
+        "double_buffer",
+        "acc",
+        "km",
+        "pad",
+        "none",
+        "mma",
+        "f32",
+        "row",
+        "a",
+        "m",
+        "0",
+        "8",
+        "128",
+        "1.5",
+        "99999999999",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        "|",
+        ",",
+        ";",
+        "=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "<",
+        ">",
+        "..",
+        ".",
+        "//",
+        "\n",
+        "/*",
+        "*/",
+        "\"",
+        "'",
+        "é",
+        "_",
+        "#",
+        "KiB",
+        "warp",
+        "relu",
+        " ",
+    ];
+    proptest::collection::vec(select(words), 0..60).prop_map(|words| words.join(" "))
+}
+
+fn mutated() -> impl Strategy<Value = String> {
+    let edit = (
+        any::<prop::sample::Index>(),
+        any::<prop::sample::Index>(),
+        select(vec!["", "(", ")", ";", "9", "é", "|", ","]),
+    );
+    (select(WRONG.to_vec()), proptest::collection::vec(edit, 1..5)).prop_map(|(text, edits)| {
+        let mut chars: Vec<char> = text.chars().collect();
+        for (from, length, insert) in edits {
+            if chars.is_empty() {
+                break;
+            }
+            let from = from.index(chars.len());
+            let to = (from + length.index(4)).min(chars.len());
+            chars.splice(from..to, insert.chars());
+        }
+        chars.into_iter().collect()
+    })
+}
+
+/// Rule and clause of every error.
+fn errors(said: &Diagnostics) -> Vec<(&'static str, String)> {
+    said.errors().map(|error| (error.rule, error.clause.clone())).collect()
+}
+
+fn checked(schedule: &Schedule) -> Diagnostics {
+    match schedule.check() {
+        Ok(said) | Err(said) => said,
+    }
+}
+
+/// Applying the fix removes one error of this rule and clause, and adds none.
+fn repairs(before: &Diagnostics, error: &Diagnostic, after: &Diagnostics, text: &str) {
+    let mut left = errors(before);
+    let own = left.iter().position(|id| *id == (error.rule, error.clause.clone())).unwrap();
+    left.swap_remove(own);
+    for id in errors(after) {
+        let at = left.iter().position(|known| *known == id);
+        let at = at.unwrap_or_else(|| panic!("{text}\n{error}\n{:?} adds {id:?}", error.fix));
+        left.swap_remove(at);
+    }
+}
+
+fn fixes_repair(schedule: &Schedule) {
+    let before = checked(schedule);
+    for error in before.errors() {
+        let Some(fix) = &error.fix else { continue };
+        let Some(changed) = fix.apply(schedule) else { continue };
+        repairs(&before, error, &checked(&changed), &schedule.to_string());
+    }
+}
+
+#[test]
+fn suggested_clauses_repair_what_they_are_suggested_for() {
+    let mut applied = 0;
+    for text in WRONG {
+        let Ok(schedule) = Schedule::parse(text) else { continue };
+        fixes_repair(&schedule);
+        applied += checked(&schedule).errors().filter(|error| error.fix.is_some()).count();
+    }
+    assert!(applied > 60, "only {applied} fixes");
+}
+
+#[test]
+fn suggested_spellings_repair_what_they_are_suggested_for() {
+    let mut applied = 0;
+    for text in WRONG {
+        let Err(before) = Schedule::parse(text) else { continue };
+        for error in before.errors() {
+            let (Some(Fix::Spell(spelling)), Some(span)) = (&error.fix, error.span) else { continue };
+            let mut repaired = text.to_string();
+            repaired.replace_range(span.start as usize..span.end as usize, spelling);
+            let after = Schedule::parse(&repaired).err().unwrap_or_default();
+            let same = after.errors().filter(|other| other.message == error.message).count();
+            assert_eq!(same, 0, "{repaired}\n{after}");
+            applied += 1;
+        }
+    }
+    assert!(applied > 15, "only {applied} spellings");
+}
+
+/// Most legal-looking schedules with one wrong thing get a fix.
+#[test]
+fn errors_about_single_clauses_come_with_a_fix() {
+    let mut bare = Vec::new();
+    for text in WRONG {
+        let Ok(schedule) = Schedule::parse(text) else { continue };
+        let said = checked(&schedule);
+        if said.errors().count() == 1 && said.errors().all(|error| error.fix.is_none()) {
+            bare.push(*text);
+        }
+    }
+    // A literal of the epilogue has no obvious replacement.
+    assert!(bare.iter().all(|text| text.contains("epilogue")), "{bare:?}");
+}
+
+/// How many schedules each property is tried on: `PROPTEST_CASES`, or enough for every day.
+fn cases() -> u32 {
+    if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 512 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn token_soup_never_panics(text in soup()) {
+        exercise(&text);
+    }
+
+    #[test]
+    fn any_text_never_panics(text in "\\PC{0,80}") {
+        exercise(&text);
+    }
+
+    #[test]
+    fn mutated_schedules_never_panic(text in mutated()) {
+        exercise(&text);
+    }
+
+    #[test]
+    fn what_is_printed_reads_back(schedule in generate::anything()) {
+        let text = schedule.to_string();
+        let again = Schedule::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+        prop_assert_eq!(&again, &schedule);
+        prop_assert_eq!(again.to_string(), text);
+    }
+
+    #[test]
+    fn any_clauses_are_checked_without_a_panic(schedule in generate::anything()) {
+        exercise(&schedule.to_string());
+    }
+
+    #[test]
+    fn fixes_repair_any_clauses(schedule in generate::anything()) {
+        fixes_repair(&schedule);
+    }
+
+    #[test]
+    fn fixes_repair_plausible_schedules(schedule in generate::plausible()) {
+        fixes_repair(&schedule);
+    }
+
+    #[test]
+    fn text_and_builder_say_the_same(schedule in generate::anything()) {
+        let from_text = checked(&Schedule::parse(&schedule.to_string()).unwrap());
+        let strip = |said: &Diagnostics| -> Vec<Diagnostic> {
+            said.iter().cloned().map(|diagnostic| Diagnostic { span: None, ..diagnostic }).collect()
+        };
+        prop_assert_eq!(strip(&from_text), strip(&checked(&schedule)));
+    }
+
+    #[test]
+    fn plans_hold_together(schedule in generate::plausible()) {
+        if let Ok(plan) = schedule.plan(None) {
+            holds_together(&plan);
+        }
+    }
+}
+
+fn holds_together(plan: &Plan) {
+    let g = plan.geometry;
+    assert_eq!(g.threads, g.grid.m * g.grid.n * g.regions.m * g.regions.n);
+    assert_eq!((g.region.m * g.regions.m, g.region.n * g.regions.n), (plan.block.m, plan.block.n));
+    assert_eq!((g.grid.m * g.thread.m, g.grid.n * g.thread.n), (g.region.m, g.region.n));
+    assert_eq!((g.stride.m * g.repeat.m, g.stride.n * g.repeat.n), (g.region.m, g.region.n));
+    assert_eq!((g.fragment.m * g.repeat.m, g.fragment.n * g.repeat.n), (g.thread.m, g.thread.n));
+    assert!(plan.unroll >= 1 && plan.prefetch < plan.unroll.max(2));
+    assert!(plan.shared_bytes <= plan.target.max_shared_bytes());
+    assert_eq!(plan.shared_bytes, if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 });
+    for operand in [&plan.a, &plan.b] {
+        let Some(placement) = operand.placement else { continue };
+        let bytes = operand.dtype.bytes();
+        assert!(placement.pitch >= placement.fast_extent);
+        assert!(placement.slot_bytes >= placement.pitch * placement.slow_extent * bytes);
+        assert!(placement.offset_bytes + placement.slot_bytes <= plan.stage_bytes);
+        assert!(placement.offset_bytes.is_multiple_of(16) && plan.stage_bytes.is_multiple_of(16));
+        assert!(placement.pitch.is_multiple_of(operand.read_width));
+        if placement.fast == Fast::K {
+            assert!(plan.unroll.is_multiple_of(operand.read_width) && operand.depth.is_multiple_of(plan.unroll));
+        }
+    }
+    let last = plan.variants.last().unwrap();
+    assert_eq!((last.a.width, last.b.width, last.c_width, last.d_width), (1, 1, 1, 1));
+    for variant in &plan.variants {
+        for (operand, copy) in [(&plan.a, &variant.a), (&plan.b, &variant.b)] {
+            assert!(copy.width.is_power_of_two() && copy.width * operand.dtype.bytes() <= 16);
+            if operand.placement.is_some() {
+                assert_eq!(copy.chunks * copy.width, operand.extent * operand.depth);
+                assert_eq!(copy.passes, copy.chunks.div_ceil(g.threads));
+                assert!(copy.store_width <= copy.width);
+            }
+        }
+    }
+    assert!(plan.variants.iter().map(|variant| &variant.entry).is_sorted_by(|a, b| a != b));
+}
+
+/// The generator is worth something only if most of what it makes is legal.
+#[test]
+fn plausible_schedules_are_mostly_accepted() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let mut refused = Vec::new();
+    for _ in 0..400 {
+        let schedule = generate::plausible().new_tree(&mut runner).unwrap().current();
+        let said = checked(&schedule);
+        if said.errors().any(|error| error.severity == Severity::Error && error.rule != "not-implemented") {
+            refused.push(said.to_string());
+        }
+    }
+    assert!(refused.len() < 100, "{} of 400 refused:\n{}", refused.len(), refused.join("\n"));
+}

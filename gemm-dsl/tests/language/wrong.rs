@@ -1,0 +1,267 @@
+//! Wrong schedules and what is said about them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use ptx_gemm_dsl::{Diagnostics, Fix, Schedule, Target};
+
+/// Schedules with at least one error or note each.
+pub const WRONG: &[&str] = &[
+    // Words that do not exist.
+    "tile(128, 128, 8); thread(8, 8); stage(2)",
+    "tiel(128, 128, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); frobnicate(3)",
+    "tile(128, 128, depth = 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); raster(grp = 8)",
+    "tile(128, 128, 8); thread(8, 8); types(f33)",
+    "tile(128, 128, 8); thread(8, 8); types(acc = double)",
+    "tile(128, 128, 8); thread(8, 8); target(sm_91)",
+    "tile(128, 128, 8); thread(8, 8); target(volta)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| rleu(acc))",
+    "tile(128, 128, 8); thread(8, 8); order(snke)",
+    "tile(128, 128, 8); thread(8, 8); atom(fmaa)",
+    "tile(128, 128, 8); thread(8, 8); shared(a = kn)",
+    "tile(128, 128, 8); thread(8, 8); shared(off)",
+    "tile(128, 128, 8); thread(8, 8); shared(a = km + padd(4))",
+    "tile(128, 128, 8); thread(8, 8); multicast(a, q)",
+    "tile(128, 128, 8); thread(8, 8); expect { spils = 0 }",
+    "tile(128, 128, 8); thread(8, 8); raster(along = z)",
+    // Grammar.
+    "tile(128, 128, 8) thread(8, 8); vector(4)",
+    "tile(128, 128, 8); thread(8, 8",
+    "tile(128, 128, 8); thread(8, 8]",
+    "tile(128, 128, 8); thread(8, 8));",
+    "tile(128, 128, 8); thread(8, 8); /* never closed",
+    "tile(128, 128, 8); thread(8, 8); 42",
+    "tile(128, 128, 8); thread(8, 8); = 3; vector(4)",
+    "tile{128, 128, 8}; thread(8, 8)",
+    "tile(128, , 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, n =)",
+    "tile(128); thread(8, 8)",
+    "tile; thread(8, 8)",
+    "tile(128, 128, 8, 4); thread(8, 8)",
+    "tile(128, 128, 8, m = 128); thread(8, 8)",
+    "tile(m = 128, m = 64, n = 128, k = 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); double_buffer(2)",
+    "tile(128, 128, 8); thread(8, 8); layout(row, col)",
+    "tile(128, 128, 8); thread(8, 8); raster(8, n)",
+    "tile(128, 128, 8); thread(8, 8); shared(a = km + pad(4) + swizzle(128))",
+    "tile(128, 128, 8); thread(8, 8); atom(mma)",
+    "tile(128, 128, 8); thread(8, 8); ..base; vector(4)",
+    "tile(128, 128, 8); thread(8, 8); ..; vector(4)",
+    "tile({BM}, 128, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); order(\"row\")",
+    // Numbers.
+    "tile(128, 128, 8.5); thread(8, 8)",
+    "tile(128, 128, -8); thread(8, 8)",
+    "tile(128, 128, 99999999999); thread(8, 8)",
+    "tile(128, 128, 8u32); thread(8, 8)",
+    "tile(128, 128, 0x8); thread(8, 8)",
+    "tile(128, 128, 1e3); thread(8, 8)",
+    "tile(128, 128, k); thread(8, 8)",
+    "tile(0, 128, 8); thread(8, 8)",
+    "tile(128, 128, 0); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 0)",
+    "tile(1_000_000, 128, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); stages(0)",
+    "tile(128, 128, 8); thread(8, 8); vector(0)",
+    "tile(128, 128, 8); thread(8, 8); raster(group = 0)",
+    "tile(128, 128, 8); thread(8, 8); blocks_per_sm(0)",
+    "tile(128, 128, 8); thread(8, 8); shared(a = km + pad(5000))",
+    "tile(128, 128, 8); thread(8, 8); shared(b = kn + swizzle(48))",
+    "tile(128, 128, 8); thread(8, 8); cluster(8, 4)",
+    // Missing, twice, contradicting.
+    "",
+    "thread(8, 8)",
+    "tile(128, 128, 8)",
+    "tile(128, 128); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); thread(8, 8)",
+    "tile(128, 128, 8); tile(64, 64, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); double_buffer; stages(4)",
+    "tile(128, 128, 8); thread(8, 8); stages(4)",
+    "tile(32, 32); thread(1, 1); shared(none); double_buffer",
+    "tile(32, 32); thread(1, 1); shared(none); load(cp_async)",
+    "tile(32, 32); thread(1, 1); shared(none); operands(shared)",
+    "tile(32, 32, 8); thread(1, 1); shared(none)",
+    "tile(128, 128, 8); thread(8, 8); operands(shared); prefetch(2)",
+    "tile(128, 128, 8); thread(8, 8); split_k(4); stream_k",
+    "tile(128, 128, 8); thread(8, 8); multicast(a, b)",
+    "tile(128, 128, 8); thread(8, 8); registers(producer = 40, consumer = 232)",
+    "tile(128, 128, 8); thread(8, 8); promote(every = 4)",
+    "tile(128, 128, 8); thread(8, 8); emulate(bf16x6)",
+    // Geometry.
+    "tile(100, 128, 8); thread(8, 8)",
+    "tile(100, 100, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); fragment(3, 4)",
+    "tile(128, 128, 8); warp(48, 64); thread(8, 8)",
+    "tile(128, 128, 8); warp(32, 64); thread(7, 8)",
+    "tile(128, 128, 8); warp(64, 64); thread(8, 8)",
+    "tile(128, 128, 8); warp(32, 64, 3); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); lanes(along = z)",
+    "tile(128, 128, 8); warp(64, 32); thread(8, 8); lanes(along = z)",
+    "tile(256, 128, 8); thread(4, 4)",
+    "tile(128, 128, 8); thread(1, 1)",
+    // Steps and sizes of code.
+    "tile(128, 128, 8); thread(8, 8); unroll(3)",
+    "tile(128, 128, 8); thread(8, 8); unroll(16)",
+    "tile(128, 128, 8); thread(8, 8); prefetch(8)",
+    "tile(1024, 1024); thread(64, 64); shared(none); spills(allow); unroll(16)",
+    "tile(256, 256, 16); thread(64, 64); spills(allow)",
+    "tile(128, 128, 128); thread(128, 128); spills(allow); unroll(1)",
+    // Widths.
+    "tile(128, 128, 8); thread(8, 8); vector(d = 16)",
+    "tile(128, 128, 8); thread(8, 8); vector(a = 3)",
+    "tile(128, 128, 6); thread(8, 8); vector(a = 4)",
+    "tile(128, 128, 8); thread(8, 8); fragment(4, 2); vector(d = 4)",
+    "tile(128, 128, 8); thread(8, 8); vector(4, c = 4)",
+    "tile(128, 128, 8); thread(8, 8); vector(c = 4)",
+    "tile(64, 64); thread(4, 4); shared(none); unroll(2); vector(a = 4)",
+    "tile(64, 64); thread(4, 2); shared(none); vector(b = 4)",
+    "tile(128, 128, 8); thread(8, 8); load(cp_async); vector(a = 4); shared(a = km)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, c| acc + c); layout(c = col); fragment(1, 8); vector(c = 4)",
+    // Resources.
+    "tile(128, 128, 128); thread(8, 8); double_buffer",
+    "tile(128, 128, 64); thread(8, 8); double_buffer; target(sm_75)",
+    "tile(128, 256, 64); thread(8, 16); load(cp_async); stages(5); target(sm_90a)",
+    "tile(256, 256, 512); thread(16, 16); spills(allow); unroll(8)",
+    "tile(128, 128, 8); thread(16, 16)",
+    "tile(256, 256, 8); thread(8, 8)",
+    "tile(64, 64, 8); thread(16, 8); types(f64)",
+    "tile(128, 128, 8); thread(8, 8); blocks_per_sm(2); target(sm_75); double_buffer; shared(a = mk + pad(1024))",
+    "tile(128, 128, 8); thread(4, 4); blocks_per_sm(2); target(sm_75)",
+    "tile(16, 16, 8); thread(1, 1); blocks_per_sm(32); target(sm_86)",
+    "tile(128, 128, 8); thread(8, 8); blocks_per_sm(4)",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 4 KiB; threads = 128 }",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 48KiB }",
+    "tile(128, 128, 8); thread(8, 8); expect { spills }",
+    "tile(128, 128, 8); thread(8, 8); expect { threads <= 4 KiB }",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 4 bananas }",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 4 KiB; shared <= 5 KiB }",
+    "tile(128, 128, 8); thread(8, 8); expect { }",
+    "tile(128, 128, 8); thread(8, 8); expect(spills = 0)",
+    // Types and epilogues.
+    "tile(128, 128, 8); thread(8, 8); types(a = i8, b = f32)",
+    "tile(128, 128, 8); thread(8, 8); types(f64, acc = f32)",
+    "tile(128, 128, 8); thread(8, 8); types(f32, acc = bf16)",
+    "tile(128, 128, 8); thread(8, 8); types(i8, acc = f32)",
+    "tile(128, 128, 8); thread(8, 8); types(f16, acc = f16)",
+    "tile(128, 128, 8); thread(8, 8); types(i32, d = f32)",
+    "tile(128, 128, 8); thread(8, 8); types(tf32)",
+    "tile(128, 128, 8); thread(8, 8); types(i32); epilogue(|acc| 0.5 * acc)",
+    "tile(128, 128, 8); thread(8, 8); types(i32); epilogue(|acc| tanh(acc))",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| 1e300 * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| alpha * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, alhpa| alpha * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(alpha * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc|)",
+    "tile(128, 128, 8); thread(8, 8); epilogue()",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, relu| relu * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, x, x| x * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, 3| acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, x| acc * x[n] + x)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, x| acc * x[k])",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| acc[m])",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| max(acc))",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| acc +)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| acc acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| (acc * ) + 1)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| acc % 2)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| 1e999 * acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, c, alpha| 1)",
+    // Tensor cores and roles.
+    "target(sm_89); types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64)",
+    "atom(wgmma(64, 256, 16)); tile(128, 256, 64)",
+    "types(bf16); atom(wgmma(128, 256, 16)); tile(128, 256, 64)",
+    "types(a = bf16, b = f16); atom(mma(16, 8, 16)); tile(128, 256, 64)",
+    "types(bf16); atom(mma(16, 16, 16)); tile(128, 256, 64)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 256, 64); thread(8, 8); fragment(4, 4); lanes(along = m)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 256, 64); emulate(bf16x6)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1 warp, consumers = 1, pingpong)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1 warp, consumers = 2); \
+     registers(producer = 40, consumer = 232)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1, consumers = 2); \
+     registers(producer = 40, consumer = 240)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1, consumers = 2); \
+     registers(producer = 41, consumer = 232)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); target(sm_80); cluster(2, 1)",
+    "types(e4m3); tile(128, 128, 8); thread(8, 8); target(sm_80)",
+    // Not implemented yet.
+    "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
+    "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); store(staged)",
+    "tile(128, 128, 8); thread(8, 8); shared(a = km + swizzle(128)); epilogue(|acc| gelu(acc))",
+    // All at once.
+    "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",
+];
+
+fn say(text: &str) -> Diagnostics {
+    match Schedule::parse(text).and_then(|schedule| schedule.check()) {
+        Ok(notes) => notes,
+        Err(errors) => errors,
+    }
+}
+
+#[test]
+fn every_wrong_schedule_is_told_why() {
+    let mut all = String::new();
+    for text in WRONG {
+        let said = say(text);
+        assert!(!said.is_empty(), "nothing is said about {text}");
+        writeln!(all, "{text}").unwrap();
+        for diagnostic in &said {
+            let at = diagnostic.span.map_or("-".into(), |span| format!("{}:{}", span.line, span.column));
+            let fix = match &diagnostic.fix {
+                None => String::new(),
+                Some(Fix::Spell(text)) => format!(" [write {text}]"),
+                Some(Fix::Set(text)) => format!(" [use {text}]"),
+                Some(Fix::Remove(name)) => format!(" [drop {name}]"),
+            };
+            let severity = if said.errors().any(|error| error == diagnostic) { "" } else { "note: " };
+            writeln!(all, "  {at} {}: {severity}{diagnostic}{fix}", diagnostic.clause).unwrap();
+        }
+        all.push('\n');
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn every_rule_has_a_case() {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut note = |diagnostics: &Diagnostics| seen.extend(diagnostics.iter().map(|d| d.rule.to_string()));
+    WRONG.iter().for_each(|text| note(&say(text)));
+    note(&say(&"tile(128, 128, 8);".repeat(10_000)));
+    note(&say(&"(".repeat(3000)));
+    let on_another = Schedule::new().tile(128, 128, 8).thread(8, 8).target(Target::SM_80).plan(Some(Target::SM_90));
+    note(&on_another.unwrap_err());
+    note(&ptx_gemm_dsl::interpolate::checked("tile(1, 1, 1)").unwrap_err());
+
+    let stated = rules_in_source();
+    assert!(stated.len() > 50, "the scan of the sources finds too little: {stated:?}");
+    let missing: Vec<&String> = stated.difference(&seen).collect();
+    assert!(missing.is_empty(), "rules without a case: {missing:?}");
+}
+
+/// The names of all rules: the first string argument of `error(..)`, `note(..)` and `fail(..)` in the sources.
+fn rules_in_source() -> BTreeSet<String> {
+    let mut rules = BTreeSet::new();
+    let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for call in ["error(", "note(", "fail(", "fail_with("] {
+                for (at, _) in source.match_indices(call) {
+                    let rest = source[at + call.len()..].trim_start();
+                    let rule = rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
+                    // A rule's name is one word; what has spaces is a message.
+                    rules.extend(rule.filter(|rule| !rule.contains(' ')).map(str::to_string));
+                }
+            }
+        }
+    }
+    rules
+}
