@@ -79,15 +79,13 @@ impl Element {
         }
     }
 
-    /// Registers that each of `threads` threads needs for a matrix of this many elements; 0 when they do not divide evenly.
-    pub fn registers(self, elements: u32, threads: u32) -> u8 {
-        let bits = elements / threads * self.bits();
-        let width = self.bits().max(32);
-        if elements.is_multiple_of(threads) && bits.is_multiple_of(width) {
-            (bits / width).try_into().unwrap_or(0)
-        } else {
-            0
-        }
+    /// Registers that each of `threads` threads needs for a matrix of `rows` by `columns`; 0 when they do not divide evenly or
+    /// are more than any instruction takes.
+    pub fn registers(self, rows: u16, columns: u16, threads: u32) -> u8 {
+        // In 64 bits: the extents come from text, and their product need not be small.
+        let bits = u64::from(rows) * u64::from(columns) * u64::from(self.bits());
+        let per_register = u64::from(threads) * u64::from(self.bits().max(32));
+        if bits.is_multiple_of(per_register) { (bits / per_register).try_into().unwrap_or(0) } else { 0 }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The instruction table: one row per opcode, with its mnemonic, its types, its operands, and the targets that have it.
 //!
 //! The printer takes the mnemonic from here, the parser finds opcodes by it, and the verifier holds instructions against the
-//! rest. Types, targets and versions are those of the PTX ISA manual, each tried with ptxas 13.0; what sm_75 and PTX 6.3 have,
-//! the oldest target of this project, is not said. Rules between modifiers are in [`crate::legality`],
+//! rest. Types, targets and versions are those that ptxas 13.0 takes, each tried there; what sm_75 and PTX 6.3 have, the oldest
+//! target of this project, is not said. Rules between modifiers are in [`crate::legality`],
 //! the prototypes that the parser starts from in [`crate::prototype`].
 
 mod asynchronous;
@@ -47,7 +47,7 @@ const NUMBERS: Types = INTEGERS.and(FLOATS).and(HALVES);
 const MEMORY: Types = Types::of(&[Type::B8, Type::U8, Type::S8, Type::B128]).and(BITS).and(INTEGERS).and(FLOATS);
 
 const AMPERE: Since = Since::sm(80, (7, 0));
-const HOPPER: Since = Since::sm(90, (7, 8));
+pub(crate) const HOPPER: Since = Since::sm(90, (7, 8));
 
 /// The row of an opcode; an unknown one has an empty row.
 pub(crate) fn row(op: &Opcode) -> Row {

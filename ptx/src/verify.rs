@@ -90,7 +90,12 @@ fn instruction_since(instruction: &Instruction) -> Since {
         Operand::Special(special) => Some(table::special(*special).since),
         _ => None,
     });
-    special.fold(table::row(&instruction.op).since, Since::with)
+    let since = special.fold(table::row(&instruction.op).since, Since::with);
+    match (&instruction.op, instruction.operands.len()) {
+        // An arrival that counts for several.
+        (Opcode::MbarrierArrive { .. }, 3) => since.with(table::HOPPER),
+        _ => since,
+    }
 }
 
 fn of_module(message: String) -> Violation {
@@ -178,11 +183,11 @@ impl<'a> Context<'a> {
     }
 
     fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
-        let mut since = row.since;
-        // Only `mov` reads special registers.
-        if let Opcode::Mov(_) = instruction.op {
-            since = instruction_since(instruction);
-        }
+        // Few have operands that the row's own figures do not cover: special registers, read by `mov` alone, and counts.
+        let since = match instruction.op {
+            Opcode::Mov(_) | Opcode::MbarrierArrive { .. } => instruction_since(instruction),
+            _ => row.since,
+        };
         if let Some(target) = self.target
             && !since.target.met_by(target)
         {

@@ -81,9 +81,9 @@ pub(super) fn row(op: &Opcode) -> Row {
 
 /// `mma.sync`: D, A, B, C as fragments over the 32 threads of a warp.
 fn multiply(shape: Shape, elements: [Element; 4]) -> Row {
-    let (m, n, k) = (u32::from(shape.m), u32::from(shape.n), u32::from(shape.k));
+    let Shape { m, n, k } = shape;
     let [d, a, b, c] = elements;
-    let counts = [d.registers(m * n, 32), a.registers(m * k, 32), b.registers(n * k, 32), c.registers(m * n, 32)];
+    let counts = [d.registers(m, n, 32), a.registers(m, k, 32), b.registers(k, n, 32), c.registers(m, n, 32)];
     let since = match (a, shape.m, shape.k) {
         (Element::F16, 16, 8) | (Element::S8 | Element::U8, 8, 16) => Since::sm(75, (6, 5)),
         (Element::E4m3 | Element::E5m2, _, 32) if d == Element::F32 => Since::sm(89, (8, 4)),
@@ -96,7 +96,7 @@ fn multiply(shape: Shape, elements: [Element; 4]) -> Row {
 
 /// `wgmma`: D over the 128 threads of a warp group; A from a descriptor or registers, B from a descriptor.
 fn warpgroup_multiply(shape: Shape, d: Element, a: Element) -> Row {
-    let accumulators = d.registers(u32::from(shape.m) * u32::from(shape.n), 128);
+    let accumulators = d.registers(shape.m, shape.n, 128);
     let (slots, optional, since) = match a {
         Element::F16 | Element::Bf16 => (WARPGROUP_MULTIPLY, 1, WARPGROUP),
         Element::S8 | Element::U8 => (&WARPGROUP_MULTIPLY[..4], 0, Since::exactly(90, (8, 4))),

@@ -235,6 +235,15 @@ fn older_targets_and_versions() {
             ("ld.acquire.cluster.global.u32 %r0, [%rd0];", "needs sm_90 or later"),
         ],
     );
+    check(
+        "sm_80",
+        "8.0",
+        &[
+            ("mbarrier.arrive.shared.b64 %rd0, [%r0], 2;", "needs sm_90 or later"),
+            ("mbarrier.try_wait.shared.b64 %p0, [%r0], %rd0;", "needs sm_90 or later"),
+            ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0}, {%r0}, {%r1}, {%f1};", "needs sm_89 or later"),
+        ],
+    );
     check("sm_80", "6.5", &[("ret;", "sm_80 needs .version 7.0")]);
     check("sm_abc", "8.0", &[("ret;", "`sm_abc` is no target")]);
 }
