@@ -1,6 +1,8 @@
 //! One binary with the tests that cross crates.
 
 mod by_hand;
+mod execution;
+mod random;
 
 /// Snapshots live together, named as the tests name them.
 fn snapshots() -> insta::Settings {

@@ -1,0 +1,70 @@
+//! Every case, executed in the interpreter on sizes that cover every edge: exact data must agree bit for bit, random
+//! data within the error bound. All of the interpreter's checks are on.
+
+use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes};
+use ptx_gemm_interp::{Checks, Options};
+use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
+
+/// Multiply-adds that one case may spend; the largest sizes are dropped first, never the edges.
+const BUDGET: usize = 120_000_000;
+
+fn device(misalign: u32) -> Device {
+    let options = Options { checks: Checks::Full, ..Options::default() };
+    Device::interpreter_with(InterpreterOptions { options, misalign })
+}
+
+fn run(case: &Case, gemm: &CompiledGemm, request: &Request) {
+    let outcome = check(gemm, request).unwrap_or_else(|e| panic!("{}: {request:?}: {e}", case.name));
+    assert!(outcome.is_right(), "{}: {request:?}: {outcome:?}", case.name);
+}
+
+fn affordable(sizes: Vec<Size>, tile: (u32, u32)) -> Vec<Size> {
+    // A block computes its whole tile, whatever part of it lies inside.
+    let cost = |s: &Size| {
+        s.m.next_multiple_of(tile.0 as usize) * s.n.next_multiple_of(tile.1 as usize) * s.k.max(1)
+    };
+    let mut sizes = sizes;
+    sizes.sort_by_key(cost);
+    let mut spent = 0;
+    sizes.retain(|size| {
+        spent += cost(size);
+        spent <= BUDGET
+    });
+    sizes
+}
+
+#[test]
+fn every_case_is_right_on_every_edge() {
+    for case in cases() {
+        let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let (aligned, unaligned) = (device(0), device(1));
+        let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let scalar = CompiledGemm::new(&schedule, &unaligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let problem = gemm.plan().problem.clone();
+        let block = gemm.plan().block;
+        let sizes = affordable(edge_sizes(gemm.plan()), (block.m, block.n));
+        assert!(sizes.len() >= 5, "{}: only {} sizes", case.name, sizes.len());
+        for (i, Size { m, n, k }) in sizes.into_iter().enumerate() {
+            let seeded = |request: Request| Request { seed: i as u64, ..request };
+            run(&case, &gemm, &seeded(Request::exact(m, n, k)));
+            // The other data, leading dimensions, entries and scalars take turns.
+            match i % 4 {
+                0 => run(&case, &gemm, &seeded(Request::random(m, n, k)).padded(&problem, 4)),
+                1 => run(&case, &scalar, &seeded(Request::random(m, n, k)).padded(&problem, 3)),
+                2 => run(&case, &scalar, &seeded(Request::exact(m, n, k))),
+                _ => run(&case, &gemm, &scalars(&problem, seeded(Request::random(m, n, k)), i)),
+            }
+        }
+    }
+}
+
+/// Scalars other than the defaults, zeros and negative ones among them; every other time C is D itself.
+fn scalars(problem: &ptx_gemm_dsl::Problem, request: Request, turn: usize) -> Request {
+    let values = [0.0, -1.5, 0.7, 2.0];
+    let mut request = request;
+    for (j, name) in problem.epilogue.scalars.iter().enumerate() {
+        request = request.set(name, values[(turn / 4 + j) % values.len()]);
+    }
+    let in_place = problem.layouts.c == problem.layouts.d && turn % 8 == 3;
+    Request { output: if in_place { Output::InPlace } else { Output::Apart }, ..request }
+}
