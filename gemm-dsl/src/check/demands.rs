@@ -23,6 +23,9 @@ const DEPENDS: [Key; 10] = [
 ];
 
 pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry, findings: &mut Findings) {
+    if settings.load == Load::CpAsync {
+        inputs.iter().for_each(|input| async_bytes(settings, input, findings));
+    }
     let Some(Clause::Vector(vector)) = settings.get(Key::Vector) else { return };
     for input in inputs {
         if let Some(demand) = input.demand.filter(|n| *n > 0) {
@@ -66,6 +69,34 @@ pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometr
             }
         }
     }
+}
+
+/// `cp.async` moves 4, 8 or 16 bytes (PTX ISA, cp.async); narrow elements must travel together.
+fn async_bytes(settings: &Settings, input: &Input, findings: &mut Findings) {
+    let Some(placement) = input.placement else { return };
+    let width = input.global_width(settings, settings.vector.all.unwrap_or(1));
+    let bytes = width * input.dtype.bytes();
+    if bytes >= 4 {
+        return;
+    }
+    let (name, order) = match (input.side, input.global_fast) {
+        (Side::A, Fast::K) => ("A", "shared(a = mk)"),
+        (Side::A, Fast::Mn) => ("A", "shared(a = km)"),
+        (Side::B, Fast::K) => ("B", "shared(b = nk)"),
+        (Side::B, Fast::Mn) => ("B", "shared(b = kn)"),
+    };
+    let why = match placement.fast == input.global_fast {
+        true => format!("{name} travels {width} {} at a time, {bytes} B", input.dtype),
+        false => format!("{name} is staged in another order than it lies in memory, so it travels {bytes} B at a time"),
+    };
+    let message = format!("load(cp_async) moves 4, 8 or 16 B, and {why}");
+    let finding = findings.error("async-bytes", Key::Load, &DEPENDS, message);
+    finding.depends.insert(Key::Vector);
+    for width in [4, 8, 16, 2] {
+        finding.set(format!("vector({width})"), format!("vector({width}) makes it wider"));
+    }
+    finding.set(order, format!("{order} keeps its order"));
+    finding.set("load(registers)", "load(registers) moves any width");
 }
 
 fn transposed(settings: &Settings, input: &Input) -> bool {
