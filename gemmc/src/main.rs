@@ -1,2 +1,49 @@
-//! `gemmc`.
-fn main() {}
+//! `gemmc`: check, compile, run and explain schedules from the command line.
+//!
+//! Exit status: 0 fine; 1 the user's error (wrong schedule, wrong usage, refused, not implemented yet); 2 a wrong result or
+//! a violation. With `--json` standard output holds one object and nothing else, whatever happens.
+
+mod cli;
+mod commands;
+mod reply;
+mod source;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Command};
+use crate::reply::{Failure, Format, Reply};
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    // Also for what clap refuses, and so before it.
+    let format = if args.iter().any(|arg| arg == "--json") { Format::Json } else { Format::Text };
+    let outcome = match Cli::try_parse_from(&args) {
+        Ok(cli) => dispatch(&cli.command, format),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                return reply::print(&error.to_string()).into();
+            }
+            _ => Err(Failure::usage(&error)),
+        },
+    };
+    match outcome {
+        Ok(reply) => reply.print(format).into(),
+        Err(failure) => failure.print(format).into(),
+    }
+}
+
+fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
+    match command {
+        Command::Check(args) => commands::check::run(args),
+        Command::Plan(args) => commands::plan::run(args),
+        Command::Ir(args) => commands::ir::run(args),
+        Command::Ptx(args) => commands::ptx::run(args),
+        Command::Run(args) => commands::run::run(args, format),
+        Command::Cases(_) => commands::cases::run(),
+        Command::Doctor(_) => Ok(commands::doctor::run()),
+    }
+}

@@ -1,0 +1,178 @@
+//! The arguments of every command.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ptx_gemm::{Device, Error, Target};
+
+/// Schedules for GPU matrix multiplication: checked, compiled to PTX, run, explained.
+#[derive(Debug, Parser)]
+#[command(name = "gemmc", version, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say everything that is wrong with a schedule, or worth knowing.
+    Check(Compile),
+    /// Every number that follows from a schedule.
+    Plan(Compile),
+    /// The text of a level between plan and PTX.
+    Ir(Ir),
+    /// The PTX text.
+    Ptx(Compile),
+    /// Multiply, and compare the result with a reference.
+    Run(Box<Run>),
+    /// The named cases.
+    Cases(Plain),
+    /// What there is on this machine to compile and run with.
+    Doctor(Plain),
+}
+
+/// A schedule, in one of its three forms.
+#[derive(Args, Debug)]
+#[group(id = "schedule", required = true, multiple = false)]
+pub(crate) struct Source {
+    /// A .gemm file, the name of a case, or `-` for standard input
+    pub(crate) source: Option<OsString>,
+    /// Clauses, such as 'tile(32, 32, 8); thread(2, 2);'
+    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) clauses: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Compile {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// Compile for this target, such as sm_90a
+    #[arg(long, value_parser = target)]
+    pub(crate) target: Option<Target>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Plain {
+    /// One JSON object on standard output, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ir {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Which level
+    #[arg(long, value_enum)]
+    pub(crate) level: Level,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Level {
+    /// Copies, waits, multiplies and stores on logical tiles
+    Tile,
+    /// One thread: registers, addresses, loops, guards
+    Kernel,
+    /// The PTX text
+    Ptx,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Rows of A and D
+    #[arg(short = 'm', value_name = "M")]
+    pub(crate) m: usize,
+    /// Columns of B and D
+    #[arg(short = 'n', value_name = "N")]
+    pub(crate) n: usize,
+    /// Columns of A, rows of B
+    #[arg(short = 'k', value_name = "K")]
+    pub(crate) k: usize,
+    /// Leading dimension of A, in elements [default: the smallest possible]
+    #[arg(long, value_name = "ELEMENTS")]
+    pub(crate) lda: Option<usize>,
+    /// Leading dimension of B
+    #[arg(long, value_name = "ELEMENTS")]
+    pub(crate) ldb: Option<usize>,
+    /// Leading dimension of C
+    #[arg(long, value_name = "ELEMENTS")]
+    pub(crate) ldc: Option<usize>,
+    /// Leading dimension of D
+    #[arg(long, value_name = "ELEMENTS")]
+    pub(crate) ldd: Option<usize>,
+    /// Value of the epilogue's scalar `alpha` [default: 1]
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    pub(crate) alpha: Option<f64>,
+    /// Value of the epilogue's scalar `beta` [default: 0]
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    pub(crate) beta: Option<f64>,
+    /// Value of any scalar of the epilogue [default: 1]
+    #[arg(long, value_name = "NAME=X", value_parser = assignment, allow_hyphen_values = true)]
+    pub(crate) set: Vec<(String, f64)>,
+    /// Which data
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Small integers, and equality instead of a bound
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// D is C as well
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Elements by which pointers are off an aligned address (interpreter)
+    #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
+    pub(crate) misalign: u32,
+}
+
+/// A device by name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DeviceName {
+    Best,
+    Interpreter,
+    Cuda(usize),
+}
+
+impl DeviceName {
+    fn parse(text: &str) -> Result<DeviceName, String> {
+        match (text, text.strip_prefix("cuda:").map(str::parse)) {
+            ("best", _) => Ok(DeviceName::Best),
+            ("interp" | "interpreter", _) => Ok(DeviceName::Interpreter),
+            ("cuda", _) => Ok(DeviceName::Cuda(0)),
+            (_, Some(Ok(ordinal))) => Ok(DeviceName::Cuda(ordinal)),
+            _ => Err("one of best, interp, cuda:N".into()),
+        }
+    }
+
+    pub(crate) fn open(self, misalign: u32) -> Result<Device, Error> {
+        let interpreter = || match misalign {
+            0 => Device::interpreter(),
+            _ => Device::interpreter_with(ptx_gemm::InterpreterOptions { misalign, ..Default::default() }),
+        };
+        match self {
+            // An unaligned pointer is asked of the interpreter alone.
+            DeviceName::Best if misalign > 0 => Ok(interpreter()),
+            DeviceName::Best => Device::best(),
+            DeviceName::Interpreter => Ok(interpreter()),
+            DeviceName::Cuda(ordinal) => Device::cuda(ordinal),
+        }
+    }
+}
+
+fn target(text: &str) -> Result<Target, String> {
+    text.parse().map_err(|_| {
+        let known: Vec<String> = Target::ALL.iter().map(Target::to_string).collect();
+        format!("one of {}", known.join(", "))
+    })
+}
+
+fn assignment(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=X, such as gamma=0.5")?;
+    let value = value.trim().parse().map_err(|_| format!("`{}` is no number", value.trim()))?;
+    Ok((name.trim().to_string(), value))
+}

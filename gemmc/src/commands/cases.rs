@@ -1,0 +1,19 @@
+//! `gemmc cases`: the kernels that the project grew from, as schedules.
+
+use ptx_gemm_check::cases;
+use serde_json::{Value, json};
+
+use crate::reply::{Failure, Reply};
+
+pub(crate) fn run() -> Result<Reply, Failure> {
+    let mut text = String::new();
+    let mut list: Vec<Value> = Vec::new();
+    for case in cases() {
+        let schedule = case.schedule().map_err(|errors| errors.named(case.name))?;
+        let clauses = schedule.to_string();
+        let one_line: Vec<&str> = clauses.lines().collect();
+        text.push_str(&format!("{:20} {}\n{:20}   {}\n", case.name, case.seed(), "", one_line.join(" ")));
+        list.push(json!({ "name": case.name, "seed": case.seed(), "point": case.point(), "clauses": clauses }));
+    }
+    Ok(Reply::fine(text, json!({ "cases": list })))
+}

@@ -1,0 +1,18 @@
+//! `gemmc check`: everything that is wrong with a schedule, or worth knowing.
+
+use ptx_gemm::Target;
+use serde_json::json;
+
+use crate::cli::Compile;
+use crate::reply::{Failure, Reply, diagnostic};
+use crate::source;
+
+pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
+    let schedule = source::schedule(&args.source)?;
+    let target: Target = schedule.plan(args.target)?.target;
+    let notes = schedule.check()?;
+    let mut text = notes.to_string();
+    text.push_str(&format!("legal for {target}\n"));
+    let notes: Vec<_> = notes.iter().map(diagnostic).collect();
+    Ok(Reply::fine(text, json!({ "ok": true, "target": target.to_string(), "notes": notes })))
+}

@@ -1,0 +1,92 @@
+//! `gemmc doctor`: what there is on this machine to compile and run with.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use ptx_gemm::{Device, cuda};
+use serde_json::{Value, json};
+
+use crate::reply::Reply;
+
+pub(crate) fn run() -> Reply {
+    let mut text = format!("gemmc        {}\n", env!("CARGO_PKG_VERSION"));
+    let interpreter = Device::interpreter();
+    text.push_str(&format!("interpreter  {interpreter}, {}\n", simd()));
+    let cuda = match cuda::status() {
+        Ok(status) => {
+            text.push_str(&format!("driver       CUDA {}, {} devices\n", status.driver, status.devices));
+            let devices: Vec<Value> = (0..status.devices).map(|ordinal| device(ordinal, &mut text)).collect();
+            json!({ "driver": status.driver, "devices": devices })
+        }
+        Err(error) => {
+            text.push_str(&format!("driver       {error}\n"));
+            json!({ "driver": null, "reason": error.to_string(), "devices": [] })
+        }
+    };
+    let ptxas = ptxas();
+    match &ptxas {
+        Some((path, version)) => text.push_str(&format!("ptxas        {version} ({})\n", path.display())),
+        None => text.push_str("ptxas        not found (in $PTXAS or the path); nothing but its own figures needs it\n"),
+    }
+    let best = Device::best().map_or_else(|error| error.to_string(), |device| device.to_string());
+    text.push_str(&format!("best device  {best}\n"));
+    let ptxas = ptxas.map(|(path, version)| json!({ "path": path.to_string_lossy(), "version": version }));
+    let json = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "interpreter": { "name": interpreter.to_string(), "simd": simd() },
+        "cuda": cuda,
+        "ptxas": ptxas,
+        "best_device": best,
+    });
+    Reply::fine(text, json)
+}
+
+fn device(ordinal: usize, text: &mut String) -> Value {
+    match Device::cuda(ordinal) {
+        Ok(device) => {
+            let limits = device.limits();
+            let target = limits.target.map(|target| target.to_string());
+            let shown = target.as_deref().unwrap_or("?");
+            let shared = limits.shared_bytes;
+            text.push_str(&format!("             {device}, {shown}, {shared} bytes of shared memory a block\n"));
+            json!({ "name": device.name(), "target": target, "shared_bytes": shared, "threads": limits.threads })
+        }
+        Err(error) => {
+            text.push_str(&format!("             CUDA device {ordinal}: {error}\n"));
+            json!({ "error": error.to_string() })
+        }
+    }
+}
+
+/// The widest vectors that this machine's processor has, of those that the interpreter uses.
+fn simd() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            return "AVX-512";
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return "AVX2 and FMA";
+        }
+        return "SSE2 only, which is slow";
+    }
+    #[cfg(target_arch = "aarch64")]
+    return "NEON";
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    "no vector instructions"
+}
+
+/// NVIDIA's assembler, from `$PTXAS` or the path, and what it says its version is.
+fn ptxas() -> Option<(PathBuf, String)> {
+    let named = std::env::var_os("PTXAS").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+    let name = format!("ptxas{}", std::env::consts::EXE_SUFFIX);
+    let found = named.into_iter().chain(std::env::split_paths(&path).map(|folder| folder.join(&name)));
+    found.filter(|path| path.is_file()).find_map(|path| {
+        let output = Command::new(&path).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.lines().find(|line| line.contains("release")).unwrap_or("of an unknown version");
+        Some((path, version.trim().to_string()))
+    })
+}

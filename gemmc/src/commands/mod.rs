@@ -1,0 +1,9 @@
+//! One file for each command: arguments in, an answer out.
+
+pub(crate) mod cases;
+pub(crate) mod check;
+pub(crate) mod doctor;
+pub(crate) mod ir;
+pub(crate) mod plan;
+pub(crate) mod ptx;
+pub(crate) mod run;

@@ -1,0 +1,94 @@
+//! `gemmc run`: multiply, and compare every element with a reference.
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use ptx_gemm::CompiledGemm;
+use ptx_gemm_check::{Data, Leading, Outcome, Output, Request, check};
+use serde_json::json;
+
+use crate::cli::Run;
+use crate::reply::{Failure, Format, Reply, Status};
+use crate::source;
+
+pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
+    let schedule = source::schedule(&args.compile.source)?;
+    // What is wrong with the schedule comes before what is wrong with the machine.
+    let target = schedule.plan(args.compile.target)?.target;
+    let device = args.device.open(args.misalign)?;
+    let gemm = CompiledGemm::for_target(&schedule, target, &device)?;
+    let outcome = watched(format, || check(&gemm, &request(args)))?;
+    Ok(reply(args, &gemm, &outcome))
+}
+
+fn request(args: &Run) -> Request {
+    let mut scalars: Vec<(String, f64)> = Vec::new();
+    scalars.extend(args.alpha.map(|value| ("alpha".into(), value)));
+    scalars.extend(args.beta.map(|value| ("beta".into(), value)));
+    scalars.extend(args.set.iter().cloned());
+    Request {
+        m: args.m,
+        n: args.n,
+        k: args.k,
+        leading: Leading { a: args.lda, b: args.ldb, c: args.ldc, d: args.ldd },
+        data: if args.exact { Data::Exact } else { Data::Random },
+        seed: args.seed,
+        scalars,
+        output: if args.in_place { Output::InPlace } else { Output::Apart },
+    }
+}
+
+/// Shows that something is going on, on a terminal (where standard error is none, nothing is drawn).
+fn watched<T>(format: Format, work: impl FnOnce() -> T) -> T {
+    if format == Format::Json {
+        return work();
+    }
+    let spinner = ProgressBar::new_spinner().with_message("multiplying and checking");
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let result = work();
+    spinner.finish_and_clear();
+    result
+}
+
+fn reply(args: &Run, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
+    let (run, ok) = (&outcome.run, outcome.is_right());
+    let Run { m, n, k, .. } = args;
+    let time_ms = run.time.as_secs_f64() * 1e3;
+    let entry = run.entry.as_deref().unwrap_or("none, there is nothing to compute");
+    let mut text = format!("device     {}\nentry      {entry}\n", gemm.device());
+    text.push_str(&format!("size       {m} x {n} x {k}: {} elements in {} blocks\n", outcome.compared, run.blocks));
+    text.push_str(&format!("max error  {:.6} of the bound\n", outcome.max_error));
+    text.push_str(&format!("time       {time_ms:.3} ms\n"));
+    for note in &run.notes {
+        text.push_str(&format!("note       {note}\n"));
+    }
+    text.push_str(&if ok { "right\n".to_string() } else { format!("WRONG: {outcome}\n") });
+    let worst = outcome.worst.map(|worst| {
+        json!({ "row": worst.row, "col": worst.col, "got": number(worst.got), "expected": number(worst.expected),
+            "bound": number(worst.bound) })
+    });
+    let counts = run.counts.as_ref().map(|counts| json!({ "instructions": counts.instructions, "fma": counts.fma }));
+    let json = json!({
+        "device": gemm.device().to_string(),
+        "target": gemm.plan().target.to_string(),
+        "entry": run.entry,
+        "m": m,
+        "n": n,
+        "k": k,
+        "ok": ok,
+        "max_error": outcome.max_error.min(f64::MAX),
+        "bound": 1,
+        "time_ms": time_ms,
+        "blocks": run.blocks,
+        "padding_intact": outcome.padding_intact,
+        "worst": worst,
+        "counts": counts,
+        "notes": run.notes,
+    });
+    Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
+}
+
+/// JSON has no infinities and no NaN: these are strings.
+fn number(value: f64) -> serde_json::Value {
+    if value.is_finite() { json!(value) } else { json!(value.to_string()) }
+}
