@@ -10,6 +10,10 @@ use crate::types::{DType, Layout};
 use crate::words::Word;
 
 /// A value that can stand in a schedule: integers, floats, types, layouts, targets, and the other words of the language.
+#[diagnostic::on_unimplemented(
+    message = "a value of type `{Self}` cannot stand in a schedule",
+    label = "an integer, a float, a `DType`, a `Layout` or a `Target` can"
+)]
 pub trait Interpolate {
     /// The value as schedule text.
     fn text(&self) -> Cow<'static, str>;
@@ -74,6 +78,10 @@ pub enum Piece<'a> {
 }
 
 /// What another schedule can extend: a schedule, or something that holds one.
+#[diagnostic::on_unimplemented(
+    message = "a schedule cannot extend a value of type `{Self}`",
+    label = "a `Gemm` or a `Schedule` can be extended; has `?` been forgotten?"
+)]
 pub trait AsSchedule {
     /// The schedule.
     fn as_schedule(&self) -> &Schedule;

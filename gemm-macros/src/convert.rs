@@ -11,8 +11,8 @@ pub struct Source {
     pub tokens: Vec<Token>,
     /// The Rust tokens that the top-level tokens were made from, one for one.
     pub trees: Vec<TokenTree>,
-    /// The expressions in the holes, by number.
-    pub holes: Vec<TokenStream>,
+    /// The holes by number: an expression in braces.
+    pub holes: Vec<Group>,
     /// The compiler's spans: one for each token, two for a group.
     spans: Vec<Span>,
 }
@@ -72,7 +72,7 @@ impl Source {
         }
         if group.delimiter() == Delimiter::Brace && !contracts {
             let number = self.holes.len() as u32;
-            self.holes.push(group.stream());
+            self.holes.push(group.clone());
             return Ok((TokenKind::Hole(number), start));
         }
         let delimiter = match group.delimiter() {

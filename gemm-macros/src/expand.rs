@@ -99,14 +99,17 @@ fn constructed(facade: &TokenStream, source: &Source, reading: &Reading) -> Toke
     let pieces = pieces.finish().into_iter().map(|piece| match piece {
         Piece::Text(text) => quote!(#facade::__private::Piece::Text(#text)),
         Piece::Hole(number) => {
+            // Errors about the value's type point at the hole.
             let value = &source.holes[number as usize];
-            quote!(#facade::__private::Piece::Value(&{ #value }))
+            let reference = quote_spanned!(value.span()=> &#value);
+            quote!(#facade::__private::Piece::Value(#reference))
         }
     });
     let base: TokenStream = match &reading.base {
         Some(range) => {
             let trees: TokenStream = source.trees[range.clone()].iter().cloned().collect();
-            quote!(&(#trees))
+            let start = source.trees.get(range.start).map_or_else(Span::call_site, |tree| tree.span());
+            quote_spanned!(start=> &(#trees))
         }
         None => quote!(&#facade::__private::Schedule::new()),
     };

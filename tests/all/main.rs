@@ -2,7 +2,9 @@
 
 mod by_hand;
 mod execution;
+mod macros;
 mod random;
+mod ui;
 
 /// Snapshots live together, named as the tests name them.
 fn snapshots() -> insta::Settings {

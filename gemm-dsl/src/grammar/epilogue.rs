@@ -40,7 +40,7 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     }
     let uses = vec![Use::None; declared.len()];
     let mut parser = Parser { args, declared: &declared, uses, nodes: 0 };
-    let mut cursor = Cursor { rest: body, end: span };
+    let mut cursor = Cursor::new(body, span);
     let expr = parser.sum(&mut cursor)?;
     if let Some(extra) = cursor.rest.first() {
         let message = format!("epilogue: expected an operator or the end, got {}", extra.describe());
@@ -98,6 +98,11 @@ struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
+    /// Over `rest`, which stands inside `around`.
+    fn new(rest: &'t [Token], around: Span) -> Cursor<'t> {
+        Cursor { rest, end: rest.last().map_or(around, |last| last.span) }
+    }
+
     fn punct(&mut self, wanted: &[char]) -> Option<(char, Span)> {
         let token = self.rest.first()?;
         let c = *wanted.iter().find(|&&c| token.is_punct(c))?;
@@ -183,7 +188,7 @@ impl Parser<'_, '_> {
 
     fn operand(&mut self, cursor: &mut Cursor) -> Option<Expr> {
         let Some(token) = cursor.next() else {
-            return self.fail("epilogue: an operand is missing at the end".into(), OPERANDS, cursor.end);
+            return self.fail("epilogue: an operand is missing".into(), OPERANDS, cursor.end);
         };
         self.count(token.span)?;
         match &token.kind {
@@ -194,7 +199,7 @@ impl Parser<'_, '_> {
                 Some(Expr::Literal(1.0))
             }
             TokenKind::Group(Delimiter::Paren, inner) => {
-                let mut inside = Cursor { rest: inner, end: token.span };
+                let mut inside = Cursor::new(inner, token.span);
                 let expr = self.sum(&mut inside)?;
                 match inside.rest.first() {
                     None => Some(expr),
@@ -312,7 +317,7 @@ impl Parser<'_, '_> {
         }
         let mut values = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let mut cursor = Cursor { rest: piece, end: group };
+            let mut cursor = Cursor::new(piece, group);
             values.push(self.sum(&mut cursor)?);
             if let Some(extra) = cursor.rest.first() {
                 return self.fail(

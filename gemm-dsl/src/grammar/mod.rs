@@ -23,7 +23,7 @@ use crate::diagnostic::{Diagnostic, Fix};
 use crate::keys::KeySet;
 use crate::span::Span;
 use crate::suggest;
-use crate::table::{ALL, Info, find};
+use crate::table::{ALL, Info, Key, find};
 use crate::token::{Delimiter, Token, TokenKind};
 
 /// A clause as it stood in the source.
@@ -48,6 +48,8 @@ pub struct Parsed {
     pub unknown: KeySet,
     /// Each clause's name where it was written: for editors.
     pub mentions: Vec<(&'static str, Span)>,
+    /// What misspelled clauses were probably meant to settle.
+    meant: Vec<Key>,
 }
 
 /// Reads a schedule.
@@ -73,6 +75,11 @@ pub fn parse(tokens: &[Token]) -> Parsed {
             at += parsed.item(&rest[..length]);
         }
     }
+    for key in std::mem::take(&mut parsed.meant) {
+        if !parsed.items.iter().any(|item| item.clause.key() == key) {
+            parsed.unknown.insert(key);
+        }
+    }
     parsed
 }
 
@@ -84,6 +91,8 @@ impl Parsed {
     fn base_at(&mut self, tokens: &[Token], range: Range<usize>) {
         let span = tokens[range.start].span.to(tokens[range.end - 1].span);
         if range.len() == 2 {
+            // Whatever is missing may be in the base that is missing.
+            self.unknown = KeySet::all();
             let message = "`..` needs the schedule to extend";
             self.error(Diagnostic::error("base", "schedule", message).help("write `..base;`").at(span));
         } else if self.base.is_some() {
@@ -158,9 +167,7 @@ impl Parsed {
         let diagnostic = Diagnostic::error("unknown-clause", name, format!("unknown clause `{name}`")).at(span);
         let diagnostic = match suggest::nearest(name, ALL.iter().map(|info| info.name)) {
             Some(near) => {
-                if let Some(info) = find(near) {
-                    self.unknown.insert(info.key);
-                }
+                self.meant.extend(find(near).map(|info| info.key));
                 diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into()))
             }
             None => diagnostic,

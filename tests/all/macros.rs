@@ -1,0 +1,128 @@
+//! `gemm!` where it succeeds: spellings, values from the surrounding code, schedules that extend others.
+
+use ptx_gemm::{DType, Diagnostics, Gemm, Layout, Schedule, Target, gemm};
+
+const BM: usize = 128;
+
+macro_rules! square {
+    ($size:expr, $depth:literal, $target:ident) => {
+        gemm! { tile({$size}, {$size}, $depth); thread(8, 8); target($target); }
+    };
+}
+
+#[test]
+fn three_spellings_text_and_builder_are_the_same() {
+    let braces: Gemm = gemm! { tile(128, 128, 8); thread(8, 8); vector(4); double_buffer; };
+    let parentheses: Gemm = gemm!(tile(128, 128, 8); thread(8, 8); vector(4); double_buffer);
+    let brackets: Gemm = gemm!(< tile(128, 128, 8); thread(8, 8); vector(4); double_buffer; >);
+    let text = "tile(128, 128, 8); /* a comment */ thread(8, 8); vector(4); double_buffer // another".parse::<Gemm>();
+    let built = Schedule::new().tile(128, 128, 8).thread(8, 8).vector(4).double_buffer();
+    assert_eq!(braces, parentheses);
+    assert_eq!(braces, brackets);
+    assert_eq!(Ok(braces.clone()), text);
+    assert_eq!(braces.schedule(), &built);
+}
+
+#[test]
+fn holes_take_values_from_the_surrounding_code() -> Result<(), Diagnostics> {
+    let (columns, scale, order) = (64u8, -0.5f32, Layout::Col);
+    let kernel: Gemm = gemm! {
+        tile({BM}, {columns}, 8);
+        thread(8, {
+            let half = 4;
+            half * 2
+        });
+        types({DType::F32});
+        layout(b = {order});
+        target({Target::SM_80});
+        epilogue(|acc, c, alpha| {scale} * acc - alpha * relu(c));
+    }?;
+    let written = gemm! {
+        tile(128, 64, 8);
+        thread(8, 8);
+        types(f32);
+        layout(b = col);
+        target(sm_80);
+        epilogue(|acc, c, alpha| -0.5 * acc - alpha * relu(c));
+    };
+    assert_eq!(kernel, written);
+    assert_eq!(square!(64, 8, sm_86)?.to_string(), "tile(64, 64, 8);\nthread(8, 8);\ntarget(sm_86);\n");
+    Ok(())
+}
+
+#[test]
+fn what_holes_make_wrong_is_said_when_it_is_constructed() {
+    let three = 3;
+    let refused = gemm! { tile(128, 128, 8); thread({three}, 8); }.unwrap_err();
+    insta::assert_snapshot!(refused, @r"
+    error: thread(3, 8) does not divide tile(128, 128, 8): along m 128 = 42 x 3 + 2
+     --> schedule:2:1
+      |
+    2 | thread(3, 8);
+      | ^^^^^^^^^^^^
+      |
+      = help: thread(4, 8) does
+    ");
+    let infinite = f64::INFINITY;
+    let refused = gemm! { tile(128, 128, 8); thread(8, 8); epilogue(|acc| {infinite} * acc); }.unwrap_err();
+    assert!(refused.to_string().contains("inf is not a literal"), "{refused}");
+}
+
+#[test]
+fn clauses_beside_a_base_take_the_place_of_its_own() -> Result<(), Diagnostics> {
+    let kernel = gemm! { tile(128, 64, 8); thread(8, 8); vector(4); };
+    let pipelined = gemm! { ..kernel; double_buffer; vector(2) }?;
+    assert_eq!(pipelined.to_string(), "tile(128, 64, 8);\nthread(8, 8);\ndouble_buffer;\nvector(2);\n");
+    let again = gemm! { ..&pipelined; stages(1) }?;
+    let from_schedule = gemm! { ..pipelined.schedule(); stages({1}) }?;
+    assert_eq!(again, from_schedule);
+    assert_eq!(again.to_string(), "tile(128, 64, 8);\nthread(8, 8);\nvector(2);\nstages(1);\n");
+    Ok(())
+}
+
+/// Clause names do not clash with anything of the user's, and the expansion is quiet under strict lints.
+#[deny(warnings)]
+mod hygiene {
+    use ptx_gemm::{Gemm, gemm};
+
+    mod tile {}
+    #[allow(dead_code)]
+    fn thread() {}
+    #[allow(dead_code)]
+    struct Schedule;
+    #[allow(dead_code)]
+    enum Result {}
+
+    #[test]
+    fn every_clause_that_works_is_accepted() {
+        let kernel: Gemm = gemm! {
+            types(f32);
+            layout(a = col, b = row, c = col, d = row);
+            epilogue(|acc, c, alpha, bias| clamp(alpha * acc + c, -1, 1) + bias[n]);
+            tile(64, 64, 8);
+            warp(16, 32);
+            thread(4, 4);
+            fragment(4, 2);
+            lanes(along = m);
+            atom(fma);
+            vector(4, d = 2);
+            shared(a = km + pad(4), b = kn);
+            operands(registers);
+            load(registers);
+            stages(2);
+            unroll(4);
+            order(snake);
+            prefetch(2);
+            pace(tile);
+            blocks_per_sm(2);
+            spills(allow);
+            raster(group = 4, along = m);
+            store(direct);
+            tail(predicate);
+            target(sm_80);
+        };
+        let size = 64;
+        let again = gemm! { tile({size}, 64, 8); thread(4, 4) };
+        assert!(again.is_ok() && kernel.plan(None).is_ok());
+    }
+}

@@ -1,0 +1,18 @@
+//! What `gemm!` says at compile time: every file of `ui/` fails to build with exactly the errors beside it.
+
+use std::process::Command;
+
+/// The compiler whose texts the `.stderr` files hold.
+const COMPILER: &str = "rustc 1.95.";
+
+#[test]
+fn wrong_schedules_do_not_compile() {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+    let version = String::from_utf8_lossy(&version);
+    if !version.starts_with(COMPILER) {
+        println!("skipped: the expected texts are those of {COMPILER}x, this is {version}");
+        return;
+    }
+    trybuild::TestCases::new().compile_fail("ui/*.rs");
+}

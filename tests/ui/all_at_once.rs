@@ -1,0 +1,13 @@
+// Everything that is wrong is said at once, each at its place.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tiles(128);
+        tile(100, 128, 8);
+        thread(8, 8);
+        vector(d = 3);
+        types(f99);
+        double_buffer(2);
+    };
+}

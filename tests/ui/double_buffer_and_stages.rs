@@ -1,0 +1,11 @@
+// Two clauses that settle the same thing.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 8);
+        thread(8, 8);
+        double_buffer;
+        stages(4);
+    };
+}

@@ -1,0 +1,10 @@
+// A function with too few arguments.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 8);
+        thread(8, 8);
+        epilogue(|acc| max(acc));
+    };
+}

@@ -1,0 +1,11 @@
+// Clauses of the language that do not work yet.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 8);
+        thread(8, 8);
+        stream_k;
+        store(staged);
+    };
+}

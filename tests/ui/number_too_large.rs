@@ -1,0 +1,9 @@
+// A number that no extent can have.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 99999999999);
+        thread(8, 8);
+    };
+}

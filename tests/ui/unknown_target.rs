@@ -1,0 +1,10 @@
+// A target that does not exist.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 8);
+        thread(8, 8);
+        target(sm_91);
+    };
+}

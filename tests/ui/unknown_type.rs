@@ -1,0 +1,10 @@
+// An element type that does not exist.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 8);
+        thread(8, 8);
+        types(float);
+    };
+}

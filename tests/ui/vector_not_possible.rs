@@ -1,0 +1,10 @@
+// A demanded width that is wider than an access.
+use ptx_gemm::{Gemm, gemm};
+
+fn main() {
+    let _: Gemm = gemm! {
+        tile(128, 128, 8);
+        thread(8, 8);
+        vector(d = 16);
+    };
+}
