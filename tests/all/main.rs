@@ -1,7 +1,9 @@
 //! One binary with the tests that cross crates.
 
+mod assemble;
 mod by_hand;
 mod execution;
+mod levels;
 mod macros;
 mod random;
 mod ui;

@@ -1,0 +1,106 @@
+//! NVIDIA's assembler takes every case for every target it can have. Registers and spills are snapshotted for one version,
+//! per target.
+//!
+//! `PTXAS` names the assemblers, separated by colons; without it these tests say that they were skipped, and on CI they fail.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use ptx_gemm_check::cases;
+use ptx_gemm_dsl::Target;
+
+/// Texts longer than this take ptxas half a minute: they are assembled once, for their own target.
+const LONG: usize = 2 << 20;
+
+/// The version whose figures are snapshotted.
+const FIGURES: &str = "V13.0.88";
+
+struct Ptxas {
+    path: PathBuf,
+    version: String,
+}
+
+fn assemblers() -> Vec<Ptxas> {
+    let named = std::env::var("PTXAS").unwrap_or_default();
+    let found: Vec<Ptxas> = named.split(':').filter(|p| !p.is_empty()).map(Ptxas::at).collect();
+    assert!(
+        !found.is_empty() || std::env::var("CI").is_err(),
+        "PTXAS names no assembler, and on CI these tests are not skipped"
+    );
+    if found.is_empty() {
+        println!("PTXAS is not set: assembling was skipped");
+    }
+    found
+}
+
+impl Ptxas {
+    fn at(path: &str) -> Ptxas {
+        let run = Command::new(path).arg("--version").output().unwrap_or_else(|e| panic!("{path}: {e}"));
+        let text = String::from_utf8_lossy(&run.stdout);
+        let version = text.split_whitespace().find(|w| w.starts_with('V')).unwrap_or_default().to_string();
+        Ptxas { path: path.into(), version }
+    }
+
+    /// Assembles, and returns registers and spilled bytes of each entry, in order of their names.
+    fn assemble(&self, ptx: &str, target: Target, name: &str) -> Vec<String> {
+        let folder = std::env::temp_dir().join(format!("ptx-gemm-tests-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (source, cubin) = (folder.join(format!("{name}.ptx")), folder.join(format!("{name}.cubin")));
+        std::fs::write(&source, ptx).unwrap();
+        let run = Command::new(&self.path)
+            .args(["-v", &format!("-arch={target}"), "-o"])
+            .args([&cubin, &source])
+            .output()
+            .unwrap_or_else(|e| panic!("{}: {e}", self.path.display()));
+        let log = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{name} for {target}, ptxas {}: {log}", self.version);
+        figures(&log)
+    }
+}
+
+fn figures(log: &str) -> Vec<String> {
+    let number = |line: &str, before: &str| {
+        let text = line.split_once(before).map_or("", |(left, _)| left).trim();
+        text.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse::<u32>().ok()
+    };
+    let (mut entry, mut spilled, mut out) = (String::new(), 0, Vec::new());
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            entry = rest.split('\'').next().unwrap_or("").to_string();
+        } else if line.contains("bytes spill stores") {
+            spilled = number(line, " bytes spill stores").unwrap_or(0);
+        } else if line.contains("Used ") {
+            out.push(format!("{entry} {} registers, {spilled} B spilled", number(line, " registers").unwrap_or(0)));
+        }
+    }
+    out.sort();
+    out
+}
+
+#[test]
+fn every_case_assembles_for_every_target() {
+    let assemblers = assemblers();
+    let mut table = String::new();
+    for case in cases() {
+        let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        for target in Target::ALL {
+            let Ok(plan) = schedule.plan(Some(target)) else { continue };
+            let ptx = ptx_gemm_codegen::compile(&plan).unwrap().ptx;
+            let long = ptx.len() > LONG;
+            if long && Ok(target) != schedule.plan(None).map(|plan| plan.target) {
+                continue;
+            }
+            for ptxas in assemblers.iter().take(if long { 1 } else { usize::MAX }) {
+                let figures = ptxas.assemble(&ptx, target, &format!("{}_{target}", case.name));
+                assert_eq!(figures.len(), plan.variants.len(), "{}", case.name);
+                if ptxas.version == FIGURES {
+                    writeln!(table, "{:18} {:7} {}", case.name, target.to_string(), figures.join("; ")).unwrap();
+                }
+            }
+        }
+    }
+    if !table.is_empty() {
+        crate::snapshots().bind(|| insta::assert_snapshot!("ptxas_figures", table));
+    }
+}
