@@ -251,38 +251,35 @@ fn compare_floats(
         let limit = (1.0 / acc.unit / 100.0) as usize;
         return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
     }
-    for row in 0..request.m {
-        for col in 0..request.n {
-            let index = row * request.n + col;
-            let (sum, magnitude) = (product.sum[index], product.magnitude[index]);
-            let operands = epilogue::Operands {
-                acc: Estimate::accumulated(sum, magnitude, request.k, acc, exact),
-                c: input.c_at(row, col),
-                row,
-                col,
-                scalars: &input.scalars,
-                vectors: &input.vectors,
-            };
-            let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc);
-            if problem.types.d != problem.types.acc {
-                reference = reference.stored(stored);
-            }
-            if doubled && reference.error > 0.0 {
-                // The reference itself is rounded to f64.
-                reference.error += acc.unit * reference.value.abs();
-            }
-            outcome.compare(row, col, d.get(row, col), reference, stored);
+    for (index, (&sum, &magnitude)) in product.sum.iter().zip(&product.magnitude).enumerate() {
+        let (row, col) = (index / request.n, index % request.n);
+        let operands = epilogue::Operands {
+            acc: Estimate::accumulated(sum, magnitude, request.k, acc, exact),
+            c: input.c_at(row, col),
+            row,
+            col,
+            scalars: &input.scalars,
+            vectors: &input.vectors,
+        };
+        let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc);
+        if problem.types.d != problem.types.acc {
+            reference = reference.stored(stored);
         }
+        if doubled && reference.error > 0.0 {
+            // The reference itself is rounded to f64.
+            reference.error += acc.unit * reference.value.abs();
+        }
+        outcome.compare(row, col, d.get(row, col), reference, stored);
     }
     Ok(())
 }
 
 fn compare_integers(problem: &Problem, input: &Input, d: &HostMatrix, outcome: &mut Outcome) {
     let sums = integer::product(&input.a, &input.b);
-    let (m, n) = (input.a.rows, input.b.cols);
-    for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
+    for (index, &acc) in sums.iter().enumerate() {
+        let (row, col) = (index / input.b.cols, index % input.b.cols);
         let operands = integer::Operands {
-            acc: sums[row * n + col],
+            acc,
             c: input.c_at(row, col) as i32,
             row,
             col,

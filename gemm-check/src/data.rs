@@ -73,10 +73,8 @@ impl HostMatrix {
     /// and -1 (255) in integers.
     pub(crate) fn encode(values: &Values, dtype: DType, shape: Shape) -> HostMatrix {
         let mut matrix = HostMatrix::filled(dtype, shape);
-        for row in 0..values.rows {
-            for col in 0..values.cols {
-                matrix.set(row, col, values.at(row, col));
-            }
+        for (index, &value) in values.elements.iter().enumerate() {
+            matrix.set(index / values.cols, index % values.cols, value);
         }
         matrix
     }

@@ -1,1 +1,177 @@
-//! Netlib grid.
+//! The grid of netlib's `sblat3`, as far as it is about SGEMM: 17,496 calls through the public interface.
+//!
+//! `C := alpha op(A) op(B) + beta C`, everything column major as in BLAS. A transposed operand is a row-major matrix here,
+//! so that there are four kernels for the nine pairs of `N`, `T` and `C`. As in netlib, each leading dimension is one above
+//! the smallest, padding is -1e10 and must stay, A and B must stay, and an element passes if
+//! `|C - reference| < 16 eps (|alpha| |A||B| + |beta| |C|)`.
+
+use std::fmt;
+
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_runtime::random::SplitMix64;
+use ptx_gemm_runtime::{CompiledGemm, Error, Matrix, Shape};
+
+/// M, N and K.
+pub const EXTENTS: [usize; 6] = [0, 1, 2, 3, 5, 9];
+/// Values of alpha.
+pub const ALPHAS: [f32; 3] = [0.0, 1.0, 0.7];
+/// Values of beta.
+pub const BETAS: [f32; 3] = [0.0, 1.0, 1.3];
+/// What lies between columns.
+pub const PADDING: f32 = -1e10;
+/// An element fails from this ratio on.
+pub const THRESHOLD: f64 = 16.0;
+
+/// `op(X)` of BLAS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transpose {
+    /// As it is.
+    N,
+    /// Transposed.
+    T,
+    /// Conjugated and transposed: for real numbers the same.
+    C,
+}
+
+impl Transpose {
+    /// All three.
+    pub const ALL: [Transpose; 3] = [Transpose::N, Transpose::T, Transpose::C];
+
+    /// The layout of `op(X)`, of which X is the column-major matrix.
+    pub fn layout(self) -> Layout {
+        match self {
+            Transpose::N => Layout::Col,
+            Transpose::T | Transpose::C => Layout::Row,
+        }
+    }
+}
+
+/// One call of the grid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the names are those of BLAS
+pub struct Call {
+    pub trans_a: Transpose,
+    pub trans_b: Transpose,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub alpha: f32,
+    pub beta: f32,
+}
+
+/// What the grid found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Calls made.
+    pub calls: usize,
+    /// The largest ratio.
+    pub worst_ratio: f64,
+    /// The calls that failed, and how.
+    pub failures: Vec<(Call, String)>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} calls, largest ratio {:.3} of {THRESHOLD}", self.calls, self.worst_ratio)?;
+        for (call, what) in self.failures.iter().take(10) {
+            write!(f, "\n{call:?}: {what}")?;
+        }
+        match self.failures.len() {
+            0..=10 => Ok(()),
+            more => write!(f, "\nand {} more", more - 10),
+        }
+    }
+}
+
+/// Runs the whole grid. `kernel` gives, for the layouts of A and B, a kernel that computes `alpha * acc + beta * c` in f32
+/// with column-major C and D.
+pub fn run(mut kernel: impl FnMut(Layout, Layout) -> Result<CompiledGemm, Error>) -> Result<Summary, Error> {
+    let mut summary = Summary::default();
+    let mut numbers = SplitMix64::new(100);
+    for trans_a in Transpose::ALL {
+        for trans_b in Transpose::ALL {
+            let gemm = kernel(trans_a.layout(), trans_b.layout())?;
+            for call in calls(trans_a, trans_b) {
+                summary.calls += 1;
+                match one(&gemm, &call, &mut numbers)? {
+                    Ok(ratio) => summary.worst_ratio = summary.worst_ratio.max(ratio),
+                    Err(what) => summary.failures.push((call, what)),
+                }
+            }
+        }
+    }
+    Ok(summary)
+}
+
+fn calls(trans_a: Transpose, trans_b: Transpose) -> impl Iterator<Item = Call> {
+    let sizes = EXTENTS.into_iter().flat_map(|m| EXTENTS.into_iter().map(move |n| (m, n)));
+    let sizes = sizes.flat_map(|(m, n)| EXTENTS.into_iter().map(move |k| (m, n, k)));
+    let scalars = |size| ALPHAS.into_iter().flat_map(move |alpha| BETAS.into_iter().map(move |beta| (size, alpha, beta)));
+    sizes.flat_map(scalars).map(move |((m, n, k), alpha, beta)| Call { trans_a, trans_b, m, n, k, alpha, beta })
+}
+
+/// The ratio of one call, or what is wrong with it.
+fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Result<f64, String>, Error> {
+    let &Call { trans_a, trans_b, m, n, k, alpha, beta } = call;
+    let a = matrix(m, k, trans_a.layout(), numbers);
+    let b = matrix(k, n, trans_b.layout(), numbers);
+    let before = matrix(m, n, Layout::Col, numbers);
+    let (a_before, b_before) = (a.clone(), b.clone());
+    let mut c = before.clone();
+    gemm.set("alpha", alpha).set("beta", beta).accumulate_into(&a, &b, &mut c)?;
+    if a != a_before || b != b_before {
+        return Ok(Err("an input was changed".into()));
+    }
+    let mut worst = 0.0f64;
+    for (index, &got) in c.as_slice().iter().enumerate() {
+        let (row, col) = (index % c.shape().ld, index / c.shape().ld);
+        if row >= m {
+            if got != PADDING {
+                return Ok(Err(format!("the padding below column {col} is {got}")));
+            }
+            continue;
+        }
+        let (expected, gauge) = reference(call, &a, &b, &before, row, col);
+        let distance = (f64::from(got) - expected).abs() / f64::from(f32::EPSILON);
+        let ratio = if gauge > 0.0 { distance / gauge } else { distance };
+        // A NaN is no ratio below the threshold either.
+        if ratio.is_nan() || ratio >= THRESHOLD {
+            return Ok(Err(format!("C[{row}, {col}] is {got}, the reference is {expected}")));
+        }
+        worst = worst.max(ratio);
+    }
+    Ok(Ok(worst))
+}
+
+/// Values in (-0.5, 0.5), and padding.
+fn matrix(rows: usize, cols: usize, layout: Layout, numbers: &mut SplitMix64) -> Matrix<f32> {
+    let packed = Shape::packed(rows, cols, layout);
+    let shape = Shape { ld: packed.ld + 1, ..packed };
+    let mut matrix = Matrix::in_shape(shape, PADDING);
+    for row in 0..rows {
+        for col in 0..cols {
+            matrix.as_mut_slice()[shape.index(row, col)] = (numbers.next_signed() / 2.0) as f32;
+        }
+    }
+    matrix
+}
+
+/// One element in f64, and the magnitude that its error is measured by.
+fn reference(
+    call: &Call,
+    a: &Matrix<f32>,
+    b: &Matrix<f32>,
+    before: &Matrix<f32>,
+    row: usize,
+    col: usize,
+) -> (f64, f64) {
+    let element = |matrix: &Matrix<f32>, row, col| f64::from(matrix.get(row, col).unwrap_or(f32::NAN));
+    let (mut sum, mut magnitude) = (0.0, 0.0);
+    for k in 0..call.k {
+        let product = element(a, row, k) * element(b, k, col);
+        sum += product;
+        magnitude += product.abs();
+    }
+    let (alpha, beta, c) = (f64::from(call.alpha), f64::from(call.beta), element(before, row, col));
+    (alpha * sum + beta * c, alpha.abs() * magnitude + beta.abs() * c.abs())
+}

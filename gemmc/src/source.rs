@@ -5,19 +5,39 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use ptx_gemm::Schedule;
+use ptx_gemm::{Diagnostics, Plan, Schedule};
 use ptx_gemm_check::case;
 
-use crate::cli::Source;
+use crate::cli::{Compile, Source};
 use crate::reply::Failure;
 
 /// Schedule text is at most 64 KiB; reading a little more is enough for the parser to say so.
 const MAX_BYTES: u64 = (64 << 10) + 1;
 
-/// Reads and parses the schedule. Its diagnostics name the file.
-pub(crate) fn schedule(source: &Source) -> Result<Schedule, Failure> {
-    let (name, text) = text(source)?;
-    text.parse::<Schedule>().map_err(|errors| errors.named(name).into())
+/// A schedule and its plan, from the command line.
+pub(crate) struct Loaded {
+    pub(crate) schedule: Schedule,
+    pub(crate) plan: Plan,
+    name: String,
+}
+
+impl Loaded {
+    /// What is worth knowing about the schedule.
+    pub(crate) fn notes(&self) -> Result<Diagnostics, Failure> {
+        let notes = self.schedule.check().map_err(|errors| errors.named(&self.name))?;
+        Ok(notes.named(&self.name))
+    }
+}
+
+/// Reads, parses and plans a schedule. What is wrong with it comes with the name of its file.
+pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
+    let (name, text) = text(&args.source)?;
+    let planned = text.parse::<Schedule>().and_then(|schedule| {
+        let plan = schedule.plan(args.target)?;
+        Ok((schedule, plan))
+    });
+    let (schedule, plan) = planned.map_err(|errors| errors.named(&name))?;
+    Ok(Loaded { schedule, plan, name })
 }
 
 /// The name to show in diagnostics, and the text.

@@ -88,13 +88,14 @@ impl<T: Element> Matrix<T> {
     /// possible is raised to it.
     pub fn in_shape(shape: Shape, value: T) -> Matrix<T> {
         let shape = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
-        Matrix { shape, data: vec![value; shape.runs() * shape.ld] }
+        let elements = if shape.is_empty() { 0 } else { shape.runs() * shape.ld };
+        Matrix { shape, data: vec![value; elements] }
     }
 
     /// The same as [`Matrix::in_shape`], or `None` if the host has not that much memory.
     pub fn try_in_shape(shape: Shape, value: T) -> Option<Matrix<T>> {
         let shape = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
-        let len = shape.runs().checked_mul(shape.ld)?;
+        let len = if shape.is_empty() { 0 } else { shape.runs().checked_mul(shape.ld)? };
         let mut data = Vec::new();
         data.try_reserve_exact(len).ok()?;
         data.resize(len, value);
@@ -103,7 +104,8 @@ impl<T: Element> Matrix<T> {
 
     /// Row major, with `element(row, col)` in each place.
     pub fn from_fn(rows: usize, cols: usize, mut element: impl FnMut(usize, usize) -> T) -> Matrix<T> {
-        let data = (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))).map(|(r, c)| element(r, c)).collect();
+        let elements = 0..rows * cols;
+        let data = elements.map(|index| element(index / cols, index % cols)).collect();
         Matrix { shape: Shape::packed(rows, cols, Layout::Row), data }
     }
 
@@ -135,11 +137,10 @@ impl<T: Element> Matrix<T> {
 
     fn reshaped(&self, shape: Shape, padding: T) -> Matrix<T> {
         let mut out = Matrix::in_shape(shape, padding);
-        for row in 0..self.rows() {
-            for col in 0..self.cols() {
-                let to = out.shape.index(row, col);
-                out.data[to] = self.data[self.shape.index(row, col)];
-            }
+        for index in 0..self.rows() * self.cols() {
+            let (row, col) = (index / self.cols(), index % self.cols());
+            let to = out.shape.index(row, col);
+            out.data[to] = self.data[self.shape.index(row, col)];
         }
         out
     }

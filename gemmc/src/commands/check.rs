@@ -1,6 +1,5 @@
 //! `gemmc check`: everything that is wrong with a schedule, or worth knowing.
 
-use ptx_gemm::Target;
 use serde_json::json;
 
 use crate::cli::Compile;
@@ -8,9 +7,8 @@ use crate::reply::{Failure, Reply, diagnostic};
 use crate::source;
 
 pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
-    let schedule = source::schedule(&args.source)?;
-    let target: Target = schedule.plan(args.target)?.target;
-    let notes = schedule.check()?;
+    let loaded = source::load(args)?;
+    let (target, notes) = (loaded.plan.target, loaded.notes()?);
     let mut text = notes.to_string();
     text.push_str(&format!("legal for {target}\n"));
     let notes: Vec<_> = notes.iter().map(diagnostic).collect();

@@ -7,7 +7,7 @@ use crate::reply::{Failure, Reply};
 use crate::source;
 
 pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
-    let plan = source::schedule(&args.source)?.plan(args.target)?;
+    let plan = source::load(args)?.plan;
     let json = serde_json::to_value(&plan).unwrap_or(Value::Null);
     Ok(Reply::fine(plan.to_string(), json))
 }

@@ -8,8 +8,8 @@ use crate::reply::{Failure, Reply};
 use crate::source;
 
 pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
-    let schedule = source::schedule(&args.source)?;
-    let target = schedule.plan(args.target)?.target;
+    let source::Loaded { schedule, plan, .. } = source::load(args)?;
+    let target = plan.target;
     let gemm = Gemm::try_from(schedule)?;
     let (ptx, abi) = (gemm.ptx(target)?, gemm.abi(target)?);
     let entries: Vec<_> = abi.entries.iter().map(|e| json!({ "name": e.name, "multiples": e.multiples })).collect();

@@ -12,11 +12,10 @@ use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
-    let schedule = source::schedule(&args.compile.source)?;
     // What is wrong with the schedule comes before what is wrong with the machine.
-    let target = schedule.plan(args.compile.target)?.target;
+    let source::Loaded { schedule, plan, .. } = source::load(&args.compile)?;
     let device = args.device.open(args.misalign)?;
-    let gemm = CompiledGemm::for_target(&schedule, target, &device)?;
+    let gemm = CompiledGemm::for_target(&schedule, plan.target, &device)?;
     let outcome = watched(format, || check(&gemm, &request(args)))?;
     Ok(reply(args, &gemm, &outcome))
 }
