@@ -49,6 +49,11 @@ impl Place {
         (place, address & ((1 << 56) - 1))
     }
 
+    /// First valid address of the place.
+    pub(crate) fn first(self) -> u64 {
+        if self == Place::Shared { u64::from(SHARED_START) } else { 0 }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Place::Global => "global",

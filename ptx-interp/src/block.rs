@@ -3,9 +3,10 @@
 use pulp::Arch;
 
 use crate::barrier::{Barriers, MAX_BARRIERS};
+use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop};
-use crate::launch::{WarpOrder, Watch};
+use crate::launch::{Counting, WarpOrder, Watch};
 use crate::row::{LANES, lanes};
 use crate::violation::{Fault, Violation, ViolationKind, triple};
 use crate::warp::Warp;
@@ -42,15 +43,28 @@ pub(crate) struct Block {
     barriers: Barriers,
     order: Vec<usize>,
     random: u64,
+    /// Rounds in which a warp had a long turn, since other blocks had one.
+    long_rounds: u32,
 }
+
+/// After this many of them other blocks get a turn, in case this one reads a flag with plain loads.
+const LONG_ROUNDS: u32 = 64;
 
 impl Block {
     /// Sets up block number `number` of the grid.
-    pub(crate) fn reset(&mut self, env: &Env, number: u64, watch: Watch) {
-        let watched = watch == Watch::On;
+    pub(crate) fn reset(&mut self, env: &Env, number: u64) {
+        let watched = env.watch == Watch::On;
         self.memory.number = number;
         self.memory.ctaid = env.ctaid(number);
         self.memory.shared.reset(env.shared_bytes, watched);
+        if watched {
+            self.memory.shadow.reset(env.shared_bytes as usize);
+            self.memory.clocks.reset(env.warps() as usize);
+        }
+        if env.counting == Counting::On && self.memory.counters.is_none() {
+            let counters = Counters::new(env.code.instrs.len(), env.global.len());
+            self.memory.counters = Some(Box::new(counters));
+        }
         (self.memory.wrote_global, self.memory.wrote_shared) = (false, false);
         let count = env.warps() as usize;
         self.warps.resize_with(count, Warp::default);
@@ -74,10 +88,10 @@ impl Block {
     }
 
     /// Runs until the block is finished, waits for other blocks, or breaks a rule.
-    pub(crate) fn run(&mut self, env: &Env, watch: Watch) -> Progress {
+    pub(crate) fn run(&mut self, env: &Env) -> Progress {
         loop {
             let mut moved = false;
-            let mut polled = false;
+            let (mut polled, mut looped) = (false, false);
             self.memory.wrote_shared = false;
             self.shuffle(env);
             for turn in 0..self.order.len() {
@@ -85,10 +99,14 @@ impl Block {
                 if self.status[index] != Status::Ready {
                     continue;
                 }
-                match self.turn(env, watch, index) {
+                match self.turn(env, index) {
                     Ok(Turn::Moved) => moved = true,
                     Ok(Turn::Polled { repeats }) => {
                         polled = true;
+                        moved |= !repeats;
+                    }
+                    Ok(Turn::Looped { repeats }) => {
+                        looped = true;
                         moved |= !repeats;
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
@@ -101,10 +119,13 @@ impl Block {
             if let Some(fault) = self.blocked(env) {
                 return Progress::Broken(fault);
             }
-            if polled && !moved {
+            self.long_rounds += u32::from(looped);
+            if (polled || looped) && !moved {
                 return Progress::Waits { stuck: true };
             }
-            if polled && self.status.iter().all(|status| *status != Status::Ready || polled) {
+            // Other blocks may be what this one waits for.
+            if polled || self.long_rounds >= LONG_ROUNDS {
+                self.long_rounds = 0;
                 return Progress::Waits { stuck: false };
             }
         }
@@ -140,7 +161,7 @@ impl Block {
         }
     }
 
-    fn turn(&mut self, env: &Env, watch: Watch, index: usize) -> Result<Turn, Box<Fault>> {
+    fn turn(&mut self, env: &Env, index: usize) -> Result<Turn, Box<Fault>> {
         let left = env.max_instructions.saturating_sub(self.warps[index].steps);
         let fuel = self.slice(env).min(left);
         if fuel == 0 {
@@ -148,18 +169,18 @@ impl Block {
             return Err(Fault::new(ViolationKind::InstructionLimit, self.warps[index].mask, message));
         }
         let (warp, block) = (&mut self.warps[index], &mut self.memory);
-        let stop = match watch {
+        let stop = match env.watch {
             Watch::Off => Arch::new().dispatch(Step::<false> { warp, block, env, fuel }),
             Watch::On => Arch::new().dispatch(Step::<true> { warp, block, env, fuel }),
         };
         let warp = &mut self.warps[index];
         match stop {
             Stop::Fuel => {}
-            Stop::Poll => {
+            Stop::Poll { long } => {
                 let state = Some(warp.state());
                 let repeats = warp.polls.state == state;
                 warp.polls.state = state;
-                return Ok(Turn::Polled { repeats });
+                return Ok(if long { Turn::Looped { repeats } } else { Turn::Polled { repeats } });
             }
             Stop::Done => {
                 self.status[index] = Status::Done;
@@ -167,11 +188,11 @@ impl Block {
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
                 self.status[index] = Status::Waiting { id, pc };
-                self.arrive(env, id, count, mask)?;
+                self.arrive(env, index, id, count, mask)?;
             }
             Stop::Arrive { id, count } => {
                 let mask = warp.mask;
-                self.arrive(env, id, Some(count), mask)?;
+                self.arrive(env, index, id, Some(count), mask)?;
             }
             Stop::Fault(fault) => return Err(fault),
         }
@@ -179,7 +200,7 @@ impl Block {
     }
 
     /// A warp arrives at a barrier, and releases it if it is the last.
-    fn arrive(&mut self, env: &Env, id: u32, count: Option<u32>, mask: u32) -> Result<(), Box<Fault>> {
+    fn arrive(&mut self, env: &Env, index: usize, id: u32, count: Option<u32>, mask: u32) -> Result<(), Box<Fault>> {
         let all = env.warps() * LANES as u32;
         let mismatch = |message: String| Err(Fault::new(ViolationKind::BarrierMismatch, mask, message));
         if id as usize >= MAX_BARRIERS {
@@ -191,24 +212,32 @@ impl Block {
                 "{{thread}}: barrier {id} for {expected} threads; the block has {all}, in warps of 32"
             ));
         }
+        if env.watch == Watch::On {
+            self.memory.clocks.arrive(index, id as usize);
+        }
         match self.barriers.arrive(id, expected) {
             Err(others) => mismatch(format!(
                 "{{thread}} comes to barrier {id} for {expected} threads, others wait there for {others}"
             )),
             Ok(false) => Ok(()),
             Ok(true) => {
-                self.release(id);
+                self.release(env, id);
                 Ok(())
             }
         }
     }
 
-    fn release(&mut self, id: u32) {
-        for (status, warp) in self.status.iter_mut().zip(&mut self.warps) {
+    fn release(&mut self, env: &Env, id: u32) {
+        let mut waiting = Vec::with_capacity(self.warps.len());
+        for (index, (status, warp)) in self.status.iter_mut().zip(&mut self.warps).enumerate() {
             if matches!(*status, Status::Waiting { id: at, .. } if at == id) {
                 *status = Status::Ready;
                 warp.pc += 1;
+                waiting.push(index);
             }
+        }
+        if env.watch == Watch::On {
+            self.memory.clocks.release(&waiting, id as usize);
         }
         self.barriers.clear(id);
     }
@@ -231,7 +260,7 @@ impl Block {
         let done = self.status.iter().filter(|status| **status == Status::Done).count();
         if done > 0 && !env.strict && waiting.iter().all(|(_, other, _)| *other == id) {
             // Without checks exited warps count as arrived, as on hardware.
-            self.release(id);
+            self.release(env, id);
             return None;
         }
         let elsewhere = waiting.iter().find(|(_, other, at)| *other != id || *at != pc);
@@ -263,7 +292,8 @@ impl Block {
         let origin = env.code.origins.get(warp.pc as usize);
         let first = warp.index * LANES as u32;
         let mask = if fault.lanes != 0 { fault.lanes } else { warp.mask };
-        let threads: Vec<[u32; 3]> = lanes(mask & warp.exists).map(|lane| env.tid(first + lane as u32)).collect();
+        let own = lanes(mask & warp.exists).map(|lane| first + lane as u32);
+        let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
         let thread = threads.first().copied().unwrap_or_default();
         let place = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
         Box::new(Violation {
@@ -286,6 +316,10 @@ enum Turn {
     Moved,
     /// `repeats` if it is where it was after its last turn, in every register.
     Polled {
+        repeats: bool,
+    },
+    /// The same after a long turn without polls.
+    Looped {
         repeats: bool,
     },
 }

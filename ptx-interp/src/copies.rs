@@ -15,8 +15,9 @@ pub(crate) struct Pending {
     /// Offset in shared memory.
     pub(crate) offset: [u32; LANES],
     pub(crate) data: [[u8; 16]; LANES],
+    /// A bit per byte of the data that holds a value.
+    pub(crate) written: [u16; LANES],
     pub(crate) bytes: u8,
-    pub(crate) pc: u32,
 }
 
 /// A warp's copies.
@@ -33,8 +34,15 @@ impl Copies {
         self.committed = [0; LANES];
     }
 
-    pub(crate) fn start(&mut self, mask: u32, offset: [u32; LANES], data: [[u8; 16]; LANES], bytes: u8, pc: u32) {
-        self.pending.push(Pending { mask, group: self.committed, offset, data, bytes, pc });
+    pub(crate) fn start(
+        &mut self,
+        mask: u32,
+        offset: [u32; LANES],
+        data: [[u8; 16]; LANES],
+        written: [u16; LANES],
+        bytes: u8,
+    ) {
+        self.pending.push(Pending { mask, group: self.committed, offset, data, written, bytes });
     }
 
     pub(crate) fn commit(&mut self, active: u32) {

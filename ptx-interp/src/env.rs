@@ -2,12 +2,15 @@
 
 use ptx_gemm_ptx::instruction::Special;
 
+use crate::clocks::Clocks;
+use crate::cost::Counters;
 use crate::global::GlobalTable;
-use crate::launch::WarpOrder;
+use crate::launch::{Counting, WarpOrder, Watch};
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Slot};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
+use crate::shadow::Shadow;
 use crate::shared::Shared;
 use crate::warp::Warp;
 
@@ -25,6 +28,9 @@ pub(crate) struct Env<'a> {
     pub(crate) dynamic_bytes: u32,
     /// Whether broken rules are reported.
     pub(crate) strict: bool,
+    pub(crate) counting: Counting,
+    /// Whether either of them wants to see every value.
+    pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
     pub(crate) max_instructions: u64,
 }
@@ -41,6 +47,10 @@ pub(crate) struct BlockMemory {
     /// Whether something was written since somebody last looked.
     pub(crate) wrote_global: bool,
     pub(crate) wrote_shared: bool,
+    /// Who touched shared memory last, and what orders it.
+    pub(crate) shadow: Shadow,
+    pub(crate) clocks: Clocks,
+    pub(crate) counters: Option<Box<Counters>>,
 }
 
 impl Env<'_> {

@@ -48,6 +48,21 @@ impl GlobalTable {
         self.search(address, bytes, last)
     }
 
+    /// The allocation where a search has ended.
+    pub(crate) fn at(&self, index: usize) -> &Mapped {
+        &self.mapped[index]
+    }
+
+    /// Number of allocations.
+    pub(crate) fn len(&self) -> usize {
+        self.mapped.len()
+    }
+
+    /// Label of each allocation.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.mapped.iter().map(|mapped| &*mapped.buffer.label)
+    }
+
     fn search(&self, address: u64, bytes: u64, last: &mut usize) -> Option<&Mapped> {
         let index = self.mapped.partition_point(|mapped| mapped.buffer.start <= address).checked_sub(1)?;
         let mapped = self.mapped.get(index)?;
@@ -60,6 +75,12 @@ impl GlobalTable {
 }
 
 impl Mapped {
+    /// Whether each byte may be written only once.
+    #[inline(always)]
+    pub(crate) fn is_write_once(&self) -> bool {
+        self.once.is_some()
+    }
+
     /// Notes a write of up to 16 aligned bytes by a block; the block that wrote one of them before, if any did.
     pub(crate) fn write_once(&self, offset: usize, bytes: usize, block: u64) -> Option<u32> {
         let once = self.once.as_ref()?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::block::{Block, Progress};
+use crate::cost::{Cost, Counters};
 use crate::env::Env;
 use crate::global::GlobalTable;
 use crate::memory::Memory;
@@ -83,6 +84,16 @@ pub enum WarpOrder {
     RunToBarrier,
 }
 
+/// Whether a launch counts what it costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Counting {
+    /// Only instructions and multiply-adds.
+    #[default]
+    Off,
+    /// Everything in [`Cost`].
+    On,
+}
+
 /// How to run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -90,6 +101,8 @@ pub struct Options {
     pub checks: Checks,
     /// How warps take turns.
     pub order: WarpOrder,
+    /// Whether to count what the launch costs.
+    pub counting: Counting,
     /// Host threads; all of the current rayon pool if absent.
     pub threads: Option<usize>,
     /// Most instructions that one warp may execute before it counts as run away.
@@ -98,7 +111,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { checks: Checks::Full, order: WarpOrder::RunToBarrier, threads: None, max_instructions: Some(1 << 34) }
+        Options {
+            checks: Checks::Full,
+            order: WarpOrder::RunToBarrier,
+            counting: Counting::Off,
+            threads: None,
+            max_instructions: Some(1 << 34),
+        }
     }
 }
 
@@ -109,6 +128,8 @@ pub struct Report {
     pub instructions: u64,
     /// Multiply-adds (`fma`, and `mad` of integers), counted once per thread.
     pub fma: u64,
+    /// What it cost, if that was asked for.
+    pub cost: Option<Cost>,
 }
 
 /// Whether the loop that follows every value runs, or the bare one.
@@ -127,23 +148,26 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     })?;
     check_shape(entry, launch)?;
     let params = pack(entry, launch)?;
-    let watch = if options.checks == Checks::Full { Watch::On } else { Watch::Off };
+    let strict = options.checks == Checks::Full;
+    let watch = if strict || options.counting == Counting::On { Watch::On } else { Watch::Off };
     let env = Env {
         entry,
         code: &entry.code,
         memory,
-        global: GlobalTable::new(memory, watch == Watch::On),
+        global: GlobalTable::new(memory, strict),
         grid: launch.grid,
         block: launch.block,
         param_bytes: params.len(),
         params: words(&params),
         shared_bytes: entry.symbols.shared_bytes as u32 + launch.dynamic_shared_bytes,
         dynamic_bytes: launch.dynamic_shared_bytes,
-        strict: options.checks == Checks::Full,
+        strict,
+        counting: options.counting,
+        watch,
         order: options.order,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
     };
-    Grid::new(&env, watch).run(options.threads).map_err(|violation| *violation)
+    Grid::new(&env).run(options.threads).map_err(|violation| *violation)
 }
 
 fn refused(launch: &Launch, message: String) -> Violation {
@@ -221,7 +245,6 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 /// A grid on its way.
 struct Grid<'e, 'a> {
     env: &'e Env<'a>,
-    watch: Watch,
     /// Number of times that a block has written something and then stopped.
     version: AtomicU64,
     state: Mutex<State>,
@@ -249,8 +272,8 @@ struct Waiting {
 }
 
 impl<'e, 'a> Grid<'e, 'a> {
-    fn new(env: &'e Env<'a>, watch: Watch) -> Grid<'e, 'a> {
-        Grid { env, watch, version: AtomicU64::new(0), state: Mutex::default() }
+    fn new(env: &'e Env<'a>) -> Grid<'e, 'a> {
+        Grid { env, version: AtomicU64::new(0), state: Mutex::default() }
     }
 
     fn run(self, threads: Option<usize>) -> Result<Report, Box<Violation>> {
@@ -266,11 +289,26 @@ impl<'e, 'a> Grid<'e, 'a> {
                 self.work();
             });
         }
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = std::mem::take(&mut *self.lock());
         match state.violation {
             Some((_, violation)) => Err(violation),
-            None => Ok(state.report),
+            None => {
+                let mut report = state.report;
+                if self.env.counting == Counting::On {
+                    report.cost = Some(self.cost(&state.spare));
+                }
+                Ok(report)
+            }
         }
+    }
+
+    /// Adds up what the blocks' counters say; each of them has been through several blocks.
+    fn cost(&self, blocks: &[Box<Block>]) -> Cost {
+        let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len());
+        for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
+            sum += counters;
+        }
+        Cost::new(&sum, self.env.code, self.env.global.labels())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -281,7 +319,7 @@ impl<'e, 'a> Grid<'e, 'a> {
     fn work(&self) {
         while let Some(mut block) = self.take() {
             let seen = self.version.load(Ordering::SeqCst);
-            let progress = block.run(self.env, self.watch);
+            let progress = block.run(self.env);
             let wrote = std::mem::take(&mut block.memory.wrote_global);
             if wrote {
                 self.version.fetch_add(1, Ordering::SeqCst);
@@ -323,7 +361,7 @@ impl<'e, 'a> Grid<'e, 'a> {
             let mut block = state.spare.pop().unwrap_or_default();
             state.running += 1;
             drop(state);
-            block.reset(self.env, number, self.watch);
+            block.reset(self.env, number);
             return Some(block);
         } else {
             let index = state.waiting.iter().position(may_move);

@@ -65,7 +65,7 @@ pub struct Violation {
     pub note: Option<Note>,
     /// Block (`%ctaid`).
     pub block: Option<[u32; 3]>,
-    /// Threads (`%tid`) that are part of it, at most a warp's.
+    /// Threads (`%tid`) that are part of it: those that broke the rule, then, for a race, the other one.
     pub threads: Vec<[u32; 3]>,
     /// The offending address, as the instruction sees it.
     pub address: Option<u64>,
@@ -95,6 +95,8 @@ pub(crate) struct Fault {
     /// The sentence; `{thread}` stands for the first lane's thread and block.
     pub(crate) message: String,
     pub(crate) lanes: u32,
+    /// Another thread that is part of it.
+    pub(crate) other: Option<u16>,
     pub(crate) address: Option<u64>,
     pub(crate) label: Option<String>,
 }
@@ -102,7 +104,7 @@ pub(crate) struct Fault {
 impl Fault {
     #[cold]
     pub(crate) fn new(kind: ViolationKind, lanes: u32, message: impl Into<String>) -> Box<Fault> {
-        Box::new(Fault { kind, message: message.into(), lanes, address: None, label: None })
+        Box::new(Fault { kind, message: message.into(), lanes, other: None, address: None, label: None })
     }
 }
 

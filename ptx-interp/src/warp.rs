@@ -106,6 +106,10 @@ pub(crate) struct Polls {
     pub(crate) reads: u32,
     /// Backward branches in a row with such a read in between.
     pub(crate) rounds: u32,
+    /// The last group that gave up its turn did so because the turn was long.
+    pub(crate) long: bool,
+    /// Instructions that the warp had executed when the running group was chosen.
+    pub(crate) began: u64,
     /// Hash of the warp's state when it last gave up its turn.
     pub(crate) state: Option<u64>,
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
-use super::memory::{self, Checked, Spot, Touch, Verb, addresses, defined_address, locate};
-use super::{scalar, undefined};
+use super::memory::read;
+use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate};
+use super::{scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::{Access, Arith, AtomicOp, ScalarFn};
@@ -33,12 +34,17 @@ pub(super) fn atomic<const WATCH: bool>(
     let addresses = addresses(&warp.regs, access.base, access.offset);
     let bytes = usize::from(access.bytes);
     let mut tainted = 0;
+    let mut tally = watch::Tally::default();
     for lane in lanes(active) {
         let address = addresses[lane];
         let touch = Touch { place: access.place, address, bytes: bytes as u64, lane, verb: Verb::Writes };
         let spot = locate(block, env, &touch)?;
+        if WATCH {
+            watch::touched(warp, block, env, &touch, spot, pc, true)?;
+            tally.add(block, spot, &touch);
+        }
         let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
-        let written = memory::read::<WATCH>(warp, block, env, spot, 0, bytes, lane).1;
+        let written = read::<WATCH>(warp, block, env, spot, 0, bytes, lane).1;
         if WATCH && !written && op.op != Atomic::Exch {
             if env.strict && matches!(spot, Spot::Global(..)) {
                 return Err(never_written(&touch));
@@ -73,6 +79,7 @@ pub(super) fn atomic<const WATCH: bool>(
         warp.regs.set(access.values[0], lane, old);
     }
     if WATCH {
+        tally.count(block, Verb::Writes, bytes as u64);
         let d = warp.taint.at(access.values[0]);
         warp.taint.load(d, tainted, active, pc);
     }

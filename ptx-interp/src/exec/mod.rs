@@ -6,10 +6,13 @@
 
 mod alu;
 mod atomic;
-mod fast;
+mod copy;
 mod memory;
 mod registers;
+mod rows;
 mod scalar;
+mod spot;
+mod watch;
 
 use pulp::{Simd, WithSimd};
 
@@ -21,7 +24,7 @@ use crate::warp::{Group, Next, Parked, Warp};
 
 /// After this many polls without anything else, a group lets others go first.
 const PATIENCE: u32 = 16;
-/// After this many instructions since its turn began, a group that loops does so too.
+/// After this many instructions since it was chosen, a group that loops does so too.
 const LONG_TURN: u64 = 1 << 20;
 
 /// Why a warp stopped.
@@ -29,8 +32,8 @@ const LONG_TURN: u64 = 1 << 20;
 pub(crate) enum Stop {
     /// Its fuel is used up.
     Fuel,
-    /// All it does is poll.
-    Poll,
+    /// All it does is poll, or loop for long.
+    Poll { long: bool },
     /// It stands at a barrier: its number, and how many threads it is for.
     Barrier { id: u32, count: Option<u32> },
     /// It passed a `bar.arrive`.
@@ -103,16 +106,19 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             warp.park(Parked::No);
             match warp.choose() {
                 Next::Run => {}
-                Next::Spin => return Stop::Poll,
+                Next::Spin => {
+                    warp.polls.began = steps;
+                    return Stop::Poll { long: std::mem::take(&mut warp.polls.long) };
+                }
                 Next::Done => return Stop::Done,
                 Next::Stuck => return Stop::Fault(stuck(warp, env)),
             }
             (pc, mask) = (warp.pc, warp.mask);
             meeting_point = warp.meeting_point();
+            warp.polls.began = steps;
         }
         if steps >= end {
             save!(pc, mask);
-            warp.wake();
             return Stop::Fuel;
         }
         let instr = &instrs[pc as usize];
@@ -133,6 +139,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
         };
         let lanes = Lanes { active, full: active == warp.live };
+        if WATCH && let Some(counters) = &mut block.counters {
+            counters.count(pc, &instr.op);
+        }
         match instr.op {
             Op::FmaRun32 { start, len } => {
                 warp.fma_run32::<WATCH>(&env.code.quads[start as usize..][..len as usize], lanes);
@@ -153,7 +162,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 if WATCH && uniform && active != mask {
                     check!(divergent_uniform(mask, active, env));
                 }
-                if target <= pc && polls_long_enough(warp, steps - start) {
+                if target <= pc && polls_long_enough(warp, steps) {
                     // Stand where the branch leads, so that the state can be compared from turn to turn.
                     warp.groups.extend(other(pc + 1, mask & !active));
                     park!(target, active, Parked::Spun);
@@ -177,7 +186,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
             Op::Store { index } => {
                 let access = &env.code.accesses[index as usize];
-                check!(memory::store::<WATCH>(warp, block, env, access, lanes));
+                check!(memory::store::<WATCH>(warp, block, env, access, lanes, pc));
             }
             Op::Atomic { index } => {
                 let access = &env.code.accesses[index as usize];
@@ -185,11 +194,11 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
             Op::CpAsync { index } => {
                 let access = &env.code.accesses[index as usize];
-                check!(memory::copy_async::<WATCH>(warp, block, env, access, active, pc));
+                check!(copy::start::<WATCH>(warp, block, env, access, active, pc));
             }
             Op::CpAsyncCommit => warp.copies.commit(active),
-            Op::CpAsyncWait { pending } => memory::land(warp, block, active, Some(pending)),
-            Op::CpAsyncWaitAll => memory::land(warp, block, active, None),
+            Op::CpAsyncWait { pending } => copy::land(warp, block, active, Some(pending), env.strict),
+            Op::CpAsyncWaitAll => copy::land(warp, block, active, None, env.strict),
             Op::Barrier { id, count } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
                 if active != warp.live {
@@ -209,6 +218,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 if named & warp.live & !active != 0 {
                     warp.groups.extend(other(pc + 1, mask & !active));
                     park!(pc, active, Parked::Sync(named));
+                }
+                if WATCH {
+                    block.clocks.meet(warp.index as usize);
                 }
             }
             Op::Exit => {
@@ -238,10 +250,11 @@ fn other(pc: u32, mask: u32) -> Option<Group> {
 
 /// Counts backward branches; whether the group has polled, or looped, long enough to let others go first.
 #[inline(always)]
-fn polls_long_enough(warp: &mut Warp, turn: u64) -> bool {
+fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     if warp.polls.reads == 0 {
         warp.polls.rounds = 0;
-        return turn >= LONG_TURN;
+        warp.polls.long = steps - warp.polls.began >= LONG_TURN;
+        return warp.polls.long;
     }
     warp.polls.reads = 0;
     warp.polls.rounds += 1;

@@ -1,0 +1,128 @@
+//! What each warp knows to have happened before: a vector clock per warp, joined at barriers.
+//!
+//! A warp's clock ticks when it arrives at a barrier or synchronises its lanes. An access is ordered before what a warp
+//! does now if the same thread made it, or if the warp has seen its clock. Lanes of one warp are ordered among each
+//! other only by `bar.warp.sync` and barriers, as the memory model has it.
+//!
+//! Flags in shared memory order too: a strong store publishes what its warp knows, a strong load takes it over. Relaxed
+//! accesses count as release and acquire here, so a fence that is missing between data and flag is not found.
+
+use std::collections::HashMap;
+
+use crate::barrier::MAX_BARRIERS;
+
+/// Clocks of a block's warps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks {
+    warps: usize,
+    /// The current clock of each warp; accesses carry it.
+    own: Vec<u32>,
+    /// `seen[w * warps + u]`: the newest clock of warp u that is ordered before what warp w does now.
+    seen: Vec<u32>,
+    /// What strong stores and atomics have published, by word of shared memory.
+    published: HashMap<usize, Vec<u32>>,
+    /// What has been brought to each barrier since it was last complete.
+    brought: Vec<Vec<u32>>,
+    /// Everything up to this clock, of any warp, is ordered before whatever comes now.
+    settled: u32,
+    /// Number of times that `settled` has moved, plus one.
+    epoch: u32,
+}
+
+impl Clocks {
+    /// Nothing has happened.
+    pub(crate) fn reset(&mut self, warps: usize) {
+        self.warps = warps;
+        self.own.clear();
+        self.own.resize(warps, 1);
+        self.seen.clear();
+        self.seen.resize(warps * warps, 0);
+        self.published.clear();
+        self.brought.resize(MAX_BARRIERS, Vec::new());
+        self.brought.iter_mut().for_each(Vec::clear);
+        (self.settled, self.epoch) = (0, 1);
+    }
+
+    #[inline(always)]
+    pub(crate) fn now(&self, warp: usize) -> u32 {
+        self.own[warp]
+    }
+
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Whether everybody is ordered behind this clock.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self, clock: u32) -> bool {
+        clock <= self.settled
+    }
+
+    /// Whether an access at `clock` by a thread of warp `other` is ordered before what `warp` does now.
+    #[inline(always)]
+    pub(crate) fn ordered(&self, clock: u32, other: usize, warp: usize) -> bool {
+        clock <= self.settled || clock <= self.seen[warp * self.warps + other]
+    }
+
+    /// The lanes of a warp have met.
+    pub(crate) fn meet(&mut self, warp: usize) {
+        self.seen[warp * self.warps + warp] = self.own[warp];
+        self.own[warp] += 1;
+    }
+
+    /// A strong store or an atomic on a word: whoever reads it strongly is ordered behind this.
+    pub(crate) fn publish(&mut self, warp: usize, word: usize) {
+        let known = self.seen[warp * self.warps..][..self.warps].to_vec();
+        let published = self.published.entry(word).or_insert_with(|| vec![0; known.len()]);
+        for (published, known) in published.iter_mut().zip(&known) {
+            *published = (*published).max(*known);
+        }
+        published[warp] = published[warp].max(self.own[warp]);
+        // Other lanes of the warp have not met: only later clocks must be told apart.
+        self.own[warp] += 1;
+    }
+
+    /// A strong load or an atomic on a word.
+    pub(crate) fn observe(&mut self, warp: usize, word: usize) {
+        let Some(published) = self.published.get(&word) else { return };
+        let seen = &mut self.seen[warp * self.warps..][..self.warps];
+        for (seen, published) in seen.iter_mut().zip(published) {
+            *seen = (*seen).max(*published);
+        }
+    }
+
+    /// A warp brings what it knows to a barrier.
+    pub(crate) fn arrive(&mut self, warp: usize, barrier: usize) {
+        let known = &self.seen[warp * self.warps..][..self.warps];
+        let brought = &mut self.brought[barrier];
+        brought.resize(self.warps, 0);
+        for (brought, known) in brought.iter_mut().zip(known) {
+            *brought = (*brought).max(*known);
+        }
+        brought[warp] = brought[warp].max(self.own[warp]);
+        self.meet(warp);
+    }
+
+    /// The warps that waited take what everybody brought.
+    pub(crate) fn release(&mut self, waiting: &[usize], barrier: usize) {
+        let brought = std::mem::take(&mut self.brought[barrier]);
+        if waiting.len() == self.warps {
+            // The whole block has met: clocks start again from a common value, and one number says it all.
+            let newest = self.own.iter().copied().max().unwrap_or(0);
+            self.own.fill(newest + 1);
+            self.seen.fill(newest);
+            self.settled = newest;
+            self.epoch += 1;
+        } else {
+            for &warp in waiting {
+                let seen = &mut self.seen[warp * self.warps..][..self.warps];
+                for (seen, brought) in seen.iter_mut().zip(&brought) {
+                    *seen = (*seen).max(*brought);
+                }
+            }
+        }
+        self.brought[barrier] = brought;
+        self.brought[barrier].clear();
+    }
+}

@@ -1,0 +1,285 @@
+//! What a launch costs, counted: instructions by kind, shared-memory wavefronts, global sectors and bytes. All figures are
+//! sums over warps, so that they do not depend on how blocks were spread over host threads.
+
+use std::collections::BTreeMap;
+
+use crate::address::Place;
+use crate::op::{Code, Op};
+
+/// Costs of a launch. Instructions and accesses are counted once per warp, bytes once per thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions by kind.
+    pub mix: Mix,
+    /// Loads from shared memory.
+    pub shared_loads: SharedCost,
+    /// Stores to shared memory, `cp.async` included.
+    pub shared_stores: SharedCost,
+    /// Loads from global memory, `cp.async` included.
+    pub global_loads: GlobalCost,
+    /// Stores to global memory.
+    pub global_stores: GlobalCost,
+    /// Traffic by label of the allocation.
+    pub traffic: BTreeMap<String, Traffic>,
+}
+
+/// Instructions by kind, counted once per warp, predicated-off ones excluded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mix {
+    /// Multiply-adds: `fma`, and `mad` of integers.
+    pub fma: u64,
+    /// `ld.global`.
+    pub load_global: u64,
+    /// `st.global`.
+    pub store_global: u64,
+    /// `ld.shared`.
+    pub load_shared: u64,
+    /// `st.shared`.
+    pub store_shared: u64,
+    /// `cp.async`.
+    pub copy_async: u64,
+    /// `atom` and `red`.
+    pub atomic: u64,
+    /// `bar.sync` and `bar.arrive`.
+    pub barrier: u64,
+    /// `bra`.
+    pub branch: u64,
+    /// Everything else.
+    pub other: u64,
+}
+
+/// Accesses to shared memory: 32 banks of 4 bytes, each of which gives one word per wavefront, to as many threads as want
+/// it. 8-byte accesses go by half-warps, 16-byte accesses by quarter-warps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedCost {
+    /// Instructions.
+    pub accesses: u64,
+    /// Passes over the banks that they took.
+    pub wavefronts: u64,
+    /// Passes that they would have taken without conflicts.
+    pub ideal: u64,
+}
+
+impl SharedCost {
+    /// Passes lost to bank conflicts.
+    pub fn conflicts(&self) -> u64 {
+        self.wavefronts - self.ideal
+    }
+}
+
+/// Accesses to global memory, in sectors of 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GlobalCost {
+    /// Instructions.
+    pub accesses: u64,
+    /// Different sectors touched, instruction by instruction.
+    pub sectors: u64,
+    /// Sectors that as many different bytes fill if they lie side by side.
+    pub ideal: u64,
+}
+
+/// Bytes that threads asked of one allocation, each thread's counted by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes loaded.
+    pub read: u64,
+    /// Bytes stored.
+    pub written: u64,
+    /// Sectors of 32 bytes touched by loads, instruction by instruction.
+    pub read_sectors: u64,
+    /// Sectors of 32 bytes touched by stores, instruction by instruction.
+    pub written_sectors: u64,
+}
+
+impl Cost {
+    /// Bytes that threads loaded from global memory.
+    pub fn bytes_read(&self) -> u64 {
+        self.traffic.values().map(|traffic| traffic.read).sum()
+    }
+
+    /// Bytes that threads stored to global memory.
+    pub fn bytes_written(&self) -> u64 {
+        self.traffic.values().map(|traffic| traffic.written).sum()
+    }
+
+    /// Barriers that warps came to.
+    pub fn barriers(&self) -> u64 {
+        self.mix.barrier
+    }
+}
+
+/// Sums of one block while it runs; allocations by their place in the launch's table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    /// How often each instruction was executed by a warp.
+    pub(crate) executed: Vec<u64>,
+    pub(crate) shared_loads: SharedCost,
+    pub(crate) shared_stores: SharedCost,
+    pub(crate) global_loads: GlobalCost,
+    pub(crate) global_stores: GlobalCost,
+    pub(crate) traffic: Vec<Traffic>,
+}
+
+/// Which way an access goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Load,
+    Store,
+}
+
+impl Counters {
+    pub(crate) fn new(instructions: usize, allocations: usize) -> Counters {
+        Counters {
+            executed: vec![0; instructions],
+            traffic: vec![Traffic::default(); allocations],
+            ..Counters::default()
+        }
+    }
+
+    /// Counts an instruction, or a run of them.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, pc: u32, op: &Op) {
+        let len = match *op {
+            Op::FmaRun32 { len, .. } | Op::FmaRun64 { len, .. } | Op::MadRun32 { len, .. } => len,
+            _ => 1,
+        };
+        self.executed[pc as usize..][..len as usize].iter_mut().for_each(|count| *count += 1);
+    }
+
+    /// Counts one shared-memory instruction by its lanes' byte offsets, in ascending order of lanes.
+    pub(crate) fn shared(&mut self, way: Way, offsets: &[(usize, u32)], bytes: u32) {
+        let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
+        let cost = match way {
+            Way::Load => &mut self.shared_loads,
+            Way::Store => &mut self.shared_stores,
+        };
+        cost.accesses += 1;
+        for group in offsets.chunk_by(|a, b| a.0 / lanes_at_once == b.0 / lanes_at_once) {
+            let mut words: Vec<u32> =
+                group.iter().flat_map(|(_, offset)| offset / 4..(offset + bytes).div_ceil(4)).collect();
+            words.sort_unstable();
+            words.dedup();
+            let mut banks = [0u64; 32];
+            words.iter().for_each(|word| banks[*word as usize % 32] += 1);
+            cost.wavefronts += banks.iter().copied().max().unwrap_or(1);
+            cost.ideal += (words.len() as u64).div_ceil(32);
+        }
+    }
+
+    /// Counts one global-memory instruction by its lanes' addresses; `allocations` is parallel to them.
+    pub(crate) fn global(&mut self, way: Way, addresses: &[u64], allocations: &[usize], bytes: u64) {
+        let cost = match way {
+            Way::Load => &mut self.global_loads,
+            Way::Store => &mut self.global_stores,
+        };
+        cost.accesses += 1;
+        // Aligned accesses of at most 32 bytes lie in one sector.
+        let mut touched: Vec<(u64, usize)> =
+            addresses.iter().zip(allocations).map(|(address, allocation)| (*address, *allocation)).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        cost.ideal += (touched.len() as u64 * bytes).div_ceil(32);
+        touched.iter_mut().for_each(|(address, _)| *address /= 32);
+        touched.dedup();
+        cost.sectors += touched.len() as u64;
+        for &allocation in allocations {
+            let traffic = &mut self.traffic[allocation];
+            match way {
+                Way::Load => traffic.read += bytes,
+                Way::Store => traffic.written += bytes,
+            }
+        }
+        for (_, allocation) in touched {
+            let traffic = &mut self.traffic[allocation];
+            match way {
+                Way::Load => traffic.read_sectors += 1,
+                Way::Store => traffic.written_sectors += 1,
+            }
+        }
+    }
+}
+
+/// Sums that belong to a launch.
+impl Cost {
+    pub(crate) fn new<'a>(counters: &Counters, code: &Code, labels: impl Iterator<Item = &'a str>) -> Cost {
+        let mut cost = Cost {
+            mix: Mix::default(),
+            shared_loads: counters.shared_loads,
+            shared_stores: counters.shared_stores,
+            global_loads: counters.global_loads,
+            global_stores: counters.global_stores,
+            traffic: BTreeMap::new(),
+        };
+        for (instr, count) in code.instrs.iter().zip(&counters.executed) {
+            *cost.mix.kind(&instr.op, code) += count;
+        }
+        for (label, traffic) in labels.zip(&counters.traffic) {
+            if *traffic != Traffic::default() {
+                *cost.traffic.entry(label.into()).or_default() += *traffic;
+            }
+        }
+        cost
+    }
+}
+
+impl Mix {
+    /// The figure that an instruction belongs to.
+    fn kind(&mut self, op: &Op, code: &Code) -> &mut u64 {
+        let place = |index: u32| code.accesses[index as usize].place;
+        match *op {
+            Op::FmaRun32 { .. } | Op::FmaRun64 { .. } | Op::MadRun32 { .. } => &mut self.fma,
+            Op::Fma32 { .. } | Op::Fma64 { .. } | Op::Mad32 { .. } => &mut self.fma,
+            Op::Load { index } => match place(index) {
+                Some(Place::Global) | None => &mut self.load_global,
+                Some(Place::Shared) => &mut self.load_shared,
+                _ => &mut self.other,
+            },
+            Op::Store { index } => match place(index) {
+                Some(Place::Global) | None => &mut self.store_global,
+                Some(Place::Shared) => &mut self.store_shared,
+                _ => &mut self.other,
+            },
+            Op::CpAsync { .. } => &mut self.copy_async,
+            Op::Atomic { .. } => &mut self.atomic,
+            Op::Barrier { .. } | Op::BarrierArrive { .. } => &mut self.barrier,
+            Op::Branch { .. } => &mut self.branch,
+            _ => &mut self.other,
+        }
+    }
+}
+
+impl std::ops::AddAssign for SharedCost {
+    fn add_assign(&mut self, other: SharedCost) {
+        self.accesses += other.accesses;
+        self.wavefronts += other.wavefronts;
+        self.ideal += other.ideal;
+    }
+}
+
+impl std::ops::AddAssign for GlobalCost {
+    fn add_assign(&mut self, other: GlobalCost) {
+        self.accesses += other.accesses;
+        self.sectors += other.sectors;
+        self.ideal += other.ideal;
+    }
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.read += other.read;
+        self.written += other.written;
+        self.read_sectors += other.read_sectors;
+        self.written_sectors += other.written_sectors;
+    }
+}
+
+impl std::ops::AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        self.executed.iter_mut().zip(&other.executed).for_each(|(sum, count)| *sum += count);
+        self.traffic.iter_mut().zip(&other.traffic).for_each(|(sum, traffic)| *sum += *traffic);
+        self.shared_loads += other.shared_loads;
+        self.shared_stores += other.shared_stores;
+        self.global_loads += other.global_loads;
+        self.global_stores += other.global_stores;
+    }
+}

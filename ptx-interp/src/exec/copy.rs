@@ -1,0 +1,99 @@
+//! `cp.async`. Unwatched, a copy lands at once; watched, when it is waited for, and until then its destination is nobody
+//! else's.
+
+use super::memory::read;
+use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
+use super::watch::{self, race};
+use crate::env::{BlockMemory, Env};
+use crate::op::Access;
+use crate::row::{LANES, lanes};
+use crate::warp::Warp;
+
+/// Starts the copies of the active lanes. The source is read now.
+#[inline(never)]
+pub(super) fn start<const WATCH: bool>(
+    warp: &mut Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    access: &Access,
+    active: u32,
+    pc: u32,
+) -> Checked {
+    let Some(copy) = access.copy else { return Ok(()) };
+    if WATCH {
+        defined_address(warp, env, access.base, active)?;
+        defined_address(warp, env, copy.source, active)?;
+    }
+    let to = addresses(&warp.regs, access.base, access.offset);
+    let from = addresses(&warp.regs, copy.source, copy.source_offset);
+    let bytes = u64::from(copy.bytes);
+    let mut offsets = [0; LANES];
+    let mut data = [[0; 16]; LANES];
+    // A bit per byte that holds a value.
+    let mut written = [u16::MAX; LANES];
+    let (mut reads, mut writes) = (watch::Tally::default(), watch::Tally::default());
+    for lane in lanes(active) {
+        let touch = Touch { place: access.place, address: to[lane], bytes, lane, verb: Verb::Writes };
+        let spot = locate(block, env, &touch)?;
+        writes.add(block, spot, &touch);
+        let Spot::Shared(offset) = spot else { continue };
+        offsets[lane] = offset as u32;
+        let wanted = copy.source_bytes.map_or(bytes, |slot| warp.regs.get(slot, lane) & u64::from(u32::MAX));
+        let touch = Touch { place: copy.source_place, address: from[lane], bytes, lane, verb: Verb::Reads };
+        if from[lane] & (bytes - 1) != 0 {
+            return Err(misaligned(&touch));
+        }
+        // Only the wanted bytes have to exist; they are a prefix.
+        for byte in 0..wanted.min(bytes) {
+            let one = Touch { address: from[lane] + byte, bytes: 1, ..touch };
+            let spot = locate(block, env, &one)?;
+            if byte == 0 {
+                reads.add(block, spot, &touch);
+            }
+            let (value, known) = read::<WATCH>(warp, block, env, spot, 0, 1, lane);
+            data[lane][byte as usize] = value as u8;
+            written[lane] &= !(u16::from(!known) << byte);
+        }
+    }
+    if !WATCH {
+        for lane in lanes(active) {
+            put(block, offsets[lane] as usize, &data[lane][..bytes as usize]);
+        }
+        return Ok(());
+    }
+    reads.count(block, Verb::Reads, bytes);
+    writes.count(block, Verb::Writes, bytes);
+    if env.strict {
+        for lane in lanes(active) {
+            let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
+            let started = block.shadow.start(&block.clocks, offset, bytes, watch::actor(warp, lane, pc, false));
+            started.map_err(|conflict| race(env, conflict, Verb::Writes, offset, bytes, lane))?;
+        }
+    }
+    warp.copies.start(active, offsets, data, written, copy.bytes);
+    Ok(())
+}
+
+/// Lands the copies that the active lanes wait for.
+pub(super) fn land(warp: &mut Warp, block: &mut BlockMemory, active: u32, pending: Option<u32>, strict: bool) {
+    for copy in warp.copies.wait(active, pending) {
+        for lane in lanes(copy.mask) {
+            let (offset, bytes) = (copy.offset[lane] as usize, usize::from(copy.bytes));
+            put(block, offset, &copy.data[lane][..bytes]);
+            for byte in 0..bytes {
+                block.shared.mark(offset + byte, 1, copy.written[lane] >> byte & 1 != 0);
+            }
+            if strict {
+                block.shadow.land(&block.clocks, offset, bytes);
+            }
+        }
+    }
+}
+
+fn put(block: &mut BlockMemory, offset: usize, data: &[u8]) {
+    for (index, word) in data.chunks_exact(4).enumerate() {
+        let value = word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        block.shared.store(offset + 4 * index, 4, value);
+    }
+    block.wrote_shared = true;
+}

@@ -1,0 +1,141 @@
+//! Finding the memory behind an address. Bounds and alignment are checked here, always: the hardware traps both, and the
+//! interpreter's own safety rests on them.
+
+use super::undefined;
+use crate::address::Place;
+use crate::env::{BlockMemory, Env};
+use crate::global::Mapped;
+use crate::op::Slot;
+use crate::row::LANES;
+use crate::violation::{Fault, ViolationKind};
+use crate::warp::{Registers, Warp};
+
+/// Result of an instruction that may break a rule.
+pub(super) type Checked<T = ()> = Result<T, Box<Fault>>;
+
+/// A place in memory that exists.
+#[derive(Clone, Copy)]
+pub(super) enum Spot<'a> {
+    /// An allocation and a byte offset in its storage.
+    Global(&'a Mapped, usize),
+    Shared(usize),
+    /// Byte offset; each lane has its own.
+    Local(usize),
+    Param(usize),
+    Const,
+}
+
+/// What an access does, as reports say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Reads,
+    Writes,
+}
+
+impl Verb {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verb::Reads => "reads",
+            Verb::Writes => "writes",
+        }
+    }
+}
+
+/// An access by one lane. Sizes are powers of two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    /// Absent for a generic address.
+    pub(super) place: Option<Place>,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) lane: usize,
+    pub(super) verb: Verb,
+}
+
+/// The memory that an access touches.
+#[inline(always)]
+pub(super) fn locate<'a>(block: &mut BlockMemory, env: &'a Env, touch: &Touch) -> Checked<Spot<'a>> {
+    let (place, address) = match touch.place {
+        Some(place) => (place, touch.address),
+        None => Place::of_generic(touch.address),
+    };
+    if address & (touch.bytes - 1) != 0 {
+        return Err(misaligned(touch));
+    }
+    let symbols = &env.entry.symbols;
+    let reads = touch.verb == Verb::Reads;
+    let inside = |bytes: u64| address <= bytes && touch.bytes <= bytes - address;
+    let (spot, size) = match place {
+        Place::Global => {
+            return match env.global.find(address, touch.bytes, &mut block.last) {
+                Some(mapped) => Ok(Spot::Global(mapped, mapped.buffer.offset(address))),
+                None => Err(out_of_global(env, touch)),
+            };
+        }
+        Place::Shared => {
+            let size = u64::from(block.shared.bytes());
+            (block.shared.offset(address, touch.bytes).map(Spot::Shared), size)
+        }
+        Place::Local => (inside(symbols.local_bytes).then_some(Spot::Local(address as usize)), symbols.local_bytes),
+        Place::Param => {
+            let size = env.param_bytes as u64;
+            ((reads && inside(size)).then_some(Spot::Param(address as usize)), size)
+        }
+        Place::Const => ((reads && inside(symbols.const_bytes)).then_some(Spot::Const), symbols.const_bytes),
+    };
+    spot.ok_or_else(|| out_of_space(place, size, touch))
+}
+
+#[cold]
+pub(super) fn misaligned(touch: &Touch) -> Box<Fault> {
+    let Touch { address, bytes, lane, verb, .. } = *touch;
+    let message = format!("{{thread}} {} {bytes} bytes at {address:#x}, which is no multiple of {bytes}", verb.word());
+    let mut fault = Fault::new(ViolationKind::Misaligned, 1 << lane, message);
+    fault.address = Some(address);
+    fault
+}
+
+#[cold]
+fn out_of_global(env: &Env, touch: &Touch) -> Box<Fault> {
+    let Touch { address, bytes, lane, verb, .. } = *touch;
+    let nearest = env.memory.describe(address, bytes);
+    let message = format!("{{thread}} {} {bytes} bytes at {address:#x}: {}", verb.word(), nearest.text);
+    let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
+    fault.address = Some(address);
+    fault.label = nearest.label;
+    fault
+}
+
+#[cold]
+fn out_of_space(place: Place, size: u64, touch: &Touch) -> Box<Fault> {
+    let Touch { address, bytes, lane, verb, .. } = *touch;
+    let (verb, space) = (verb.word(), place.name());
+    let last = place.first() + size;
+    let message = format!(
+        "{{thread}} {verb} {bytes} bytes at {space} address {address:#x}; its {space} memory is {:#x} to {last:#x}",
+        place.first()
+    );
+    let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
+    fault.address = Some(address);
+    fault
+}
+
+/// The address of each lane, as its space counts.
+pub(super) fn addresses(regs: &Registers, base: Slot, offset: i64) -> [u64; LANES] {
+    match base {
+        // 32-bit addresses wrap around at 32 bits.
+        Slot::R32(base) => regs.r32[base.0 as usize].0.map(|at| u64::from(at.wrapping_add(offset as u32))),
+        Slot::R64(base) => regs.r64[base.0 as usize].0.map(|at| at.wrapping_add(offset as u64)),
+        Slot::P(_) => [0; LANES],
+    }
+}
+
+/// A value that was never written must not be an address.
+#[inline(always)]
+pub(super) fn defined_address(warp: &Warp, env: &Env, base: Slot, active: u32) -> Checked {
+    let tainted = warp.taint.mask(warp.taint.at(base)) & active;
+    if tainted != 0 && env.strict {
+        return Err(undefined(warp, env, base, tainted, "is used as an address"));
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Who touched each word of shared memory last: the race detector.
+//!
+//! A word remembers its last writer and two different readers. Two accesses by different threads, at least one a write,
+//! race unless [`Clocks`] orders the first before the second; writing the same value is no excuse. Words that are
+//! accessed by halves or bytes are remembered byte by byte.
+//!
+//! Known limit: of the readers that no barrier orders before a word's next write two are remembered, from two warps where
+//! possible. A third one's race is missed if a barrier of a part of the block orders exactly those two.
+
+use crate::clocks::Clocks;
+use crate::row::LANES;
+
+/// A thread at an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Actor {
+    /// Number within the block.
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
+    /// Volatile, relaxed, acquire, release or atomic: such accesses do not race with each other.
+    pub(crate) strong: bool,
+}
+
+/// An access that may have to be ordered.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    actor: Actor,
+    /// 0 for none, which everything is ordered behind.
+    clock: u32,
+}
+
+const NOBODY: Access = Access { actor: Actor { thread: 0, pc: 0, strong: true }, clock: 0 };
+
+/// What is known of a word, or of a byte.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    writer: Access,
+    readers: [Access; 2],
+    /// A `cp.async` by the writer is still under way.
+    in_flight: bool,
+    /// Index plus one of the word's bytes, if they are told apart.
+    split: u32,
+}
+
+const UNTOUCHED: Word = Word { writer: NOBODY, readers: [NOBODY; 2], in_flight: false, split: 0 };
+
+/// How two accesses conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    /// The other one wrote.
+    Written(Actor),
+    /// The other one read.
+    Read(Actor),
+    /// The other one's copy has not landed.
+    InFlight(Actor),
+}
+
+/// Shadow of a block's shared memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shadow {
+    words: Vec<Word>,
+    bytes: Vec<[Word; 4]>,
+    /// Epoch in which a word has two unordered readers and a settled writer: another read changes nothing.
+    saturated: Vec<u32>,
+}
+
+impl Shadow {
+    pub(crate) fn reset(&mut self, bytes: usize) {
+        let words = bytes.div_ceil(4);
+        self.words.clear();
+        self.words.resize(words, UNTOUCHED);
+        self.saturated.clear();
+        self.saturated.resize(words, 0);
+        self.bytes.clear();
+    }
+
+    #[inline(always)]
+    pub(crate) fn read(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
+        if bytes < 4 {
+            return self.each_byte(offset, bytes, |word| word.read(clocks, actor).map(|_| ()));
+        }
+        for index in offset / 4..(offset + bytes) / 4 {
+            if self.saturated[index] == clocks.epoch() {
+                continue;
+            }
+            let word = &mut self.words[index];
+            if word.split != 0 {
+                self.each_byte(index * 4, 4, |word| word.read(clocks, actor).map(|_| ()))?;
+            } else if word.read(clocks, actor)? {
+                self.saturated[index] = clocks.epoch();
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
+        self.change(offset, bytes, |word| word.write(clocks, actor))
+    }
+
+    /// A copy starts: from here on the destination belongs to it.
+    pub(crate) fn start(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
+        self.change(offset, bytes, |word| {
+            word.write(clocks, actor)?;
+            word.in_flight = true;
+            Ok(())
+        })
+    }
+
+    /// A copy lands: its thread has written, now.
+    pub(crate) fn land(&mut self, clocks: &Clocks, offset: usize, bytes: usize) {
+        let _ = self.change(offset, bytes, |word| {
+            word.in_flight = false;
+            word.writer.clock = clocks.now(usize::from(word.writer.actor.thread) / LANES);
+            Ok(())
+        });
+    }
+
+    #[inline(always)]
+    fn change(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        mut f: impl FnMut(&mut Word) -> Result<(), Conflict>,
+    ) -> Result<(), Conflict> {
+        if bytes < 4 {
+            return self.each_byte(offset, bytes, f);
+        }
+        for index in offset / 4..(offset + bytes) / 4 {
+            self.saturated[index] = 0;
+            let word = &mut self.words[index];
+            if word.split != 0 {
+                self.each_byte(index * 4, 4, &mut f)?;
+            } else {
+                f(word)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of one word, which are told apart from now on.
+    #[inline(never)]
+    fn each_byte(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        mut f: impl FnMut(&mut Word) -> Result<(), Conflict>,
+    ) -> Result<(), Conflict> {
+        let index = offset / 4;
+        let word = &mut self.words[index];
+        self.saturated[index] = 0;
+        if word.split == 0 {
+            self.bytes.push([*word; 4]);
+            word.split = self.bytes.len() as u32;
+        }
+        let all = &mut self.bytes[word.split as usize - 1];
+        all[offset % 4..offset % 4 + bytes].iter_mut().try_for_each(&mut f)
+    }
+}
+
+impl Word {
+    /// Whether further reads in this epoch would change nothing.
+    #[inline(always)]
+    fn read(&mut self, clocks: &Clocks, actor: Actor) -> Result<bool, Conflict> {
+        let warp = usize::from(actor.thread) / LANES;
+        self.after_writer(clocks, actor, warp)?;
+        let now = Access { actor, clock: clocks.now(warp) };
+        let [first, second] = &mut self.readers;
+        if first.clock == 0 || first.actor.thread == actor.thread || first.ordered(clocks, warp) {
+            *first = now;
+            return Ok(false);
+        }
+        let replaceable = second.clock == 0 || second.actor.thread == actor.thread || second.ordered(clocks, warp);
+        if replaceable || (second.warp() == first.warp() && first.warp() != warp) {
+            *second = now;
+        }
+        // Readers in two warps and a writer that everybody is ordered behind: the next reader need not be compared.
+        Ok(first.warp() != second.warp() && clocks.is_settled(self.writer.clock))
+    }
+
+    #[inline(always)]
+    fn write(&mut self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
+        let warp = usize::from(actor.thread) / LANES;
+        self.after_writer(clocks, actor, warp)?;
+        for reader in &self.readers {
+            if reader.conflicts(actor) && !reader.ordered(clocks, warp) {
+                return Err(Conflict::Read(reader.actor));
+            }
+        }
+        self.writer = Access { actor, clock: clocks.now(warp) };
+        self.readers = [NOBODY; 2];
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn after_writer(&self, clocks: &Clocks, actor: Actor, warp: usize) -> Result<(), Conflict> {
+        if self.in_flight {
+            return Err(Conflict::InFlight(self.writer.actor));
+        }
+        if self.writer.conflicts(actor) && !self.writer.ordered(clocks, warp) {
+            return Err(Conflict::Written(self.writer.actor));
+        }
+        Ok(())
+    }
+}
+
+impl Access {
+    /// Whether the two need an order.
+    #[inline(always)]
+    fn conflicts(&self, actor: Actor) -> bool {
+        self.actor.thread != actor.thread && !(self.actor.strong && actor.strong)
+    }
+
+    #[inline(always)]
+    fn ordered(&self, clocks: &Clocks, warp: usize) -> bool {
+        clocks.ordered(self.clock, self.warp(), warp)
+    }
+
+    #[inline(always)]
+    fn warp(&self) -> usize {
+        usize::from(self.actor.thread) / LANES
+    }
+}
