@@ -6,28 +6,27 @@ use crate::clause::{
     StagedOrder, Store, TileClause, TypesClause, VectorClause,
 };
 use crate::diagnostic::Diagnostic;
-use crate::diagnostics::Diagnostics;
-use crate::grammar::{self, Item};
-use crate::lexer;
+use crate::grammar::Item;
 use crate::plan::{Along, Extent2, FmaOrder, Load, Operands, Tail};
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::types::{DType, Layouts};
 
 impl Schedule {
-    /// Adds a clause as data.
+    /// Adds a clause as data; one that says nothing, such as a [`Clause::Types`] without a type, is left out.
     pub fn clause(mut self, clause: Clause) -> Schedule {
-        self.items.push(Item { clause, span: None });
+        if !clause.says_nothing() {
+            self.items.push(Item { clause, span: None });
+        }
         self
     }
 
     /// Adds clauses written as text; what is wrong with them is reported by [`Schedule::check`].
     pub fn text(mut self, clauses: &str) -> Schedule {
-        let tokens = lexer::tokens(clauses).map_err(|error| Diagnostics::from(*error));
-        match tokens.and_then(|tokens| Schedule::from_parsed(grammar::parse(&tokens), None)) {
-            Ok(parsed) => self.items.extend(parsed.items.into_iter().map(|item| Item { span: None, ..item })),
-            Err(errors) => self.errors.extend(errors.into_iter().map(|error| Diagnostic { span: None, ..error })),
-        }
+        let parsed = Schedule::read(clauses);
+        self.items.extend(parsed.items.into_iter().map(|item| Item { span: None, ..item }));
+        self.errors.extend(parsed.errors.into_iter().map(|error| Diagnostic { span: None, ..error }));
+        self.unknown = self.unknown.union(parsed.unknown);
         self
     }
 

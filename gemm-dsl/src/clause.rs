@@ -83,6 +83,22 @@ pub enum Clause {
     Expect(Vec<Expectation>),
 }
 
+impl Clause {
+    /// True for a clause of which everything is left to its defaults: text cannot write it, and nobody needs it.
+    pub(crate) fn says_nothing(&self) -> bool {
+        match self {
+            Clause::Types(types) => *types == TypesClause::default(),
+            Clause::Layout(layout) => *layout == LayoutClause::default(),
+            Clause::Vector(vector) => *vector == VectorClause::default(),
+            Clause::Raster(raster) => *raster == RasterClause::default(),
+            Clause::Shared(shared) => *shared == SharedClause::Orders { a: None, b: None },
+            Clause::Multicast(multicast) => (multicast.a, multicast.b) == (Fetch::Own, Fetch::Own),
+            Clause::Expect(list) => list.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 /// Element types as written; what is absent has a default that depends on the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TypesClause {

@@ -26,7 +26,10 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
     let mut list = Vec::new();
     for clause in schedule.clauses() {
         let mut lacks = |what: String, instead: Option<&str>| {
-            list.push(Missing { key: clause.key(), what, instead: instead.map(str::to_string) });
+            // A clause given twice lacks the same thing once.
+            if !list.iter().any(|known: &Missing| known.what == what) {
+                list.push(Missing { key: clause.key(), what, instead: instead.map(str::to_string) });
+            }
         };
         let whole = clause.to_string();
         match clause {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -114,20 +113,4 @@ pub fn construct(pieces: &[Piece<'_>], base: &Schedule) -> Result<Schedule, Diag
     let schedule = Schedule::parse(&text)?.extend_from(base);
     schedule.check()?;
     Ok(schedule)
-}
-
-/// Reads and checks a schedule that the macro has checked already.
-///
-/// It cannot fail then, unless the macro and this crate come from different versions; the errors say what is wrong.
-pub fn checked(text: &str) -> Result<Schedule, Diagnostics> {
-    let schedule = Schedule::parse(text).map_err(|errors| mismatch(&errors))?;
-    schedule.check().map_err(|errors| mismatch(&errors))?;
-    Ok(schedule)
-}
-
-fn mismatch(errors: &Diagnostics) -> Diagnostics {
-    let message = "a schedule that gemm! has checked is refused: ptx-gemm and ptx-gemm-macros differ in version";
-    let mut list = vec![Diagnostic::error("version", "schedule", message)];
-    list.extend(errors.iter().cloned());
-    Diagnostics::new(list)
 }

@@ -278,6 +278,8 @@ pub enum Param {
     BatchStride(Operand),
     /// Run-time scalar of the epilogue, by index, in the accumulator's type.
     Scalar(usize),
+    /// Products of the batch: u32.
+    Batch,
     /// Pointer to the workspace of split-K: u64.
     Workspace,
 }
@@ -375,6 +377,34 @@ impl Plan {
         m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
     }
 
+    /// Units of work of a launch: tiles, times `batch` products, times parts of k. Without `persistent` each is a block.
+    pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
+        self.grid(m, n).saturating_mul(batch).saturating_mul(self.split_k.map_or(1, |split| u64::from(split.parts)))
+    }
+
+    /// Bytes of the workspace's flags, which stand at its start: one u32 per tile and thread, rounded up to 256 bytes. They
+    /// must be zero at a launch, and are zero again after it. 0 without split-K.
+    pub fn flag_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
+        let Some(_) = self.split_k else { return 0 };
+        let flags = self.grid(m, n).saturating_mul(batch).saturating_mul(u64::from(self.geometry.threads) * 4);
+        flags.checked_next_multiple_of(256).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of the workspace: the flags, then partial sums in the accumulator's type, a slot per tile (`serial`) or per
+    /// tile and part (`workspace`). 0 without split-K.
+    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
+        let Some(split) = self.split_k else { return 0 };
+        let slots = match split.reduce {
+            Reduce::Serial => 1,
+            Reduce::Workspace => u64::from(split.parts),
+        };
+        let slot_bytes = u64::from(self.accumulators())
+            * u64::from(self.geometry.threads)
+            * u64::from(self.problem.types.acc.bytes());
+        let sums = self.grid(m, n).saturating_mul(batch).saturating_mul(slots).saturating_mul(slot_bytes);
+        self.flag_bytes(m, n, batch).saturating_add(sums)
+    }
+
     /// What `operand` must be aligned to for `variant`.
     pub fn alignment(&self, variant: &Variant, operand: Operand) -> Alignment {
         let elements = match operand {
@@ -445,4 +475,8 @@ pub struct Provenance {
     pub prefetch: String,
     /// `batch(...)`, else `one product`.
     pub batch: String,
+    /// `split_k(...)`.
+    pub split_k: String,
+    /// `persistent`.
+    pub persistent: String,
 }

@@ -9,6 +9,7 @@ use crate::clause::Clause;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Item, Parsed};
+use crate::keys::KeySet;
 use crate::lexer;
 use crate::plan::Plan;
 use crate::span::Span;
@@ -33,6 +34,8 @@ pub struct Schedule {
     pub(crate) items: Vec<Item>,
     /// What the builder was given and could not read; reported by [`Schedule::check`].
     pub(crate) errors: Vec<Diagnostic>,
+    /// What those clauses would have settled.
+    pub(crate) unknown: KeySet,
     /// The text that the spans refer to.
     pub(crate) source: Option<Arc<str>>,
 }
@@ -48,23 +51,26 @@ impl Schedule {
     /// An error lists everything that is wrong, not only with the grammar.
     pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
         let source: Arc<str> = text.into();
-        let tokens = lexer::tokens(text).map_err(|one| Diagnostics::from(*one).in_text(Some(source.clone())))?;
+        let parsed = Schedule::read(text);
+        let (errors, unknown) = (parsed.errors, parsed.unknown);
+        let schedule = Schedule { items: parsed.items, source: Some(source), ..Schedule::default() };
+        if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, unknown, errors)) }
+    }
+
+    /// What the grammar makes of a text.
+    pub(crate) fn read(text: &str) -> Parsed {
+        let tokens = match lexer::tokens(text) {
+            Ok(tokens) => tokens,
+            Err(error) => return Parsed { errors: vec![*error], unknown: KeySet::all(), ..Parsed::default() },
+        };
         let mut parsed = grammar::parse(&tokens);
         if let Some(base) = &parsed.base {
             let span = tokens[base.start - 2].span.to(tokens[base.end - 1].span);
             let message = "`..` extends a schedule of Rust code, and this schedule is text";
             parsed.errors.push(Diagnostic::error("base", "schedule", message).help("write out its clauses").at(span));
+            parsed.unknown = KeySet::all();
         }
-        Schedule::from_parsed(parsed, Some(source))
-    }
-
-    /// The schedule of what the grammar read, or every error that can be known.
-    pub(crate) fn from_parsed(parsed: Parsed, source: Option<Arc<str>>) -> Result<Schedule, Diagnostics> {
-        let schedule = Schedule { items: parsed.items, errors: Vec::new(), source };
-        if parsed.errors.is_empty() {
-            return Ok(schedule);
-        }
-        Err(check::report(&schedule, parsed.unknown, parsed.errors))
+        parsed
     }
 
     /// This schedule's clauses, each in place of the clause of its kind in `base`: `..base` in the macro.
@@ -77,12 +83,14 @@ impl Schedule {
         let replaced = |item: &Item| changes.items.iter().any(|new| new.clause.key() == item.clause.key());
         self.items.retain(|item| !replaced(item));
         if self.items.is_empty() {
-            return Schedule { errors: [self.errors, changes.errors].concat(), ..changes };
+            let (errors, unknown) = ([self.errors, changes.errors].concat(), self.unknown.union(changes.unknown));
+            return Schedule { errors, unknown, ..changes };
         }
         // Spans of two sources do not mix: what came from the other one has none.
         self.items.iter_mut().for_each(|item| item.span = None);
         self.items.extend(changes.items);
         self.errors.extend(changes.errors);
+        self.unknown = self.unknown.union(changes.unknown);
         self.source = changes.source;
         self
     }

@@ -55,6 +55,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone)
     {
         return Some(found);
     }
+    // `90a`, `sm90a` and `compute_90a` are all the same target.
+    let target = lower.trim_start_matches("compute").trim_start_matches("sm").trim_start_matches('_');
+    if let Some(found) = known.clone().into_iter().find(|candidate| candidate.strip_prefix("sm_") == Some(target)) {
+        return Some(found);
+    }
     // One slip for short words, a third of the letters for long ones; a swap of neighbours is one slip.
     let allowed = (lower.chars().count() / 3).max(1);
     known

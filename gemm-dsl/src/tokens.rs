@@ -49,7 +49,7 @@ pub fn read(tokens: &[Token]) -> Reading {
         parsed.items.iter().for_each(|item| unsaid.remove(item.clause.key()));
         unknown = unknown.union(unsaid);
     }
-    let schedule = Schedule { items: parsed.items, errors: Vec::new(), source: None };
+    let schedule = Schedule { items: parsed.items, ..Schedule::default() };
     let errors = check::report(&schedule, unknown, parsed.errors);
     let knowledge = if holes || base.is_some() { Knowledge::Partial } else { Knowledge::Complete };
     Reading { schedule, base, knowledge, mentions: parsed.mentions, errors }

@@ -72,7 +72,9 @@ fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
     params.extend(matrices.iter().map(|m| Param::Ld(*m)));
     params.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
     if problem.batch == Batch::Strided {
+        params.push(Param::Batch);
         params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
+        params.push(Param::Batch);
     }
     if workspace {
         params.push(Param::Workspace);
@@ -100,5 +102,7 @@ fn provenance(settings: &Settings, unroll: u32) -> Provenance {
         order: settings.text(Key::Order, "order(row)"),
         prefetch: settings.text(Key::Prefetch, "prefetch(1)"),
         batch: settings.text(Key::Batch, "one product"),
+        split_k: settings.text(Key::SplitK, "k in one part"),
+        persistent: settings.text(Key::Persistent, "one tile a block"),
     }
 }

@@ -11,10 +11,13 @@ use crate::schedule::Schedule;
 /// Most proposals that are tried for one finding.
 const MAX_TRIES: usize = 48;
 
+/// Most findings that get a fix: beyond, a schedule is not one mistake away from a legal one.
+const MAX_FIXED: usize = 16;
+
 /// Gives every finding the proposal that leaves the fewest errors, the first of several, if it works at all.
 pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<Finding>) -> Vec<Finding> {
     let errors: Vec<Identity> = findings.iter().filter(|f| is_error(f)).map(identity).collect();
-    for finding in findings.iter_mut().filter(|finding| is_error(finding)) {
+    for finding in findings.iter_mut().filter(|finding| is_error(finding)).take(MAX_FIXED) {
         let mut others = errors.clone();
         if let Some(own) = others.iter().position(|id| *id == identity(finding)) {
             others.swap_remove(own);

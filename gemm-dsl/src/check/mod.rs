@@ -35,6 +35,9 @@ use crate::types::Problem;
 use finding::{Finding, Findings};
 use settings::Settings;
 
+/// Most diagnostics that one schedule gets: more than anyone reads, few enough for hostile text.
+const MAX_TOLD: usize = 64;
+
 /// What the rules are asked about a schedule.
 #[derive(Clone, Copy, Default)]
 struct Question<'p> {
@@ -54,7 +57,7 @@ struct Verdict {
 
 /// Runs every rule.
 fn judge(schedule: &Schedule, question: Question) -> Verdict {
-    let unknown = question.unknown;
+    let unknown = question.unknown.union(schedule.unknown);
     let mut own = Findings::default();
     values::check(schedule, &mut own);
     // A clause whose own numbers make no sense is unknown to every other rule.
@@ -130,7 +133,13 @@ fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnost
         list.push((diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic));
     }
     list.sort_by_key(|(order, _)| *order);
-    Diagnostics::new(list.into_iter().map(|(_, diagnostic)| diagnostic).collect()).in_text(schedule.source.clone())
+    let mut list: Vec<Diagnostic> = list.into_iter().map(|(_, diagnostic)| diagnostic).collect();
+    if list.len() > MAX_TOLD {
+        let message = format!("and {} more", list.len() - MAX_TOLD);
+        list.truncate(MAX_TOLD);
+        list.push(Diagnostic::error("more", "schedule", message));
+    }
+    Diagnostics::new(list).in_text(schedule.source.clone())
 }
 
 /// The plan and the notes, or the errors together with the notes.

@@ -7,8 +7,10 @@ use crate::check::staging::{self, Staging};
 use crate::clause::{Clause, SharedClause, Skew, StagedOrder, TileClause};
 use crate::keys::KeySet;
 use crate::plan::Geometry;
+use crate::suggest;
 use crate::table::Key;
 use crate::target::Target;
+use crate::words::Word;
 
 /// The clauses that the size of a stage follows from.
 const STAGE: [Key; 4] = [Key::Tile, Key::Types, Key::Shared, Key::Stages];
@@ -38,6 +40,11 @@ impl<'a> Needs<'a> {
             let finding = findings.error("target-conflict", Key::Target, &[], message);
             finding.set(format!("target({requested})"), format!("target({requested}) agrees"));
             finding.remove("target", "leave target out");
+        }
+        if let Some(requested) = requested.filter(|target| !Target::ALL.contains(target)) {
+            let names = suggest::list(Target::TABLE.iter().map(|(name, _)| *name));
+            let finding = findings.error("target-unknown", Key::Target, &[], format!("{requested} is not a target"));
+            finding.otherwise(format!("one of {names}"));
         }
         let known = if unknown.contains(Key::Target) { None } else { self.settings.target };
         if let Some(target) = requested.or(known) {

@@ -29,11 +29,9 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         }
     }
     if let Some(prefetch) = settings.prefetch.filter(|n| *n > 1 && *n >= unroll) {
-        let steps = if unroll == 1 { "1 step is".into() } else { format!("{unroll} steps are") };
-        let message = format!("prefetch({prefetch}) reads {prefetch} steps ahead, but only {steps} unrolled");
-        let finding = findings.error("prefetch", Key::Prefetch, &[Key::Unroll, Key::Tile, Key::Shared], message);
-        let most = (unroll - 1).max(1);
-        finding.set(format!("prefetch({most})"), format!("prefetch({most}) is the farthest"));
+        let message =
+            format!("prefetch({prefetch}) reaches no farther than the {unroll} unrolled steps: {} ahead", unroll - 1);
+        findings.note("prefetch", Key::Prefetch, &[Key::Unroll, Key::Tile, Key::Shared], message);
     }
     body(settings, unroll, findings);
 }

@@ -7,8 +7,9 @@ use crate::clause::{
     Clause, Crew, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder,
     TileClause, VectorClause,
 };
-use crate::plan::Extent2;
+use crate::plan::{Along, Extent2};
 use crate::schedule::Schedule;
+use crate::target::Target;
 
 /// Largest extent of a tile along one dimension.
 const MAX_EXTENT: u32 = 32_768;
@@ -18,9 +19,12 @@ const MAX_PAD: u32 = 1024;
 
 /// Checks every number of every clause.
 pub(super) fn check(schedule: &Schedule, findings: &mut Findings) {
-    for (index, clause) in schedule.clauses().enumerate() {
+    for (index, (clause, span)) in schedule.spans().enumerate() {
         let mut values = Values { clause, index, findings };
         values.check();
+        if span.is_none() {
+            values.readable();
+        }
     }
 }
 
@@ -58,6 +62,26 @@ impl Values<'_> {
             Clause::Specialize(s) => self.specialize(*s),
             _ => {}
         }
+    }
+
+    /// What a builder was given as data is something that text can say.
+    fn readable(&mut self) {
+        let problem = match self.clause {
+            Clause::Target(target) if !Target::ALL.contains(target) => format!("{target} is not a target"),
+            Clause::Raster(RasterClause { along: Some(Along::Z), .. }) => "tiles run along n or m, not z".into(),
+            Clause::Epilogue(epilogue) => {
+                let again = Schedule::read(&format!("epilogue({epilogue})"));
+                match again.items.first().map(|item| &item.clause) {
+                    Some(Clause::Epilogue(read)) if read == epilogue => return,
+                    _ => "the expression does not read back from its text".into(),
+                }
+            }
+            _ => return,
+        };
+        let message = format!("{}: {problem}", self.clause);
+        let finding = self.findings.error("unreadable", self.clause.key(), &[], message);
+        finding.item = Some(self.index);
+        finding.remove(self.clause.name(), format!("leave {} out", self.clause.name()));
     }
 
     /// A number in a range; what is out of range may become any value inside it.

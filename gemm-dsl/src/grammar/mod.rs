@@ -49,7 +49,7 @@ pub struct Parsed {
     /// Each clause's name where it was written: for editors.
     pub mentions: Vec<(&'static str, Span)>,
     /// What misspelled clauses were probably meant to settle.
-    meant: Vec<Key>,
+    pub meant: Vec<Key>,
 }
 
 /// Reads a schedule.

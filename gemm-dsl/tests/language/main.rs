@@ -1,6 +1,9 @@
 //! The language, tested from outside: one binary.
 
+mod builder;
 mod cases;
 mod generate;
+mod hostile;
+mod plans;
 mod properties;
 mod wrong;

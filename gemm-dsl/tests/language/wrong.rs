@@ -235,7 +235,11 @@ fn every_rule_has_a_case() {
     note(&say(&"(".repeat(3000)));
     let on_another = Schedule::new().tile(128, 128, 8).thread(8, 8).target(Target::SM_80).plan(Some(Target::SM_90));
     note(&on_another.unwrap_err());
-    note(&ptx_gemm_dsl::interpolate::checked("tile(1, 1, 1)").unwrap_err());
+    note(&say(&"stream_k;".repeat(100)));
+    let invented = Target { capability: 77, specific: false };
+    let good = || Schedule::new().tile(128, 128, 8).thread(8, 8);
+    note(&good().target(invented).check().unwrap_err());
+    note(&good().plan(Some(invented)).unwrap_err());
 
     let stated = rules_in_source();
     assert!(stated.len() > 50, "the scan of the sources finds too little: {stated:?}");

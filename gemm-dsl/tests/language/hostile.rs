@@ -1,0 +1,45 @@
+//! Text that means harm: long, deep, repetitive. Each gets an answer, soon.
+
+use std::time::{Duration, Instant};
+
+use ptx_gemm_dsl::Schedule;
+
+fn answer(text: &str) -> String {
+    let start = Instant::now();
+    let said = match Schedule::parse(text).and_then(|schedule| schedule.check()) {
+        Ok(said) | Err(said) => said,
+    };
+    let shown = said.to_string();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?} for {}", start.elapsed(), &text[..40.min(text.len())]);
+    shown
+}
+
+#[test]
+fn long_text_is_refused_and_the_longest_is_read() {
+    let clause = "stream_k;";
+    assert!(answer(&clause.repeat(8000)).contains("the schedule is 72000 bytes long, at most 65536 are read"));
+    assert!(answer(&clause.repeat(7000)).contains("stream_k is given twice"));
+    assert!(answer(&"a;".repeat(32_000)).contains("and 31938 more"));
+    assert!(answer(&"x".repeat(65_000)).contains("unknown clause"));
+    assert!(answer(&"tile(0,0,0);".repeat(5000)).contains("m = 0, at least 1"));
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let nested = |depth: usize| format!("tile{}1{}", "(".repeat(depth), ")".repeat(depth));
+    assert!(answer(&nested(65)).contains("nested more than 64 deep"));
+    assert!(answer(&nested(30_000)).contains("nested more than 64 deep"));
+    assert!(!answer(&nested(64)).contains("nested"));
+    assert!(answer(&"/*".repeat(30_000)).contains("never closed"));
+}
+
+#[test]
+fn endless_epilogues_are_refused() {
+    let sum = format!("epilogue(|acc| acc{})", " + acc".repeat(10_000));
+    assert!(answer(&sum).contains("more than 256 parts"));
+    let signs = format!("epilogue(|acc| {}acc)", "-".repeat(60_000));
+    assert!(answer(&signs).contains("more than 256 parts"));
+    let depth = 60;
+    let calls = format!("epilogue(|acc| {}acc{})", "relu(".repeat(depth), ")".repeat(depth));
+    assert!(answer(&calls).contains("no tile"));
+}

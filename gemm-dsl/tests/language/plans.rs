@@ -1,0 +1,99 @@
+//! Figures of plans.
+
+use ptx_gemm_dsl::plan::{Alignment, Operand, Param};
+use ptx_gemm_dsl::{Diagnostics, Plan, Schedule, Target};
+
+fn plan(text: &str) -> Plan {
+    text.parse::<Schedule>().and_then(|schedule| schedule.plan(None)).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn a_plan_shows_every_figure() {
+    insta::assert_snapshot!(plan(
+        "tile(128, 96, 8); warp(32, 48); thread(8, 6); fragment(4, 3); vector(4); shared(a = km + pad(4)); \
+         double_buffer; epilogue(|acc, c, alpha, bias| alpha * acc + c + bias[n]); layout(c = col)"
+    ));
+}
+
+#[test]
+fn a_direct_plan_stages_nothing() {
+    insta::assert_snapshot!(plan("tile(24, 40); thread(1, 4); shared(none); vector(4); raster(group = 4, along = m)"));
+}
+
+#[test]
+fn a_plan_is_data() -> Result<(), serde_json::Error> {
+    let json = serde_json::to_value(plan("tile(128, 128, 8); thread(8, 8); vector(4); double_buffer"))?;
+    assert_eq!(json["target"], "sm_75");
+    assert_eq!(json["geometry"]["threads"], 256);
+    assert_eq!(json["shared_bytes"], 16384);
+    assert_eq!(json["problem"]["types"]["acc"], "f32");
+    assert_eq!(json["problem"]["epilogue"], "|acc| acc");
+    assert_eq!(json["variants"][0]["entry"], "gemm_v4");
+    assert_eq!(json["params"][0]["matrix"], "a");
+    Ok(())
+}
+
+#[test]
+fn the_default_target_is_the_first_that_suffices() -> Result<(), Diagnostics> {
+    let target = |text: &str| plan(text).target;
+    assert_eq!(target("tile(128, 128, 8); thread(8, 8)"), Target::SM_75);
+    assert_eq!(target("tile(128, 128, 64); thread(8, 8)"), Target::SM_75);
+    assert_eq!(target("tile(128, 128, 65); thread(8, 8)"), Target::SM_80);
+    assert_eq!(target("tile(128, 128, 170); thread(8, 8)"), Target::SM_90);
+    assert_eq!(target("tile(128, 128, 8); thread(8, 8); target(sm_120)"), Target::SM_120);
+    assert_eq!(target("tile(128, 128, 8); thread(4, 4); blocks_per_sm(2)"), Target::SM_80);
+    let schedule: Schedule = "tile(128, 128, 8); thread(8, 8)".parse()?;
+    assert_eq!(schedule.plan(Some(Target::SM_89))?.target, Target::SM_89);
+    assert_eq!(Plan::new(&schedule.problem()?, &schedule, Target::SM_86)?.target, Target::SM_86);
+    Ok(())
+}
+
+#[test]
+fn widths_follow_the_contiguous_runs() {
+    let widths = |text: &str| {
+        let plan = plan(text);
+        let widest = &plan.variants[0];
+        (widest.a.width, widest.a.store_width, widest.b.width, widest.b.store_width, widest.d_width, plan.a.read_width)
+    };
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4)"), (4, 4, 4, 4, 4, 4));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(3)"), (2, 2, 2, 2, 2, 2));
+    assert_eq!(widths("tile(128, 128, 6); thread(8, 8); vector(4)"), (2, 2, 4, 4, 4, 2));
+    // Transposed on the way into shared memory: stored one by one, read along m.
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); shared(a = km)"), (4, 1, 4, 4, 4, 4));
+    // A pad that breaks the rows' alignment.
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); shared(a = mk + pad(2))"), (4, 2, 4, 4, 4, 2));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); unroll(2)"), (4, 4, 4, 4, 4, 2));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); fragment(8, 2)"), (4, 4, 4, 4, 2, 4));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(b = 2)"), (1, 1, 2, 2, 1, 1));
+    assert_eq!(widths("tile(64, 64); thread(4, 2); shared(none); vector(4)"), (4, 0, 2, 0, 2, 1));
+}
+
+#[test]
+fn entries_ask_for_the_alignment_of_their_widths() {
+    let plan = plan("tile(128, 128, 8); thread(8, 8); vector(4, d = 2)");
+    let entries: Vec<&str> = plan.variants.iter().map(|variant| variant.entry.as_str()).collect();
+    assert_eq!(entries, ["gemm_v4", "gemm_v1"]);
+    assert_eq!(plan.alignment(&plan.variants[0], Operand::A), Alignment { elements: 4, bytes: 16 });
+    assert_eq!(plan.alignment(&plan.variants[0], Operand::D), Alignment { elements: 2, bytes: 8 });
+    assert_eq!(plan.alignment(&plan.variants[1], Operand::A), Alignment { elements: 1, bytes: 4 });
+    assert_eq!(plan.grid(129, 128), 2);
+    assert_eq!(plan.grid(0, 128), 0);
+}
+
+#[test]
+fn parameters_follow_the_order_of_the_abi() {
+    let plan = plan(
+        "tile(64, 64, 8); thread(4, 4); \
+         epilogue(|acc, u, alpha, c, v, beta| alpha * acc + beta * c + u[m] * v[n])",
+    );
+    use Operand::{A, B, C, D};
+    use Param::{K, Ld, M, Matrix, N, Scalar, Vector};
+    let matrices = [Matrix(A), Matrix(B), Matrix(C), Matrix(D)];
+    let vectors = [Vector(0), Vector(1)];
+    let leading = [Ld(A), Ld(B), Ld(C), Ld(D)];
+    let expected = [&matrices[..], &vectors, &[M, N, K], &leading, &[Scalar(0), Scalar(1)]].concat();
+    assert_eq!(plan.params, expected);
+    let epilogue = &plan.problem.epilogue;
+    assert_eq!(epilogue.scalars, ["alpha", "beta"]);
+    assert_eq!(epilogue.vectors.iter().map(|vector| vector.name.as_str()).collect::<Vec<_>>(), ["u", "v"]);
+}
