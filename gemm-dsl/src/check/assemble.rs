@@ -74,7 +74,6 @@ fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
     if problem.batch == Batch::Strided {
         params.push(Param::Batch);
         params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
-        params.push(Param::Batch);
     }
     if workspace {
         params.push(Param::Workspace);
