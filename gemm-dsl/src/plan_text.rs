@@ -205,7 +205,6 @@ impl Plan {
             Param::BatchStride(operand) => (format!("stride_{}", operand.name()), "u64, elements".into()),
             Param::Scalar(index) => (epilogue.scalars.get(*index).cloned().unwrap_or_default(), types.acc.to_string()),
             Param::Batch => ("batch".into(), "u32, products".into()),
-            Param::Batch => ("batch".into(), "u32, products".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),
         }
     }
