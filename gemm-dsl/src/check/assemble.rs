@@ -3,7 +3,7 @@
 use crate::check::access;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::plan::{Extent3, Geometry, Operand, Operands, Param, Plan, Provenance, SplitK, Wave};
+use crate::plan::{Extent3, Geometry, Operand, Operands, Param, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
 use crate::types::{Batch, Problem};
@@ -38,8 +38,8 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         raster: settings.raster,
         tail: settings.tail,
         pace: settings.pace,
-        persistent: settings.persistent.map(|blocks| blocks.map_or(Wave::Device, Wave::Blocks)),
-        split_k: settings.split_k.map(|(parts, reduce)| SplitK { parts, reduce }),
+        persistent: settings.persistent,
+        split_k: settings.split_k,
         expect: settings.expect.clone(),
         blocks_per_sm: settings.blocks_per_sm,
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),

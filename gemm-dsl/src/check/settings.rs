@@ -6,7 +6,7 @@ use crate::clause::{
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
-use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Raster, Tail};
+use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Raster, SplitK, Tail, Wave};
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::Target;
@@ -37,8 +37,8 @@ pub(super) struct Settings<'s> {
     pub blocks_per_sm: u32,
     pub spills: Spills,
     pub raster: Raster,
-    pub persistent: Option<Option<u32>>,
-    pub split_k: Option<(u32, Reduce)>,
+    pub persistent: Option<Wave>,
+    pub split_k: Option<SplitK>,
     pub tail: Tail,
     pub expect: Vec<Expectation>,
 }
@@ -110,9 +110,9 @@ impl<'s> Settings<'s> {
                 let along = raster.along.unwrap_or(Along::N);
                 self.raster = Raster { group: raster.group.unwrap_or(1), along };
             }
-            Clause::Persistent(blocks) => self.persistent = Some(*blocks),
+            Clause::Persistent(blocks) => self.persistent = Some(blocks.map_or(Wave::Device, Wave::Blocks)),
             Clause::SplitK(SplitKClause { parts, reduce }) => {
-                self.split_k = Some((*parts, reduce.unwrap_or(Reduce::Serial)));
+                self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
             Clause::Tail(tail) => self.tail = *tail,
             Clause::Expect(list) => self.expect = list.clone(),
