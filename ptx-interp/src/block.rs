@@ -282,7 +282,7 @@ impl Block {
     pub(crate) fn deadlock(&self, env: &Env) -> Box<Violation> {
         let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
         let mask = self.warps[index].mask;
-        let message = "{thread} polls for something that nobody is left to do";
+        let message = "{thread} goes round in a loop that only others could end, and nobody else can move";
         self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
     }
 

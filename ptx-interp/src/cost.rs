@@ -26,8 +26,10 @@ pub struct Cost {
 /// Instructions by kind, counted once per warp, predicated-off ones excluded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
-    /// Multiply-adds: `fma`, and `mad` of integers.
+    /// `fma`.
     pub fma: u64,
+    /// `mad`, of addresses and of integer matrices.
+    pub mad: u64,
     /// `ld.global`.
     pub load_global: u64,
     /// `st.global`.
@@ -227,8 +229,9 @@ impl Mix {
     fn kind(&mut self, op: &Op, code: &Code) -> &mut u64 {
         let place = |index: u32| code.accesses[index as usize].place;
         match *op {
-            Op::FmaRun32 { .. } | Op::FmaRun64 { .. } | Op::MadRun32 { .. } => &mut self.fma,
-            Op::Fma32 { .. } | Op::Fma64 { .. } | Op::Mad32 { .. } => &mut self.fma,
+            Op::FmaRun32 { .. } | Op::FmaRun64 { .. } | Op::Fma32 { .. } | Op::Fma64 { .. } => &mut self.fma,
+            Op::Scalar { index } if code.scalars[index as usize].f.is_fma() => &mut self.fma,
+            Op::MadRun32 { .. } | Op::Mad32 { .. } | Op::Mad64 { .. } | Op::MadWide { .. } => &mut self.mad,
             Op::Load { index } => match place(index) {
                 Some(Place::Global) | None => &mut self.load_global,
                 Some(Place::Shared) => &mut self.load_shared,

@@ -126,8 +126,10 @@ impl Default for Options {
 pub struct Report {
     /// Instructions executed, counted once per warp.
     pub instructions: u64,
-    /// Multiply-adds (`fma`, and `mad` of integers), counted once per thread.
+    /// Multiply-adds of floats (`fma`), counted once per thread, and twice where they are packed.
     pub fma: u64,
+    /// Multiply-adds of integers (`mad`), addresses included, counted once per thread.
+    pub mad: u64,
     /// What it cost, if that was asked for.
     pub cost: Option<Cost>,
 }
@@ -335,6 +337,7 @@ impl<'e, 'a> Grid<'e, 'a> {
             Progress::Finished => {
                 state.report.instructions += block.warps.iter().map(|warp| warp.steps).sum::<u64>();
                 state.report.fma += block.warps.iter().map(|warp| warp.fma).sum::<u64>();
+                state.report.mad += block.warps.iter().map(|warp| warp.mad).sum::<u64>();
                 state.spare.push(block);
             }
             Progress::Waits { stuck } => state.waiting.push_back(Waiting { block, seen, stuck: stuck && !wrote }),

@@ -11,6 +11,8 @@ use crate::buffer::{Buffer, GRANULE};
 
 /// Lowest address; 0 and everything near it is never valid.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
+/// Addresses below this are taken for null pointers with an offset.
+const NULL_PAGE: u64 = 1 << 20;
 /// Smallest gap between two allocations.
 const MIN_GAP: u64 = 16 << 20;
 /// Largest alignment that [`Memory::alloc`] takes.
@@ -206,16 +208,19 @@ impl Memory {
         let above = state.live.range(address..).next().map(|(_, buffer)| buffer);
         let distance_below = below.map_or(u64::MAX, |buffer| address.saturating_sub(buffer.end()));
         let distance_above = above.map_or(u64::MAX, |buffer| buffer.start - address);
+        if address < NULL_PAGE {
+            return Nearest { label: None, text: "a null pointer, or an offset from one".into() };
+        }
         match (below, above) {
             (Some(buffer), _) if address < buffer.end() => {
                 let left = buffer.end() - address;
                 Nearest::new(&buffer.label, format!("{left} of these {bytes} bytes are left in {}", of(buffer)))
             }
             (Some(buffer), _) if distance_below <= distance_above => {
-                Nearest::new(&buffer.label, format!("{distance_below} bytes past the end of {}", of(buffer)))
+                Nearest::new(&buffer.label, format!("{} past the end of {}", distance(distance_below), of(buffer)))
             }
             (_, Some(buffer)) => {
-                Nearest::new(&buffer.label, format!("{distance_above} bytes before the start of {}", of(buffer)))
+                Nearest::new(&buffer.label, format!("{} before the start of {}", distance(distance_above), of(buffer)))
             }
             _ => Nearest { label: None, text: "there is no allocation at all".into() },
         }
@@ -227,6 +232,14 @@ impl Memory {
 
     fn write_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A distance between an access and an allocation; touching is none.
+fn distance(bytes: u64) -> String {
+    match bytes {
+        0 => "right".into(),
+        bytes => format!("{bytes} bytes"),
     }
 }
 

@@ -481,6 +481,13 @@ pub(crate) enum ScalarFn {
     Pack16,
 }
 
+impl ScalarFn {
+    /// Whether it is a multiply-add of floats.
+    pub(crate) fn is_fma(self) -> bool {
+        matches!(self, ScalarFn::Half { op: Arith::Fma, .. } | ScalarFn::Directed { op: Arith::Fma, .. })
+    }
+}
+
 /// What a slot holds when a warp starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Constant {

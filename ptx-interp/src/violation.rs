@@ -108,6 +108,11 @@ impl Fault {
     }
 }
 
+/// A number of bytes in words.
+pub(crate) fn bytes(count: u64) -> String {
+    if count == 1 { "1 byte".into() } else { format!("{count} bytes") }
+}
+
 /// `(x,y,z)`, as `%tid` and `%ctaid` are written in reports.
 pub(crate) fn triple([x, y, z]: [u32; 3]) -> String {
     format!("({x},{y},{z})")

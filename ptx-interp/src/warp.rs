@@ -91,8 +91,10 @@ pub(crate) struct Warp {
     /// Lanes that have not exited.
     pub(crate) live: u32,
     pub(crate) steps: u64,
-    /// Multiply-adds, per lane.
+    /// Multiply-adds of floats, per lane.
     pub(crate) fma: u64,
+    /// Multiply-adds of integers, per lane.
+    pub(crate) mad: u64,
     /// Local memory: word w of lane l at 32 w + l.
     pub(crate) local: Vec<u32>,
     pub(crate) copies: Copies,
@@ -121,7 +123,7 @@ impl Warp {
         self.exists = if threads >= LANES as u32 { u32::MAX } else { (1 << threads) - 1 };
         (self.live, self.mask, self.pc) = (self.exists, self.exists, 0);
         self.groups.clear();
-        (self.steps, self.fma) = (0, 0);
+        (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.copies.reset();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);

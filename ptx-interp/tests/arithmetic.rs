@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use ptx_gemm_interp::{Arg, Checks};
 
-use crate::run::Bench;
+use crate::run::Device;
 
 /// Runs `op d, s0, s1, …;` once per row, one row per thread, under both checkings. `types` are the destination's and
 /// the sources' register types.
@@ -36,16 +36,16 @@ fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
             ty => line(format!("st.global.{ty} [%rd2+24], %d;")),
         }
         line("ret;\n}".into());
-        let mut bench = Bench::new(&text);
-        bench.options.checks = checks;
+        let mut device = Device::new(&text);
+        device.options.checks = checks;
         let mut data: Vec<u64> = Vec::new();
         for (inputs, _) in rows {
             data.extend((0..4).map(|index| inputs.get(index).copied().unwrap_or(0)));
         }
-        let at = bench.upload("data", &data);
+        let at = device.upload("data", &data);
         let threads = rows.len() as u32;
-        bench.launch([1; 3], [threads, 1, 1], &[Arg::U64(at)]).unwrap_or_else(|v| panic!("{op}: {v}\n{text}"));
-        let words = bench.words(at, rows.len() * 8);
+        device.launch([1; 3], [threads, 1, 1], &[Arg::U64(at)]).unwrap_or_else(|v| panic!("{op}: {v}\n{text}"));
+        let words = device.words(at, rows.len() * 8);
         for (row, (inputs, want)) in rows.iter().enumerate() {
             let got = u64::from(words[row * 8 + 6]) | u64::from(words[row * 8 + 7]) << 32;
             assert_eq!(got, *want, "{op} of {inputs:x?} ({checks:?}): {got:#x}, not {want:#x}");

@@ -3,7 +3,7 @@
 
 use ptx_gemm_interp::{Arg, Checks, Options, WarpOrder};
 
-use crate::run::Bench;
+use crate::run::Device;
 
 /// Runs `body` on blocks of `block` threads and compares `out`, words that start as 0. The registers are declared, and
 /// `%out` and `%tid` hold what their names say.
@@ -17,12 +17,12 @@ fn check(name: &str, declarations: &str, body: &str, grid: u32, block: u32, want
     for order in orders {
         for checks in [Checks::Full, Checks::Off] {
             for threads in [1, 2] {
-                let mut bench = Bench::new(&text);
-                bench.options = Options { checks, order, threads: Some(threads), ..Options::default() };
-                let out = bench.upload("out", &vec![0u32; want.len()]);
-                let report = bench.launch([grid, 1, 1], [block, 1, 1], &[Arg::U64(out)]);
+                let mut device = Device::new(&text);
+                device.options = Options { checks, order, threads: Some(threads), ..Options::default() };
+                let out = device.upload("out", &vec![0u32; want.len()]);
+                let report = device.launch([grid, 1, 1], [block, 1, 1], &[Arg::U64(out)]);
                 report.unwrap_or_else(|violation| panic!("{name} ({order:?}, {checks:?}): {violation}"));
-                assert_eq!(bench.words(out, want.len()), want, "{name} ({order:?}, {checks:?}, {threads} threads)");
+                assert_eq!(device.words(out, want.len()), want, "{name} ({order:?}, {checks:?}, {threads} threads)");
             }
         }
     }
@@ -299,6 +299,20 @@ fn copies_land_when_waited_for() {
          st.global.v4.u32 [%out+16], {%r3, %r4, %r5, %r6};
          END:";
     check("cp.async", ".shared .align 16 .b8 ring[32];", body, 1, 32, &[1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn threads_may_share_a_word_byte_by_byte() {
+    let body = "mov.u32 %r1, word;
+         add.u32 %r1, %r1, %t;
+         st.shared.u8 [%r1], %t;
+         bar.sync 0;
+         setp.ne.u32 %p0, %t, 0;
+         @%p0 bra END;
+         ld.shared.u32 %r2, [word];
+         st.global.u32 [%out], %r2;
+         END:";
+    check("bytes", ".shared .b32 word;", body, 1, 4, &[0x0302_0100]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Runs hand-written PTX and compares with what it must give.
 
 mod arithmetic;
+mod cost;
 mod gemm;
 mod gemm_text;
 mod machine;
 mod run;
+mod violations;

@@ -1,18 +1,20 @@
 //! What every test does: memory, arguments, a launch, results.
 
-use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, Report, Violation, launch};
+use ptx_gemm_interp::{AllocationId, Arg, Launch, Memory, Options, Program, Report, Violation, launch};
 
-/// A program with its own memory.
-pub struct Bench {
+/// A program and a memory to run it on.
+pub struct Device {
     pub program: Program,
     pub memory: Memory,
     pub options: Options,
+    /// What was reserved last.
+    pub reserved: Option<AllocationId>,
 }
 
-impl Bench {
-    pub fn new(text: &str) -> Bench {
+impl Device {
+    pub fn new(text: &str) -> Device {
         let program = Program::from_text(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        Bench { program, memory: Memory::new(), options: Options::default() }
+        Device { program, memory: Memory::new(), options: Options::default(), reserved: None }
     }
 
     /// Device pointer to a copy of the data.
@@ -22,8 +24,10 @@ impl Bench {
     }
 
     /// Device pointer to memory that was never written.
-    pub fn reserve(&self, label: &str, bytes: u64) -> u64 {
-        self.memory.alloc(label, bytes, 256).expect("fits").address
+    pub fn reserve(&mut self, label: &str, bytes: u64) -> u64 {
+        let allocation = self.memory.alloc(label, bytes, 256).expect("fits");
+        self.reserved = Some(allocation.id);
+        allocation.address
     }
 
     pub fn words(&self, address: u64, count: usize) -> Vec<u32> {

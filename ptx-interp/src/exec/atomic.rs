@@ -13,7 +13,7 @@ use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::{Access, Arith, AtomicOp, ScalarFn};
 use crate::row::lanes;
-use crate::violation::{Fault, ViolationKind};
+use crate::violation::{Fault, ViolationKind, bytes as in_words};
 use crate::warp::Warp;
 
 #[inline(never)]
@@ -98,8 +98,8 @@ fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Check
 
 #[cold]
 fn never_written(touch: &Touch) -> Box<Fault> {
-    let message =
-        format!("{{thread}}: an atomic reads {} bytes at {:#x} that were never written", touch.bytes, touch.address);
+    let bytes = in_words(touch.bytes);
+    let message = format!("{{thread}}: an atomic reads {bytes} at {:#x} that nobody has written", touch.address);
     let mut fault = Fault::new(ViolationKind::Uninitialised, 1 << touch.lane, message);
     fault.address = Some(touch.address);
     fault

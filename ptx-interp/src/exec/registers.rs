@@ -2,7 +2,9 @@
 //! the mask, and lets taint flow along.
 
 use super::{Lanes, alu, scalar};
-use crate::op::{BinPred, Op, P, Quad, R32, R64, Scalar, Slot};
+use ptx_gemm_ptx::types::Type;
+
+use crate::op::{BinPred, Op, P, Quad, R32, R64, Scalar, ScalarFn, Slot};
 use crate::row::{LANES, lanes};
 use crate::warp::{Registers, Warp};
 
@@ -50,7 +52,7 @@ impl Registers {
 
 /// The bodies of the three kinds of runs differ in the row type alone.
 macro_rules! run_of_multiply_adds {
-    ($name:ident, $rows:ident, $put:ident, $slot:ident, $at:ident, $f:expr) => {
+    ($name:ident, $rows:ident, $put:ident, $slot:ident, $at:ident, $count:ident, $f:expr) => {
         #[inline(always)]
         pub(super) fn $name<const WATCH: bool>(&mut self, quads: &[Quad], lanes: Lanes) {
             for quad in quads {
@@ -64,15 +66,15 @@ macro_rules! run_of_multiply_adds {
                     self.taint.flow(d, sources, lanes.active);
                 }
             }
-            self.fma += quads.len() as u64 * u64::from(lanes.active.count_ones());
+            self.$count += quads.len() as u64 * u64::from(lanes.active.count_ones());
         }
     };
 }
 
 impl Warp {
-    run_of_multiply_adds!(fma_run32, r32, put32, R32, at32, alu::fma32);
-    run_of_multiply_adds!(fma_run64, r64, put64, R64, at64, alu::fma64);
-    run_of_multiply_adds!(mad_run32, r32, put32, R32, at32, |a, b, c| a.wrapping_mul(b).wrapping_add(c));
+    run_of_multiply_adds!(fma_run32, r32, put32, R32, at32, fma, alu::fma32);
+    run_of_multiply_adds!(fma_run64, r64, put64, R64, at64, fma, alu::fma64);
+    run_of_multiply_adds!(mad_run32, r32, put32, R32, at32, mad, |a, b, c| a.wrapping_mul(b).wrapping_add(c));
 
     /// Lets the taint of the sources reach the destination.
     #[inline(always)]
@@ -102,6 +104,7 @@ impl Warp {
             }
             Op::Mad64 { d, a, b, c } => {
                 let f = |a: u64, b: u64, c: u64| a.wrapping_mul(b).wrapping_add(c);
+                self.mad += u64::from(lanes.active.count_ones());
                 regs.put64(d, alu::map3(regs.a64(a), regs.a64(b), regs.a64(c), f), lanes);
                 self.flow::<WATCH, 3>(d, [a.into(), b.into(), c.into()], lanes);
             }
@@ -149,6 +152,7 @@ impl Warp {
             }
             Op::MadWide { signed, d, a, b, c } => {
                 let f = |a, b, c: u64| product(signed, a, b).wrapping_add(c);
+                self.mad += u64::from(lanes.active.count_ones());
                 regs.put64(d, alu::map3(regs.a32(a), regs.a32(b), regs.a64(c), f), lanes);
                 self.flow::<WATCH, 3>(d, [a.into(), b.into(), c.into()], lanes);
             }
@@ -276,6 +280,10 @@ impl Warp {
         for lane in lanes(active) {
             let values = op.sources.map(|slot| self.regs.get(slot, lane));
             self.regs.set(op.d, lane, scalar::evaluate(op.f, values));
+        }
+        if op.f.is_fma() {
+            let packed = matches!(op.f, ScalarFn::Half { ty: Type::F16x2 | Type::Bf16x2, .. });
+            self.fma += u64::from(active.count_ones()) * if packed { 2 } else { 1 };
         }
         if WATCH {
             let sources = op.sources.map(|slot| self.taint.at(slot));

@@ -7,7 +7,7 @@ use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::Slot;
 use crate::row::LANES;
-use crate::violation::{Fault, ViolationKind};
+use crate::violation::{Fault, ViolationKind, bytes as in_words};
 use crate::warp::{Registers, Warp};
 
 /// Result of an instruction that may break a rule.
@@ -89,7 +89,8 @@ pub(super) fn locate<'a>(block: &mut BlockMemory, env: &'a Env, touch: &Touch) -
 #[cold]
 pub(super) fn misaligned(touch: &Touch) -> Box<Fault> {
     let Touch { address, bytes, lane, verb, .. } = *touch;
-    let message = format!("{{thread}} {} {bytes} bytes at {address:#x}, which is no multiple of {bytes}", verb.word());
+    let message =
+        format!("{{thread}} {} {} at {address:#x}, which is no multiple of {bytes}", verb.word(), in_words(bytes));
     let mut fault = Fault::new(ViolationKind::Misaligned, 1 << lane, message);
     fault.address = Some(address);
     fault
@@ -99,7 +100,7 @@ pub(super) fn misaligned(touch: &Touch) -> Box<Fault> {
 fn out_of_global(env: &Env, touch: &Touch) -> Box<Fault> {
     let Touch { address, bytes, lane, verb, .. } = *touch;
     let nearest = env.memory.describe(address, bytes);
-    let message = format!("{{thread}} {} {bytes} bytes at {address:#x}: {}", verb.word(), nearest.text);
+    let message = format!("{{thread}} {} {} at {address:#x}: {}", verb.word(), in_words(bytes), nearest.text);
     let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
     fault.address = Some(address);
     fault.label = nearest.label;
@@ -109,12 +110,16 @@ fn out_of_global(env: &Env, touch: &Touch) -> Box<Fault> {
 #[cold]
 fn out_of_space(place: Place, size: u64, touch: &Touch) -> Box<Fault> {
     let Touch { address, bytes, lane, verb, .. } = *touch;
-    let (verb, space) = (verb.word(), place.name());
-    let last = place.first() + size;
-    let message = format!(
-        "{{thread}} {verb} {bytes} bytes at {space} address {address:#x}; its {space} memory is {:#x} to {last:#x}",
-        place.first()
-    );
+    let (verb, space, first) = (verb.word(), place.name(), place.first());
+    let at = if touch.place.is_some() { address } else { Place::of_generic(address).1 };
+    let (bytes, last) = (in_words(bytes), first + size);
+    let message = if size == 0 {
+        format!("{{thread}} {verb} {bytes} at {space} address {at:#x}, and it has no {space} memory")
+    } else if matches!(place, Place::Param | Place::Const) && touch.verb == Verb::Writes {
+        format!("{{thread}} {verb} {bytes} at {space} address {at:#x}, which can only be read")
+    } else {
+        format!("{{thread}} {verb} {bytes} at {space} address {at:#x}; its {space} memory is {first:#x} to {last:#x}")
+    };
     let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
     fault.address = Some(address);
     fault

@@ -10,7 +10,7 @@ use crate::global::Mapped;
 use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::shadow::{Actor, Conflict};
-use crate::violation::{Fault, ViolationKind, triple};
+use crate::violation::{Fault, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
 /// A row was loaded.
@@ -186,7 +186,8 @@ fn written_once(block: &BlockMemory, env: &Env, mapped: &Mapped, offset: usize, 
     let label = &mapped.buffer.label;
     let address = mapped.buffer.start + (offset - mapped.buffer.offset(mapped.buffer.start)) as u64;
     let message = format!(
-        "{{thread}} writes {bytes} bytes at {address:#x}, byte {} of `{label}`, which block {} has written already",
+        "{{thread}} writes {} at {address:#x}, byte {} of `{label}`, which block {} has written already",
+        in_words(bytes as u64),
         address - mapped.buffer.start,
         triple(env.ctaid(u64::from(first)))
     );
@@ -207,8 +208,9 @@ pub(super) fn race(env: &Env, conflict: Conflict, verb: Verb, offset: usize, byt
     let origin = &env.code.origins[other.pc as usize];
     let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
     let message = format!(
-        "{{thread}} {} {bytes} bytes at shared address {address:#x}, which thread {} {did} at line {} (`{}`{clause}), {why}",
+        "{{thread}} {} {} at shared address {address:#x}, which thread {} {did} at line {} (`{}`{clause}), {why}",
         verb.word(),
+        in_words(bytes as u64),
         triple(env.tid(u32::from(other.thread))),
         origin.line,
         origin.text
