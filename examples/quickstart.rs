@@ -43,10 +43,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = &outcome.run;
         let verdict = if outcome.is_right() { "right" } else { "WRONG" };
         println!("{m} x {n} x {k}: {verdict}; largest |D - reference| / bound = {:.4}", outcome.max_error);
-        println!("    entry {}, {} blocks of {} threads", run.entry.as_deref().unwrap_or("-"), run.blocks, gemm.plan().geometry.threads);
+        println!(
+            "    entry {}, {} blocks of {} threads",
+            run.entry.as_deref().unwrap_or("-"),
+            run.blocks,
+            gemm.plan().geometry.threads
+        );
         println!("    {} bytes of shared memory per block", gemm.plan().shared_bytes);
         if let Some(counts) = &run.counts {
-            println!("    {} instructions of warps, {} fused multiply-adds of threads", counts.instructions, counts.fma);
+            println!(
+                "    {} instructions of warps, {} fused multiply-adds of threads",
+                counts.instructions, counts.fma
+            );
         }
         println!("    {:.2} ms", run.time.as_secs_f64() * 1e3);
         for note in &run.notes {

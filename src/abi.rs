@@ -81,7 +81,10 @@ impl fmt::Display for Abi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "target   {}", self.target)?;
         for AbiEntry { name, multiples: [a, b, c, d] } in &self.entries {
-            writeln!(f, "entry    {name}: pointers and leading dimensions are multiples of a {a}, b {b}, c {c}, d {d} elements")?;
+            writeln!(
+                f,
+                "entry    {name}: pointers and leading dimensions are multiples of a {a}, b {b}, c {c}, d {d} elements"
+            )?;
         }
         let (m, n) = self.tile;
         writeln!(f, "grid     (ceil(m / {m}) * ceil(n / {n}), 1, 1)")?;

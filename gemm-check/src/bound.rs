@@ -96,13 +96,16 @@ impl Estimate {
 
     /// x - y
     pub fn sub(self, other: Estimate, rounding: Rounding) -> Estimate {
-        self.add(other.neg(), rounding)
+        self.add(-other, rounding)
     }
 
     /// x y
     pub fn mul(self, other: Estimate, rounding: Rounding) -> Estimate {
         let (x, y) = (self.value.abs(), other.value.abs());
-        rounding.rounded(self.value * other.value, spread(x, other.error) + spread(y, self.error) + self.error * other.error)
+        rounding.rounded(
+            self.value * other.value,
+            spread(x, other.error) + spread(y, self.error) + self.error * other.error,
+        )
     }
 
     /// x / y; without bound where y might be 0.
@@ -119,11 +122,6 @@ impl Estimate {
         rounding.rounded(value, error)
     }
 
-    /// -x
-    pub fn neg(self) -> Estimate {
-        Estimate { value: -self.value, ..self }
-    }
-
     /// |x|
     pub fn abs(self) -> Estimate {
         Estimate { value: self.value.abs(), ..self }
@@ -137,7 +135,7 @@ impl Estimate {
 
     /// The larger one, NaN if either is.
     pub fn max(self, other: Estimate) -> Estimate {
-        self.neg().min(other.neg()).neg()
+        -(-self).min(-other)
     }
 
     /// A function whose slope near here is at most `slope`, computed with relative error `relative`.
@@ -149,6 +147,14 @@ impl Estimate {
     /// Stored in another type.
     pub fn stored(self, rounding: Rounding) -> Estimate {
         rounding.rounded(self.value, self.error)
+    }
+}
+
+impl std::ops::Neg for Estimate {
+    type Output = Estimate;
+
+    fn neg(self) -> Estimate {
+        Estimate { value: -self.value, ..self }
     }
 }
 

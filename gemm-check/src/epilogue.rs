@@ -68,7 +68,7 @@ impl Evaluation<'_> {
             Expr::Vector(index) => Estimate::exact(self.vector(*index)),
             // A literal is rounded to the type when it is compiled.
             Expr::Literal(value) => Estimate::exact(*value).stored(rounding),
-            Expr::Neg(x) => self.of(x, product).neg(),
+            Expr::Neg(x) => -self.of(x, product),
             Expr::Binary(BinaryOp::Mul, x, y) => {
                 let product = product.within(expr, self.operands.scalars);
                 self.of(x, product).mul(self.of(y, product), rounding)

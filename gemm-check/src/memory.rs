@@ -21,13 +21,15 @@ pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), Check
 /// Bytes for the values, both sums of the reference, the matrices in their own types, and their copies on the device.
 fn needed(problem: &Problem, request: &Request) -> u128 {
     let [m, n, k] = [request.m, request.n, request.k].map(|extent| extent as u128);
-    let values = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n).saturating_mul(3));
+    let values =
+        m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n).saturating_mul(3));
     let types = problem.types;
     let operands = [(Operand::A, types.a), (Operand::B, types.b), (Operand::C, types.c), (Operand::D, types.d)];
     let typed = operands.into_iter().map(|(operand, dtype)| {
         let shape = request.shape(problem, operand);
         let ld = shape.ld.max(shape.min_ld()) as u128;
-        let elements = if shape.is_empty() { 0 } else { (shape.runs() as u128 - 1).saturating_mul(ld) + shape.run() as u128 };
+        let elements =
+            if shape.is_empty() { 0 } else { (shape.runs() as u128 - 1).saturating_mul(ld) + shape.run() as u128 };
         elements.saturating_mul(u128::from(dtype.bytes()))
     });
     let typed = typed.fold(0u128, u128::saturating_add);

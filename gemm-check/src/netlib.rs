@@ -106,7 +106,8 @@ pub fn run(mut kernel: impl FnMut(Layout, Layout) -> Result<CompiledGemm, Error>
 fn calls(trans_a: Transpose, trans_b: Transpose) -> impl Iterator<Item = Call> {
     let sizes = EXTENTS.into_iter().flat_map(|m| EXTENTS.into_iter().map(move |n| (m, n)));
     let sizes = sizes.flat_map(|(m, n)| EXTENTS.into_iter().map(move |k| (m, n, k)));
-    let scalars = |size| ALPHAS.into_iter().flat_map(move |alpha| BETAS.into_iter().map(move |beta| (size, alpha, beta)));
+    let scalars =
+        |size| ALPHAS.into_iter().flat_map(move |alpha| BETAS.into_iter().map(move |beta| (size, alpha, beta)));
     sizes.flat_map(scalars).map(move |((m, n, k), alpha, beta)| Call { trans_a, trans_b, m, n, k, alpha, beta })
 }
 

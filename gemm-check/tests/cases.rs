@@ -50,7 +50,8 @@ fn every_case_is_within_its_bound_with_odd_leading_dimensions_and_pointers() {
     each(|case| {
         run(case, &device, |gemm| {
             let problem = &gemm.plan().problem;
-            let [m, n, k] = [gemm.plan().block.m, gemm.plan().block.n, gemm.plan().block.k].map(|extent| extent as usize);
+            let [m, n, k] =
+                [gemm.plan().block.m, gemm.plan().block.n, gemm.plan().block.k].map(|extent| extent as usize);
             let request = Request::random(m + 3, n + 5, 2 * k + 7).padded(problem, 3);
             let in_place = Request { output: Output::InPlace, ..request.clone() }.set("alpha", -0.7).set("beta", 1.3);
             let has_scalars = !problem.epilogue.scalars.is_empty();

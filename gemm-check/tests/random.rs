@@ -38,7 +38,11 @@ impl Draw {
             false => (grid_m * thread_m, grid_n * thread_n),
         };
         let tile_k = self.pick(&[1, 2, 3, 4, 8, 12, 16]);
-        clauses.push(if staged { format!("tile({tile_m}, {tile_n}, {tile_k})") } else { format!("tile({tile_m}, {tile_n})") });
+        clauses.push(if staged {
+            format!("tile({tile_m}, {tile_n}, {tile_k})")
+        } else {
+            format!("tile({tile_m}, {tile_n})")
+        });
         clauses.push(format!("thread({thread_m}, {thread_n})"));
         if self.one_in(2) {
             clauses.push(format!("vector({})", self.pick(&[1, 2, 4])));
@@ -109,7 +113,8 @@ impl Draw {
             let mut more = || self.numbers.next_in(0, 9) as usize;
             let pads = [more(), more(), more(), more()];
             let padded = |pad| request.clone().padded(problem, pad).leading;
-            let leading = Leading { a: padded(pads[0]).a, b: padded(pads[1]).b, c: padded(pads[2]).c, d: padded(pads[3]).d };
+            let leading =
+                Leading { a: padded(pads[0]).a, b: padded(pads[1]).b, c: padded(pads[2]).c, d: padded(pads[3]).d };
             request.leading = leading;
         }
         for name in &problem.epilogue.scalars {
@@ -140,13 +145,15 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 fn random_schedules_are_right_on_random_sizes() {
     let (draws, seed) = (number("GEMM_DRAWS", 150), number("GEMM_SEED", 1));
-    let devices = [0, 1, 2].map(|misalign| Device::interpreter_with(InterpreterOptions { misalign, ..Default::default() }));
+    let devices =
+        [0, 1, 2].map(|misalign| Device::interpreter_with(InterpreterOptions { misalign, ..Default::default() }));
     let (mut wrong, mut refused) = (Vec::new(), Vec::new());
     for index in 0..draws {
         let mut draw = Draw { numbers: SplitMix64::new(seed.wrapping_mul(1_000_003).wrapping_add(index)) };
         let text = draw.schedule();
         let device = draw.pick(&devices);
-        let gemm = text.parse::<Schedule>().map_err(Into::into).and_then(|schedule| CompiledGemm::new(&schedule, &device));
+        let gemm =
+            text.parse::<Schedule>().map_err(Into::into).and_then(|schedule| CompiledGemm::new(&schedule, &device));
         let gemm = match gemm {
             Ok(gemm) => gemm,
             Err(error) if error.is_violation() => {

@@ -1,5 +1,6 @@
 //! The arguments of one product on a device: what every launch, from host data or from device pointers, comes down to.
 
+use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::plan::Operand;
 
 use crate::matrix::Shape;
@@ -11,6 +12,17 @@ pub struct DeviceMatrix {
     pub address: u64,
     /// Extents, layout and leading dimension.
     pub shape: Shape,
+}
+
+impl DeviceMatrix {
+    /// A block of this matrix: `rows` x `cols` from element (`row`, `col`) on, with the same leading dimension. `None` if it
+    /// leaves the matrix.
+    pub fn block(&self, dtype: DType, row: usize, col: usize, rows: usize, cols: usize) -> Option<DeviceMatrix> {
+        let inside = row.checked_add(rows)? <= self.shape.rows && col.checked_add(cols)? <= self.shape.cols;
+        let offset = self.shape.index(row, col) as u64 * u64::from(dtype.bytes());
+        let shape = Shape { rows, cols, ..self.shape };
+        inside.then_some(DeviceMatrix { address: self.address + offset, shape })
+    }
 }
 
 /// A vector in device memory.

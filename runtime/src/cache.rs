@@ -39,10 +39,10 @@ impl<K: Clone + Eq + Hash, V: Clone> OncePerKey<K, V> {
         let cell = Arc::new(OnceLock::new());
         state.cells.insert(key.clone(), cell.clone());
         state.order.push_back(key.clone());
-        if state.order.len() > self.capacity {
-            if let Some(oldest) = state.order.pop_front() {
-                state.cells.remove(&oldest);
-            }
+        if state.order.len() > self.capacity
+            && let Some(oldest) = state.order.pop_front()
+        {
+            state.cells.remove(&oldest);
         }
         cell
     }

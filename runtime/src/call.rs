@@ -123,13 +123,15 @@ impl<'a> Call<'a> {
     ) -> Result<Prepared, ArgumentError> {
         let plan = self.gemm.plan();
         let acc = plan.problem.types.acc;
-        for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))] {
+        for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
+        {
             if let Some(matrix) = matrix {
                 self.check_type(operand, matrix.dtype)?;
             }
         }
         let extents = checks::extents(plan, a.shape, b.shape, c.map(|c| c.shape), d.shape)?;
-        for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))] {
+        for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
+        {
             if let Some(AnyRef { dtype, shape, bytes }) = matrix {
                 checks::slice(&plan.problem, operand, dtype, shape, bytes.len() / dtype.bytes() as usize)?;
             }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_dsl::plan::Param;
-use ptx_gemm_dsl::{Plan, Schedule, Target};
+use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::{Plan, Problem, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Counts, Execution, Limits, Module};
@@ -185,11 +185,12 @@ fn fits(plan: &Plan, limits: &Limits, device: &str) -> Result<(), DeviceError> {
     };
     limit("threads", plan.geometry.threads, limits.threads)?;
     limit("bytes of shared memory", plan.shared_bytes, limits.shared_bytes)?;
-    let later = plan.params.iter().find_map(|param| match param {
-        Param::BatchStride(_) => Some("batch(strided)"),
-        Param::Workspace => Some("a workspace"),
+    let later = match plan {
+        Plan { persistent: Some(_), .. } => Some("a persistent grid"),
+        Plan { split_k: Some(_), .. } => Some("split_k"),
+        Plan { problem: Problem { batch: Batch::Strided, .. }, .. } => Some("batch(strided)"),
         _ => None,
-    });
+    };
     match later {
         Some(what) => Err(DeviceError::NotImplemented { what, device: device.into() }),
         None => Ok(()),

@@ -26,7 +26,7 @@ pub enum Error {
     Load(#[from] ptx_gemm_interp::LoadError),
     /// The interpreter stopped the kernel, which broke a rule.
     #[error("the interpreter stopped the kernel: {0}")]
-    Interpreter(#[from] ptx_gemm_interp::Violation),
+    Interpreter(Box<ptx_gemm_interp::Violation>),
     /// The kernel ended without writing all of D.
     #[error("the kernel left D[{row}, {col}] unwritten (entry `{entry}`)")]
     Unwritten {
@@ -37,6 +37,12 @@ pub enum Error {
         /// Its column.
         col: usize,
     },
+}
+
+impl From<ptx_gemm_interp::Violation> for Error {
+    fn from(violation: ptx_gemm_interp::Violation) -> Error {
+        Error::Interpreter(Box::new(violation))
+    }
 }
 
 impl Error {
@@ -116,6 +122,22 @@ pub enum ArgumentError {
         got: u64,
         /// Elements needed; `u64::MAX` if they cannot be counted.
         needed: u64,
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        cols: usize,
+        /// Leading dimension.
+        ld: usize,
+    },
+    /// A slice that cannot be the matrix it is taken for.
+    #[error(
+        "a slice of {got} elements is no matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
+    )]
+    NoMatrix {
+        /// Elements in the slice.
+        got: usize,
+        /// Elements needed; `usize::MAX` if they cannot be counted.
+        needed: usize,
         /// Rows.
         rows: usize,
         /// Columns.
@@ -234,7 +256,9 @@ pub enum ArgumentError {
         expected: DType,
     },
     /// `tail(none)` and a size that does not divide.
-    #[error("{name} = {got} is not a multiple of {tile}, and the schedule says tail(none); tail(predicate) takes any size")]
+    #[error(
+        "{name} = {got} is not a multiple of {tile}, and the schedule says tail(none); tail(predicate) takes any size"
+    )]
     Tail {
         /// `M`, `N` or `K`.
         name: &'static str,

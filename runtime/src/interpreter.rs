@@ -137,7 +137,13 @@ fn place(shape: Shape, index: usize) -> (usize, usize) {
 fn runs(shape: Shape, element: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
     let (run, pitch, element) = (shape.run(), shape.ld, element as usize);
     let packed = run == pitch;
-    let count = if shape.is_empty() { 0 } else if packed { 1 } else { shape.runs() };
+    let count = if shape.is_empty() {
+        0
+    } else if packed {
+        1
+    } else {
+        shape.runs()
+    };
     let len = if packed { run * shape.runs() } else { run };
     (0..count).map(move |i| i * pitch * element..(i * pitch + len) * element)
 }

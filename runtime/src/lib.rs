@@ -22,6 +22,7 @@ mod interpreter;
 mod kernel;
 mod matrix;
 pub mod random;
+mod resident;
 
 pub use arguments::{DeviceMatrix, DeviceVector};
 pub use backend::{Counts, Limits};
@@ -33,3 +34,4 @@ pub use error::{ArgumentError, DeviceError, Error, OperandName};
 pub use interpreter::InterpreterOptions;
 pub use kernel::Kernel;
 pub use matrix::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Matrix, MatrixMut, MatrixRef, Shape};
+pub use resident::Resident;

@@ -1,6 +1,5 @@
 //! `gemmc doctor`: what there is on this machine to compile and run with.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -62,25 +61,22 @@ fn device(ordinal: usize, text: &mut String) -> Value {
 /// The widest vectors that this machine's processor has, of those that the interpreter uses.
 fn simd() -> &'static str {
     #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            return "AVX-512";
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return "AVX2 and FMA";
-        }
-        return "SSE2 only, which is slow";
-    }
+    let found = match () {
+        () if is_x86_feature_detected!("avx512f") => "AVX-512",
+        () if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") => "AVX2 and FMA",
+        () => "SSE2 only, which is slow",
+    };
     #[cfg(target_arch = "aarch64")]
-    return "NEON";
+    let found = "NEON";
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    "no vector instructions"
+    let found = "no vector instructions";
+    found
 }
 
 /// NVIDIA's assembler, from `$PTXAS` or the path, and what it says its version is.
 fn ptxas() -> Option<(PathBuf, String)> {
     let named = std::env::var_os("PTXAS").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+    let path = std::env::var_os("PATH").unwrap_or_default();
     let name = format!("ptxas{}", std::env::consts::EXE_SUFFIX);
     let found = named.into_iter().chain(std::env::split_paths(&path).map(|folder| folder.join(&name)));
     found.filter(|path| path.is_file()).find_map(|path| {

@@ -84,7 +84,9 @@ pub(crate) fn values(plan: &Plan, extents: Extents, arguments: &Arguments) -> Ve
         Param::N => Value::U32(extents.n),
         Param::K => Value::U32(extents.k),
         Param::Scalar(index) => scalar(plan.problem.types.acc, arguments.scalars.get(index).copied().unwrap_or(0.0)),
-        Param::BatchStride(_) | Param::Workspace => Value::U64(0),
+        Param::Batch => Value::U32(1),
+        // Refused before, when the kernel was loaded.
+        _ => Value::U64(0),
     };
     plan.params.iter().map(value).collect()
 }

@@ -19,11 +19,7 @@ pub(crate) use scalars::{GivenVector, reads_c, resolve_scalars, resolve_vectors}
 pub(crate) use shapes::{Extents, extents, slice};
 
 /// Turns checked shapes and device pointers into a launch; `None` if there is nothing to compute.
-pub(crate) fn launch(
-    plan: &Plan,
-    extents: Extents,
-    arguments: &Arguments,
-) -> Result<Option<Launch>, ArgumentError> {
+pub(crate) fn launch(plan: &Plan, extents: Extents, arguments: &Arguments) -> Result<Option<Launch>, ArgumentError> {
     if extents.m == 0 || extents.n == 0 {
         return Ok(None);
     }

@@ -59,10 +59,7 @@ fn in_place(plan: &Plan) -> Result<(), ArgumentError> {
     if types.c == types.d && layouts.c == layouts.d {
         return Ok(());
     }
-    Err(ArgumentError::NotInPlace {
-        c: format!("{} {}", types.c, layouts.c),
-        d: format!("{} {}", types.d, layouts.d),
-    })
+    Err(ArgumentError::NotInPlace { c: format!("{} {}", types.c, layouts.c), d: format!("{} {}", types.d, layouts.d) })
 }
 
 fn matrix(plan: &Plan, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, ArgumentError> {
@@ -135,7 +132,9 @@ mod tests {
     /// Marks every byte of both.
     fn touches(x: Runs, y: Runs) -> bool {
         let bytes = |runs: Runs| {
-            (0..runs.count).flat_map(move |i| (0..runs.run).map(move |b| runs.start + i * runs.pitch + b)).collect::<Vec<_>>()
+            (0..runs.count)
+                .flat_map(move |i| (0..runs.run).map(move |b| runs.start + i * runs.pitch + b))
+                .collect::<Vec<_>>()
         };
         let y = bytes(y);
         bytes(x).iter().any(|byte| y.contains(byte))

@@ -17,7 +17,8 @@ pub(crate) fn resolve_scalars(
     }
     let value = |name: &String| {
         let found = given.iter().rev().find(|(given, _)| given == name);
-        let value = found.map(|(_, value)| *value).ok_or_else(|| ArgumentError::MissingScalar { name: name.clone() })?;
+        let value =
+            found.map(|(_, value)| *value).ok_or_else(|| ArgumentError::MissingScalar { name: name.clone() })?;
         if representable(acc, value) {
             Ok(value)
         } else {

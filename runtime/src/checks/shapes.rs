@@ -66,10 +66,11 @@ fn described(problem: &Problem, operand: Operand, shape: Shape) -> Result<(), Ar
 }
 
 fn extent(name: &'static str, got: usize) -> Result<u32, ArgumentError> {
-    u32::try_from(got)
-        .ok()
-        .filter(|&extent| extent <= MAX_EXTENT)
-        .ok_or(ArgumentError::ExtentTooLarge { name, got, limit: MAX_EXTENT })
+    u32::try_from(got).ok().filter(|&extent| extent <= MAX_EXTENT).ok_or(ArgumentError::ExtentTooLarge {
+        name,
+        got,
+        limit: MAX_EXTENT,
+    })
 }
 
 /// `tail(none)` compiles no guards, so a size that does not divide would be read and written past its end.

@@ -1,0 +1,242 @@
+//! The contract of the command line: exit status, where output goes, and what JSON holds.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What a call of `gemmc` left behind.
+struct Called {
+    args: Vec<String>,
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn gemmc(args: &[&str]) -> Called {
+    gemmc_with(args, "")
+}
+
+fn gemmc_with(args: &[&str], stdin: &str) -> Called {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gemmc starts");
+    // A command that does not read its input may be gone already.
+    let _ = child.stdin.take().expect("piped").write_all(stdin.as_bytes());
+    let output = child.wait_with_output().expect("gemmc ends");
+    Called {
+        args: args.iter().map(ToString::to_string).collect(),
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+impl Called {
+    #[track_caller]
+    fn exits(self, status: i32) -> Called {
+        assert_eq!(self.status, status, "{:?}\nstdout: {}\nstderr: {}", self.args, self.stdout, self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{:?}\n{}", self.args, self.stderr);
+        self
+    }
+
+    #[track_caller]
+    fn says(self, words: &str) -> Called {
+        let found = self.stdout.contains(words) || self.stderr.contains(words);
+        assert!(found, "{:?} does not say `{words}`\nstdout: {}\nstderr: {}", self.args, self.stdout, self.stderr);
+        self
+    }
+
+    /// Standard output as one JSON object and nothing else.
+    #[track_caller]
+    fn json(&self) -> Value {
+        let value: Value = serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!("{:?}: {error}\nstdout: {}\nstderr: {}", self.args, self.stdout, self.stderr)
+        });
+        assert!(value.is_object(), "{:?}: {value}", self.args);
+        value
+    }
+}
+
+const SMALL: &str = "tile(32, 32, 8); thread(4, 4); vector(4)";
+
+/// Calls that the user got wrong: status 1 and an error in both formats.
+#[track_caller]
+fn refused(args: &[&str], clause: &str, words: &str) {
+    let text = gemmc(args).exits(1);
+    assert!(text.stdout.is_empty(), "{args:?} printed {}", text.stdout);
+    assert!(text.stderr.contains(words), "{args:?} does not say `{words}` but\n{}", text.stderr);
+
+    let json = gemmc(&[args, &["--json"]].concat()).exits(1).json();
+    let errors = json["errors"].as_array().unwrap_or_else(|| panic!("{args:?}: {json}"));
+    assert_eq!(json.as_object().map(|object| object.len()), Some(1), "{json}");
+    let found = errors.iter().any(|error| {
+        let keys: Vec<&str> = error.as_object().map(|e| e.keys().map(String::as_str).collect()).unwrap_or_default();
+        assert_eq!(keys, ["clause", "message", "help", "span"], "{args:?}");
+        let all = format!("{} {}", error["message"].as_str().unwrap_or(""), error["help"].as_str().unwrap_or(""));
+        error["clause"] == clause && all.contains(words)
+    });
+    assert!(found, "{args:?}: no error about `{clause}` that says `{words}` in {json}");
+}
+
+#[test]
+fn wrong_schedules_are_refused_with_every_error() {
+    refused(&["check", "-e", "tile(32, 32, 8); stage(3)"], "stage", "did you mean `stages`?");
+    refused(&["plan", "-e", "tile(256, 128, 8); thread(4, 4)"], "tile", "at most 1024");
+    refused(&["ptx", "-e", "tile(32, 32, 8); thread(2, 2); types(e4m3)"], "types", "not implemented yet");
+    refused(&["check", "-e", &"tile(1, 1, 1); ".repeat(6000)], "schedule", "at most 65536");
+    refused(&["check", "-e", &"(".repeat(3000)], "schedule", "deep");
+    refused(&["ir", "naive", "--level", "tile", "--target", "sm_12"], "usage", "sm_90a");
+    let errors = gemmc(&["check", "--json", "-e", "tile(32, 32, 8); thread(3, 3); stage(2)"]).exits(1).json();
+    assert!(errors["errors"].as_array().is_some_and(|errors| errors.len() >= 2), "{errors}");
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    refused(&["run", "naive", "-m", "3", "-n", "3"], "usage", "-k <K>");
+    refused(&["run", "naive", "-m", "-3", "-n", "3", "-k", "3"], "usage", "-3");
+    refused(&["run", "naive", "-m", "99999999999999999999", "-n", "3", "-k", "3"], "usage", "99999999999999999999");
+    refused(&["run", "naive", "-m", "3", "-n", "3", "-k", "3", "--device", "tpu"], "usage", "cuda:N");
+    refused(&["run", "naive", "-m", "3", "-n", "3", "-k", "3", "--set", "alpha"], "usage", "NAME=X");
+    refused(&["run", "naive", "-m", "3", "-n", "3", "-k", "3", "--alpha", "much"], "usage", "much");
+    refused(&["frobnicate"], "usage", "frobnicate");
+    refused(&["check"], "usage", "SOURCE");
+    refused(&["check", "naive", "-e", SMALL], "usage", "cannot be used with");
+    refused(&["check", "no_such_case"], "file", "no file and no case");
+    refused(&["check", "/no/such/file.gemm"], "file", "/no/such/file.gemm");
+    refused(&["check", "."], "file", ".");
+    refused(&[], "usage", "Usage");
+}
+
+#[test]
+fn wrong_arguments_of_a_run_are_refused() {
+    let run = |more: &[&'static str]| [&["run", "naive", "-m", "4", "-n", "5", "-k", "6"][..], more].concat();
+    refused(&run(&["--lda", "5"]), "argument", "lda is at least 6");
+    refused(&run(&["--ldb", "4"]), "argument", "ldb is at least 5");
+    refused(&run(&["--ldd", "0"]), "argument", "ldd is at least 5");
+    refused(&run(&["--set", "gamma=1"]), "argument", "no scalar `gamma`");
+    refused(&run(&["--alpha", "0.5", "--exact"]), "argument", "integer scalars");
+    refused(&run(&["--alpha", "1e300"]), "argument", "not a value of type f32");
+    refused(&run(&["--device", "cuda:99"]), "device", "CUDA");
+    refused(&["run", "-e", SMALL, "-m", "4", "-n", "4", "-k", "4", "--alpha", "2"], "argument", "no scalar `alpha`");
+    refused(&["run", "naive", "-m", "4000000", "-n", "4000000", "-k", "1"], "argument", "MiB are available");
+    refused(&["run", "naive", "-m", "0", "-n", "4294967295", "-k", "0"], "argument", "the largest extent");
+    let deep = ["run", "-e", "tile(1, 1); thread(1, 1); shared(none)", "-m", "1", "-n", "1", "-k", "700000", "--exact"];
+    refused(&deep, "argument", "K is at most 167772");
+}
+
+#[test]
+fn runs_are_right_and_say_what_ran() {
+    for (more, entry) in [
+        (vec![], "gemm_v4"),
+        (vec!["--lda", "41"], "gemm_v1"),
+        (vec!["--misalign", "1"], "gemm_v1"),
+        (vec!["--exact", "--seed", "9"], "gemm_v4"),
+        (vec!["--device", "interp", "--target", "sm_90"], "gemm_v4"),
+    ] {
+        let args = [vec!["run", "-e", SMALL, "-m", "36", "-n", "44", "-k", "40", "--json"], more].concat();
+        let json = gemmc(&args).exits(0).json();
+        assert_eq!(json["ok"], true, "{json}");
+        assert_eq!(json["entry"], entry, "{json}");
+        assert_eq!((&json["m"], &json["n"], &json["k"]), (&36.into(), &44.into(), &40.into()));
+        assert_eq!(json["bound"], 1);
+        let max_error = json["max_error"].as_f64().expect("a number");
+        let exact = args.contains(&"--exact");
+        assert!(if exact { max_error == 0.0 } else { max_error > 0.0 && max_error <= 1.0 }, "{json}");
+        assert!(json["time_ms"].as_f64().is_some_and(|time| time > 0.0), "{json}");
+        assert!(json["device"].is_string());
+    }
+}
+
+#[test]
+fn every_size_from_0_up_runs() {
+    for (m, n, k) in
+        [("0", "5", "5"), ("5", "0", "5"), ("5", "5", "0"), ("0", "0", "0"), ("1", "1", "1"), ("37", "3", "129")]
+    {
+        let json = gemmc(&["run", "-e", SMALL, "-m", m, "-n", n, "-k", k, "--json"]).exits(0).json();
+        assert_eq!(json["ok"], true, "{json}");
+        assert_eq!(json["entry"].is_null(), m == "0" || n == "0", "{json}");
+    }
+}
+
+#[test]
+fn scalars_reach_the_epilogue() {
+    let run = ["run", "naive", "-m", "7", "-n", "9", "-k", "11", "--exact"];
+    for more in
+        [&["--alpha", "-2", "--beta", "3"][..], &["--set", "alpha=-1"], &["--beta=-4", "--in-place"], &["--alpha", "0"]]
+    {
+        gemmc(&[&run[..], more].concat()).exits(0).says("right");
+    }
+}
+
+#[test]
+fn a_schedule_comes_from_four_places() {
+    gemmc(&["check", "double_buffered"]).exits(0).says("legal");
+    gemmc(&["check", "-e", SMALL]).exits(0).says("legal");
+    gemmc_with(&["check", "-"], SMALL).exits(0).says("legal");
+    gemmc_with(&["check", "-"], "tile(32, 32, 8); thread(5, 5)").exits(1).says("stdin:1:18");
+    let file = std::env::temp_dir().join(format!("gemmc-cli-{}.gemm", std::process::id()));
+    std::fs::write(&file, format!("// a comment\n{SMALL};\n")).expect("a file");
+    gemmc(&["check", &file.to_string_lossy()]).exits(0).says("legal");
+    std::fs::write(&file, [0xff, 0xfe]).expect("a file");
+    gemmc(&["check", &file.to_string_lossy()]).exits(1).says("UTF-8");
+    std::fs::remove_file(&file).expect("removed");
+}
+
+#[test]
+fn levels_and_listings_are_printed() {
+    gemmc(&["plan", "double_buffered"]).exits(0).says("256");
+    let plan = gemmc(&["plan", "double_buffered", "--json"]).exits(0).json();
+    assert_eq!(plan["geometry"]["threads"], 256);
+    for level in ["tile", "kernel", "ptx"] {
+        let text = gemmc(&["ir", "double_buffered", "--level", level]).exits(0).stdout;
+        let json = gemmc(&["ir", "double_buffered", "--level", level, "--json"]).exits(0).json();
+        assert_eq!(json["text"], text.as_str());
+        assert!(text.contains("double_buffer"), "{level} names no clause");
+    }
+    let ptx = gemmc(&["ptx", "double_buffered"]).exits(0).stdout;
+    let json = gemmc(&["ptx", "double_buffered", "--json"]).exits(0).json();
+    assert_eq!(json["ptx"], ptx.as_str());
+    assert_eq!(json["abi"]["threads"], 256);
+    let cases = gemmc(&["cases", "--json"]).exits(0).json();
+    assert!(cases["cases"].as_array().is_some_and(|cases| cases.len() >= 30));
+    assert!(gemmc(&["doctor", "--json"]).exits(0).json()["interpreter"].is_object());
+    gemmc(&["doctor"]).exits(0).says("interpreter");
+}
+
+#[test]
+fn help_and_version_are_fine() {
+    gemmc(&["--version"]).exits(0).says("gemmc 0.");
+    gemmc(&["--help"]).exits(0).says("run");
+    gemmc(&["run", "--help"]).exits(0).says("--lda");
+}
+
+#[cfg(unix)]
+#[test]
+fn arguments_that_are_no_text_are_refused() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let garbage = OsStr::from_bytes(&[0xff, 0xfe]);
+    for before in [&["check"][..], &["check", "-e"], &["run", "naive", "-m"], &[]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_gemmc")).args(before).arg(garbage).output().expect("gemmc runs");
+        assert_eq!(output.status.code(), Some(1), "{before:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_reader_may_leave_early() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .args(["ptx", "direct_64x64"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gemmc starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("gemmc ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
