@@ -6,6 +6,7 @@ mod execution;
 mod levels;
 mod macros;
 mod random;
+mod tidy;
 mod ui;
 
 /// Snapshots live together, named as the tests name them.

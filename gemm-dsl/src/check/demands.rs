@@ -32,7 +32,7 @@ pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometr
             let possible = input.global_width(settings, demand);
             let name = if input.side == Side::A { "a" } else { "b" };
             let reason = if transposed(settings, input) {
-                "cp.async copies element by element where the shared order is not the global one".into()
+                "cp_async copies element by element where the shared order is not the global one".into()
             } else {
                 input_reason(input)
             };
