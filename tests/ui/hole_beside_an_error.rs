@@ -8,5 +8,6 @@ fn main() {
         thread({size}, 8);
         unroll(3);
         stages(4);
+        target(sm_75);
     };
 }

@@ -6,5 +6,6 @@ fn main() {
         tile(128, 128, 8);
         thread(8, 8);
         stages(4);
+        target(sm_75);
     };
 }
