@@ -60,6 +60,8 @@ pub struct Counts {
     pub instructions: u64,
     /// Fused multiply-adds, one for each thread that took part.
     pub fma: u64,
+    /// Everything else it can count, if its options say [`Counting::On`](crate::interp::Counting::On).
+    pub cost: Option<crate::interp::Cost>,
 }
 
 /// How D's memory is prepared.

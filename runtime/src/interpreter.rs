@@ -180,7 +180,7 @@ impl Module for InterpreterModule {
         };
         let start = Instant::now();
         let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
-        let counts = Counts { instructions: report.instructions, fma: report.fma };
+        let counts = Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };
         Ok(Execution { time: start.elapsed(), counts: Some(counts) })
     }
 }

@@ -34,4 +34,6 @@ pub use error::{ArgumentError, DeviceError, Error, OperandName};
 pub use interpreter::InterpreterOptions;
 pub use kernel::Kernel;
 pub use matrix::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Matrix, MatrixMut, MatrixRef, Shape};
+/// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
+pub use ptx_gemm_interp as interp;
 pub use resident::Resident;
