@@ -15,11 +15,20 @@ fn main() {
             let c = ptx_gemm_codegen::compile(&plan).unwrap();
             let all = t.elapsed().as_secs_f64();
             std::hint::black_box(&c);
-            if all < best { best = all; println!("plan {:.0} us all {:.0} us", p * 1e6, all * 1e6); }
+            if all < best {
+                best = all;
+                println!("plan {:.0} us all {:.0} us", p * 1e6, all * 1e6);
+            }
         }
         return;
     }
-    let mut show = |l: ptx_gemm_codegen::Level, t: &str| if format!("{l:?}").to_lowercase() == want { println!("{t}") };
+    let mut show = |l: ptx_gemm_codegen::Level, t: &str| {
+        if format!("{l:?}").to_lowercase() == want {
+            println!("{t}")
+        }
+    };
     let c = ptx_gemm_codegen::compile_observed(&plan, Some(&mut show));
-    if let Err(e) = c { println!("{e}") }
+    if let Err(e) = c {
+        println!("{e}")
+    }
 }

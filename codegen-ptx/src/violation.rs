@@ -32,7 +32,11 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this is a bug in the compiler, not in the schedule: the {} verifier found {}", self.level, self.message)?;
+        write!(
+            f,
+            "this is a bug in the compiler, not in the schedule: the {} verifier found {}",
+            self.level, self.message
+        )?;
         if let Some(within) = &self.within {
             write!(f, " (in `{within}`)")?;
         }

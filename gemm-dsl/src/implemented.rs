@@ -3,7 +3,7 @@
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
 
-use crate::clause::{Atom, Clause, Pace, SharedClause, Skew, StagedOrder, Store};
+use crate::clause::{Atom, Clause, Pace, Store};
 use crate::epilogue::{Expr, Function};
 use crate::plan::Load;
 use crate::schedule::Schedule;
@@ -34,7 +34,8 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) => {
-                let other = |dtype: &Option<DType>| dtype.is_some_and(|dtype| dtype != DType::F32);
+                let works = [DType::F64, DType::F32, DType::I32];
+                let other = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !works.contains(&dtype));
                 if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().any(other) {
                     lacks(whole, Some("types(f32)"));
                 }
@@ -51,15 +52,7 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
                 lacks(format!("the depth of {whole}"), Some(&flat));
             }
             Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => lacks(whole, Some("atom(fma)")),
-            Clause::Shared(SharedClause::Orders { a, b }) => {
-                let swizzled = |order: &StagedOrder| matches!(order.skew, Skew::Swizzle(_));
-                if [a, b].into_iter().flatten().any(swizzled) {
-                    let plain = |order: StagedOrder| StagedOrder { skew: Skew::None, ..order };
-                    let plain = Clause::Shared(SharedClause::Orders { a: a.map(plain), b: b.map(plain) });
-                    lacks("the swizzle of a staged tile".into(), Some(&plain.to_string()));
-                }
-            }
-            Clause::Load(Load::CpAsync | Load::Tma) => lacks(whole, Some("load(registers)")),
+            Clause::Load(Load::Tma) => lacks(whole, Some("load(cp_async)")),
             Clause::Pace(Pace::Free) => lacks(whole, Some("pace(tile)")),
             Clause::Store(Store::Staged | Store::Tma) => lacks(whole, Some("store(direct)")),
             Clause::Batch(_)

@@ -70,13 +70,18 @@ fn schedule(draw: &mut Draw) -> String {
         let [a, b, c, d] = [layout(draw), layout(draw), layout(draw), layout(draw)];
         clauses.push(format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
     }
+    let types = draw.of(&["f32"; 7].as_slice().iter().copied().chain(TYPES).collect::<Vec<_>>());
+    if types != "f32" {
+        clauses.push(format!("types({types})"));
+    }
     if !direct {
         staging(draw, depth, &mut clauses);
     } else if draw.chance(40) {
         clauses.push(format!("unroll({})", draw.of(&[1, 2, 3, 4, 8])));
     }
     if draw.chance(60) {
-        clauses.push(format!("epilogue({})", epilogue(draw)));
+        let integer = types.contains("i32");
+        clauses.push(format!("epilogue({})", epilogue(draw, integer)));
     }
     if draw.chance(40) {
         clauses.push(format!("order({})", draw.of(&["row", "snake", "column_snake"])));
@@ -92,14 +97,19 @@ fn schedule(draw: &mut Draw) -> String {
 
 fn staging(draw: &mut Draw, depth: u64, clauses: &mut Vec<String>) {
     if draw.chance(60) {
-        let pad = |draw: &mut Draw| if draw.chance(30) { format!(" + pad({})", draw.of(&[1, 2, 4])) } else { String::new() };
+        let pad = |draw: &mut Draw| match draw.below(4) {
+            0 => format!(" + pad({})", draw.of(&[1, 2, 4])),
+            1 => format!(" + swizzle({})", draw.of(&[32, 64, 128])),
+            _ => String::new(),
+        };
         let (a, b) = (draw.of(&["mk", "km"]), draw.of(&["kn", "nk"]));
         let (pad_a, pad_b) = (pad(draw), pad(draw));
         clauses.push(format!("shared(a = {a}{pad_a}, b = {b}{pad_b})"));
     }
-    match draw.below(4) {
+    match draw.below(6) {
         0 => clauses.push("double_buffer".into()),
         1 => clauses.push(format!("stages({})", draw.of(&[1, 2]))),
+        2 | 3 => clauses.push(format!("load(cp_async); stages({})", draw.of(&[1, 2, 3, 4, 6]))),
         _ => {}
     }
     if draw.chance(25) {
@@ -114,7 +124,16 @@ fn staging(draw: &mut Draw, depth: u64, clauses: &mut Vec<String>) {
     }
 }
 
-fn epilogue(draw: &mut Draw) -> &'static str {
+const TYPES: [&str; 5] = ["f64", "i32", "a = f32, b = f32, acc = f64, d = f32", "a = f64, b = f32, acc = f64, d = f64", "a = f32, b = f32, acc = f64, c = f32, d = f64"];
+
+fn epilogue(draw: &mut Draw, integer: bool) -> &'static str {
+    if integer {
+        return draw.of(&[
+            "|acc, c, alpha, beta| alpha * acc + beta * c",
+            "|acc, bias| relu(acc - bias[n])",
+            "|acc, c| max(acc, -c) + 3",
+        ]);
+    }
     draw.of(&[
         "|acc| acc",
         "|acc, c, alpha, beta| alpha * acc + beta * c",

@@ -7,7 +7,7 @@ mod index;
 mod math;
 
 use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
-use ptx_gemm_ptx::instruction::{Cache, Guard, Note, Opcode, Operand, Order, Reg, Rounding, Half};
+use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Note, Opcode, Operand, Order, Reg, Rounding, Scope};
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
 
@@ -182,6 +182,21 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
+            Op::CountUp { dst, address } => {
+                let order = Order::AcqRel(Scope::Gpu);
+                let op = Opcode::Atom { order, space: Space::Global, op: Atomic::Add, ty: Type::U32 };
+                self.entry.emit(op, [self.reg(*dst).into(), self.address(address), Operand::Int(1)]);
+            }
+            Op::ReadFlag { dst, address } => {
+                let order = Order::Acquire(Scope::Gpu);
+                let op = Opcode::Ld { order, space: Space::Global, cache: Cache::None, vector: 1, ty: Type::U32 };
+                self.entry.emit(op, [self.reg(*dst).into(), self.address(address)]);
+            }
+            Op::RaiseFlag { address, value } => {
+                let order = Order::Release(Scope::Gpu);
+                let op = Opcode::St { order, space: Space::Global, cache: Cache::None, vector: 1, ty: Type::U32 };
+                self.entry.emit(op, [self.address(address), self.reg(*value).into()]);
+            }
             Op::Barrier => self.entry.emit(Opcode::BarSync, [Operand::Int(0)]),
             Op::If { cond, uniform, then, other } => self.branch(*cond, *uniform, then, other),
             Op::Loop { body, again, uniform } => self.repeat(body, *again, *uniform),
@@ -195,7 +210,13 @@ impl Emitter<'_> {
         }
     }
 
-    fn outer(&mut self, acc: &[kernel::Reg], a: &[kernel::Reg], b: &[kernel::Reg], order: ptx_gemm_dsl::plan::FmaOrder) {
+    fn outer(
+        &mut self,
+        acc: &[kernel::Reg],
+        a: &[kernel::Reg],
+        b: &[kernel::Reg],
+        order: ptx_gemm_dsl::plan::FmaOrder,
+    ) {
         let ty = acc.first().map_or(Type::F32, |r| scalar_type(self.kernel.ty(*r)));
         for (i, j) in outer_order(a.len(), b.len(), order) {
             let sum = Operand::from(self.reg(acc[i * b.len() + j]));

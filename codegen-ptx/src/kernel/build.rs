@@ -1,6 +1,8 @@
 //! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
 
-use super::{Address, Bounds, Expr, Family, FamilyInfo, Guard, Kernel, Math, Op, Origin, Reg, Space, Stmt, Type, Value};
+use super::{
+    Address, Bounds, Expr, Family, FamilyInfo, Guard, Kernel, Math, Op, Origin, Reg, Space, Stmt, Type, Value,
+};
 
 /// Builds one [`Kernel`].
 pub struct Builder {

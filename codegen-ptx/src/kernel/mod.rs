@@ -110,7 +110,7 @@ pub enum Bounds {
     Interior,
     /// Its coordinates were clamped to the matrix.
     Clamped,
-    /// Sizes are multiples of the tile: `tail(none)`.
+    /// Sizes are multiples of the tile (`tail(none)`), or the plan has sized the buffer (a workspace).
     Exact,
     /// Shared memory: the verifier computes it.
     Shared,
@@ -200,6 +200,13 @@ pub enum Op {
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
     /// All threads of the block meet.
     Barrier,
+    /// Adds 1 to a flag in global memory and returns what it held; orders this thread's accesses before and after it with
+    /// those of other threads that do the same.
+    CountUp { dst: Reg, address: Address },
+    /// Reads a flag; what was written before it was raised is seen after.
+    ReadFlag { dst: Reg, address: Address },
+    /// Raises a flag: what this thread wrote before is seen by who reads it.
+    RaiseFlag { address: Address, value: Reg },
     /// A branch; `uniform` if all threads of the block agree.
     If { cond: Guard, uniform: bool, then: Vec<Stmt>, other: Vec<Stmt> },
     /// Runs the body, and again while `again` holds; `uniform` if all threads of the block agree.

@@ -113,13 +113,9 @@ impl Printer<'_> {
                 format!("{} = {} {}", self.reg(*dst), math_name(*op), args.join(", "))
             }
             Op::IsZero { dst, src } => format!("{} = is_zero {}", self.reg(*dst), self.reg(*src)),
-            Op::Select { dst, pred, yes, no } => format!(
-                "{} = select {} ? {} : {}",
-                self.reg(*dst),
-                self.reg(*pred),
-                self.value(yes),
-                self.value(no)
-            ),
+            Op::Select { dst, pred, yes, no } => {
+                format!("{} = select {} ? {} : {}", self.reg(*dst), self.reg(*pred), self.value(yes), self.value(no))
+            }
             Op::Outer { acc, a, b, order } => format!(
                 "{}[{} x {}] += {} * {} {order:?}",
                 self.regs(acc),
@@ -129,6 +125,9 @@ impl Printer<'_> {
                 self.regs(b)
             ),
             Op::Barrier => "barrier".to_string(),
+            Op::CountUp { dst, address } => format!("{} = count_up {}", self.reg(*dst), self.address(address)),
+            Op::ReadFlag { dst, address } => format!("{} = read_flag {}", self.reg(*dst), self.address(address)),
+            Op::RaiseFlag { address, value } => format!("raise_flag {} {}", self.address(address), self.reg(*value)),
             Op::If { cond, uniform, .. } => {
                 format!("if {}{}{} {{", if cond.expect { "" } else { "!" }, self.reg(cond.pred), uniform_mark(*uniform))
             }
@@ -148,10 +147,8 @@ impl Printer<'_> {
             [] => "()".to_string(),
             [one] => self.reg(*one),
             [first, .., last] => {
-                let range = regs
-                    .iter()
-                    .enumerate()
-                    .all(|(i, r)| r.family == first.family && r.index == first.index + i as u32);
+                let range =
+                    regs.iter().enumerate().all(|(i, r)| r.family == first.family && r.index == first.index + i as u32);
                 if range {
                     format!("{}..{}", self.reg(*first), last.index)
                 } else {
@@ -162,9 +159,7 @@ impl Printer<'_> {
     }
 
     fn guard(&self, guard: &Option<Guard>) -> String {
-        guard
-            .map(|g| format!(" if {}{}", if g.expect { "" } else { "!" }, self.reg(g.pred)))
-            .unwrap_or_default()
+        guard.map(|g| format!(" if {}{}", if g.expect { "" } else { "!" }, self.reg(g.pred))).unwrap_or_default()
     }
 
     fn address(&self, address: &Address) -> String {

@@ -70,8 +70,15 @@ impl Verifier<'_> {
                 self.global(from, guard, *bounds, valid.is_some())?;
                 self.shared(to, *bytes)
             }
+            Op::CountUp { dst, address } | Op::ReadFlag { dst, address } => {
+                self.used(address.base)?;
+                self.define(*dst)
+            }
+            Op::RaiseFlag { address, value } => self.used(address.base).and_then(|()| self.used(*value)),
             Op::CommitCopies => Ok(()),
-            Op::WaitCopies(_) | Op::Barrier => self.rule(self.uniform, || "collective operation in divergent code".into()),
+            Op::WaitCopies(_) | Op::Barrier => {
+                self.rule(self.uniform, || "collective operation in divergent code".into())
+            }
             Op::Clear { dst } => dst.iter().try_for_each(|r| self.define(*r)),
             Op::Math { op, dst, args } => {
                 for arg in args {
@@ -170,7 +177,9 @@ impl Verifier<'_> {
         self.rule(address.offset >= 0 && end <= size, || format!("a shared access up to byte {end} of {size}"))?;
         let multiple = self.multiple[address.base.family.0 as usize][address.base.index as usize];
         let aligned = gcd(multiple, address.offset.unsigned_abs()) % u64::from(bytes.max(1)) == 0;
-        self.rule(aligned, || format!("a shared access of {bytes} bytes at a multiple of {multiple}, offset {}", address.offset))
+        self.rule(aligned, || {
+            format!("a shared access of {bytes} bytes at a multiple of {multiple}, offset {}", address.offset)
+        })
     }
 
     fn expr(&self, value: &Expr) -> Check {

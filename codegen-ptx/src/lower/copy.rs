@@ -35,6 +35,8 @@ pub(super) struct Copies {
     plan: CopyPlan,
     operand: OperandPlan,
     placement: Placement,
+    /// Address of the matrix.
+    matrix: Expr,
     passes: Vec<Pass>,
     /// Addresses in slot 0, prepared for every element of the passes that start from them.
     shared: Vec<SharedAddress>,
@@ -60,8 +62,11 @@ impl Lowering<'_> {
         let bytes = operand.dtype.bytes();
         let clause = self.plan.clauses.tile.clone();
         let which = if side == Side::A { Operand::A } else { Operand::B };
-        self.b.origin(&clause, if side == Side::A { "address of this thread's part of A" } else { "address of this thread's part of B" });
-        let base = self.wide_arg(&AbiParam::Matrix(which));
+        self.b.origin(
+            &clause,
+            if side == Side::A { "address of this thread's part of A" } else { "address of this thread's part of B" },
+        );
+        let base = self.matrix(place, which, bytes);
         let ld = self.wide_arg(&AbiParam::Ld(which));
         let row_bytes = self.b.set(ld * bytes);
         let own = if side == Side::A { place.m0.clone() } else { place.n0.clone() };
@@ -69,7 +74,12 @@ impl Lowering<'_> {
             Fast::K => own.wide() * row_bytes.clone(),
             Fast::Mn => own.wide() * bytes,
         };
-        let tile_base = self.b.set(base + own_bytes);
+        let tile_base = self.b.set(base.clone() + own_bytes);
+        let first_k = match operand.global_fast {
+            Fast::K => (place.k0.clone() * bytes).wide(),
+            Fast::Mn => place.k0.clone().wide() * row_bytes.clone(),
+        };
+        let tile_base = self.b.set(tile_base + first_k);
         let advance = match operand.global_fast {
             Fast::K => Expr::Const(u64::from(operand.depth * bytes)),
             Fast::Mn => self.b.set(row_bytes.clone() * operand.depth),
@@ -81,8 +91,21 @@ impl Lowering<'_> {
         let step_rows = (self.plan.geometry.threads / plan.chunks_per_row).max(1);
         let row_step = if plan.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
         let (passes, pointers, shared) = (Vec::new(), Vec::new(), Vec::new());
-        let mut copies =
-            Copies { side, plan, operand, placement, passes, shared, pointers, row_bytes, step_rows, row_step, advance, staging };
+        let mut copies = Copies {
+            side,
+            plan,
+            operand,
+            placement,
+            matrix: base,
+            passes,
+            shared,
+            pointers,
+            row_bytes,
+            step_rows,
+            row_step,
+            advance,
+            staging,
+        };
         for pass in 0..plan.passes {
             self.add_pass(&mut copies, pass, &tile_base);
         }
@@ -119,7 +142,8 @@ impl Lowering<'_> {
         let chunk = self.b.set(Expr::Tid(threads) + first);
         let outer = self.b.set(chunk.clone() / chunks_per_row);
         let inner = self.b.set((chunk % chunks_per_row) * width);
-        let address = tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
+        let address =
+            tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
         let pointer = self.b.variable_wide(address);
         copies.pointers.push(pointer);
         let in_slot = match copies.same_order() {
@@ -155,7 +179,15 @@ impl Lowering<'_> {
     /// moves the pointers on. Through registers only the first half happens here; [`Lowering::land`] does the other.
     ///
     /// `full` says whether the whole K-tile lies inside; absent if it always does.
-    pub(super) fn copy(&mut self, place: &Place, copies: &Copies, full: Option<Reg>, rem_k: &Expr, slot: &Expr, clause: &str) {
+    pub(super) fn copy(
+        &mut self,
+        place: &Place,
+        copies: &Copies,
+        full: Option<Reg>,
+        rem_k: &Expr,
+        slot: &Expr,
+        clause: &str,
+    ) {
         let name = copies.name();
         match full {
             None => self.copy_inside(copies, slot, clause),
@@ -213,7 +245,15 @@ impl Lowering<'_> {
     }
 
     /// One asynchronous copy of a chunk (or, transposing, one for each of its elements, each with its own `valid`).
-    fn copy_async(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, from: (&Expr, i64), limit: Option<&Expr>, bounds: Bounds) {
+    fn copy_async(
+        &mut self,
+        copies: &Copies,
+        pass: &Pass,
+        slot: &Expr,
+        from: (&Expr, i64),
+        limit: Option<&Expr>,
+        bounds: Bounds,
+    ) {
         let bytes = copies.operand.dtype.bytes();
         let piece = copies.plan.store_width;
         for e in (0..copies.plan.width).step_by(piece as usize) {
@@ -223,7 +263,8 @@ impl Lowering<'_> {
                 self.b.set_reg(left.min(piece.into()) * bytes)
             });
             let to = self.shared_address(copies, pass, slot, e);
-            let from = Address { base: self.b.set_reg(from.0.clone()), offset: from.1 + i64::from(e * bytes), bound: 0 };
+            let from =
+                Address { base: self.b.set_reg(from.0.clone()), offset: from.1 + i64::from(e * bytes), bound: 0 };
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
             self.b.push(Op::CopyAsync { to, from, bytes: piece * bytes, valid, guard, bounds });
         }
@@ -278,6 +319,9 @@ impl Lowering<'_> {
         let pointers = self.chunk_pointers(copies);
         for (pass, (pointer, offset)) in copies.passes.iter().zip(pointers) {
             let inside = self.inside_count(place, copies, pass, rem_k);
+            // A copy of nothing still states an address: one that is as aligned as the matrix.
+            let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
+            let pointer = self.b.set(somewhere);
             self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), Bounds::Guarded);
         }
     }

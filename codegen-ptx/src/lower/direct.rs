@@ -140,13 +140,18 @@ impl Lowering<'_> {
         let bytes = operand.dtype.bytes();
         let clause = self.plan.clauses.shared.clone();
         self.b.origin(&clause, &format!("addresses of this thread's part of {which:?}"));
-        let base = self.wide_arg(&AbiParam::Matrix(which));
+        let base = self.matrix(place, which, bytes);
         let ld = self.wide_arg(&AbiParam::Ld(which));
         let ld_bytes = self.b.set(ld * bytes);
         let pitch = match fast {
             Fast::K => ld_bytes.clone(),
             Fast::Mn => Expr::Const(u64::from(bytes)),
         };
+        let first_k = match fast {
+            Fast::K => (place.k0.clone() * bytes).wide(),
+            Fast::Mn => place.k0.clone().wide() * ld_bytes.clone(),
+        };
+        let base = self.b.set(base + first_k);
         let (mut pointers, mut elements) = (Vec::new(), Vec::new());
         let position = |i: u32| i / fragment * stride + i % fragment;
         for i in 0..count {
@@ -223,7 +228,8 @@ impl Lowering<'_> {
             let dst = stream.regs[first..first + stream.width as usize].to_vec();
             self.b.load_global(dst, &at[pointer], i64::from(constant + k_offset), None, stream.bounds);
         }
-        for (raw, wide) in stream.regs.iter().zip(&stream.converted) {
+        let loaded = stream.elements.len() * group as usize;
+        for (raw, wide) in stream.regs.iter().zip(&stream.converted).take(loaded) {
             self.b.math(Math::Convert, *wide, vec![Value::Reg(*raw)]);
         }
     }

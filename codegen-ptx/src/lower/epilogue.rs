@@ -71,10 +71,10 @@ impl Lowering<'_> {
         };
         let layouts = self.plan.problem.layouts;
         let types = self.plan.problem.types;
-        let d = self.plane(Operand::D, &rows, &cols, layouts.d, types.d.bytes(), width);
+        let d = self.plane(place, Operand::D, &rows, &cols, layouts.d, types.d.bytes(), width);
         let uses_c = self.plan.problem.epilogue.uses_c();
         let c_width = self.variant.c_width;
-        let c = uses_c.then(|| self.plane(Operand::C, &rows, &cols, layouts.c, types.c.bytes(), c_width));
+        let c = uses_c.then(|| self.plane(place, Operand::C, &rows, &cols, layouts.c, types.c.bytes(), c_width));
         let reads_c = self.reads_c();
         let vectors = self.vector_addresses(&rows, &cols);
         self.b.open();
@@ -94,10 +94,19 @@ impl Lowering<'_> {
         }
     }
 
-    fn plane(&mut self, op: Operand, rows: &Axis, cols: &Axis, layout: Layout, bytes: u32, width: u32) -> Plane {
+    fn plane(
+        &mut self,
+        place: &Place,
+        op: Operand,
+        rows: &Axis,
+        cols: &Axis,
+        layout: Layout,
+        bytes: u32,
+        width: u32,
+    ) -> Plane {
         let clause = self.plan.clauses.epilogue.clone();
         self.b.origin(&clause, &format!("address of this thread's part of {op:?}"));
-        let base = self.wide_arg(&AbiParam::Matrix(op));
+        let base = self.matrix(place, op, bytes);
         let ld = self.wide_arg(&AbiParam::Ld(op));
         let ld_bytes = self.b.set(ld * bytes);
         let (outer, inner) = if layout == Layout::Row { (rows, cols) } else { (cols, rows) };
@@ -202,10 +211,17 @@ impl Lowering<'_> {
                 (Some(c), Some(at)) => self.load_c(c, d, at, inner, reads_c, guards.as_deref()),
                 _ => Vec::new(),
             };
-            self.store_line(d, &line, inner, guards.as_deref(), |e| {
-                let (i, j) = if d.layout == Layout::Row { (o, e) } else { (e, o) };
-                (i, j, c_regs.get(e as usize).copied())
-            }, &vectors);
+            self.store_line(
+                d,
+                &line,
+                inner,
+                guards.as_deref(),
+                |e| {
+                    let (i, j) = if d.layout == Layout::Row { (o, e) } else { (e, o) };
+                    (i, j, c_regs.get(e as usize).copied())
+                },
+                &vectors,
+            );
         }
     }
 
@@ -218,7 +234,15 @@ impl Lowering<'_> {
     }
 
     /// Loads the elements of C that belong to one line of D, in the accumulator's type.
-    fn load_c(&mut self, c: &Plane, d: &Plane, line: &Expr, inner: &Axis, reads: Option<Reg>, guards: Option<&[Reg]>) -> Vec<Reg> {
+    fn load_c(
+        &mut self,
+        c: &Plane,
+        d: &Plane,
+        line: &Expr,
+        inner: &Axis,
+        reads: Option<Reg>,
+        guards: Option<&[Reg]>,
+    ) -> Vec<Reg> {
         let clause = self.plan.clauses.epilogue.clone();
         let types = self.plan.problem.types;
         let raw = self.pool_c(inner.count as usize);

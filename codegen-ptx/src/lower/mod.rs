@@ -13,6 +13,7 @@ mod direct;
 mod epilogue;
 mod expression;
 mod fragment;
+mod reduce;
 mod shared;
 mod staged;
 mod walk;
@@ -22,8 +23,9 @@ use ptx_gemm_dsl::types::DType;
 
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Bounds, Expr, Family, Kernel, Origin, Reg, Type};
-use crate::tile::{Count, Op, Program, Statement};
+use crate::tile::{Count, Op, Program, Statement, Walk};
 use fragment::FragmentBase;
+use walk::Units;
 
 /// Lowers one variant's program.
 pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
@@ -114,6 +116,7 @@ fn abi_param(plan: &Plan, param: &AbiParam) -> kernel::Param {
             let name = operand_name(*op);
             (format!("stride_{name}"), Type::U64, format!("from one {op:?} of the batch to the next, elements"))
         }
+        AbiParam::Batch => ("batch".into(), Type::U32, "products of the batch".into()),
         AbiParam::Scalar(i) => {
             let name = &plan.problem.epilogue.scalars[*i];
             (format!("s_{name}"), register_type(types.acc), format!("scalar {name}"))
@@ -173,14 +176,23 @@ struct Args {
     m: Expr,
     n: Expr,
     k: Expr,
+    /// Products of the batch.
+    batch: Expr,
     scalars: Vec<Reg>,
 }
 
 impl Args {
     fn read(b: &mut Builder, plan: &Plan, families: &Families) -> Args {
         b.origin("kernel", "read the arguments");
-        let mut args =
-            Args { params: plan.params.clone(), m: 0u32.into(), n: 0u32.into(), k: 0u32.into(), scalars: Vec::new() };
+        let none = || Expr::Const(0);
+        let mut args = Args {
+            params: plan.params.clone(),
+            m: none(),
+            n: none(),
+            k: none(),
+            batch: 1u32.into(),
+            scalars: Vec::new(),
+        };
         for (index, param) in plan.params.iter().enumerate() {
             let bound = u64::from(u32::MAX);
             match param {
@@ -188,6 +200,7 @@ impl Args {
                 AbiParam::N => args.n = Expr::Reg(b.param(index, None), bound),
                 AbiParam::K => args.k = Expr::Reg(b.param(index, None), bound),
                 AbiParam::Scalar(_) => args.scalars.push(b.param(index, Some(families.scalar))),
+                AbiParam::Batch => args.batch = Expr::Reg(b.param(index, None), bound),
                 // Addresses and leading dimensions are read where they are used.
                 _ => {}
             }
@@ -232,6 +245,13 @@ struct Place {
     col: Expr,
     /// K to sum over: 0 if the epilogue drops the product.
     k: Expr,
+    /// First k to sum over, where k is split.
+    k0: Expr,
+    /// Number of the tile, counted over the products of a batch.
+    tile: Expr,
+    /// Which product of a batch, and which part of k.
+    product: Expr,
+    part: Expr,
 }
 
 impl Lowering<'_> {
@@ -258,8 +278,38 @@ impl Lowering<'_> {
         }
     }
 
+    /// The address of a matrix, of the place's product where there are many.
+    fn matrix(&mut self, place: &Place, which: Operand, bytes: u32) -> Expr {
+        let base = self.wide_arg(&AbiParam::Matrix(which));
+        if self.plan.problem.batch == ptx_gemm_dsl::types::Batch::One {
+            return base;
+        }
+        let stride = self.wide_arg(&AbiParam::BatchStride(which));
+        let distance = self.b.set(stride * bytes);
+        self.b.set(base + place.product.clone().wide() * distance)
+    }
+
     fn tiles(&mut self, body: &[Statement]) {
-        let place = self.enter_tile();
+        let units = self.units();
+        if let Walk::OneTile(_) = self.program.walk {
+            let unit = self.b.set(Expr::Block);
+            let place = self.enter_tile(&units, unit);
+            return self.tile(&place, &units, body);
+        }
+        let clause = self.plan.clauses.persistent.clone();
+        self.b.origin(&clause, "first tile of this block");
+        let unit = self.b.variable(Expr::Block, u64::from(u32::MAX));
+        self.b.open();
+        let place = self.enter_tile(&units, unit.clone());
+        self.tile(&place, &units, body);
+        self.b.origin(&clause, "on to this block's next tile");
+        self.b.assign(&unit, unit.clone() + Expr::Blocks);
+        let again = self.b.set_reg(unit.lt(units.all));
+        let body = self.b.close();
+        self.b.push(kernel::Op::Loop { body, again, uniform: true });
+    }
+
+    fn tile(&mut self, place: &Place, units: &Units, body: &[Statement]) {
         for statement in body {
             match &statement.op {
                 Op::Clear { .. } => {
@@ -267,10 +317,19 @@ impl Lowering<'_> {
                     let dst = self.acc.clone();
                     self.b.push(kernel::Op::Clear { dst });
                 }
-                Op::Steps { count: Count::KSteps, body, .. } => self.direct(&place, body, &statement.clause),
-                Op::Store { width, .. } => self.store(&place, *width),
+                Op::Steps { count: Count::KSteps, body, .. } => self.direct(place, body, &statement.clause),
+                Op::Store { width, .. } => self.store(place, *width),
+                Op::Reduce { body, .. } => self.reduce(place, units, body, &statement.clause),
+                Op::Drain { .. } => {
+                    self.b.origin(&statement.clause, "no copy is in flight");
+                    self.b.push(kernel::Op::WaitCopies(0));
+                }
+                Op::Sync => {
+                    self.b.origin(&statement.clause, "all threads are done with this tile");
+                    self.b.push(kernel::Op::Barrier);
+                }
                 // Acquire, copy and commit before the loop, and the loop: one pipeline.
-                Op::Loop { .. } => self.pipeline(&place, body),
+                Op::Loop { .. } => self.pipeline(place, body),
                 _ => {}
             }
         }

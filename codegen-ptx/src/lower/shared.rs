@@ -21,7 +21,12 @@ pub(super) struct SharedAddress {
 
 impl SharedAddress {
     /// The address at byte `offset` of shared memory, prepared for the given distances.
-    pub(super) fn new(b: &mut Builder, offset: Expr, swizzle: Swizzle, distances: impl IntoIterator<Item = u32>) -> Self {
+    pub(super) fn new(
+        b: &mut Builder,
+        offset: Expr,
+        swizzle: Swizzle,
+        distances: impl IntoIterator<Item = u32>,
+    ) -> Self {
         if swizzle == Swizzle::None {
             return SharedAddress { swizzle, at: vec![(0, b.set(Expr::SharedBase + offset))] };
         }

@@ -28,10 +28,11 @@ impl Lowering<'_> {
     /// Lowers everything between clearing the accumulators and storing them.
     pub(super) fn pipeline(&mut self, place: &Place, body: &[Statement]) {
         let (Some(a), Some(b)) = (self.plan.a.placement, self.plan.b.placement) else { return };
-        let copies = [
-            self.copies(place, Side::A, a),
-            self.copies(place, Side::B, b),
-        ];
+        let tile = self.plan.clauses.tile.clone();
+        self.b.origin(&tile, "is there anything to sum over?");
+        let some = self.b.set_reg(place.k.clone().ge(1u32));
+        self.b.open();
+        let copies = [self.copies(place, Side::A, a), self.copies(place, Side::B, b)];
         self.fragment_bases = [self.fragment_base(place, a, Side::A), self.fragment_base(place, b, Side::B)];
         let ring = &self.program.rings[0];
         let (depth, slot_bytes) = (ring.depth, ring.slot_bytes);
@@ -44,20 +45,31 @@ impl Lowering<'_> {
             }
             None => Expr::Const(u64::from(self.plan.block.k)),
         };
-        let tile = self.plan.clauses.tile.clone();
         self.b.origin(&tile, "K left");
         let bound = u64::from(u32::MAX);
         let rem_read = self.b.variable(place.k.clone(), bound);
         let rem_copy = if depth == 1 { rem_read.clone() } else { self.b.variable(place.k.clone(), bound) };
         let zero = Expr::Const(0);
-        let mut pipeline =
-            Pipeline { copies, depth, slot_bytes, write: zero.clone(), read: zero, rem_copy, rem_read, need, full: None };
+        let mut pipeline = Pipeline {
+            copies,
+            depth,
+            slot_bytes,
+            write: zero.clone(),
+            read: zero,
+            rem_copy,
+            rem_read,
+            need,
+            full: None,
+        };
         for statement in body {
             match &statement.op {
                 Op::Loop { body, .. } => self.k_loop(place, &mut pipeline, body, &statement.clause),
                 _ => self.pipeline_statement(place, &mut pipeline, statement),
             }
         }
+        let then = self.b.close();
+        self.b.origin(&tile, "is there anything to sum over?");
+        self.b.branch(some, true, then, Vec::new());
     }
 
     fn k_loop(&mut self, place: &Place, pipeline: &mut Pipeline, body: &[Statement], clause: &str) {
@@ -69,9 +81,6 @@ impl Lowering<'_> {
             let filled = pipeline.write.clone();
             pipeline.write = self.b.variable(filled, bound);
         }
-        self.b.origin(clause, "is there anything to sum over?");
-        let some = self.b.set_reg(place.k.clone().ge(1u32));
-        self.b.open();
         self.b.origin(clause, "over the K-tiles");
         self.b.open();
         for statement in body {
@@ -85,8 +94,6 @@ impl Lowering<'_> {
         let body = self.b.close();
         self.b.origin(clause, "over the K-tiles");
         self.b.push(KernelOp::Loop { body, again, uniform: true });
-        let then = self.b.close();
-        self.b.branch(some, true, then, Vec::new());
     }
 
     /// What is left after one more K-tile: never below 0.
@@ -150,7 +157,8 @@ impl Lowering<'_> {
             let left = self.next_rem(&rem);
             self.b.assign(&rem, left);
             if matches!(write, Expr::Const(_)) {
-                pipeline.write = Expr::Const((write.bound() + u64::from(pipeline.slot_bytes)) % self.ring_bytes(pipeline));
+                pipeline.write =
+                    Expr::Const((write.bound() + u64::from(pipeline.slot_bytes)) % self.ring_bytes(pipeline));
             } else {
                 self.advance_slot(pipeline, &write);
             }
@@ -184,4 +192,3 @@ impl Lowering<'_> {
         }
     }
 }
-

@@ -1,18 +1,70 @@
 //! Where the block's tile lies, and the thread in it.
 
 use ptx_gemm_dsl::plan::{Along, Extent2, Tail};
+use ptx_gemm_dsl::types::Batch;
 
 use super::{Lowering, Place};
 use crate::kernel::{Expr, Op};
 
+/// What the blocks of a launch deal out among themselves: tiles, times products, times parts of k.
+pub(super) struct Units {
+    /// Tiles along the walk, and across it.
+    walked: Expr,
+    banded: Expr,
+    /// Tiles of one product, and of all.
+    tiles: Expr,
+    pub(super) all_tiles: Expr,
+    /// Units in all.
+    pub(super) all: Expr,
+}
+
 impl Lowering<'_> {
-    /// Computes the coordinates of the block's tile and the thread's place in it.
-    pub(super) fn enter_tile(&mut self) -> Place {
+    /// Counts the units of the launch, as far as this program needs their numbers.
+    pub(super) fn units(&mut self) -> Units {
         let plan = self.plan;
         let raster = plan.clauses.raster.clone();
+        self.b.origin(&raster, "tiles of D");
+        let count = |extent: &Expr, block: u32| (extent.clone() + (block - 1)) / block;
+        let rows = count(&self.args.m, plan.block.m);
+        let cols = count(&self.args.n, plan.block.n);
+        // Along n the bands are rows of tiles; along m columns.
+        let (walked, banded) = if plan.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
+        let walked = self.b.set(walked);
+        let alone = plan.persistent.is_none() && plan.split_k.is_none() && plan.problem.batch == Batch::One;
+        if alone {
+            let none = Expr::Const(0);
+            return Units { walked, banded, tiles: none.clone(), all_tiles: none.clone(), all: none };
+        }
+        let banded = self.b.set(banded);
+        let tiles = self.b.set(walked.clone() * banded.clone());
+        let all_tiles = self.b.set(tiles.clone() * self.args.batch.clone());
+        let parts = plan.split_k.map_or(1, |split| split.parts);
+        let all = self.b.set(all_tiles.clone() * parts);
+        Units { walked, banded, tiles, all_tiles, all }
+    }
+
+    /// Computes the coordinates of a unit's tile and the thread's place in it.
+    pub(super) fn enter_tile(&mut self, units: &Units, unit: Expr) -> Place {
+        let plan = self.plan;
+        let raster = plan.clauses.raster.clone();
+        // Parts of k stand furthest apart: a part that waits for the one before finds it running or done.
+        let (mut tile, mut part) = (unit, Expr::Const(0));
+        if plan.split_k.is_some() {
+            let split = plan.clauses.split_k.clone();
+            self.b.origin(&split, "part of k that this block sums");
+            part = self.b.set(tile.clone() / units.all_tiles.clone());
+            tile = self.b.set(tile % units.all_tiles.clone());
+        }
+        let counted = tile.clone();
+        let mut product = Expr::Const(0);
+        if plan.problem.batch != Batch::One {
+            let batch = plan.clauses.batch.clone();
+            self.b.origin(&batch, "product of the batch that this block works on");
+            product = self.b.set(tile.clone() / units.tiles.clone());
+            tile = self.b.set(tile % units.tiles.clone());
+        }
         self.b.origin(&raster, "tile of D that this block computes");
-        let block = self.b.set(Expr::Block);
-        let (tile_m, tile_n) = self.tile_coordinates(block);
+        let (tile_m, tile_n) = self.tile_coordinates(units, tile);
         let tile_clause = plan.clauses.tile.clone();
         self.b.origin(&tile_clause, "first row and column of the tile");
         let m0 = self.b.set(tile_m * plan.block.m);
@@ -28,26 +80,32 @@ impl Lowering<'_> {
         });
         let (row, col) = self.thread_coordinates();
         let k = self.depth();
-        Place { m0, n0, rem_m, rem_n, interior, row, col, k }
+        let (k0, k) = self.part_of_k(k, &part);
+        Place { m0, n0, rem_m, rem_n, interior, row, col, k, k0, tile: counted, product, part }
+    }
+
+    /// First k and extent of a part: whole K-tiles, dealt out evenly, the last parts shorter or empty.
+    fn part_of_k(&mut self, k: Expr, part: &Expr) -> (Expr, Expr) {
+        let Some(split) = self.plan.split_k else { return (Expr::Const(0), k) };
+        let clause = self.plan.clauses.split_k.clone();
+        self.b.origin(&clause, "first k of this part, and its extent");
+        let depth = self.plan.block.k;
+        let tiles = self.b.set((k.clone() + (depth - 1)) / depth);
+        let per_part = self.b.set(((tiles + (split.parts - 1)) / split.parts) * depth);
+        let first = self.b.set((part.clone() * per_part.clone()).min(k.clone()));
+        let left = self.b.set((k - first.clone()).min(per_part));
+        (first, left)
     }
 
     /// Tile row and column of a tile number, by the raster.
-    fn tile_coordinates(&mut self, tile: Expr) -> (Expr, Expr) {
-        let plan = self.plan;
-        let count = |extent: &Expr, block: u32| (extent.clone() + (block - 1)) / block;
-        let group = plan.raster.group;
-        // Along n the bands are rows of tiles; along m columns.
-        let along_n = plan.raster.along != Along::M;
-        let (walked, banded) = if along_n {
-            (count(&self.args.n, plan.block.n), count(&self.args.m, plan.block.m))
-        } else {
-            (count(&self.args.m, plan.block.m), count(&self.args.n, plan.block.n))
-        };
-        let walked = self.b.set(walked);
+    fn tile_coordinates(&mut self, units: &Units, tile: Expr) -> (Expr, Expr) {
+        let group = self.plan.raster.group;
+        let along_n = self.plan.raster.along != Along::M;
+        let walked = units.walked.clone();
         let (across, along) = if group == 1 {
             (self.b.set(tile.clone() / walked.clone()), self.b.set(tile % walked))
         } else {
-            let banded = self.b.set(banded);
+            let banded = self.b.set(units.banded.clone());
             let per_band = self.b.set(walked * group);
             let first = self.b.set((tile.clone() / per_band.clone()) * group);
             let within = self.b.set(tile % per_band);

@@ -7,9 +7,11 @@
 //! which the slot read in the iteration before is free to be filled. Through registers the copy of the next tile is
 //! issued before the multiply and lands in shared memory (`commit`) after it, so that its latency hides behind it.
 
-use ptx_gemm_dsl::plan::{Load, OperandPlan, Plan, Side, Variant};
+use ptx_gemm_dsl::plan::{Load, OperandPlan, Plan, Side, Variant, Wave};
 
-use super::{Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk};
+use super::{
+    Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk,
+};
 
 /// The program of one variant of the plan.
 pub fn build(plan: &Plan, variant: &Variant) -> Program {
@@ -25,11 +27,30 @@ pub fn build(plan: &Plan, variant: &Variant) -> Program {
         }
         _ => body.push(direct(plan, variant)),
     }
-    body.push(Statement {
+    let store = Statement {
         op: Op::Store { acc: 0, width: variant.d_width, through: Through::Registers },
         clause: clauses.epilogue.clone(),
-    });
-    let walk = Walk::OneTile(plan.raster);
+    };
+    match plan.split_k {
+        None => body.push(store),
+        Some(_) => {
+            body.push(Statement { op: Op::Reduce { acc: 0, body: vec![store] }, clause: clauses.split_k.clone() })
+        }
+    }
+    let walk = match plan.persistent {
+        None => Walk::OneTile(plan.raster),
+        Some(wave) => {
+            // The next tile's copies must find the slots at rest.
+            if !rings.is_empty() {
+                if plan.load == Load::CpAsync {
+                    body.push(Statement { op: Op::Drain { ring: 0 }, clause: clauses.persistent.clone() });
+                }
+                body.push(Statement { op: Op::Sync, clause: clauses.persistent.clone() });
+            }
+            let blocks = if let Wave::Blocks(n) = wave { Some(n) } else { None };
+            Walk::Persistent { blocks, raster: plan.raster }
+        }
+    };
     let tiles = Statement { op: Op::Tiles(body), clause: clauses.raster.clone() };
     Program {
         name: variant.entry.clone(),
@@ -45,6 +66,7 @@ pub fn build(plan: &Plan, variant: &Variant) -> Program {
             atom: Atom::Fma,
         }],
         walk,
+        split: plan.split_k,
         roles: vec![Role { name: "all", threads: 0..plan.geometry.threads, registers: None, body: vec![tiles] }],
     }
 }
@@ -140,8 +162,5 @@ fn direct(plan: &Plan, variant: &Variant) -> Statement {
 }
 
 fn multiply(plan: &Plan) -> Statement {
-    Statement {
-        op: Op::Multiply { acc: 0, order: plan.order, fresh: false },
-        clause: plan.clauses.thread.clone(),
-    }
+    Statement { op: Op::Multiply { acc: 0, order: plan.order, fresh: false }, clause: plan.clauses.thread.clone() }
 }

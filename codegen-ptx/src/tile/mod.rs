@@ -21,7 +21,7 @@ pub mod verify;
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::plan::{Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, Swizzle, Tail};
+use ptx_gemm_dsl::plan::{Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, SplitK, Swizzle, Tail};
 use ptx_gemm_dsl::types::DType;
 
 /// A staged K-tile of one operand in shared memory: one placement map for stores, loads, TMA and descriptors.
@@ -220,6 +220,11 @@ pub enum Op {
     Promote { from: usize, into: usize },
     /// A barrier of the whole block.
     Sync,
+    /// Waits until no copy into a ring is in flight.
+    Drain { ring: usize },
+    /// The parts of a tile that was split along k meet: partial sums are added in the order of the parts, and the last
+    /// contributor goes on with the body.
+    Reduce { acc: usize, body: Vec<Statement> },
     /// Applies the epilogue and stores the tile of D, `width` elements an access.
     Store { acc: usize, width: u32, through: Through },
 }
@@ -254,6 +259,8 @@ pub struct Program {
     pub accumulators: Vec<Accumulator>,
     /// Tiles of D.
     pub walk: Walk,
+    /// Parts of k, each a block's, if it is split.
+    pub split: Option<SplitK>,
     /// Roles.
     pub roles: Vec<Role>,
 }

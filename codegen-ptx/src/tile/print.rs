@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use ptx_gemm_dsl::clause::Reduce;
 use ptx_gemm_dsl::plan::{Along, Fast, Load, Operands, Raster, Side, Swizzle, Tail};
 
 use super::{Atom, Buffer, Count, Index, Op, Program, Ring, Signal, Source, Statement, Through, Walk};
@@ -40,9 +41,18 @@ fn write_program(program: &Program, out: &mut String) -> fmt::Result {
     }
     match &program.walk {
         Walk::OneTile(raster) => writeln!(out, "  walk one tile a block, {}", raster_text(*raster))?,
-        Walk::Persistent { blocks: Some(n), raster } => writeln!(out, "  walk persistent({n}), {}", raster_text(*raster))?,
+        Walk::Persistent { blocks: Some(n), raster } => {
+            writeln!(out, "  walk persistent({n}), {}", raster_text(*raster))?
+        }
         Walk::Persistent { blocks: None, raster } => writeln!(out, "  walk persistent, {}", raster_text(*raster))?,
         Walk::StreamK { raster } => writeln!(out, "  walk stream_k, {}", raster_text(*raster))?,
+    }
+    if let Some(split) = program.split {
+        let how = match split.reduce {
+            Reduce::Serial => "serial",
+            Reduce::Workspace => "workspace",
+        };
+        writeln!(out, "  split k into {} parts, reduce {how}", split.parts)?;
     }
     for role in &program.roles {
         write!(out, "  role {} threads {}..{}", role.name, role.threads.start, role.threads.end)?;
@@ -102,10 +112,9 @@ fn signal_text(signal: Signal) -> String {
         Signal::BlockBarrier => "barrier".to_string(),
         Signal::NamedBarrier { id, threads } => format!("barrier {id} of {threads} threads"),
         Signal::CopyGroups => "copy groups and barrier".to_string(),
-        Signal::Mbarrier { arrivals, transaction_bytes, cluster } => format!(
-            "mbarrier({arrivals} arrivals, {transaction_bytes} B{})",
-            if cluster { ", cluster" } else { "" }
-        ),
+        Signal::Mbarrier { arrivals, transaction_bytes, cluster } => {
+            format!("mbarrier({arrivals} arrivals, {transaction_bytes} B{})", if cluster { ", cluster" } else { "" })
+        }
         Signal::NextWait => "by the next wait".to_string(),
     }
 }
@@ -133,6 +142,10 @@ fn head<'a>(program: &Program, op: &'a Op) -> (String, Option<&'a [Statement]>) 
         Op::Steps { count, unroll, prefetch, body } => {
             let head = format!("steps 0..{} unroll {unroll} prefetch {prefetch}", count_text(*count));
             return (head, Some(body));
+        }
+        Op::Drain { ring: r } => format!("drain {}", ring(*r)),
+        Op::Reduce { acc: a, body } => {
+            return (format!("reduce {} over the parts of k; the last one", acc(*a)), Some(body));
         }
         Op::Clear { acc: a } => format!("clear {}", acc(*a)),
         Op::Acquire { ring: r } => format!("acquire {}", ring(*r)),

@@ -55,6 +55,10 @@ fn unroll<'a>(body: &'a [Statement], tiles: u32, kt: u32, out: &mut Vec<Event<'a
     for statement in body {
         match &statement.op {
             Op::Tiles(body) => unroll(body, tiles, kt, out),
+            Op::Reduce { body, .. } => {
+                out.push(Event { op: &statement.op, clause: &statement.clause, kt });
+                unroll(body, tiles, kt, out);
+            }
             Op::Loop { count, body } => {
                 let n = match count {
                     Count::KTiles | Count::KSteps => tiles,
@@ -122,7 +126,8 @@ fn simulate(program: &Program, tiles: u32) -> Result<(), Violation> {
         let mut moved = false;
         for (events, at) in &mut traces {
             while let Some(event) = events.get(*at) {
-                let done = machine.step(event).map_err(|v| v.within(format_args!("{} with {tiles} K-tiles", event.clause)))?;
+                let done =
+                    machine.step(event).map_err(|v| v.within(format_args!("{} with {tiles} K-tiles", event.clause)))?;
                 if !done {
                     break;
                 }
@@ -168,7 +173,7 @@ impl Machine<'_> {
                 let done = self.in_flight.len().saturating_sub(*in_flight as usize);
                 self.in_flight.drain(..done);
             }
-            Op::Promote { .. } | Op::Store { .. } => {
+            Op::Promote { .. } | Op::Store { .. } | Op::Reduce { .. } => {
                 if !self.in_flight.is_empty() {
                     return Err(broken("accumulators are read while a multiply is in flight".into()));
                 }
