@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// The named cases.
     Cases(Plain),
+    /// Every case on every edge size, and netlib's grid, on one device
+    Selftest(Selftest),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
 }
@@ -128,6 +130,15 @@ pub(crate) struct Run {
     /// Elements by which pointers are off an aligned address (interpreter)
     #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
     pub(crate) misalign: u32,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Selftest {
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
 }
 
 /// A device by name.

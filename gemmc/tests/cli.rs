@@ -209,6 +209,14 @@ fn levels_and_listings_are_printed() {
 }
 
 #[test]
+fn the_selftest_passes_on_the_interpreter() {
+    let json = gemmc(&["selftest", "--device", "interp", "--json"]).exits(0).json();
+    assert_eq!(json["ok"], true, "{json}");
+    let rows = json["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["products"].as_u64().is_some_and(|products| products > 20)), "{json}");
+}
+
+#[test]
 fn help_and_version_are_fine() {
     gemmc(&["--version"]).exits(0).says("gemmc 0.");
     gemmc(&["--help"]).exits(0).says("run");

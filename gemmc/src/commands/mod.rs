@@ -7,3 +7,4 @@ pub(crate) mod ir;
 pub(crate) mod plan;
 pub(crate) mod ptx;
 pub(crate) mod run;
+pub(crate) mod selftest;

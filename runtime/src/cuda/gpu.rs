@@ -63,6 +63,13 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// Waits for everything on the stream.
+    fn wait(&self) -> Result<(), Error> {
+        Ok(self.shared.stream.synchronize().map_err(|error| self.shared.failed("cuStreamSynchronize", error))?)
+    }
+}
+
 impl Shared {
     /// Makes the context current in this thread, unless it is dead.
     pub(super) fn enter(&self) -> Result<(), DeviceError> {
@@ -125,13 +132,15 @@ impl Backend for Gpu {
         for piece in pieces(matrix.shape, matrix.dtype.bytes()) {
             let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
             let copy = piece.to_device(host, address);
-            // SAFETY: the slice above proves that the host side holds the piece; the device side was allocated for the
-            // same shape.
-            unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }
+            // On the stream that the kernel will run on: a copy elsewhere may still be under way when the kernel starts,
+            // even after the call has returned.
+            // SAFETY: the slice above proves that the host side holds the piece, and it is borrowed until the stream has
+            // caught up below; the device side was allocated for the same shape.
+            unsafe { sys::cuMemcpy2DAsync_v2(&copy, self.shared.stream.cu_stream()) }
                 .result()
-                .map_err(|error| self.shared.failed("cuMemcpy2D", error))?;
+                .map_err(|error| self.shared.failed("cuMemcpy2DAsync", error))?;
         }
-        Ok(())
+        self.wait()
     }
 
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
@@ -147,11 +156,11 @@ impl Backend for Gpu {
             let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
             let copy = piece.to_host(address, host);
             // SAFETY: as in `upload`; the copy writes the runs and leaves the padding between them alone.
-            unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }
+            unsafe { sys::cuMemcpy2DAsync_v2(&copy, self.shared.stream.cu_stream()) }
                 .result()
-                .map_err(|error| self.shared.failed("cuMemcpy2D", error))?;
+                .map_err(|error| self.shared.failed("cuMemcpy2DAsync", error))?;
         }
-        Ok(())
+        self.wait()
     }
 }
 

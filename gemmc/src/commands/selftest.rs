@@ -1,0 +1,117 @@
+//! `gemmc selftest`: every case on every edge size, and netlib's grid, on one device.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ptx_gemm::{CompiledGemm, Device, Layout, Schedule};
+use ptx_gemm_check::{Case, Output, Request, cases, check, edge_sizes, netlib};
+use serde_json::{Value, json};
+
+use crate::cli::Selftest;
+use crate::reply::{Failure, Format, Reply, Status};
+
+/// What one row of the table says.
+struct Row {
+    name: String,
+    products: usize,
+    worst: f64,
+    time: Duration,
+    /// Each wrong product, in words.
+    wrong: Vec<String>,
+}
+
+pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
+    let device = args.device.open(0)?;
+    let bar = ProgressBar::new(cases().len() as u64 + 1).with_style(style());
+    if format == Format::Json {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    let mut rows = Vec::new();
+    for case in cases() {
+        bar.set_message(case.name);
+        rows.push(edges(&case, &device));
+        bar.inc(1);
+    }
+    bar.set_message("netlib");
+    rows.push(grid(&device));
+    bar.finish_and_clear();
+    Ok(reply(&device, &rows))
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A case on its edge sizes: exact data, and random data with padded leading dimensions and in place by turns.
+fn edges(case: &Case, device: &Device) -> Row {
+    let start = Instant::now();
+    let mut row = Row { name: case.name.into(), products: 0, worst: 0.0, time: Duration::ZERO, wrong: Vec::new() };
+    let compiled = case.schedule().map_err(Into::into).and_then(|schedule| CompiledGemm::new(&schedule, device));
+    match compiled {
+        Ok(gemm) => edge_sizes(gemm.plan()).into_iter().enumerate().for_each(|(index, size)| {
+            let problem = &gemm.plan().problem;
+            let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
+            let in_place = if index % 3 == 1 { Output::InPlace } else { Output::Apart };
+            let random = Request { output: in_place, ..random.padded(problem, index % 5) };
+            row.product(&gemm, &Request::exact(size.m, size.n, size.k));
+            row.product(&gemm, &random);
+        }),
+        Err(error) => row.wrong.push(error.to_string()),
+    }
+    row.time = start.elapsed();
+    row
+}
+
+impl Row {
+    fn product(&mut self, gemm: &CompiledGemm, request: &Request) {
+        let Request { m, n, k, .. } = request;
+        self.products += 1;
+        match check(gemm, request) {
+            Ok(outcome) => {
+                self.worst = self.worst.max(outcome.max_error);
+                if !outcome.is_right() {
+                    self.wrong.push(format!("{m} x {n} x {k}: {outcome}"));
+                }
+            }
+            Err(error) => self.wrong.push(format!("{m} x {n} x {k}: {error}")),
+        }
+    }
+}
+
+/// netlib's SGEMM grid on the vectorised, double-buffered kernel.
+fn grid(device: &Device) -> Row {
+    let start = Instant::now();
+    let kernel = |a: Layout, b: Layout| {
+        let schedule: Schedule = format!(
+            "tile(32, 32, 8); thread(4, 4); vector(4); double_buffer; layout(a = {a}, b = {b}, d = col);
+             epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"
+        )
+        .parse()?;
+        CompiledGemm::new(&schedule, device)
+    };
+    let (products, worst, wrong) = match netlib::run(kernel) {
+        Ok(summary) => {
+            let wrong = summary.failures.iter().map(|(call, what)| format!("{call:?}: {what}")).collect();
+            (summary.calls, summary.worst_ratio / netlib::THRESHOLD, wrong)
+        }
+        Err(error) => (0, 0.0, vec![error.to_string()]),
+    };
+    Row { name: "netlib sgemm".into(), products, worst, time: start.elapsed(), wrong }
+}
+
+fn reply(device: &Device, rows: &[Row]) -> Reply {
+    let mut text = format!("{device}\n\n{:20} {:>9} {:>12} {:>9}\n", "case", "products", "max error", "seconds");
+    let mut list: Vec<Value> = Vec::new();
+    for Row { name, products, worst, time, wrong } in rows {
+        let seconds = time.as_secs_f64();
+        let verdict = if wrong.is_empty() { "" } else { "  WRONG" };
+        text.push_str(&format!("{name:20} {products:>9} {worst:>12.4} {seconds:>9.2}{verdict}\n"));
+        wrong.iter().take(5).for_each(|what| text.push_str(&format!("    {what}\n")));
+        list.push(json!({ "name": name, "products": products, "max_error": worst.min(f64::MAX), "seconds": seconds,
+            "wrong": wrong }));
+    }
+    let ok = rows.iter().all(|row| row.wrong.is_empty());
+    text.push_str(if ok { "\nall right\n" } else { "\nWRONG\n" });
+    let json = json!({ "device": device.to_string(), "ok": ok, "rows": list });
+    Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
+}
