@@ -77,6 +77,7 @@ fn tma_fma() -> Program {
             atom: Atom::Fma,
         }],
         walk: Walk::Persistent { blocks: Some(132), raster: Raster { group: 8, along: Along::N } },
+        split: None,
         roles: vec![
             Role { name: "math", threads: 0..256, registers: None, body: vec![at(Op::Tiles(consumer), "persistent")] },
             Role { name: "load", threads: 256..288, registers: None, body: vec![at(Op::Tiles(producer()), "persistent")] },
@@ -125,6 +126,7 @@ fn tma_wgmma() -> Program {
             atom: Atom::Wgmma(Extent3 { m: 64, n: 256, k: 16 }),
         }],
         walk: Walk::Persistent { blocks: Some(128), raster: Raster { group: 16, along: Along::N } },
+        split: None,
         roles: vec![
             Role { name: "load", threads: 0..128, registers: Some(24), body: vec![at(Op::Tiles(producer()), "persistent")] },
             Role { name: "math", threads: 128..384, registers: Some(240), body: vec![at(Op::Tiles(consumer), "persistent")] },

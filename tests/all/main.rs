@@ -2,6 +2,7 @@
 
 mod assemble;
 mod by_hand;
+mod documents;
 mod execution;
 mod levels;
 mod macros;

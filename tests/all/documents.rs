@@ -1,0 +1,93 @@
+//! The texts in README.md and ARCHITECTURE.md that the compiler wrote are what it writes today.
+//!
+//! A fenced block behind `<!-- live: LEVEL of CLAUSES, from "A" to "B" -->` is compared with that part of that level's text
+//! (the whole text without `from`); `PTX_GEMM_WRITE_DOCUMENTS=1` writes the blocks anew.
+
+use std::path::Path;
+
+use ptx_gemm_codegen::{Level, compile_observed};
+use ptx_gemm_dsl::Schedule;
+
+const START: &str = "<!-- live: ";
+
+/// Lines after which an excerpt is cut short.
+const LONGEST: usize = 24;
+
+fn level_text(level: &str, clauses: &str) -> String {
+    let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("`{clauses}`: {e}"));
+    let plan = schedule.plan(None).unwrap_or_else(|e| panic!("`{clauses}`: {e}"));
+    if level == "plan" {
+        return plan.to_string();
+    }
+    let mut out = String::new();
+    let mut observe = |seen: Level, text: &str| {
+        if format!("{seen:?}").eq_ignore_ascii_case(level) && out.is_empty() {
+            out = text.to_string();
+        }
+    };
+    compile_observed(&plan, Some(&mut observe)).unwrap_or_else(|e| panic!("`{clauses}`: {e}"));
+    out
+}
+
+/// The lines from the first that contains `from` to the next that contains `to`, its middle left out if it is long.
+fn excerpt(text: &str, from: &str, to: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().position(|l| l.contains(from)).unwrap_or_else(|| panic!("no line has `{from}`"));
+    let last = lines[first..].iter().position(|l| l.contains(to)).unwrap_or_else(|| panic!("no line has `{to}`")) + first;
+    let part = &lines[first..=last];
+    let trimmed = |l: &&str| l.trim_end().to_string() + "\n";
+    if part.len() <= LONGEST {
+        return part.iter().map(trimmed).collect();
+    }
+    let half = LONGEST / 2;
+    let skipped = part.len() - 2 * half;
+    let head: String = part[..half].iter().map(trimmed).collect();
+    let tail: String = part[part.len() - half..].iter().map(trimmed).collect();
+    format!("{head}    ... {skipped} more lines\n{tail}")
+}
+
+/// What stands behind a marker: `LEVEL of CLAUSES, from "A" to "B"`.
+fn live(marker: &str) -> String {
+    let (what, range) = match marker.split_once(", from \"") {
+        Some((what, range)) => (what, Some(range)),
+        None => (marker, None),
+    };
+    let (level, clauses) = what.split_once(" of ").unwrap_or_else(|| panic!("`{marker}` names no schedule"));
+    let text = level_text(level, clauses);
+    match range.and_then(|r| r.trim_end_matches('"').split_once("\" to \"")) {
+        Some((from, to)) => excerpt(&text, from, to),
+        None => text.lines().map(|l| l.trim_end().to_string() + "\n").collect(),
+    }
+}
+
+fn renewed(document: &str) -> (String, usize) {
+    let (mut out, mut rest, mut blocks) = (String::new(), document, 0);
+    while let Some(at) = rest.find(START) {
+        let marker_end = rest[at..].find(" -->").map(|e| at + e).expect("a marker ends");
+        let open = rest[marker_end..].find("```").map(|e| marker_end + e).expect("a fenced block follows a marker");
+        let body = rest[open..].find('\n').map(|e| open + e + 1).expect("the fence ends its line");
+        let close = rest[body..].find("```").map(|e| body + e).expect("the block is closed");
+        out.push_str(&rest[..body]);
+        out.push_str(&live(&rest[at + START.len()..marker_end]));
+        rest = &rest[close..];
+        blocks += 1;
+    }
+    out.push_str(rest);
+    (out, blocks)
+}
+
+#[test]
+fn documents_show_what_the_compiler_writes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (name, least) in [("README.md", 1), ("ARCHITECTURE.md", 3)] {
+        let path = root.join(name);
+        let document = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (renewed, blocks) = renewed(&document);
+        assert!(blocks >= least, "{name} has {blocks} live blocks");
+        if std::env::var_os("PTX_GEMM_WRITE_DOCUMENTS").is_some() {
+            std::fs::write(&path, renewed).unwrap();
+        } else {
+            assert!(document == renewed, "{name} is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test documents");
+        }
+    }
+}
