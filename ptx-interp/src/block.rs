@@ -8,7 +8,7 @@ use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop};
 use crate::launch::{Counting, WarpOrder, Watch};
 use crate::row::{LANES, lanes};
-use crate::violation::{Fault, Violation, ViolationKind, triple};
+use crate::violation::{Fault, Site, Violation, ViolationKind, triple};
 use crate::warp::Warp;
 
 /// What keeps a warp from running.
@@ -31,7 +31,7 @@ pub(crate) enum Progress {
     Waits {
         stuck: bool,
     },
-    Broken(Box<Violation>),
+    Broken(Violation),
 }
 
 /// Warps, barriers, and the block's memory. Reused from block to block.
@@ -243,7 +243,7 @@ impl Block {
     }
 
     /// Whether nobody in the block can ever move again; then why.
-    fn blocked(&mut self, env: &Env) -> Option<Box<Violation>> {
+    fn blocked(&mut self, env: &Env) -> Option<Violation> {
         if self.status.contains(&Status::Ready) {
             return None;
         }
@@ -279,7 +279,7 @@ impl Block {
     }
 
     /// What the block waits for, when the whole grid is stuck.
-    pub(crate) fn deadlock(&self, env: &Env) -> Box<Violation> {
+    pub(crate) fn deadlock(&self, env: &Env) -> Violation {
         let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
         let mask = self.warps[index].mask;
         let message = "{thread} goes round in a loop that only others could end, and nobody else can move";
@@ -287,7 +287,7 @@ impl Block {
     }
 
     /// Turns lanes into threads and positions into lines.
-    fn report(&self, env: &Env, index: usize, fault: Fault) -> Box<Violation> {
+    fn report(&self, env: &Env, index: usize, fault: Fault) -> Violation {
         let warp = &self.warps[index];
         let origin = env.code.origins.get(warp.pc as usize);
         let first = warp.index * LANES as u32;
@@ -296,10 +296,8 @@ impl Block {
         let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
         let thread = threads.first().copied().unwrap_or_default();
         let place = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
-        Box::new(Violation {
-            kind: fault.kind,
+        let site = Site {
             entry: env.entry.name.clone(),
-            message: fault.message.replace("{thread}", &place),
             line: origin.map(|origin| origin.line),
             instruction: origin.map_or_else(String::new, |origin| origin.text.clone()),
             note: origin.and_then(|origin| origin.note.clone()),
@@ -307,7 +305,8 @@ impl Block {
             threads,
             address: fault.address,
             label: fault.label,
-        })
+        };
+        Violation { kind: fault.kind, message: fault.message.replace("{thread}", &place), site: Box::new(site) }
     }
 }
 

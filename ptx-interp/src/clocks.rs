@@ -48,9 +48,16 @@ impl Clocks {
         self.own[warp]
     }
 
+    /// A key that changes whenever the whole block meets.
     #[inline(always)]
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+    pub(crate) fn everybody(&self) -> u64 {
+        1 << 63 | u64::from(self.epoch)
+    }
+
+    /// A key of one warp that changes with its clock.
+    #[inline(always)]
+    pub(crate) fn only(&self, warp: usize) -> u64 {
+        u64::from(self.own[warp]) << 8 | warp as u64
     }
 
     /// Whether everybody is ordered behind this clock.

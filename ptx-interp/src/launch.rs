@@ -1,16 +1,12 @@
-//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another.
+//! A launch as the host states it, and everything that is wrong with it before the first instruction.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crate::block::{Block, Progress};
-use crate::cost::{Cost, Counters};
+use crate::cost::Cost;
 use crate::env::Env;
 use crate::global::GlobalTable;
+use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::program::{Entry, Program};
-use crate::violation::{Violation, ViolationKind};
+use crate::violation::{Site, Violation, ViolationKind};
 
 /// A kernel argument.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,22 +165,12 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         order: options.order,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
     };
-    Grid::new(&env).run(options.threads).map_err(|violation| *violation)
+    Grid::new(&env).run(options.threads)
 }
 
 fn refused(launch: &Launch, message: String) -> Violation {
-    Violation {
-        kind: ViolationKind::Launch,
-        entry: launch.entry.into(),
-        message,
-        line: None,
-        instruction: String::new(),
-        note: None,
-        block: None,
-        threads: Vec::new(),
-        address: None,
-        label: None,
-    }
+    let site = Site { entry: launch.entry.into(), ..Site::default() };
+    Violation { kind: ViolationKind::Launch, message, site: Box::new(site) }
 }
 
 /// Largest shared memory of a block that is laid out, generously above every machine's.
@@ -226,14 +212,14 @@ fn pack(entry: &Entry, launch: &Launch) -> Result<Vec<u8>, Violation> {
     if params.len() != launch.args.len() {
         return Err(refused(launch, format!("{} arguments for {} parameters", launch.args.len(), params.len())));
     }
-    let mut packed = vec![0; entry.symbols.param_bytes];
+    let mut packed = vec![0; entry.symbols.param_bytes as usize];
     for (param, arg) in params.iter().zip(launch.args) {
         let bytes = arg.bytes();
-        if bytes.len() != param.bytes {
+        if bytes.len() as u64 != param.bytes {
             let message = format!("parameter `{}` has {} bytes, its argument {}", param.name, param.bytes, bytes.len());
             return Err(refused(launch, message));
         }
-        packed[param.offset..][..param.bytes].copy_from_slice(&bytes);
+        packed[param.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
     }
     Ok(packed)
 }
@@ -242,160 +228,6 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
     // One word more, for 8-byte reads of the last one.
     bytes.chunks(4).map(word).chain([0]).collect()
-}
-
-/// A grid on its way.
-struct Grid<'e, 'a> {
-    env: &'e Env<'a>,
-    /// Number of times that a block has written something and then stopped.
-    version: AtomicU64,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The next block to start.
-    next: u64,
-    /// Blocks that wait for others.
-    waiting: VecDeque<Waiting>,
-    running: usize,
-    /// The violation of the lowest block so far.
-    violation: Option<(u64, Box<Violation>)>,
-    report: Report,
-    /// Emptied blocks, to be used again.
-    spare: Vec<Box<Block>>,
-}
-
-struct Waiting {
-    block: Box<Block>,
-    /// Version of memory that it has looked at.
-    seen: u64,
-    stuck: bool,
-}
-
-impl<'e, 'a> Grid<'e, 'a> {
-    fn new(env: &'e Env<'a>) -> Grid<'e, 'a> {
-        Grid { env, version: AtomicU64::new(0), state: Mutex::default() }
-    }
-
-    fn run(self, threads: Option<usize>) -> Result<Report, Box<Violation>> {
-        let blocks = usize::try_from(self.env.blocks()).unwrap_or(usize::MAX);
-        let workers = threads.unwrap_or_else(rayon::current_num_threads).min(blocks).max(1);
-        if workers == 1 {
-            self.work();
-        } else {
-            rayon::scope(|scope| {
-                for _ in 1..workers {
-                    scope.spawn(|_| self.work());
-                }
-                self.work();
-            });
-        }
-        let state = std::mem::take(&mut *self.lock());
-        match state.violation {
-            Some((_, violation)) => Err(violation),
-            None => {
-                let mut report = state.report;
-                if self.env.counting == Counting::On {
-                    report.cost = Some(self.cost(&state.spare));
-                }
-                Ok(report)
-            }
-        }
-    }
-
-    /// Adds up what the blocks' counters say; each of them has been through several blocks.
-    fn cost(&self, blocks: &[Box<Block>]) -> Cost {
-        let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len());
-        for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
-            sum += counters;
-        }
-        Cost::new(&sum, self.env.code, self.env.global.labels())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One host thread: runs blocks as long as there are some that could move.
-    fn work(&self) {
-        while let Some(mut block) = self.take() {
-            let seen = self.version.load(Ordering::SeqCst);
-            let progress = block.run(self.env);
-            let wrote = std::mem::take(&mut block.memory.wrote_global);
-            if wrote {
-                self.version.fetch_add(1, Ordering::SeqCst);
-            }
-            self.put_back(block, progress, seen, wrote);
-        }
-    }
-
-    fn put_back(&self, block: Box<Block>, progress: Progress, seen: u64, wrote: bool) {
-        let mut state = self.lock();
-        state.running -= 1;
-        match progress {
-            Progress::Finished => {
-                state.report.instructions += block.warps.iter().map(|warp| warp.steps).sum::<u64>();
-                state.report.fma += block.warps.iter().map(|warp| warp.fma).sum::<u64>();
-                state.report.mad += block.warps.iter().map(|warp| warp.mad).sum::<u64>();
-                state.spare.push(block);
-            }
-            Progress::Waits { stuck } => state.waiting.push_back(Waiting { block, seen, stuck: stuck && !wrote }),
-            Progress::Broken(violation) => state.keep_lowest(block.memory.number, violation),
-        }
-    }
-
-    /// The next block to run: one that waited and may move now, then a new one, then any that waits.
-    fn take(&self) -> Option<Box<Block>> {
-        let mut state = self.lock();
-        let version = self.version.load(Ordering::SeqCst);
-        let broken = state.violation.as_ref().map(|(number, _)| *number);
-        let may_move = |waiting: &Waiting| !waiting.stuck || waiting.seen != version;
-        // Blocks behind a broken one need not go on. Those before it do: the lowest violation is reported, so that it
-        // is the same on every run.
-        let wanted = |number: u64| broken.is_none_or(|broken| number < broken);
-        state.waiting.retain(|waiting| wanted(waiting.block.memory.number));
-        let changed = state.waiting.iter().position(|waiting| waiting.seen != version);
-        let block = if let Some(index) = changed {
-            state.waiting.remove(index).map(|waiting| waiting.block)
-        } else if state.next < self.env.blocks() && wanted(state.next) {
-            let number = state.next;
-            state.next += 1;
-            let mut block = state.spare.pop().unwrap_or_default();
-            state.running += 1;
-            drop(state);
-            block.reset(self.env, number);
-            return Some(block);
-        } else {
-            let index = state.waiting.iter().position(may_move);
-            index.and_then(|index| state.waiting.remove(index)).map(|waiting| waiting.block)
-        };
-        match block {
-            Some(block) => {
-                state.running += 1;
-                Some(block)
-            }
-            None => {
-                if state.running == 0 && broken.is_none() {
-                    let deadlock = state.waiting.iter().min_by_key(|waiting| waiting.block.memory.number);
-                    let deadlock =
-                        deadlock.map(|waiting| (waiting.block.memory.number, waiting.block.deadlock(self.env)));
-                    if let Some((number, violation)) = deadlock {
-                        state.keep_lowest(number, violation);
-                    }
-                }
-                None
-            }
-        }
-    }
-}
-
-impl State {
-    fn keep_lowest(&mut self, number: u64, violation: Box<Violation>) {
-        if self.violation.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
-            self.violation = Some((number, violation));
-        }
-    }
 }
 
 /// Host threads that a launch uses when it does not say.

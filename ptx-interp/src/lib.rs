@@ -49,6 +49,7 @@ mod decode;
 mod env;
 mod exec;
 mod global;
+mod grid;
 mod launch;
 mod memory;
 mod op;
@@ -65,4 +66,4 @@ pub use launch::{Arg, Checks, Counting, Launch, Options, Report, WarpOrder, laun
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
 pub use program::{LoadError, Program};
 pub use ptx_gemm_ptx::instruction::Note;
-pub use violation::{Violation, ViolationKind};
+pub use violation::{Site, Violation, ViolationKind};

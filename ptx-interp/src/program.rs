@@ -13,7 +13,7 @@ pub enum LoadError {
     /// The text is not PTX that the project's parser reads.
     #[error("the PTX text does not parse: {0}")]
     Parse(#[from] ParseError),
-    /// An entry wants more shared, local or parameter memory than any machine has.
+    /// An entry wants more memory of its own than this interpreter lays out.
     #[error("entry `{entry}` declares {bytes} bytes of {space} memory, at most {limit} are possible")]
     TooLarge {
         /// The entry.
@@ -57,21 +57,19 @@ impl Program {
             let symbols = Symbols::lay_out(&parsed.module, entry);
             check_sizes(&entry.name, &symbols)?;
             let code = decode(entry, lines, line, &symbols);
-            let directive = |pick: fn(&Directive) -> Option<&Vec<u32>>| entry.directives.iter().find_map(pick);
+            let extents = |pick: fn(&Directive) -> Option<&[u32]>| entry.directives.iter().find_map(pick).map(padded);
             entries.push(Entry {
                 name: entry.name.clone(),
                 code,
                 symbols,
-                required_threads: directive(|directive| match directive {
-                    Directive::Reqntid(extents) => Some(extents),
+                required_threads: extents(|directive| match directive {
+                    Directive::Reqntid(extents) => Some(extents.as_slice()),
                     _ => None,
-                })
-                .map(padded),
-                max_threads: directive(|directive| match directive {
-                    Directive::Maxntid(extents) => Some(extents),
+                }),
+                max_threads: extents(|directive| match directive {
+                    Directive::Maxntid(extents) => Some(extents.as_slice()),
                     _ => None,
-                })
-                .map(padded),
+                }),
             });
         }
         Ok(Program { entries })
@@ -94,7 +92,7 @@ impl Program {
 
     /// Sizes in bytes of an entry's parameters, in order.
     pub fn param_bytes(&self, entry: &str) -> Option<Vec<usize>> {
-        Some(self.entry(entry)?.symbols.params.iter().map(|param| param.bytes).collect())
+        Some(self.entry(entry)?.symbols.params.iter().map(|param| param.bytes as usize).collect())
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
@@ -103,7 +101,7 @@ impl Program {
 }
 
 /// Directives may leave out trailing ones.
-fn padded(extents: &Vec<u32>) -> [u32; 3] {
+fn padded(extents: &[u32]) -> [u32; 3] {
     std::array::from_fn(|axis| extents.get(axis).copied().unwrap_or(1))
 }
 
@@ -111,8 +109,8 @@ fn padded(extents: &Vec<u32>) -> [u32; 3] {
 fn check_sizes(entry: &str, symbols: &Symbols) -> Result<(), LoadError> {
     let sizes = [
         ("shared", symbols.shared_bytes, 1 << 20),
-        ("local", symbols.local_bytes, 512 << 10),
-        ("param", symbols.param_bytes as u64, 32_764),
+        ("local", symbols.local_bytes, 64 << 10),
+        ("param", symbols.param_bytes, 32_764),
         ("const", symbols.const_bytes, 64 << 10),
     ];
     match sizes.into_iter().find(|(_, bytes, limit)| bytes > limit) {

@@ -59,8 +59,9 @@ pub(crate) enum Conflict {
 pub(crate) struct Shadow {
     words: Vec<Word>,
     bytes: Vec<[Word; 4]>,
-    /// Epoch in which a word has two unordered readers and a settled writer: another read changes nothing.
-    saturated: Vec<u32>,
+    /// By word, under which key another read changes nothing: [`Clocks::everybody`] once readers of two warps are
+    /// known and all are ordered behind the writer, [`Clocks::only`] for a warp with two readers. 0 after a write.
+    saturated: Vec<u64>,
 }
 
 impl Shadow {
@@ -78,17 +79,22 @@ impl Shadow {
         if bytes < 4 {
             return self.each_byte(offset, bytes, |word| word.read(clocks, actor).map(|_| ()));
         }
+        let (everybody, only) = (clocks.everybody(), clocks.only(usize::from(actor.thread) / LANES));
         for index in offset / 4..(offset + bytes) / 4 {
-            if self.saturated[index] == clocks.epoch() {
-                continue;
-            }
-            let word = &mut self.words[index];
-            if word.split != 0 {
-                self.each_byte(index * 4, 4, |word| word.read(clocks, actor).map(|_| ()))?;
-            } else if word.read(clocks, actor)? {
-                self.saturated[index] = clocks.epoch();
+            let key = self.saturated[index];
+            if key != everybody && key != only {
+                self.read_word(clocks, index, actor)?;
             }
         }
+        Ok(())
+    }
+
+    fn read_word(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        let word = &mut self.words[index];
+        if word.split != 0 {
+            return self.each_byte(index * 4, 4, |word| word.read(clocks, actor).map(|_| ()));
+        }
+        self.saturated[index] = word.read(clocks, actor)?;
         Ok(())
     }
 
@@ -158,23 +164,28 @@ impl Shadow {
 }
 
 impl Word {
-    /// Whether further reads in this epoch would change nothing.
+    /// The key under which further reads change nothing, or 0.
     #[inline(always)]
-    fn read(&mut self, clocks: &Clocks, actor: Actor) -> Result<bool, Conflict> {
+    fn read(&mut self, clocks: &Clocks, actor: Actor) -> Result<u64, Conflict> {
         let warp = usize::from(actor.thread) / LANES;
         self.after_writer(clocks, actor, warp)?;
         let now = Access { actor, clock: clocks.now(warp) };
         let [first, second] = &mut self.readers;
         if first.clock == 0 || first.actor.thread == actor.thread || first.ordered(clocks, warp) {
             *first = now;
-            return Ok(false);
+            return Ok(0);
         }
         let replaceable = second.clock == 0 || second.actor.thread == actor.thread || second.ordered(clocks, warp);
         if replaceable || (second.warp() == first.warp() && first.warp() != warp) {
             *second = now;
         }
-        // Readers in two warps and a writer that everybody is ordered behind: the next reader need not be compared.
-        Ok(first.warp() != second.warp() && clocks.is_settled(self.writer.clock))
+        Ok(if first.warp() != second.warp() && clocks.is_settled(self.writer.clock) {
+            clocks.everybody()
+        } else if first.warp() == warp && second.warp() == warp && self.writer.ordered(clocks, warp) {
+            clocks.only(warp)
+        } else {
+            0
+        })
     }
 
     #[inline(always)]

@@ -26,6 +26,8 @@ pub enum ViolationKind {
     WrittenTwice,
     /// Nothing in the interpreter executes this instruction.
     UnknownInstruction,
+    /// The kernel trapped.
+    Trap,
     /// More instructions than [`crate::Options::max_instructions`] allows.
     InstructionLimit,
 }
@@ -43,6 +45,7 @@ impl ViolationKind {
             ViolationKind::Race => "race",
             ViolationKind::WrittenTwice => "written twice",
             ViolationKind::UnknownInstruction => "unknown instruction",
+            ViolationKind::Trap => "trap",
             ViolationKind::InstructionLimit => "instruction limit",
         }
     }
@@ -53,10 +56,17 @@ impl ViolationKind {
 pub struct Violation {
     /// The rule.
     pub kind: ViolationKind,
-    /// The entry that ran.
-    pub entry: String,
     /// What happened, as a sentence.
     pub message: String,
+    /// Where.
+    pub site: Box<Site>,
+}
+
+/// Where a rule was broken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Site {
+    /// The entry that ran.
+    pub entry: String,
     /// Line of the PTX text, counted from 1.
     pub line: Option<u32>,
     /// That line's instruction.
@@ -76,10 +86,11 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind.title(), self.message)?;
-        if let Some(line) = self.line {
-            write!(f, "\n  at line {line} of entry `{}`: {}", self.entry, self.instruction)?;
+        let site = &*self.site;
+        if let Some(line) = site.line {
+            write!(f, "\n  at line {line} of entry `{}`: {}", site.entry, site.instruction)?;
         }
-        if let Some(note) = &self.note {
+        if let Some(note) = &site.note {
             write!(f, "\n  from the clause `{}`: {}", note.clause, note.what)?;
         }
         Ok(())

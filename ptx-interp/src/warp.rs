@@ -52,6 +52,8 @@ pub(crate) enum Parked {
     Barrier,
     /// At a `bar.warp.sync` for these lanes.
     Sync(u32),
+    /// At an instruction that these lanes execute together.
+    Collective(u32),
 }
 
 /// Lanes that share a position.
@@ -157,6 +159,10 @@ impl Warp {
             self.take(pc, |parked| parked == Parked::No);
             return Next::Run;
         }
+        if let Some(pc) = self.assembled() {
+            self.take(pc, |parked| matches!(parked, Parked::Collective(_)));
+            return Next::Run;
+        }
         if self.groups.is_empty() {
             return Next::Done;
         }
@@ -212,6 +218,16 @@ impl Warp {
                 }
             }
         }
+    }
+
+    /// Where all lanes have come that an instruction names, if somewhere.
+    fn assembled(&self) -> Option<u32> {
+        self.groups.iter().find_map(|group| {
+            let Parked::Collective(named) = group.parked else { return None };
+            let here = |other: &&Group| other.pc == group.pc && other.parked == group.parked;
+            let arrived = self.groups.iter().filter(here).fold(0, |lanes, other| lanes | other.mask);
+            (named & self.live & !arrived == 0).then_some(group.pc)
+        })
     }
 
     /// A hash of everything that decides what the warp does next, memory aside.

@@ -148,7 +148,7 @@ fn floats_round_once_and_keep_subnormals() {
     check("mul.f32", &t, &[(&[ONE_UP, ONE_UP], 0x3f80_0002)]);
     check("div.rn.f32", &t, &[(&[f(1.0), f(3.0)], f(1.0 / 3.0)), (&[f(1.0), f(0.0)], f(f32::INFINITY))]);
     // (1 + 2^-23)^2 - (1 + 2^-22) is 2^-46, which a product rounded on its own would lose.
-    check("fma.rn.f32", &["f32"; 4], &[(&[ONE_UP, ONE_UP, f(-1.000_000_238_418_579_1)], f(2f32.powi(-46)))]);
+    check("fma.rn.f32", &["f32"; 4], &[(&[ONE_UP, ONE_UP, 0xbf80_0002], f(2f32.powi(-46)))]);
     check(
         "fma.rn.f64",
         &["f64"; 4],
@@ -263,7 +263,7 @@ fn predicates_and_selections() {
 fn integer_conversions() {
     check("cvt.u64.u32", &["u64", "u32"], &[(&[0xffff_ffff], 0xffff_ffff)]);
     check("cvt.s64.s32", &["u64", "u32"], &[(&[0xffff_ffff], u64::MAX)]);
-    check("cvt.u32.u64", &["u32", "u64"], &[(&[0x1_2345_6789_a], 0x3456_789a)]);
+    check("cvt.u32.u64", &["u32", "u64"], &[(&[0x0012_3456_789a], 0x3456_789a)]);
     check("cvt.s32.s16", &["u32", "u16"], &[(&[0x8000], 0xffff_8000)]);
     check("cvt.u32.u16", &["u32", "u16"], &[(&[0x8000], 0x8000)]);
     check("cvt.u16.u32", &["u16", "u32"], &[(&[0x1_8000], 0x8000)]);
@@ -329,6 +329,38 @@ fn approximations() {
     check("tanh.approx.f32", &["f32"; 2], &[(&[f(0.0)], f(0.0)), (&[f(100.0)], f(1.0))]);
     check("sin.approx.f32", &["f32"; 2], &[(&[f(0.0)], f(0.0))]);
     check("cos.approx.f32", &["f32"; 2], &[(&[f(0.0)], f(1.0))]);
+}
+
+#[test]
+fn bit_fields() {
+    let fields = ["u32", "u32", "u32", "u32"];
+    check(
+        "bfe.u32",
+        &fields,
+        &[(&[0x1234_5678, 8, 8], 0x56), (&[0x1234_5678, 28, 8], 0x1), (&[5, 40, 4], 0), (&[5, 0, 0], 0)],
+    );
+    check(
+        "bfe.s32",
+        &fields,
+        &[(&[0x80, 4, 4], 0xffff_fff8), (&[0x8000_0000, 28, 8], 0xffff_fff8), (&[0x8000_0000, 40, 4], 0xffff_ffff)],
+    );
+    check("bfi.b32", &["u32"; 5], &[(&[0xab, 0x1111_1111, 8, 8], 0x1111_ab11), (&[0xff, 7, 0, 0], 7)]);
+    check("popc.b32", &["u32"; 2], &[(&[0xf0f0], 8)]);
+    check("popc.b64", &["u32", "u64"], &[(&[u64::MAX], 64)]);
+    check("clz.b32", &["u32"; 2], &[(&[1], 31), (&[0], 32)]);
+    check("brev.b32", &["u32"; 2], &[(&[1], 0x8000_0000)]);
+    check(
+        "prmt.b32",
+        &fields,
+        &[(&[0x3322_1100, 0x7766_5544, 0x7410], 0x7744_1100), (&[0x80, 0, 0x0008], 0x8080_80ff)],
+    );
+    check("lop3.b32 $d, $s0, $s1, $s2, 0x96;", &fields, &[(&[0b1100, 0b1010, 0b1001], 0b1111)]);
+    check("shf.l.wrap.b32", &fields, &[(&[0x8000_0000, 1, 1], 3), (&[5, 6, 32], 6)]);
+    check("shf.r.clamp.b32", &fields, &[(&[2, 1, 1], 0x8000_0001), (&[5, 6, 40], 6)]);
+    check("rcp.rn.f32", &["f32"; 2], &[(&[f(3.0)], f(1.0 / 3.0))]);
+    check("sqrt.rn.f32", &["f32"; 2], &[(&[f(2.0)], f(2f32.sqrt()))]);
+    check("sqrt.rz.f64", &["f64"; 2], &[(&[d(2.0)], d(2f64.sqrt()) - 1)]);
+    check("div.full.f32", &["f32"; 3], &[(&[f(6.0), f(3.0)], f(2.0))]);
 }
 
 #[test]

@@ -302,6 +302,50 @@ fn copies_land_when_waited_for() {
 }
 
 #[test]
+fn lanes_exchange_values() {
+    let body = format!(
+        "mul.lo.u32 %r1, %t, 3;
+         shfl.sync.down.b32 %r2|%p0, %r1, 1, 31, -1;
+         shfl.sync.bfly.b32 %r3, %r1, 16, 31, -1;
+         shfl.sync.up.b32 %r4|%p1, %r1, 2, 0, -1;
+         shfl.sync.idx.b32 %r5, %r1, 5, 0x181f, -1;
+         and.b32 %r6, %t, 1;
+         setp.eq.u32 %p2, %r6, 1;
+         vote.sync.ballot.b32 %r7, %p2, -1;
+         redux.sync.max.u32 %r8, %t, -1;
+         add.u32 %r0, %r2, %r3;
+         add.u32 %r0, %r0, %r4;
+         add.u32 %r0, %r0, %r5;
+         selp.u32 %r9, 1000, 0, %p0;
+         add.u32 %r0, %r0, %r9;
+         shr.u32 %r7, %r7, 16;
+         add.u32 %r0, %r0, %r7;
+         add.u32 %r0, %r0, %r8;
+         {STORE}"
+    );
+    let want = words(32, |t| {
+        let down = if t < 31 { 3 * (t + 1) + 1000 } else { 3 * t };
+        let up = if t >= 2 { 3 * (t - 2) } else { 3 * t };
+        down + 3 * (t ^ 16) + up + 3 * (t / 8 * 8 + 5) + 0xaaaa + 31
+    });
+    check("exchange", "", &body, 1, 32, &want);
+    // Diverged lanes meet for it.
+    let body = format!(
+        "setp.lt.u32 %p0, %t, 11;
+         mov.u32 %r1, 1;
+         @%p0 bra TAKEN;
+         add.u32 %r1, %t, 100;
+         TAKEN: elect.sync %r2|%p1, -1;
+         selp.u32 %r3, 500, 0, %p1;
+         redux.sync.add.u32 %r0, %r1, -1;
+         add.u32 %r0, %r0, %r3;
+         {STORE}"
+    );
+    let sum: u32 = (0..32).map(|t| if t < 11 { 1 } else { t + 100 }).sum();
+    check("diverged exchange", "", &body, 1, 32, &words(32, |t| sum + if t == 0 { 500 } else { 0 }));
+}
+
+#[test]
 fn threads_may_share_a_word_byte_by_byte() {
     let body = "mov.u32 %r1, word;
          add.u32 %r1, %r1, %t;
@@ -325,11 +369,10 @@ fn special_registers() {
          mov.u32 %r5, %lanemask_lt;
          popc.b32 %r6, %r5;
          shl.b32 %r2, %r2, 8;
-         add.u32 %r0, %r1, %r2;
+         add.u32 %r0, %r6, %r2;
          shl.b32 %r3, %r3, 16;
          add.u32 %r0, %r0, %r3;
          {STORE}"
-    )
-    .replace("popc.b32 %r6, %r5;\n", "");
-    check("special", "", &body, 1, 40, &words(40, |t| t % 32 + (t / 32 << 8) + (40 << 16)));
+    );
+    check("special", "", &body, 1, 40, &words(40, |t| t % 32 + ((t / 32) << 8) + (40 << 16)));
 }

@@ -4,6 +4,7 @@ mod arithmetic;
 mod cost;
 mod gemm;
 mod gemm_text;
+mod hostile;
 mod machine;
 mod run;
 mod violations;

@@ -234,10 +234,10 @@ fn a_violation_says_who_and_where() {
     let body = format!("{OWN_WORD}setp.eq.u32 %p0, %t, 5;\n@%p0 ld.global.u32 %r0, [%rd1+1020]; //@ tail(none): D");
     let body: &'static str = Box::leak(body.into_boxed_str());
     let violation = run(&case!("", 4, 32, body), &mut |device, _| device.options.threads = Some(2));
-    assert_eq!(violation.block, Some([0, 0, 0]), "the first block in order, whichever thread of the host ran it");
-    assert_eq!(violation.threads, [[5, 0, 0]]);
-    assert_eq!(violation.label.as_deref(), Some("out"));
-    assert_eq!(violation.line, Some(19));
-    let note = violation.note.expect("the line has one");
+    assert_eq!(violation.site.block, Some([0, 0, 0]), "the first block in order, whichever thread of the host ran it");
+    assert_eq!(violation.site.threads, [[5, 0, 0]]);
+    assert_eq!(violation.site.label.as_deref(), Some("out"));
+    assert_eq!(violation.site.line, Some(19));
+    let note = violation.site.note.expect("the line has one");
     assert_eq!((&*note.clause, &*note.what), ("tail(none)", "D"));
 }

@@ -26,6 +26,13 @@ impl Decoder<'_> {
                 let op = if nan { Arith::MaxNan } else { Arith::Max };
                 self.arith(op, ty, Rounding::None, operands)
             }
+            Opcode::DivFast { ty, .. } => self.arith(Arith::Div, ty, Rounding::None, operands),
+            Opcode::Rcp { rnd, ty } => {
+                self.scalar(ScalarFn::Directed { op: Arith::Rcp, ty, rounding: rnd }, ty, operands, &[ty])
+            }
+            Opcode::Sqrt { rnd, ty } => {
+                self.scalar(ScalarFn::Directed { op: Arith::Sqrt, ty, rounding: rnd }, ty, operands, &[ty])
+            }
             Opcode::Abs(ty) => self.arith(Arith::Abs, ty, Rounding::None, operands),
             Opcode::Neg(ty) => self.arith(Arith::Neg, ty, Rounding::None, operands),
             Opcode::MulInt { half, ty } => self.multiply(half, ty, operands),
@@ -46,7 +53,7 @@ impl Decoder<'_> {
     }
 
     /// A rarer operation with sources of the given types.
-    fn scalar(&mut self, f: ScalarFn, to: Type, operands: &[Operand], types: &[Type]) -> Result<Op, String> {
+    pub(super) fn scalar(&mut self, f: ScalarFn, to: Type, operands: &[Operand], types: &[Type]) -> Result<Op, String> {
         let [d, rest @ ..] = operands else { return Err("the destination is missing".into()) };
         if rest.len() != types.len() {
             return Err(format!("{} sources where {} are expected", rest.len(), types.len()));
@@ -56,7 +63,7 @@ impl Decoder<'_> {
             (slot @ Slot::R32(_), bits) if bits <= 32 && bits > 1 => slot,
             _ => return Err(format!("the destination has not the width of .{}", to.name())),
         };
-        let mut sources = [Slot::P(self.sink); 3];
+        let mut sources = [Slot::P(self.sink); 4];
         for ((slot, operand), ty) in sources.iter_mut().zip(rest).zip(types) {
             *slot = self.source(operand, *ty)?;
         }
@@ -214,7 +221,8 @@ impl Decoder<'_> {
             32 => Ok(Op::Set32 { cmp, d, q, a: self.r32(a, ty)?, b: self.r32(b, ty)? }),
             64 => Ok(Op::Set64 { cmp, d, q, a: self.r64(a, ty)?, b: self.r64(b, ty)? }),
             16 if q == self.sink => {
-                let sources = [self.source(a, ty)?, self.source(b, ty)?, Slot::P(self.sink)];
+                let sink = Slot::P(self.sink);
+                let sources = [self.source(a, ty)?, self.source(b, ty)?, sink, sink];
                 self.code.scalars.push(Scalar { f: ScalarFn::Compare { cmp, ty }, d: Slot::P(d), sources, arity: 2 });
                 Ok(Op::Scalar { index: self.code.scalars.len() as u32 - 1 })
             }

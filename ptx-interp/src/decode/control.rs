@@ -13,16 +13,19 @@ impl Decoder<'_> {
                 Some(&target) => Ok(Op::Branch { target, uniform }),
                 None => Err(format!("there is no label `{label}`")),
             },
-            (Opcode::BarSync, [id]) => Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count: None }),
-            (Opcode::BarSync, [id, count]) => {
+            (Opcode::BarSync | Opcode::BarrierSync, [id]) => {
+                Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count: None })
+            }
+            (Opcode::BarSync | Opcode::BarrierSync, [id, count]) => {
                 let count = Some(self.r32(count, Type::U32)?);
                 Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count })
             }
-            (Opcode::BarArrive, [id, count]) => {
+            (Opcode::BarArrive | Opcode::BarrierArrive, [id, count]) => {
                 Ok(Op::BarrierArrive { id: self.r32(id, Type::U32)?, count: self.r32(count, Type::U32)? })
             }
             (Opcode::BarWarpSync, [mask]) => Ok(Op::WarpSync { mask: self.r32(mask, Type::B32)? }),
             (Opcode::Ret | Opcode::Exit, []) => Ok(Op::Exit),
+            (Opcode::Trap, []) => Ok(Op::Trap),
             (Opcode::CpAsyncCommit, []) => Ok(Op::CpAsyncCommit),
             (Opcode::CpAsyncWait, &[Operand::Int(pending)]) => {
                 Ok(Op::CpAsyncWait { pending: u32::try_from(pending).map_err(|_| "a negative number of groups")? })

@@ -5,6 +5,8 @@
 //! may hold entries for other machines.
 
 mod alu;
+mod bits;
+mod collective;
 mod control;
 mod memory;
 mod operand;
@@ -16,7 +18,7 @@ use ptx_gemm_ptx::instruction::{Instruction, Opcode};
 use ptx_gemm_ptx::module::{Entry, Statement};
 
 pub(crate) use self::symbols::Symbols;
-use crate::op::{Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot};
+use crate::op::{Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 
 /// Decodes one entry. `lines` is parallel to the body; `text` gives a line's words.
 pub(crate) fn decode(entry: &Entry, lines: &[u32], text: impl Fn(u32) -> String, symbols: &Symbols) -> Code {
@@ -118,13 +120,37 @@ impl<'a> Decoder<'a> {
             Opcode::Bra { .. }
             | Opcode::BarSync
             | Opcode::BarArrive
+            | Opcode::BarrierSync
+            | Opcode::BarrierArrive
             | Opcode::BarWarpSync
+            | Opcode::Trap
             | Opcode::Ret
             | Opcode::Exit
             | Opcode::CpAsyncCommit
             | Opcode::CpAsyncWait
             | Opcode::CpAsyncWaitAll
             | Opcode::Fence { .. } => self.control(&instruction.op, operands),
+            Opcode::Bfe(_)
+            | Opcode::Bfi(_)
+            | Opcode::Popc(_)
+            | Opcode::Clz(_)
+            | Opcode::Brev(_)
+            | Opcode::Prmt
+            | Opcode::Lop3
+            | Opcode::Shf { .. }
+            | Opcode::IsSpaceP(_) => self.bits(&instruction.op, operands),
+            Opcode::Shfl(_) | Opcode::Vote(_) | Opcode::ActiveMask | Opcode::Redux { .. } | Opcode::Elect => {
+                self.collective(&instruction.op, operands)
+            }
+            // Hints to the hardware; nothing here is slower or faster for them.
+            Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::SetMaxNReg(_) | Opcode::GridDepControl(_) => {
+                Ok(Op::Nop)
+            }
+            Opcode::CreatePolicy { .. } => {
+                let [d, ..] = operands else { return Err("the destination is missing".into()) };
+                let a = self.constant64(Constant::Value(0));
+                Ok(Op::Un64 { f: Un64::Mov, d: self.d64(d)?, a })
+            }
             Opcode::Unknown(mnemonic) => Err(format!("nothing here executes `{mnemonic}`")),
             other => self.alu(other, operands),
         }

@@ -19,8 +19,8 @@ pub(crate) struct Symbol {
 #[derive(Clone, Debug)]
 pub(crate) struct ParamSlot {
     pub(crate) name: String,
-    pub(crate) offset: usize,
-    pub(crate) bytes: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Every named address of an entry, and the sizes of its spaces.
@@ -28,7 +28,7 @@ pub(crate) struct ParamSlot {
 pub(crate) struct Symbols {
     names: HashMap<String, Symbol>,
     pub(crate) params: Vec<ParamSlot>,
-    pub(crate) param_bytes: usize,
+    pub(crate) param_bytes: u64,
     /// Static shared memory.
     pub(crate) shared_bytes: u64,
     /// Whether the entry sees `.extern .shared` memory, which starts behind the static one.
@@ -42,13 +42,11 @@ impl Symbols {
     pub(crate) fn lay_out(module: &Module, entry: &Entry) -> Symbols {
         let mut symbols = Symbols::default();
         for param in &entry.params {
-            let align = param.align.unwrap_or(param.ty.bytes()).max(1) as usize;
-            let bytes =
-                param.ty.bytes() as usize * usize::try_from(param.count.unwrap_or(1)).unwrap_or(usize::MAX / 16);
-            let offset = symbols.param_bytes.next_multiple_of(align);
+            let bytes = u64::from(param.ty.bytes()).saturating_mul(param.count.unwrap_or(1));
+            let offset = align_up(symbols.param_bytes, param.align.unwrap_or(param.ty.bytes()));
             symbols.param_bytes = offset.saturating_add(bytes);
             symbols.params.push(ParamSlot { name: param.name.clone(), offset, bytes });
-            symbols.add(&param.name, Place::Param, offset as u64);
+            symbols.add(&param.name, Place::Param, offset);
         }
         let variables = || module.variables.iter().chain(&entry.variables);
         for variable in variables().filter(|variable| !is_dynamic(variable)) {
@@ -59,16 +57,17 @@ impl Symbols {
         let align = dynamic.iter().map(|variable| variable.align.unwrap_or(16)).max().unwrap_or(16).max(16);
         symbols.dynamic_shared = !dynamic.is_empty();
         if symbols.dynamic_shared {
-            symbols.shared_bytes = symbols.shared_bytes.next_multiple_of(u64::from(align));
+            symbols.shared_bytes = align_up(symbols.shared_bytes, align);
         }
         for variable in dynamic {
-            symbols.add(&variable.name, Place::Shared, u64::from(SHARED_START) + symbols.shared_bytes);
+            let address = u64::from(SHARED_START).saturating_add(symbols.shared_bytes);
+            symbols.add(&variable.name, Place::Shared, address);
         }
         symbols
     }
 
     fn place(&mut self, variable: &Variable) {
-        let align = u64::from(variable.align.unwrap_or(variable.ty.bytes()).max(1));
+        let align = variable.align.unwrap_or(variable.ty.bytes());
         let bytes = u64::from(variable.ty.bytes()).saturating_mul(variable.count.unwrap_or(1));
         let (place, size, start) = match variable.space {
             space if space.is_shared() => (Place::Shared, &mut self.shared_bytes, u64::from(SHARED_START)),
@@ -77,9 +76,9 @@ impl Symbols {
             // Left out: whoever uses the name is refused when it runs.
             _ => return,
         };
-        let address = size.saturating_add(align - 1) / align * align;
+        let address = align_up(*size, align);
         *size = address.saturating_add(bytes);
-        self.add(&variable.name, place, start + address);
+        self.add(&variable.name, place, address.saturating_add(start));
     }
 
     fn add(&mut self, name: &str, place: Place, address: u64) {
@@ -89,6 +88,12 @@ impl Symbols {
     pub(crate) fn get(&self, name: &str) -> Option<Symbol> {
         self.names.get(name).copied()
     }
+}
+
+/// The next multiple; sizes from hostile text saturate, and are refused later.
+fn align_up(size: u64, align: u32) -> u64 {
+    let align = u64::from(align.max(1));
+    size.checked_next_multiple_of(align).unwrap_or(u64::MAX)
 }
 
 fn is_dynamic(variable: &Variable) -> bool {

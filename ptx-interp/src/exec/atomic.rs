@@ -134,7 +134,7 @@ fn apply(op: &AtomicOp, old: u64, b: u64, c: u64) -> u64 {
         Atomic::Add => old.wrapping_add(b),
         Atomic::Min | Atomic::Max if op.ty.is_float() => {
             let arith = if op.op == Atomic::Min { Arith::Min } else { Arith::Max };
-            scalar::evaluate(ScalarFn::Half { op: arith, ty: op.ty }, [old, b, 0])
+            scalar::evaluate(ScalarFn::Half { op: arith, ty: op.ty }, [old, b, 0, 0])
         }
         Atomic::Min => {
             if less {
@@ -182,6 +182,6 @@ fn add_floats(ty: Type, old: u64, b: u64) -> u64 {
     match ty {
         Type::F32 => u64::from((f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits()),
         Type::F64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
-        ty => scalar::evaluate(ScalarFn::Half { op: Arith::Add, ty }, [old, b, 0]),
+        ty => scalar::evaluate(ScalarFn::Half { op: Arith::Add, ty }, [old, b, 0, 0]),
     }
 }

@@ -90,9 +90,9 @@ fn load_lanes<const WATCH: bool>(
             watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
             tally.add(block, spot, &touch);
         }
-        for element in 0..usize::from(access.count) {
+        for (element, tainted) in tainted[..usize::from(access.count)].iter_mut().enumerate() {
             let (value, written) = read::<WATCH>(warp, block, env, spot, element * bytes, bytes, lane);
-            tainted[element] |= u32::from(!written) << lane;
+            *tainted |= u32::from(!written) << lane;
             let value = if access.signed { extend(value, bytes) } else { value };
             warp.regs.set(access.values[element], lane, value);
         }
@@ -102,9 +102,8 @@ fn load_lanes<const WATCH: bool>(
     }
     if WATCH {
         tally.count(block, Verb::Reads, span);
-        for element in 0..usize::from(access.count) {
-            let d = warp.taint.at(access.values[element]);
-            warp.taint.load(d, tainted[element], active, pc);
+        for (value, tainted) in access.values[..usize::from(access.count)].iter().zip(tainted) {
+            warp.taint.load(warp.taint.at(*value), tainted, active, pc);
         }
     }
     Ok(())

@@ -6,6 +6,8 @@
 
 mod alu;
 mod atomic;
+mod bits;
+mod collective;
 mod copy;
 mod memory;
 mod registers;
@@ -223,6 +225,21 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     block.clocks.meet(warp.index as usize);
                 }
             }
+            Op::Collective { index } => {
+                let collective = &env.code.collectives[index as usize];
+                let named = match collective.mask {
+                    None => active,
+                    Some(named) => warp.regs.r32[named.0 as usize].0[active.trailing_zeros() as usize],
+                };
+                check!(names_itself(named, active, env));
+                if named & warp.live & !active != 0 {
+                    warp.groups.extend(other(pc + 1, mask & !active));
+                    park!(pc, active, Parked::Collective(named));
+                }
+                check!(collective::run::<WATCH>(warp, env, collective, active, named));
+            }
+            Op::Trap => check!(Err::<(), _>(Fault::new(ViolationKind::Trap, active, "{thread} executes a trap"))),
+            Op::Nop => {}
             Op::Exit => {
                 warp.live &= !active;
                 mask &= !active;

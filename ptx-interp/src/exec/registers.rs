@@ -291,6 +291,7 @@ impl Warp {
             match op.arity {
                 1 => self.taint.flow(d, [sources[0]], active),
                 2 => self.taint.flow(d, [sources[0], sources[1]], active),
+                3 => self.taint.flow(d, [sources[0], sources[1], sources[2]], active),
                 _ => self.taint.flow(d, sources, active),
             }
         }

@@ -56,10 +56,10 @@ fn shared_offsets(
     let shift = (access.offset as u32).wrapping_sub(SHARED_START);
     let mut offsets = alu::map1(&regs.r32[base.0 as usize].0, |address| address.wrapping_add(shift));
     let (mut largest, mut low) = (0, 0);
-    for lane in 0..LANES {
-        offsets[lane] = if lanes.active >> lane & 1 != 0 { offsets[lane] } else { 0 };
-        largest = largest.max(offsets[lane]);
-        low |= offsets[lane];
+    for (lane, offset) in offsets.iter_mut().enumerate() {
+        *offset = if lanes.active >> lane & 1 != 0 { *offset } else { 0 };
+        largest = largest.max(*offset);
+        low |= *offset;
     }
     (largest <= limit && low & (span - 1) == 0).then_some(offsets)
 }
@@ -85,11 +85,11 @@ fn global_offsets<'a>(
     let shift = (access.offset as u64).wrapping_sub(floor);
     let mut offsets = alu::map1(addresses, |address| address.wrapping_add(shift));
     let (mut largest, mut smallest, mut low) = (0, u64::MAX, 0);
-    for lane in 0..LANES {
-        offsets[lane] = if lanes.active >> lane & 1 != 0 { offsets[lane] } else { start - floor };
-        largest = largest.max(offsets[lane]);
-        smallest = smallest.min(offsets[lane]);
-        low |= offsets[lane];
+    for (lane, offset) in offsets.iter_mut().enumerate() {
+        *offset = if lanes.active >> lane & 1 != 0 { *offset } else { start - floor };
+        largest = largest.max(*offset);
+        smallest = smallest.min(*offset);
+        low |= *offset;
     }
     (smallest >= inside && largest <= limit && low & (span - 1) == 0).then_some((buffer, offsets))
 }
@@ -124,9 +124,9 @@ pub(super) fn store(regs: &Registers, block: &mut BlockMemory, access: &Access, 
             let put = |index, value| buffer.word(index * 4).store(value, Relaxed);
             store_rows(regs, access, lanes, |lane| offsets[lane] as usize / 4, put);
             let span = access.span() as usize;
-            for lane in 0..LANES {
+            for (lane, offset) in offsets.iter().enumerate() {
                 if lanes.active >> lane & 1 != 0 {
-                    buffer.mark(offsets[lane] as usize, span);
+                    buffer.mark(*offset as usize, span);
                 }
             }
         }
@@ -193,18 +193,18 @@ fn store_rows(
         match *value {
             Slot::R32(value) => {
                 let row = &regs.r32[value.0 as usize].0;
-                for lane in 0..LANES {
+                for (lane, word) in row.iter().enumerate() {
                     if lanes.active >> lane & 1 != 0 {
-                        put(index(lane) + element, row[lane]);
+                        put(index(lane) + element, *word);
                     }
                 }
             }
             Slot::R64(value) => {
                 let row = &regs.r64[value.0 as usize].0;
-                for lane in 0..LANES {
+                for (lane, double) in row.iter().enumerate() {
                     if lanes.active >> lane & 1 != 0 {
-                        put(index(lane) + 2 * element, row[lane] as u32);
-                        put(index(lane) + 2 * element + 1, (row[lane] >> 32) as u32);
+                        put(index(lane) + 2 * element, *double as u32);
+                        put(index(lane) + 2 * element + 1, (*double >> 32) as u32);
                     }
                 }
             }

@@ -8,10 +8,12 @@ use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, FloatConvert, Round, StatusAnd};
 
 use super::alu::compare_floats;
+use super::bits;
+use crate::address::Place;
 use crate::op::{Arith, Cmp, ScalarFn};
 
 /// Evaluates one lane.
-pub(super) fn evaluate(f: ScalarFn, [a, b, c]: [u64; 3]) -> u64 {
+pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
     match f {
         ScalarFn::Int { op, ty } => integer(op, ty, a, b, c),
         ScalarFn::Half { op, ty } => by_halves(ty, [a, b, c], |ty, [a, b, c]| half_arith(op, ty, a, b, c)),
@@ -25,6 +27,8 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c]: [u64; 3]) -> u64 {
             let part = |bits: u64| convert(half, Type::F32, rounding, false, bits) & 0xffff;
             part(a) << 16 | part(b)
         }
+        ScalarFn::Bits { op, ty } => bits::evaluate(op, ty, [a, b, c, e]),
+        ScalarFn::IsSpace { place } => u64::from(Place::of_generic(a).0 == place),
         ScalarFn::Compare { cmp, ty } => u64::from(compare(cmp, ty, a, b)),
         ScalarFn::Pack16 => a & 0xffff | (b & 0xffff) << 16,
     }
@@ -76,7 +80,7 @@ fn integer(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         Arith::Xor => x ^ y,
         Arith::Shl => x << (b as u32).min(bits),
         Arith::Shr => x >> (b as u32).min(bits),
-        Arith::Fma => 0,
+        Arith::Fma | Arith::Rcp | Arith::Sqrt => 0,
     };
     let wide = matches!(op, Arith::MulWide | Arith::MadWide);
     let result = result as u64;
@@ -178,6 +182,9 @@ fn min(x: f64, y: f64, propagate: bool) -> f64 {
 }
 
 fn directed(op: Arith, ty: Type, rounding: Rounding, values: [u64; 3]) -> u64 {
+    if op == Arith::Sqrt {
+        return square_root(ty, round_mode(rounding), values[0]);
+    }
     if ty == Type::F64 {
         directed_in::<Double>(op, round_mode(rounding), values)
     } else {
@@ -192,9 +199,27 @@ fn directed_in<F: Float>(op: Arith, round: Round, values: [u64; 3]) -> u64 {
         Arith::Sub => a.sub_r(b, round),
         Arith::Mul => a.mul_r(b, round),
         Arith::Div => a.div_r(b, round),
+        Arith::Rcp => F::from_u128(1).value.div_r(a, round),
         _ => a.mul_add_r(b, c, round),
     };
     value.to_bits() as u64
+}
+
+/// The root of an f32 in f64 is exact, or not near enough to an f32 for the second rounding to matter; that of an f64 is
+/// corrected by the sign of what is left.
+fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
+    if ty != Type::F64 {
+        return from_f64(ty, to_f64(ty, bits).sqrt(), round);
+    }
+    let x = f64::from_bits(bits);
+    let root = x.sqrt();
+    let rest = (-root).mul_add(root, x);
+    let corrected = match round {
+        Round::TowardZero | Round::TowardNegative if rest < 0.0 => root.next_down(),
+        Round::TowardPositive if rest > 0.0 => root.next_up(),
+        _ => root,
+    };
+    corrected.to_bits()
 }
 
 fn approximate(function: Approx, x: f64) -> f64 {

@@ -1,10 +1,14 @@
 //! The decoded form: what the interpreter walks instead of text. Registers are slots, immediates and special registers
 //! are slots too (filled when a warp starts), labels are indices, and nothing is looked up by name any more.
 
-use ptx_gemm_ptx::instruction::{Approx, Atomic, Note, Rounding, Special};
-use ptx_gemm_ptx::types::Type;
+mod access;
+mod scalar;
 
-use crate::address::Place;
+use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
+use ptx_gemm_ptx::warp::{Shuffle, Vote};
+
+pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape};
+pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 
 /// Slot of a register up to 32 bits wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,7 +325,13 @@ pub(crate) enum Op {
     WarpSync {
         mask: R32,
     },
+    /// Lanes exchange values: index into [`Code::collectives`].
+    Collective {
+        index: u32,
+    },
     Exit,
+    Trap,
+    Nop,
     /// Nothing executes this: index into [`Code::refusals`].
     Refused {
         index: u32,
@@ -337,155 +347,28 @@ pub(crate) struct Quad {
     pub(crate) c: u32,
 }
 
-/// A load, store or atomic.
-#[derive(Clone, Debug)]
-pub(crate) struct Access {
-    /// Generic addresses are told apart lane by lane.
-    pub(crate) place: Option<Place>,
-    pub(crate) base: Slot,
-    pub(crate) offset: i64,
-    /// Bytes of one element: 1, 2, 4 or 8.
-    pub(crate) bytes: u8,
-    /// Sign-extends into a wider register.
-    pub(crate) signed: bool,
-    /// Volatile, relaxed, acquire or release: may be polled.
-    pub(crate) strong: bool,
-    /// What is loaded or stored, one per element; for atomics the destination.
-    pub(crate) values: [Slot; 4],
-    /// Elements.
-    pub(crate) count: u8,
-    pub(crate) shape: Shape,
-    pub(crate) atomic: Option<AtomicOp>,
-    pub(crate) copy: Option<AsyncCopy>,
-}
-
-impl Access {
-    /// Bytes that a lane touches.
-    pub(crate) fn span(&self) -> u64 {
-        match &self.copy {
-            Some(copy) => u64::from(copy.bytes),
-            None => u64::from(self.bytes) * u64::from(self.count),
-        }
-    }
-}
-
-/// Whether the elements are what the fast paths are made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// 4-byte elements in 32-bit registers.
-    Words,
-    /// 8-byte elements in 64-bit registers.
-    Doubles,
-    Odd,
-}
-
-/// `atom` or `red`.
+/// An instruction by which the lanes of a warp exchange values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AtomicOp {
-    pub(crate) op: Atomic,
-    pub(crate) ty: Type,
-    pub(crate) b: Slot,
-    pub(crate) c: Slot,
-}
-
-/// `cp.async`: the access is its destination.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AsyncCopy {
-    pub(crate) source: Slot,
-    pub(crate) source_offset: i64,
-    /// A generic source is told apart like any other address.
-    pub(crate) source_place: Option<Place>,
-    pub(crate) bytes: u8,
-    /// Bytes that are really read; the rest is zero.
-    pub(crate) source_bytes: Option<Slot>,
-}
-
-/// A rarer operation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scalar {
-    pub(crate) f: ScalarFn,
+pub(crate) struct Collective {
+    pub(crate) kind: CollectiveKind,
     pub(crate) d: Slot,
-    pub(crate) sources: [Slot; 3],
-    /// How many of the sources are real.
-    pub(crate) arity: u8,
+    /// A second destination; one that nobody reads if there is none.
+    pub(crate) p: P,
+    pub(crate) a: Slot,
+    pub(crate) b: R32,
+    pub(crate) c: R32,
+    /// The lanes that take part; absent for `activemask`, which takes who comes.
+    pub(crate) mask: Option<R32>,
 }
 
-/// Arithmetic that exists for many types and rounding modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arith {
-    Add,
-    Sub,
-    Mul,
-    MulHi,
-    MulWide,
-    Mad,
-    MadHi,
-    MadWide,
-    Fma,
-    Div,
-    Rem,
-    Min,
-    Max,
-    MinNan,
-    MaxNan,
-    Neg,
-    Abs,
-    Not,
-    Shl,
-    Shr,
-    And,
-    Or,
-    Xor,
-}
-
-/// The rarer operations, evaluated one lane at a time on values widened to 64 bits.
+/// What lanes exchange.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ScalarFn {
-    /// Integers of 16 bits, and multiplications that have no row form.
-    Int {
-        op: Arith,
-        ty: Type,
-    },
-    /// f16, bf16 and their packed forms.
-    Half {
-        op: Arith,
-        ty: Type,
-    },
-    /// f32 and f64 in a rounding mode other than to nearest even.
-    Directed {
-        op: Arith,
-        ty: Type,
-        rounding: Rounding,
-    },
-    Approx {
-        function: Approx,
-        ty: Type,
-    },
-    Convert {
-        to: Type,
-        from: Type,
-        rounding: Rounding,
-        saturate: bool,
-    },
-    /// Two floats into one packed register: `cvt.rn.f16x2.f32 d, a, b` (a is the upper half).
-    ConvertPair {
-        to: Type,
-        rounding: Rounding,
-    },
-    /// A comparison of 16-bit values: 1 or 0 into a predicate.
-    Compare {
-        cmp: Cmp,
-        ty: Type,
-    },
-    /// Two 16-bit halves into one 32-bit register, lower first.
-    Pack16,
-}
-
-impl ScalarFn {
-    /// Whether it is a multiply-add of floats.
-    pub(crate) fn is_fma(self) -> bool {
-        matches!(self, ScalarFn::Half { op: Arith::Fma, .. } | ScalarFn::Directed { op: Arith::Fma, .. })
-    }
+pub(crate) enum CollectiveKind {
+    Shuffle(Shuffle),
+    Vote(Vote),
+    ActiveMask,
+    Reduce { op: Atomic, signed: bool },
+    Elect,
 }
 
 /// What a slot holds when a warp starts.
@@ -513,6 +396,7 @@ pub(crate) struct Code {
     pub(crate) quads: Vec<Quad>,
     pub(crate) accesses: Vec<Access>,
     pub(crate) scalars: Vec<Scalar>,
+    pub(crate) collectives: Vec<Collective>,
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,

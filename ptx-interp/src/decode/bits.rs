@@ -1,0 +1,45 @@
+//! Bit fields, permutations, funnel shifts, and questions about addresses.
+
+use ptx_gemm_ptx::instruction::{Opcode, Operand};
+use ptx_gemm_ptx::types::{Space, Type};
+use ptx_gemm_ptx::warp::{Direction, ShiftMode};
+
+use super::Decoder;
+use crate::address::Place;
+use crate::op::{Bits, Op, ScalarFn};
+
+impl Decoder<'_> {
+    pub(super) fn bits(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
+        use Type::{B32, Pred, U32, U64};
+        let (op, to, types): (Bits, Type, &[Type]) = match *opcode {
+            Opcode::Bfe(ty) => return self.bits_of(Bits::Extract, ty, ty, operands, &[ty, U32, U32]),
+            Opcode::Bfi(ty) => return self.bits_of(Bits::Insert, ty, ty, operands, &[ty, ty, U32, U32]),
+            Opcode::Popc(ty) => return self.bits_of(Bits::Count, ty, U32, operands, &[ty]),
+            Opcode::Clz(ty) => return self.bits_of(Bits::LeadingZeros, ty, U32, operands, &[ty]),
+            Opcode::Brev(ty) => return self.bits_of(Bits::Reverse, ty, ty, operands, &[ty]),
+            Opcode::Prmt => (Bits::Permute, B32, &[B32, B32, B32]),
+            Opcode::Lop3 => (Bits::Table, B32, &[B32, B32, B32, B32]),
+            Opcode::Shf { direction, mode } => {
+                let (left, clamp) = (direction == Direction::Left, mode == ShiftMode::Clamp);
+                (Bits::Funnel { left, clamp }, B32, &[B32, B32, U32])
+            }
+            Opcode::IsSpaceP(space) => {
+                let place = match space {
+                    Space::Global => Place::Global,
+                    Space::Local => Place::Local,
+                    Space::Const => Place::Const,
+                    Space::Param => Place::Param,
+                    Space::Shared | Space::SharedCta | Space::SharedCluster => Place::Shared,
+                    Space::Generic => return Err("isspacep of no space".into()),
+                };
+                return self.scalar(ScalarFn::IsSpace { place }, Pred, operands, &[U64]);
+            }
+            _ => return Err("the instruction is not executed".into()),
+        };
+        self.bits_of(op, B32, to, operands, types)
+    }
+
+    fn bits_of(&mut self, op: Bits, ty: Type, to: Type, operands: &[Operand], from: &[Type]) -> Result<Op, String> {
+        self.scalar(ScalarFn::Bits { op, ty }, to, operands, from)
+    }
+}

@@ -1,0 +1,135 @@
+//! Shuffles, votes, reductions and elections: all lanes that take part are here when they run.
+
+use ptx_gemm_ptx::instruction::Atomic;
+use ptx_gemm_ptx::warp::{Shuffle, Vote};
+
+use super::spot::Checked;
+use crate::env::Env;
+use crate::op::{Collective, CollectiveKind, Slot};
+use crate::row::{LANES, lanes};
+use crate::violation::{Fault, ViolationKind};
+use crate::warp::Warp;
+
+#[inline(never)]
+pub(super) fn run<const WATCH: bool>(
+    warp: &mut Warp,
+    env: &Env,
+    collective: &Collective,
+    active: u32,
+    named: u32,
+) -> Checked {
+    let here = active & named;
+    let ballot =
+        |warp: &Warp| lanes(here).fold(0, |word, lane| word | (warp.regs.get(collective.a, lane) as u32) << lane);
+    match collective.kind {
+        CollectiveKind::Shuffle(mode) => return shuffle::<WATCH>(warp, env, collective, mode, here),
+        CollectiveKind::Vote(vote) => {
+            let votes = ballot(warp);
+            let value = match vote {
+                Vote::Ballot => votes,
+                Vote::All => u32::from(votes == here),
+                Vote::Any => u32::from(votes != 0),
+                Vote::Uni => u32::from(votes == 0 || votes == here),
+            };
+            give(warp, collective.d, here, value);
+        }
+        CollectiveKind::ActiveMask => give(warp, collective.d, active, active),
+        CollectiveKind::Reduce { op, signed } => {
+            let values = lanes(here).map(|lane| warp.regs.get(collective.a, lane) as u32);
+            let value = values.reduce(|a, b| reduce(op, signed, a, b)).unwrap_or(0);
+            give(warp, collective.d, here, value);
+        }
+        CollectiveKind::Elect => {
+            let leader = here.trailing_zeros();
+            give(warp, collective.d, here, leader);
+            for lane in lanes(here) {
+                warp.regs.set(Slot::P(collective.p), lane, u64::from(lane as u32 == leader));
+            }
+        }
+    }
+    if WATCH {
+        // Everybody's value is in everybody's result.
+        let (a, d, p) = (warp.taint.at(collective.a), warp.taint.at(collective.d), warp.taint.at(collective.p.into()));
+        let tainted = if warp.taint.mask(a) & here != 0 { u32::MAX } else { 0 };
+        warp.taint.assign(d, tainted, a, active);
+        warp.taint.assign(p, tainted, a, active);
+    }
+    Ok(())
+}
+
+fn give(warp: &mut Warp, d: Slot, to: u32, value: u32) {
+    for lane in lanes(to) {
+        warp.regs.set(d, lane, u64::from(value));
+    }
+}
+
+fn reduce(op: Atomic, signed: bool, a: u32, b: u32) -> u32 {
+    let less = if signed { (a as i32) < b as i32 } else { a < b };
+    match op {
+        Atomic::Min => {
+            if less {
+                a
+            } else {
+                b
+            }
+        }
+        Atomic::Max => {
+            if less {
+                b
+            } else {
+                a
+            }
+        }
+        Atomic::And => a & b,
+        Atomic::Or => a | b,
+        Atomic::Xor => a ^ b,
+        _ => a.wrapping_add(b),
+    }
+}
+
+fn shuffle<const WATCH: bool>(
+    warp: &mut Warp,
+    env: &Env,
+    collective: &Collective,
+    mode: Shuffle,
+    here: u32,
+) -> Checked {
+    let values: [u64; LANES] = std::array::from_fn(|lane| warp.regs.get(collective.a, lane));
+    let a = warp.taint.at(collective.a);
+    let from = if WATCH { warp.taint.mask(a) } else { 0 };
+    let mut tainted = 0;
+    for lane in lanes(here) {
+        let b = warp.regs.r32[collective.b.0 as usize].0[lane] & 31;
+        let c = warp.regs.r32[collective.c.0 as usize].0[lane];
+        let (source, inside) = source(mode, lane as u32, b, c);
+        if env.strict && here >> source & 1 == 0 {
+            let message = format!("{{thread}} reads lane {source}, which takes no part in the shuffle");
+            return Err(Fault::new(ViolationKind::Uninitialised, 1 << lane, message));
+        }
+        warp.regs.set(collective.d, lane, values[source as usize]);
+        warp.regs.set(Slot::P(collective.p), lane, u64::from(inside));
+        tainted |= (from >> source & 1) << lane;
+    }
+    if WATCH {
+        let (d, p) = (warp.taint.at(collective.d), warp.taint.at(collective.p.into()));
+        warp.taint.assign(d, tainted, a, here);
+        warp.taint.clear(p, here);
+    }
+    Ok(())
+}
+
+/// The lane that a lane reads, and whether that is inside its segment; `c` holds the segment's mask and its clamp.
+fn source(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
+    let (clamp, segment) = (c & 31, c >> 8 & 31);
+    let last = lane & segment | clamp & !segment;
+    let (source, inside) = match mode {
+        Shuffle::Up => (lane.wrapping_sub(b), lane as i32 - b as i32 >= last as i32),
+        Shuffle::Down => (lane + b, lane + b <= last),
+        Shuffle::Bfly => (lane ^ b, lane ^ b <= last),
+        Shuffle::Idx => {
+            let source = lane & segment | b & !segment;
+            (source, source <= last)
+        }
+    };
+    if inside { (source, true) } else { (lane, false) }
+}

@@ -1,0 +1,166 @@
+//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::block::{Block, Progress};
+use crate::cost::{Cost, Counters};
+use crate::env::Env;
+use crate::launch::{Counting, Report};
+use crate::violation::Violation;
+
+/// A grid on its way.
+pub(crate) struct Grid<'e, 'a> {
+    env: &'e Env<'a>,
+    /// Number of times that a block has written something and then stopped.
+    version: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The next block to start.
+    next: u64,
+    /// Blocks that wait for others.
+    waiting: VecDeque<Waiting>,
+    running: usize,
+    /// The violation of the lowest block so far.
+    violation: Option<(u64, Violation)>,
+    report: Report,
+    /// Emptied blocks, to be used again.
+    spare: Vec<Block>,
+}
+
+struct Waiting {
+    block: Block,
+    /// Version of memory that it has looked at.
+    seen: u64,
+    stuck: bool,
+}
+
+impl<'e, 'a> Grid<'e, 'a> {
+    pub(crate) fn new(env: &'e Env<'a>) -> Grid<'e, 'a> {
+        Grid { env, version: AtomicU64::new(0), state: Mutex::default() }
+    }
+
+    /// Runs all blocks on at most this many host threads.
+    pub(crate) fn run(self, threads: Option<usize>) -> Result<Report, Violation> {
+        let blocks = usize::try_from(self.env.blocks()).unwrap_or(usize::MAX);
+        let workers = threads.unwrap_or_else(rayon::current_num_threads).min(blocks).max(1);
+        if workers == 1 {
+            self.work();
+        } else {
+            rayon::scope(|scope| {
+                for _ in 1..workers {
+                    scope.spawn(|_| self.work());
+                }
+                self.work();
+            });
+        }
+        let state = std::mem::take(&mut *self.lock());
+        match state.violation {
+            Some((_, violation)) => Err(violation),
+            None => {
+                let mut report = state.report;
+                if self.env.counting == Counting::On {
+                    report.cost = Some(self.cost(&state.spare));
+                }
+                Ok(report)
+            }
+        }
+    }
+
+    /// Adds up what the blocks' counters say; each of them has been through several blocks.
+    fn cost(&self, blocks: &[Block]) -> Cost {
+        let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len());
+        for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
+            sum += counters;
+        }
+        Cost::new(&sum, self.env.code, self.env.global.labels())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One host thread: runs blocks as long as there are some that could move.
+    fn work(&self) {
+        while let Some(mut block) = self.take() {
+            let seen = self.version.load(Ordering::SeqCst);
+            let progress = block.run(self.env);
+            let wrote = std::mem::take(&mut block.memory.wrote_global);
+            if wrote {
+                self.version.fetch_add(1, Ordering::SeqCst);
+            }
+            self.put_back(block, progress, seen, wrote);
+        }
+    }
+
+    fn put_back(&self, block: Block, progress: Progress, seen: u64, wrote: bool) {
+        let mut state = self.lock();
+        state.running -= 1;
+        match progress {
+            Progress::Finished => {
+                state.report.instructions += block.warps.iter().map(|warp| warp.steps).sum::<u64>();
+                state.report.fma += block.warps.iter().map(|warp| warp.fma).sum::<u64>();
+                state.report.mad += block.warps.iter().map(|warp| warp.mad).sum::<u64>();
+                state.spare.push(block);
+            }
+            Progress::Waits { stuck } => state.waiting.push_back(Waiting { block, seen, stuck: stuck && !wrote }),
+            Progress::Broken(violation) => state.keep_lowest(block.memory.number, violation),
+        }
+    }
+
+    /// The next block to run: one that waited and may move now, then a new one, then any that waits.
+    fn take(&self) -> Option<Block> {
+        let mut state = self.lock();
+        let version = self.version.load(Ordering::SeqCst);
+        let broken = state.violation.as_ref().map(|(number, _)| *number);
+        let may_move = |waiting: &Waiting| !waiting.stuck || waiting.seen != version;
+        // Blocks behind a broken one need not go on. Those before it do: the lowest violation is reported, so that it
+        // is the same on every run.
+        let wanted = |number: u64| broken.is_none_or(|broken| number < broken);
+        state.waiting.retain(|waiting| wanted(waiting.block.memory.number));
+        let changed = state.waiting.iter().position(|waiting| waiting.seen != version);
+        let block = if let Some(index) = changed {
+            state.waiting.remove(index).map(|waiting| waiting.block)
+        } else if state.next < self.env.blocks() && wanted(state.next) {
+            let number = state.next;
+            state.next += 1;
+            let mut block = state.spare.pop().unwrap_or_default();
+            state.running += 1;
+            drop(state);
+            block.reset(self.env, number);
+            return Some(block);
+        } else {
+            let index = state.waiting.iter().position(may_move);
+            index.and_then(|index| state.waiting.remove(index)).map(|waiting| waiting.block)
+        };
+        match block {
+            Some(block) => {
+                state.running += 1;
+                Some(block)
+            }
+            None => {
+                if state.running == 0 && broken.is_none() {
+                    let deadlock = state.waiting.iter().min_by_key(|waiting| waiting.block.memory.number);
+                    let deadlock =
+                        deadlock.map(|waiting| (waiting.block.memory.number, waiting.block.deadlock(self.env)));
+                    if let Some((number, violation)) = deadlock {
+                        state.keep_lowest(number, violation);
+                    }
+                }
+                None
+            }
+        }
+    }
+}
+
+impl State {
+    fn keep_lowest(&mut self, number: u64, violation: Violation) {
+        if self.violation.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+            self.violation = Some((number, violation));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Text that nobody meant: whatever it is, the answer is a result or an error with words, soon.
+
+use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, launch};
+
+use crate::gemm_text::{Element, gemm};
+
+/// A small generator, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % end
+    }
+}
+
+/// Loads and runs, with both checkings; how far it came.
+fn survive(text: &str) -> usize {
+    let Ok(program) = Program::from_text(text) else { return 0 };
+    let mut finished = 1;
+    for checks in [Checks::Off, Checks::Full] {
+        for entry in program.entries() {
+            let memory = Memory::new();
+            let buffer = || Arg::U64(memory.alloc_from("matrix", &[0; 128 * 128 * 4], 256).expect("fits").address);
+            let args = [buffer(), buffer(), buffer(), Arg::U32(128), Arg::U32(16)];
+            let what = Launch { entry, grid: [1; 3], block: [256, 1, 1], dynamic_shared_bytes: 0, args: &args };
+            let options = Options { checks, max_instructions: Some(20_000), ..Options::default() };
+            match launch(&program, &memory, &what, &options) {
+                Ok(_) => finished += 1,
+                Err(violation) => assert!(!violation.to_string().is_empty()),
+            }
+        }
+    }
+    finished
+}
+
+/// The text of the GEMM with some of its lines exchanged, repeated, left out, or given another line's words.
+fn mutate(text: &str, random: &mut Random) -> String {
+    let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+    for _ in 0..1 + random.below(4) {
+        let (a, b) = (random.below(lines.len()), random.below(lines.len()));
+        match random.below(5) {
+            0 => lines.swap(a, b),
+            1 => lines[a] = lines[b].clone(),
+            2 => drop(lines.remove(a)),
+            _ => {
+                let from = lines[b][random.below(lines[b].len())];
+                let to = random.below(lines[a].len());
+                lines[a][to] = from;
+            }
+        }
+    }
+    let lines: Vec<String> = lines.into_iter().map(|words| words.join(" ")).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn mutilated_kernels() {
+    let text = gemm(Element::F32);
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random))).collect();
+    // The mutations must not be so wild that nothing runs, nor so tame that everything does.
+    for outcome in 0..=3 {
+        assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
+    }
+}
+
+#[test]
+fn vast_declarations_are_refused() {
+    let declarations = [
+        ".shared .b8 x[18446744073709551615];",
+        ".shared .align 2147483648 .b8 x[9223372036854775807];\n.shared .b64 y[9223372036854775807];",
+        ".local .b64 x[4611686018427387904];",
+    ];
+    for declaration in declarations {
+        let text =
+            format!(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {{\n{declaration}\nret;\n}}\n");
+        assert!(Program::from_text(&text).is_err(), "{declaration}");
+    }
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .b64 x[9223372036854775807]) {\nret;\n}\n";
+    assert!(Program::from_text(text).is_err());
+}
+
+#[test]
+fn vast_allocations_are_refused() {
+    let memory = Memory::new();
+    for bytes in [u64::MAX, u64::MAX / 2, 1 << 60] {
+        assert!(memory.alloc("all of it", bytes, 256).is_err(), "{bytes}");
+    }
+    assert!(memory.alloc("crooked", 16, 3).is_err());
+    assert_eq!(memory.alloc("nothing", 0, 1).expect("fits").bytes, 0);
+}
