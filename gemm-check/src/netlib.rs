@@ -9,7 +9,7 @@ use std::fmt;
 
 use ptx_gemm_dsl::Layout;
 use ptx_gemm_runtime::random::SplitMix64;
-use ptx_gemm_runtime::{CompiledGemm, Error, Matrix, Shape};
+use ptx_gemm_runtime::{CompiledGemm, Error, Matrix, MatrixMut, Run, Shape};
 
 /// M, N and K.
 pub const EXTENTS: [usize; 6] = [0, 1, 2, 3, 5, 9];
@@ -117,15 +117,19 @@ fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Res
     let a = matrix(m, k, trans_a.layout(), numbers);
     let b = matrix(k, n, trans_b.layout(), numbers);
     let before = matrix(m, n, Layout::Col, numbers);
+    let ld = before.shape().ld;
+    // One padding element a column, also where a column has no element.
+    let mut c = vec![PADDING; ld * n];
+    c[..before.as_slice().len()].copy_from_slice(before.as_slice());
     let (a_before, b_before) = (a.clone(), b.clone());
-    let mut c = before.clone();
-    gemm.set("alpha", alpha).set("beta", beta).accumulate_into(&a, &b, &mut c)?;
-    if a != a_before || b != b_before {
+    let mut view = MatrixMut::in_shape(&mut c, before.shape());
+    let run = gemm.set("alpha", alpha).set("beta", beta).accumulate_into(&a, &b, &mut view)?;
+    if a != a_before || b != b_before || writes_inputs(&run) {
         return Ok(Err("an input was changed".into()));
     }
     let mut worst = 0.0f64;
-    for (index, &got) in c.as_slice().iter().enumerate() {
-        let (row, col) = (index % c.shape().ld, index / c.shape().ld);
+    for (index, &got) in c.iter().enumerate() {
+        let (row, col) = (index % ld, index / ld);
         if row >= m {
             if got != PADDING {
                 return Ok(Err(format!("the padding below column {col} is {got}")));
@@ -144,7 +148,13 @@ fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Res
     Ok(Ok(worst))
 }
 
-/// Values in (-0.5, 0.5), and padding.
+/// Whether the interpreter counted a store to A or B.
+fn writes_inputs(run: &Run) -> bool {
+    let traffic = run.counts.iter().filter_map(|counts| counts.cost.as_ref()).flat_map(|cost| &cost.traffic);
+    traffic.into_iter().any(|(label, traffic)| (label == "A" || label == "B") && traffic.written > 0)
+}
+
+/// Values in [-0.5, 0.5), and padding.
 fn matrix(rows: usize, cols: usize, layout: Layout, numbers: &mut SplitMix64) -> Matrix<f32> {
     let packed = Shape::packed(rows, cols, layout);
     let shape = Shape { ld: packed.ld + 1, ..packed };

@@ -2,11 +2,13 @@
 
 mod assemble;
 mod by_hand;
+mod conformance;
 mod documents;
 mod execution;
 mod levels;
 mod macros;
 mod random;
+mod special;
 mod tidy;
 mod ui;
 
