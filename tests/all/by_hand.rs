@@ -2,7 +2,8 @@
 //! the vocabulary carries what the Hopper kernels need, and that the verifier watches it.
 
 use ptx_gemm_codegen::tile::{
-    Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk, print, verify,
+    Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk, print,
+    verify,
 };
 use ptx_gemm_dsl::plan::{Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::DType;
@@ -11,7 +12,15 @@ fn at(op: Op, clause: &str) -> Statement {
     Statement { op, clause: clause.to_string() }
 }
 
-fn buffer(name: &'static str, side: Side, element: DType, extent: u32, depth: u32, fast: Fast, swizzle: Swizzle) -> Buffer {
+fn buffer(
+    name: &'static str,
+    side: Side,
+    element: DType,
+    extent: u32,
+    depth: u32,
+    fast: Fast,
+    swizzle: Swizzle,
+) -> Buffer {
     let pitch = if fast == Fast::K { depth } else { extent };
     let offset_bytes = if side == Side::A { 0 } else { extent * depth * element.bytes() };
     Buffer { name, side, element, extent, depth, fast, pitch, swizzle, offset_bytes }
@@ -80,7 +89,12 @@ fn tma_fma() -> Program {
         split: None,
         roles: vec![
             Role { name: "math", threads: 0..256, registers: None, body: vec![at(Op::Tiles(consumer), "persistent")] },
-            Role { name: "load", threads: 256..288, registers: None, body: vec![at(Op::Tiles(producer()), "persistent")] },
+            Role {
+                name: "load",
+                threads: 256..288,
+                registers: None,
+                body: vec![at(Op::Tiles(producer()), "persistent")],
+            },
         ],
     }
 }
@@ -128,8 +142,18 @@ fn tma_wgmma() -> Program {
         walk: Walk::Persistent { blocks: Some(128), raster: Raster { group: 16, along: Along::N } },
         split: None,
         roles: vec![
-            Role { name: "load", threads: 0..128, registers: Some(24), body: vec![at(Op::Tiles(producer()), "persistent")] },
-            Role { name: "math", threads: 128..384, registers: Some(240), body: vec![at(Op::Tiles(consumer), "persistent")] },
+            Role {
+                name: "load",
+                threads: 0..128,
+                registers: Some(24),
+                body: vec![at(Op::Tiles(producer()), "persistent")],
+            },
+            Role {
+                name: "math",
+                threads: 128..384,
+                registers: Some(240),
+                body: vec![at(Op::Tiles(consumer), "persistent")],
+            },
         ],
     }
 }

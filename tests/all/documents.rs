@@ -33,7 +33,8 @@ fn level_text(level: &str, clauses: &str) -> String {
 fn excerpt(text: &str, from: &str, to: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let first = lines.iter().position(|l| l.contains(from)).unwrap_or_else(|| panic!("no line has `{from}`"));
-    let last = lines[first..].iter().position(|l| l.contains(to)).unwrap_or_else(|| panic!("no line has `{to}`")) + first;
+    let last =
+        lines[first..].iter().position(|l| l.contains(to)).unwrap_or_else(|| panic!("no line has `{to}`")) + first;
     let part = &lines[first..=last];
     let trimmed = |l: &&str| l.trim_end().to_string() + "\n";
     if part.len() <= LONGEST {

@@ -20,9 +20,7 @@ fn run(case: &Case, gemm: &CompiledGemm, request: &Request) {
 
 fn affordable(sizes: Vec<Size>, tile: (u32, u32)) -> Vec<Size> {
     // A block computes its whole tile, whatever part of it lies inside.
-    let cost = |s: &Size| {
-        s.m.next_multiple_of(tile.0 as usize) * s.n.next_multiple_of(tile.1 as usize) * s.k.max(1)
-    };
+    let cost = |s: &Size| s.m.next_multiple_of(tile.0 as usize) * s.n.next_multiple_of(tile.1 as usize) * s.k.max(1);
     let mut sizes = sizes;
     sizes.sort_by_key(cost);
     let mut spent = 0;

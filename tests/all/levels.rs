@@ -22,9 +22,12 @@ fn kind(line: &str) -> (String, &str) {
 
 /// Rounds of the best cycle that begins at the first line: (lines of a round, rounds).
 fn cycle(kinds: &[(String, &str)]) -> (usize, usize) {
-    let rounds = |length: usize| 1 + kinds[length..].chunks(length).take_while(|round| *round == &kinds[..length]).count();
+    let rounds =
+        |length: usize| 1 + kinds[length..].chunks(length).take_while(|round| *round == &kinds[..length]).count();
     let all = (1..=CYCLE.min(kinds.len())).map(|length| (length, rounds(length)));
-    all.filter(|(_, rounds)| *rounds >= ROUNDS).max_by_key(|(length, rounds)| (length * (rounds - 1), usize::MAX - length)).unwrap_or((1, 1))
+    all.filter(|(_, rounds)| *rounds >= ROUNDS)
+        .max_by_key(|(length, rounds)| (length * (rounds - 1), usize::MAX - length))
+        .unwrap_or((1, 1))
 }
 
 /// The text with its long runs shortened, and its digest.

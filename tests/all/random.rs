@@ -124,7 +124,13 @@ fn staging(draw: &mut Draw, depth: u64, clauses: &mut Vec<String>) {
     }
 }
 
-const TYPES: [&str; 5] = ["f64", "i32", "a = f32, b = f32, acc = f64, d = f32", "a = f64, b = f32, acc = f64, d = f64", "a = f32, b = f32, acc = f64, c = f32, d = f64"];
+const TYPES: [&str; 5] = [
+    "f64",
+    "i32",
+    "a = f32, b = f32, acc = f64, d = f32",
+    "a = f64, b = f32, acc = f64, d = f64",
+    "a = f32, b = f32, acc = f64, c = f32, d = f64",
+];
 
 fn epilogue(draw: &mut Draw, integer: bool) -> &'static str {
     if integer {

@@ -176,7 +176,7 @@ impl Verifier<'_> {
         let size = u64::from(self.kernel.shared_bytes);
         self.rule(address.offset >= 0 && end <= size, || format!("a shared access up to byte {end} of {size}"))?;
         let multiple = self.multiple[address.base.family.0 as usize][address.base.index as usize];
-        let aligned = gcd(multiple, address.offset.unsigned_abs()) % u64::from(bytes.max(1)) == 0;
+        let aligned = gcd(multiple, address.offset.unsigned_abs()).is_multiple_of(u64::from(bytes.max(1)));
         self.rule(aligned, || {
             format!("a shared access of {bytes} bytes at a multiple of {multiple}, offset {}", address.offset)
         })

@@ -208,7 +208,7 @@ impl Lowering<'_> {
     /// Reads one operand for `step`, and for the steps that share its vector.
     fn direct_fetch(&mut self, stream: &Stream, at: &mut [Expr], step: u32) {
         let group = stream.group();
-        if step % group != 0 {
+        if !step.is_multiple_of(group) {
             return;
         }
         let clause = if stream.width > 1 { self.plan.clauses.vector.clone() } else { self.plan.clauses.shared.clone() };

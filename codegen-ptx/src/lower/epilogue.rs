@@ -94,6 +94,7 @@ impl Lowering<'_> {
         }
     }
 
+    #[allow(clippy::too_many_arguments)] // a matrix is where it lies, how, and how wide it is read
     fn plane(
         &mut self,
         place: &Place,

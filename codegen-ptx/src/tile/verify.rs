@@ -173,10 +173,8 @@ impl Machine<'_> {
                 let done = self.in_flight.len().saturating_sub(*in_flight as usize);
                 self.in_flight.drain(..done);
             }
-            Op::Promote { .. } | Op::Store { .. } | Op::Reduce { .. } => {
-                if !self.in_flight.is_empty() {
-                    return Err(broken("accumulators are read while a multiply is in flight".into()));
-                }
+            Op::Promote { .. } | Op::Store { .. } | Op::Reduce { .. } if !self.in_flight.is_empty() => {
+                return Err(broken("accumulators are read while a multiply is in flight".into()));
             }
             Op::Sync => self.barrier(),
             _ => {}
