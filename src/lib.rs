@@ -93,13 +93,14 @@ mod gemm;
 
 pub use abi::{Abi, AbiEntry, AbiParam};
 pub use gemm::{Gemm, Level};
+pub use ptx_gemm_dsl::types::Batch;
 pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
 pub use ptx_gemm_interp::{Checks, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
-    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, InterpreterOptions, Kernel, Limits, Matrix, MatrixMut,
-    MatrixRef, Run, Shape, cuda, random,
+    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch,
+    MatrixMut, MatrixRef, Resident, Run, Shape, Stack, cuda, random,
 };
 
 /// What the macro's expansion names. No part of the public interface.

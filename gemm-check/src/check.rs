@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::plan::Operand;
 use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_dsl::{DType, Layout};
-use ptx_gemm_runtime::{CompiledGemm, Error, Shape};
+use ptx_gemm_runtime::{CompiledGemm, Error, Shape, Stack};
 
 use crate::bound::{Estimate, Rounding};
 use crate::compare::Outcome;
@@ -20,8 +20,12 @@ pub struct Request {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
+    /// Products; what `batch(strided)` computes in one launch.
+    pub batch: usize,
     /// Leading dimensions in elements; the smallest possible where not stated.
     pub leading: Leading,
+    /// Elements between one matrix of a batch and the next.
+    pub gap: usize,
     /// Kind of the numbers.
     pub data: Data,
     /// Which of them.
@@ -102,7 +106,8 @@ impl Request {
     /// Random data, packed matrices, seed 0.
     pub fn random(m: usize, n: usize, k: usize) -> Request {
         let (leading, scalars) = (Leading::default(), Vec::new());
-        Request { m, n, k, leading, data: Data::Random, seed: 0, scalars, output: Output::Apart }
+        let (data, output) = (Data::Random, Output::Apart);
+        Request { m, n, k, batch: 1, leading, gap: 0, data, seed: 0, scalars, output }
     }
 
     /// Exact integer data, packed matrices, seed 0.
@@ -114,6 +119,11 @@ impl Request {
     pub fn set(mut self, name: &str, value: f64) -> Request {
         self.scalars.push((name.into(), value));
         self
+    }
+
+    /// The same for a batch of `count` products.
+    pub fn batch(self, count: usize) -> Request {
+        Request { batch: count, ..self }
     }
 
     /// The same with every leading dimension `padding` elements above the smallest possible.
@@ -137,6 +147,16 @@ impl Request {
         let packed = Shape::packed(rows, cols, layout);
         Shape { ld: ld.unwrap_or(packed.ld), ..packed }
     }
+
+    /// How many matrices there are, and how far apart.
+    pub fn stack(&self, problem: &Problem, operand: Operand) -> Stack {
+        let shape = self.shape(problem, operand);
+        let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
+        match self.batch {
+            1 => Stack::ONE,
+            count => Stack { count, stride: stored.len().unwrap_or(0).saturating_add(self.gap) },
+        }
+    }
 }
 
 /// Multiplies what `request` describes and compares the result with the reference.
@@ -145,9 +165,11 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
     supported(problem)?;
     crate::memory::suffices(problem, request)?;
     let input = Input::generate(problem, request)?;
-    let a = HostMatrix::encode(&input.a, problem.types.a, request.shape(problem, Operand::A));
-    let b = HostMatrix::encode(&input.b, problem.types.b, request.shape(problem, Operand::B));
-    let c = input.c.as_ref().map(|c| HostMatrix::encode(c, problem.types.c, request.shape(problem, Operand::C)));
+    let laid = |operand| (request.shape(problem, operand), request.stack(problem, operand));
+    let encode = |values: &[Values], dtype, (shape, stack)| HostMatrix::encode(values, dtype, shape, stack);
+    let a = encode(&input.a, problem.types.a, laid(Operand::A));
+    let b = encode(&input.b, problem.types.b, laid(Operand::B));
+    let c = problem.epilogue.uses_c().then(|| encode(&input.c, problem.types.c, laid(Operand::C)));
     let vectors: Vec<Vec<u8>> = input.vectors.iter().map(|vector| encode_all(problem.types.acc, vector)).collect();
 
     let mut call = gemm.call();
@@ -160,7 +182,8 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
     let (run, d) = match (c, request.output) {
         (Some(mut d), Output::InPlace) => (call.accumulate_into(&a, &b, &mut d)?, d),
         (c, _) => {
-            let mut d = HostMatrix::filled(problem.types.d, request.shape(problem, Operand::D));
+            let (shape, stack) = laid(Operand::D);
+            let mut d = HostMatrix::filled(problem.types.d, shape, stack);
             let call = match &c {
                 Some(c) => call.c(c),
                 None => call,
@@ -170,9 +193,11 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
     };
     let mut outcome = Outcome::new(run);
     outcome.padding_intact = d.padding_is_intact();
-    match problem.types.acc {
-        DType::I32 => compare_integers(problem, &input, &d, &mut outcome),
-        _ => compare_floats(problem, request, &input, &d, &mut outcome)?,
+    for product in 0..request.batch {
+        match problem.types.acc {
+            DType::I32 => compare_integers(problem, &input, product, &d, &mut outcome),
+            _ => compare_floats(problem, request, &input, product, &d, &mut outcome)?,
+        }
     }
     Ok(outcome)
 }
@@ -188,9 +213,11 @@ fn supported(problem: &Problem) -> Result<(), CheckError> {
 
 /// Everything that goes into a product, as values.
 struct Input {
-    a: Values,
-    b: Values,
-    c: Option<Values>,
+    /// One for each product.
+    a: Vec<Values>,
+    b: Vec<Values>,
+    /// Empty if the epilogue reads none.
+    c: Vec<Values>,
     vectors: Vec<Vec<f64>>,
     /// In the order of the epilogue, rounded to the accumulator's type.
     scalars: Vec<f64>,
@@ -223,16 +250,18 @@ impl Input {
             sequence += 1;
             Values::generate(data, dtype, rows, cols, seed.wrapping_mul(64).wrapping_add(sequence))
         };
-        let (a, b) = (values(types.a, m, k), values(types.b, k, n));
-        let c = epilogue.uses_c().then(|| values(types.c, m, n));
+        let products = 0..request.batch;
+        let a = products.clone().map(|_| values(types.a, m, k)).collect();
+        let b = products.clone().map(|_| values(types.b, k, n)).collect();
+        let c = products.filter(|_| epilogue.uses_c()).map(|_| values(types.c, m, n)).collect();
         let extent = |axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { m } else { n };
         let vectors =
             epilogue.vectors.iter().map(|vector| values(types.acc, 1, extent(vector.axis)).elements).collect();
         Ok(Input { a, b, c, vectors, scalars, named_scalars })
     }
 
-    fn c_at(&self, row: usize, col: usize) -> f64 {
-        self.c.as_ref().map_or(0.0, |c| c.at(row, col))
+    fn c_at(&self, product: usize, row: usize, col: usize) -> f64 {
+        self.c.get(product).map_or(0.0, |c| c.at(row, col))
     }
 }
 
@@ -240,22 +269,24 @@ fn compare_floats(
     problem: &Problem,
     request: &Request,
     input: &Input,
+    product: usize,
     d: &HostMatrix,
     outcome: &mut Outcome,
 ) -> Result<(), CheckError> {
     let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
     let doubled = problem.types.acc == DType::F64;
-    let product = Product::of(&input.a, &input.b, if doubled { Precision::Doubled } else { Precision::Single });
+    let sums =
+        Product::of(&input.a[product], &input.b[product], if doubled { Precision::Doubled } else { Precision::Single });
     let exact = request.data == Data::Exact;
-    if exact && product.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
+    if exact && sums.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
         let limit = (1.0 / acc.unit / 100.0) as usize;
         return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
     }
-    for (index, (&sum, &magnitude)) in product.sum.iter().zip(&product.magnitude).enumerate() {
+    for (index, (&sum, &magnitude)) in sums.sum.iter().zip(&sums.magnitude).enumerate() {
         let (row, col) = (index / request.n, index % request.n);
         let operands = epilogue::Operands {
             acc: Estimate::accumulated(sum, magnitude, request.k, acc, exact),
-            c: input.c_at(row, col),
+            c: input.c_at(product, row, col),
             row,
             col,
             scalars: &input.scalars,
@@ -269,18 +300,19 @@ fn compare_floats(
             // The reference itself is rounded to f64.
             reference.error += acc.unit * reference.value.abs();
         }
-        outcome.compare(row, col, d.get(row, col), reference, stored);
+        outcome.compare(row, col, d.get(product, row, col), reference, stored);
     }
     Ok(())
 }
 
-fn compare_integers(problem: &Problem, input: &Input, d: &HostMatrix, outcome: &mut Outcome) {
-    let sums = integer::product(&input.a, &input.b);
+fn compare_integers(problem: &Problem, input: &Input, product: usize, d: &HostMatrix, outcome: &mut Outcome) {
+    let (a, b) = (&input.a[product], &input.b[product]);
+    let sums = integer::product(a, b);
     for (index, &acc) in sums.iter().enumerate() {
-        let (row, col) = (index / input.b.cols, index % input.b.cols);
+        let (row, col) = (index / b.cols, index % b.cols);
         let operands = integer::Operands {
             acc,
-            c: input.c_at(row, col) as i32,
+            c: input.c_at(product, row, col) as i32,
             row,
             col,
             scalars: &input.scalars,
@@ -288,7 +320,7 @@ fn compare_integers(problem: &Problem, input: &Input, d: &HostMatrix, outcome: &
         };
         if let Some(reference) = integer::evaluate(&problem.epilogue, &operands) {
             let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));
-            outcome.compare(row, col, d.get(row, col), reference, Rounding::of(problem.types.d));
+            outcome.compare(row, col, d.get(product, row, col), reference, Rounding::of(problem.types.d));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::{bf16, f16};
 use ptx_gemm_dsl::DType;
 use ptx_gemm_runtime::random::SplitMix64;
-use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape};
+use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack};
 
 /// What kind of numbers to multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,61 +65,68 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
 pub(crate) struct HostMatrix {
     dtype: DType,
     shape: Shape,
+    stack: Stack,
     bytes: Vec<u8>,
 }
 
 impl HostMatrix {
-    /// `values` in a shape of the same extents, every byte of padding `0xff`: NaN in every floating-point type,
+    /// One matrix for each of `values`, in a shape of the same extents, every byte of padding `0xff`: NaN in every floating-point type,
     /// and -1 (255) in integers.
-    pub(crate) fn encode(values: &Values, dtype: DType, shape: Shape) -> HostMatrix {
-        let mut matrix = HostMatrix::filled(dtype, shape);
-        for (index, &value) in values.elements.iter().enumerate() {
-            matrix.set(index / values.cols, index % values.cols, value);
+    pub(crate) fn encode(values: &[Values], dtype: DType, shape: Shape, stack: Stack) -> HostMatrix {
+        let mut matrix = HostMatrix::filled(dtype, shape, stack);
+        for (product, values) in values.iter().enumerate() {
+            for (index, &value) in values.elements.iter().enumerate() {
+                matrix.set(product, index / values.cols, index % values.cols, value);
+            }
         }
         matrix
     }
 
     /// Every byte `0xff`.
-    pub(crate) fn filled(dtype: DType, shape: Shape) -> HostMatrix {
+    pub(crate) fn filled(dtype: DType, shape: Shape, stack: Stack) -> HostMatrix {
         // A leading dimension that is too small is for the launch checks to refuse; the storage fits any.
         let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
-        let bytes = vec![0xff; stored.len().unwrap_or(0) * dtype.bytes() as usize];
-        HostMatrix { dtype, shape, bytes }
+        let bytes = vec![0xff; stack.len(stored).unwrap_or(0) * dtype.bytes() as usize];
+        HostMatrix { dtype, shape, stack, bytes }
     }
 
-    fn range(&self, row: usize, col: usize) -> Range<usize> {
+    fn range(&self, product: usize, row: usize, col: usize) -> Range<usize> {
         let bytes = self.dtype.bytes() as usize;
         let stored = Shape { ld: self.shape.ld.max(self.shape.min_ld()), ..self.shape };
-        let index = stored.index(row, col);
+        let index = product * self.stack.stride + stored.index(row, col);
         index * bytes..(index + 1) * bytes
     }
 
-    pub(crate) fn set(&mut self, row: usize, col: usize, value: f64) {
-        let range = self.range(row, col);
+    pub(crate) fn set(&mut self, product: usize, row: usize, col: usize, value: f64) {
+        let range = self.range(product, row, col);
         encode(self.dtype, value, &mut self.bytes[range]);
     }
 
-    pub(crate) fn get(&self, row: usize, col: usize) -> f64 {
-        decode(self.dtype, &self.bytes[self.range(row, col)])
+    pub(crate) fn get(&self, product: usize, row: usize, col: usize) -> f64 {
+        decode(self.dtype, &self.bytes[self.range(product, row, col)])
     }
 
     /// Whether every byte that belongs to no element is still `0xff`.
     pub(crate) fn padding_is_intact(&self) -> bool {
-        let run = self.shape.run();
-        let index = |byte: usize| byte / self.dtype.bytes() as usize % self.shape.ld.max(1);
-        self.bytes.iter().enumerate().all(|(byte, &value)| index(byte) < run || value == 0xff)
+        let stride = if self.stack.stride > 0 { self.stack.stride } else { usize::MAX };
+        let is_element = |index: usize| {
+            let within = index % stride;
+            within < self.shape.len().unwrap_or(0) && within % self.shape.ld.max(1) < self.shape.run()
+        };
+        let elements = self.bytes.chunks(self.dtype.bytes() as usize).enumerate();
+        elements.into_iter().all(|(index, bytes)| is_element(index) || bytes.iter().all(|&byte| byte == 0xff))
     }
 }
 
 impl AsMatrix for HostMatrix {
     fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: self.dtype, shape: self.shape, bytes: &self.bytes }
+        AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &self.bytes }
     }
 }
 
 impl AsMatrixMut for HostMatrix {
     fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: self.dtype, shape: self.shape, bytes: &mut self.bytes }
+        AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &mut self.bytes }
     }
 }
 

@@ -26,10 +26,12 @@ mod integer;
 mod memory;
 pub mod netlib;
 mod product;
+mod profile;
 mod sizes;
 
 pub use cases::{Case, case, cases};
 pub use check::{CheckError, Leading, Output, Request, check};
 pub use compare::{Mismatch, Outcome};
 pub use data::{Data, Values};
+pub use profile::{Profile, formula_bytes};
 pub use sizes::{Size, edge_sizes};

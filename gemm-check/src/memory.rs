@@ -28,13 +28,17 @@ fn needed(problem: &Problem, request: &Request) -> u128 {
     let typed = operands.into_iter().map(|(operand, dtype)| {
         let shape = request.shape(problem, operand);
         let ld = shape.ld.max(shape.min_ld()) as u128;
-        let elements =
-            if shape.is_empty() { 0 } else { (shape.runs() as u128 - 1).saturating_mul(ld) + shape.run() as u128 };
+        let elements = if shape.is_empty() {
+            0
+        } else {
+            (shape.runs() as u128 - 1).saturating_mul(ld).saturating_add(shape.run() as u128 + request.gap as u128)
+        };
         elements.saturating_mul(u128::from(dtype.bytes()))
     });
     let typed = typed.fold(0u128, u128::saturating_add);
+    let batch = request.batch as u128;
     // The interpreter keeps one bit beside each byte.
-    values.saturating_mul(8).saturating_add(typed.saturating_mul(17) / 8)
+    values.saturating_mul(8).saturating_add(typed.saturating_mul(17) / 8).saturating_mul(batch)
 }
 
 /// Bytes that can be allocated without swapping; `None` where the system does not say.

@@ -3,7 +3,7 @@
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
 
-use crate::clause::{Atom, Clause, Pace, Store};
+use crate::clause::{Atom, BatchKind, Clause, Pace, Store};
 use crate::epilogue::{Expr, Function};
 use crate::plan::Load;
 use crate::schedule::Schedule;
@@ -55,9 +55,7 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
             Clause::Load(Load::Tma) => lacks(whole, Some("load(cp_async)")),
             Clause::Pace(Pace::Free) => lacks(whole, Some("pace(tile)")),
             Clause::Store(Store::Staged | Store::Tma) => lacks(whole, Some("store(direct)")),
-            Clause::Batch(_)
-            | Clause::Persistent(_)
-            | Clause::SplitK(_)
+            Clause::Batch(BatchKind::Grouped)
             | Clause::StreamK
             | Clause::Cluster(_)
             | Clause::Multicast(_)

@@ -94,6 +94,9 @@ pub(crate) struct Run {
     /// Columns of A, rows of B
     #[arg(short = 'k', value_name = "K")]
     pub(crate) k: usize,
+    /// Products of batch(strided) [default: 3 there, else 1]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) batch: Option<usize>,
     /// Leading dimension of A, in elements [default: the smallest possible]
     #[arg(long, value_name = "ELEMENTS")]
     pub(crate) lda: Option<usize>,

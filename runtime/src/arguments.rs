@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::plan::Operand;
 
-use crate::matrix::Shape;
+use crate::shape::{Shape, Stack};
 
 /// A matrix in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,16 +12,23 @@ pub struct DeviceMatrix {
     pub address: u64,
     /// Extents, layout and leading dimension.
     pub shape: Shape,
+    /// [`Stack::ONE`], or how many there are.
+    pub stack: Stack,
 }
 
 impl DeviceMatrix {
+    /// One matrix.
+    pub fn new(address: u64, shape: Shape) -> DeviceMatrix {
+        DeviceMatrix { address, shape, stack: Stack::ONE }
+    }
+
     /// A block of this matrix: `rows` x `cols` from element (`row`, `col`) on, with the same leading dimension. `None` if it
     /// leaves the matrix.
     pub fn block(&self, dtype: DType, row: usize, col: usize, rows: usize, cols: usize) -> Option<DeviceMatrix> {
         let inside = row.checked_add(rows)? <= self.shape.rows && col.checked_add(cols)? <= self.shape.cols;
         let offset = self.shape.index(row, col) as u64 * u64::from(dtype.bytes());
         let shape = Shape { rows, cols, ..self.shape };
-        inside.then_some(DeviceMatrix { address: self.address + offset, shape })
+        inside.then_some(DeviceMatrix { address: self.address + offset, shape, stack: self.stack })
     }
 }
 
@@ -46,6 +53,8 @@ pub(crate) struct Arguments {
     pub(crate) vectors: Vec<DeviceVector>,
     /// In the order of the epilogue's scalars.
     pub(crate) scalars: Vec<f64>,
+    /// Device pointer to the workspace of split-K; 0 without one.
+    pub(crate) workspace: u64,
 }
 
 impl Arguments {

@@ -8,7 +8,7 @@ use ptx_gemm_dsl::Target;
 
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::matrix::{AnyMut, AnyRef};
+use crate::view::{AnyMut, AnyRef};
 
 /// What a device allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +89,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Gives memory back that [`Backend::allocate`] reserved.
     fn free(&self, address: u64);
 
+    /// Sets bytes to zero, before the next launch.
+    fn zero(&self, address: u64, bytes: u64) -> Result<(), Error>;
+
     /// Copies an input to the device.
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error>;
 
@@ -101,6 +104,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
 /// A kernel that a device can launch.
 pub(crate) trait Module: fmt::Debug + Send + Sync {
+    /// Blocks of an entry that the device holds at once: the wave of a persistent grid.
+    fn resident_blocks(&self, variant: usize) -> Result<u32, Error>;
+
     /// Runs one launch to its end.
     fn launch(&self, launch: &Launch) -> Result<Execution, Error>;
 }

@@ -5,11 +5,14 @@ use ptx_gemm_dsl::{DType, Layout};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Backend, Buffer, Output};
-use crate::checks::{self, Extents, GivenVector};
+use crate::batch::MatrixBatch;
+use crate::checks::{self, Extents, GivenVector, Laid};
 use crate::compiled::{CompiledGemm, Run, check_c};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error, OperandName};
-use crate::matrix::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Matrix, Shape};
+use crate::matrix::Matrix;
+use crate::shape::{Shape, Stack};
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
 use std::sync::Arc;
 
 /// A product in the making. Nothing is checked before [`Call::multiply`] and its like.
@@ -64,13 +67,31 @@ impl<'a> Call<'a> {
     /// D = epilogue(A B), in a new matrix without padding.
     pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
         let (a, b) = (a.as_any(), b.as_any());
-        let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.plan().problem.layouts.d);
-        self.check_type(Operand::D, T::DTYPE)?;
-        // Before the allocation, which a nonsensical shape would make fail.
-        checks::extents(self.gemm.plan(), a.shape, b.shape, self.c.map(|c| c.shape), shape)?;
-        let mut d = empty::<T>(shape)?;
+        let shape = self.result::<T>(a, b, Stack::ONE)?;
+        let mut d = Matrix::try_in_shape(shape, T::default()).ok_or_else(|| out_of_memory::<T>(shape.len()))?;
         self.multiply_into(&a, &b, &mut d)?;
         Ok(d)
+    }
+
+    /// The products of `batch(strided)`: as many as A has matrices, in new memory without padding.
+    pub fn multiply_batch<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<MatrixBatch<T>, Error> {
+        let (a, b) = (a.as_any(), b.as_any());
+        let count = a.stack.count;
+        let shape = self.result::<T>(a, b, Stack { count, stride: usize::MAX })?;
+        let elements = shape.len().and_then(|len| len.checked_mul(count));
+        let d = MatrixBatch::try_packed(shape, count, T::default());
+        let mut d = d.ok_or_else(|| out_of_memory::<T>(elements))?;
+        self.multiply_into(&a, &b, &mut d)?;
+        Ok(d)
+    }
+
+    /// The shape of the result, checked before the allocation, which a nonsensical shape would make fail.
+    fn result<T: Element>(&self, a: AnyRef<'_>, b: AnyRef<'_>, stack: Stack) -> Result<Shape, ArgumentError> {
+        let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.plan().problem.layouts.d);
+        self.check_type(Operand::D, T::DTYPE)?;
+        let d = Laid { shape, stack };
+        checks::extents(self.gemm.plan(), a.laid(), b.laid(), self.c.map(|c| c.laid()), d)?;
+        Ok(shape)
     }
 
     /// D = epilogue(A B), in a matrix of the caller's. Its padding stays as it is.
@@ -101,12 +122,12 @@ impl<'a> Call<'a> {
         output: Output,
     ) -> Result<Run, Error> {
         let prepared = self.prepare(a, b, c, d.as_ref(), output)?;
-        if d.shape.is_empty() {
+        if d.shape.is_empty() || d.stack.count == 0 {
             return Ok(Run::nothing());
         }
         let backend = self.gemm.device().backend();
         let on_device = self.transfer(backend, a, b, c, d.as_ref(), &prepared, output)?;
-        let run = self.gemm.execute(prepared.extents, &on_device.arguments)?;
+        let run = self.gemm.execute(prepared.extents, on_device.arguments.clone())?;
         let entry = run.entry.as_deref().unwrap_or_default();
         backend.download(on_device.arguments.d.address, entry, d.as_any_mut())?;
         Ok(run)
@@ -129,11 +150,11 @@ impl<'a> Call<'a> {
                 self.check_type(operand, matrix.dtype)?;
             }
         }
-        let extents = checks::extents(plan, a.shape, b.shape, c.map(|c| c.shape), d.shape)?;
+        let extents = checks::extents(plan, a.laid(), b.laid(), c.map(|c| c.laid()), d.laid())?;
         for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
         {
-            if let Some(AnyRef { dtype, shape, bytes }) = matrix {
-                checks::slice(&plan.problem, operand, dtype, shape, bytes.len() / dtype.bytes() as usize)?;
+            if let Some(matrix) = matrix {
+                checks::slice(&plan.problem, operand, matrix.dtype, matrix.laid(), matrix.elements())?;
             }
         }
         let scalars = checks::resolve_scalars(&plan.problem.epilogue, acc, &self.scalars)?;
@@ -151,7 +172,8 @@ impl<'a> Call<'a> {
 
     fn check_type(&self, operand: Operand, got: DType) -> Result<(), ArgumentError> {
         // A type alone, with a shape that any slice satisfies.
-        checks::slice(&self.gemm.plan().problem, operand, got, Shape::packed(0, 0, Layout::Row), 0)
+        let laid = Laid { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
+        checks::slice(&self.gemm.plan().problem, operand, got, laid, 0)
     }
 
     #[allow(clippy::too_many_arguments)] // The four matrices, by name.
@@ -169,7 +191,7 @@ impl<'a> Call<'a> {
         let mut input = |operand: Operand, matrix: AnyRef<'_>| -> Result<DeviceMatrix, Error> {
             let buffer = reserve(backend, OperandName(operand).upper(), matrix)?;
             backend.upload(buffer.address, matrix)?;
-            let placed = DeviceMatrix { address: buffer.address, shape: matrix.shape };
+            let placed = DeviceMatrix { address: buffer.address, shape: matrix.shape, stack: matrix.stack };
             buffers.push(buffer);
             Ok(placed)
         };
@@ -179,7 +201,7 @@ impl<'a> Call<'a> {
         for &index in &prepared.vectors {
             let AnyVector { name, dtype, bytes } = &self.vectors[index];
             let len = self.vectors[index].len();
-            let row = AnyRef { dtype: *dtype, shape: Shape::packed(1, len, Layout::Row), bytes };
+            let row = AnyRef { dtype: *dtype, shape: Shape::packed(1, len, Layout::Row), stack: Stack::ONE, bytes };
             let buffer = reserve(backend, name, row)?;
             backend.upload(buffer.address, row)?;
             vectors.push(DeviceVector { address: buffer.address, len });
@@ -187,10 +209,10 @@ impl<'a> Call<'a> {
         }
         let buffer = reserve(backend, "D", d)?;
         backend.prepare(buffer.address, d, output)?;
-        let d = DeviceMatrix { address: buffer.address, shape: d.shape };
+        let d = DeviceMatrix { address: buffer.address, shape: d.shape, stack: d.stack };
         buffers.push(buffer);
         let c = if output == Output::InPlace { Some(d) } else { c };
-        let arguments = Arguments { a, b, c, d, vectors, scalars: prepared.scalars.clone() };
+        let arguments = Arguments { a, b, c, d, vectors, scalars: prepared.scalars.clone(), workspace: 0 };
         Ok(OnDevice { arguments, _buffers: buffers })
     }
 }
@@ -209,14 +231,10 @@ struct OnDevice {
 }
 
 fn reserve(backend: &Arc<dyn Backend>, label: &str, matrix: AnyRef<'_>) -> Result<Buffer, Error> {
-    Buffer::new(backend, label, matrix.shape.len().unwrap_or(usize::MAX) as u64, matrix.dtype.bytes())
+    Buffer::new(backend, label, matrix.stack.len(matrix.shape).unwrap_or(usize::MAX) as u64, matrix.dtype.bytes())
 }
 
-/// A matrix that may be too large for this machine.
-fn empty<T: Element>(shape: Shape) -> Result<Matrix<T>, DeviceError> {
-    Matrix::try_in_shape(shape, T::default()).ok_or_else(|| DeviceError::OutOfMemory {
-        device: "the host".into(),
-        what: "D".into(),
-        bytes: (shape.len().unwrap_or(usize::MAX) as u64).saturating_mul(T::DTYPE.bytes().into()),
-    })
+fn out_of_memory<T: Element>(elements: Option<usize>) -> DeviceError {
+    let bytes = (elements.unwrap_or(usize::MAX) as u64).saturating_mul(T::DTYPE.bytes().into());
+    DeviceError::OutOfMemory { device: "the host".into(), what: "D".into(), bytes }
 }

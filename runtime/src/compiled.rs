@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_dsl::types::Batch;
-use ptx_gemm_dsl::{Plan, Problem, Schedule, Target};
+use ptx_gemm_dsl::plan::Wave;
+use ptx_gemm_dsl::{Plan, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Counts, Execution, Limits, Module};
+use crate::backend::{Buffer, Counts, Execution, Limits, Module};
 use crate::call::Call;
 use crate::checks;
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::matrix::{AsMatrix, AsMatrixMut, Matrix};
+use crate::matrix::Matrix;
+use crate::view::{AsMatrix, AsMatrixMut};
 
 /// A schedule compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
@@ -130,8 +131,8 @@ impl CompiledGemm {
     pub unsafe fn launch(&self, call: &DeviceCall<'_>) -> Result<Run, Error> {
         let epilogue = &self.plan().problem.epilogue;
         let acc = self.plan().problem.types.acc;
-        let (a, b, d) = (call.a.shape, call.b.shape, call.d.shape);
-        let extents = checks::extents(self.plan(), a, b, call.c.map(|c| c.shape), d)?;
+        let laid = |matrix: DeviceMatrix| checks::Laid { shape: matrix.shape, stack: matrix.stack };
+        let extents = checks::extents(self.plan(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
         let given: Vec<(String, f64)> = call.scalars.iter().map(|(name, value)| (name.to_string(), *value)).collect();
         let scalars = checks::resolve_scalars(epilogue, acc, &given)?;
         check_c(self.plan(), call.c.is_some(), &scalars)?;
@@ -142,17 +143,44 @@ impl CompiledGemm {
             .collect();
         let order = checks::resolve_vectors(epilogue, acc, extents, &vectors)?;
         let vectors = order.into_iter().map(|index| call.vectors[index].1).collect();
-        self.execute(extents, &Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars })
+        let arguments = Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars, workspace: 0 };
+        self.execute(extents, arguments)
     }
 
     /// Checks and launches what is in device memory.
-    pub(crate) fn execute(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Run, Error> {
-        let Some(launch) = checks::launch(self.plan(), extents, arguments)? else {
+    pub(crate) fn execute(&self, extents: checks::Extents, mut arguments: Arguments) -> Result<Run, Error> {
+        // Before the workspace, whose size a nonsensical grid would make nonsense of.
+        if checks::launch(self.plan(), extents, &arguments)?.is_none() {
+            return Ok(Run::nothing());
+        }
+        let workspace = self.workspace(extents)?;
+        arguments.workspace = workspace.as_ref().map_or(0, |buffer| buffer.address);
+        let Some(mut launch) = checks::launch(self.plan(), extents, &arguments)? else {
             return Ok(Run::nothing());
         };
+        match self.plan().persistent {
+            None => {}
+            Some(Wave::Blocks(blocks)) => launch.grid = launch.grid.min(blocks.max(1)),
+            Some(Wave::Device) => launch.grid = launch.grid.min(self.module.resident_blocks(launch.variant)?.max(1)),
+        }
         let Execution { time, counts } = self.module.launch(&launch)?;
         let entry = self.plan().variants.get(launch.variant).map(|variant| variant.entry.clone());
         Ok(Run { entry, blocks: launch.grid, time, counts, notes: launch.notes })
+    }
+}
+
+impl CompiledGemm {
+    /// The workspace of split-K, its flags zero; `None` for a schedule that needs none.
+    fn workspace(&self, extents: checks::Extents) -> Result<Option<Buffer>, Error> {
+        let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
+        let bytes = self.plan().workspace_bytes(m, n, batch);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let backend = self.device.backend();
+        let buffer = Buffer::new(backend, "the workspace", bytes.div_ceil(256), 256)?;
+        backend.zero(buffer.address, self.plan().flag_bytes(m, n, batch))?;
+        Ok(Some(buffer))
     }
 }
 
@@ -184,17 +212,7 @@ fn fits(plan: &Plan, limits: &Limits, device: &str) -> Result<(), DeviceError> {
         false => Ok(()),
     };
     limit("threads", plan.geometry.threads, limits.threads)?;
-    limit("bytes of shared memory", plan.shared_bytes, limits.shared_bytes)?;
-    let later = match plan {
-        Plan { persistent: Some(_), .. } => Some("a persistent grid"),
-        Plan { split_k: Some(_), .. } => Some("split_k"),
-        Plan { problem: Problem { batch: Batch::Strided, .. }, .. } => Some("batch(strided)"),
-        _ => None,
-    };
-    match later {
-        Some(what) => Err(DeviceError::NotImplemented { what, device: device.into() }),
-        None => Ok(()),
-    }
+    limit("bytes of shared memory", plan.shared_bytes, limits.shared_bytes)
 }
 
 /// PTX for `sm_80` runs on everything from there on; PTX for `sm_90a` on exactly that.

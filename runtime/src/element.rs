@@ -4,6 +4,8 @@ use std::fmt;
 
 use ptx_gemm_dsl::DType;
 
+use crate::random::SplitMix64;
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -18,6 +20,14 @@ pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Sen
 
     /// The nearest value of this type; integers saturate, and NaN becomes 0 there.
     fn from_f64(value: f64) -> Self;
+
+    /// The next random value: a multiple of 2^-23 in [-1, 1), rounded to this type, or an integer in -10..=10 (unsigned
+    /// ones in 0..=10).
+    fn random(numbers: &mut SplitMix64) -> Self {
+        let low = if Self::DTYPE == DType::U8 { 0 } else { -10 };
+        let integer = Self::DTYPE.is_integer();
+        Self::from_f64(if integer { numbers.next_in(low, 10) as f64 } else { numbers.next_signed() })
+    }
 }
 
 /// True if elements of the Rust type called `host` are what a kernel reads as `kernel`. A tf32 matrix is one of f32.

@@ -89,10 +89,29 @@ pub enum ArgumentError {
         /// What it should be, and why.
         expected: String,
     },
+    /// Another number of matrices than the schedule computes, or than the other operands have.
+    #[error("{} is {got} matrices, {expected} are needed{}", .operand.upper(),
+        if *.expected == 1 { "; batch(strided) computes many products" } else { "" })]
+    Batch {
+        /// Which operand.
+        operand: OperandName,
+        /// How many matrices it has.
+        got: usize,
+        /// How many products there are.
+        expected: usize,
+    },
+    /// Matrices of D that lie over each other.
+    #[error("D's matrices are {got} elements apart, each takes {minimum}")]
+    BatchStride {
+        /// Elements from one to the next.
+        got: usize,
+        /// Elements of one.
+        minimum: usize,
+    },
     /// An extent beyond what kernels can count.
     #[error("{name} = {got} is above {limit}, the largest extent")]
     ExtentTooLarge {
-        /// `M`, `N` or `K`.
+        /// `M`, `N`, `K` or `batch`.
         name: &'static str,
         /// The extent.
         got: usize,
@@ -268,7 +287,7 @@ pub enum ArgumentError {
         tile: u32,
     },
     /// More blocks than a grid can have.
-    #[error("{m} x {n} in tiles of {tile_m} x {tile_n} makes {blocks} blocks, a grid has at most {limit}")]
+    #[error("{m} x {n} in tiles of {tile_m} x {tile_n} is work for {blocks} blocks, a grid has at most {limit}")]
     Grid {
         /// Rows of D.
         m: usize,
@@ -373,14 +392,6 @@ pub enum DeviceError {
         device: String,
         /// The driver's error code.
         code: String,
-    },
-    /// The kernel has a part that this runtime cannot launch yet.
-    #[error("{what} is not implemented yet on {device}")]
-    NotImplemented {
-        /// What.
-        what: &'static str,
-        /// The device's name.
-        device: String,
     },
 }
 

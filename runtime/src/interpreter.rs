@@ -4,6 +4,7 @@
 //! an input is uninitialised memory there; D may be written once per element, and must be written whole.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -12,7 +13,8 @@ use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Pr
 use crate::backend::{Backend, Counts, Execution, Launch, Limits, Module, Output, Value};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::matrix::{AnyMut, AnyRef, Shape};
+use crate::shape::Shape;
+use crate::view::{AnyMut, AnyRef};
 
 /// How the interpreter device behaves.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +54,7 @@ impl Interpreter {
     }
 
     fn write_runs(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
-        for run in runs(matrix.shape, matrix.dtype.bytes()) {
+        for run in runs(matrix) {
             let written = self.memory.write(address + run.start as u64, &matrix.bytes[run]);
             written.map_err(|error| self.failed("a copy to the device", error))?;
         }
@@ -90,6 +92,11 @@ impl Backend for Interpreter {
         }
     }
 
+    fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
+        let zeros = vec![0; bytes as usize];
+        Ok(self.memory.write(address, &zeros).map_err(|error| self.failed("the workspace", error))?)
+    }
+
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
         self.write_runs(address, matrix)
     }
@@ -102,7 +109,7 @@ impl Backend for Interpreter {
             self.memory.set_write_once(id).map_err(|error| self.failed("D", error))?;
         }
         // Padding goes there and back, so that a kernel that writes it is seen on the host.
-        for gap in gaps(d.shape, d.dtype.bytes()) {
+        for gap in gaps(d) {
             let written = self.memory.write(address + gap.start as u64, &d.bytes[gap]);
             written.map_err(|error| self.failed("D", error))?;
         }
@@ -111,12 +118,12 @@ impl Backend for Interpreter {
 
     fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
         let element = d.dtype.bytes();
-        let bytes = d.shape.len().unwrap_or(0) * element as usize;
+        let bytes = d.stack.len(d.shape).unwrap_or(0) * element as usize;
         let failed = |error| self.failed("D", error);
         let unwritten = self.memory.first_unwritten(address, bytes as u64).map_err(failed)?;
         if let Some(at) = unwritten {
             let index = ((at - address) / u64::from(element)) as usize;
-            let (row, col) = place(d.shape, index);
+            let (row, col) = place(d.shape, if d.stack.stride > 0 { index % d.stack.stride } else { index });
             return Err(Error::Unwritten { entry: entry.into(), row, col });
         }
         self.memory.read(address, &mut d.bytes[..bytes]).map_err(failed)?;
@@ -133,26 +140,30 @@ fn place(shape: Shape, index: usize) -> (usize, usize) {
     }
 }
 
-/// Byte ranges that hold elements: one for all where there is no padding.
-fn runs(shape: Shape, element: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let (run, pitch, element) = (shape.run(), shape.ld, element as usize);
-    let packed = run == pitch;
-    let count = if shape.is_empty() {
-        0
-    } else if packed {
-        1
-    } else {
-        shape.runs()
+/// Byte ranges that hold elements: one for each matrix without padding.
+fn runs(matrix: AnyRef<'_>) -> impl Iterator<Item = Range<usize>> {
+    let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
+    let (run, pitch) = (shape.run(), shape.ld);
+    let (count, len) = match () {
+        () if shape.is_empty() => (0, 0),
+        () if run == pitch => (1, run * shape.runs()),
+        () => (shape.runs(), run),
     };
-    let len = if packed { run * shape.runs() } else { run };
-    (0..count).map(move |i| i * pitch * element..(i * pitch + len) * element)
+    let lines = move |first: usize| (0..count).map(move |i| first + i * pitch);
+    matrix.products().flat_map(lines).map(move |start| start * element..(start + len) * element)
 }
 
-/// Byte ranges of the padding between runs.
-fn gaps(shape: Shape, element: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let (run, pitch, element) = (shape.run(), shape.ld, element as usize);
+/// Byte ranges of the padding between runs, and between matrices.
+fn gaps(matrix: AnyRef<'_>) -> impl Iterator<Item = Range<usize>> {
+    let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
+    let (run, pitch, stride) = (shape.run(), shape.ld, matrix.stack.stride);
     let count = if shape.is_empty() || run == pitch { 0 } else { shape.runs() - 1 };
-    (0..count).map(move |i| (i * pitch + run) * element..(i + 1) * pitch * element)
+    let lines = move |first: usize| (0..count).map(move |i| first + i * pitch + run..first + (i + 1) * pitch);
+    let between = if shape.is_empty() { 0 } else { matrix.stack.stored().saturating_sub(1) };
+    let len = shape.len().unwrap_or(0);
+    let behind = (0..between).map(move |i| i * stride + len..(i + 1) * stride);
+    let all = matrix.products().flat_map(lines).chain(behind).filter(|gap| !gap.is_empty());
+    all.map(move |gap| gap.start * element..gap.end * element)
 }
 
 /// A parsed module.
@@ -164,10 +175,17 @@ struct InterpreterModule {
     options: interp::Options,
 }
 
+/// Blocks of a persistent grid: few, so that each walks over several tiles, and the same on every machine.
+const WAVE: u32 = 6;
+
 /// Shared memory above this is dynamic: the launch states its size.
 const STATIC_SHARED_BYTES: u32 = 48 << 10;
 
 impl Module for InterpreterModule {
+    fn resident_blocks(&self, _variant: usize) -> Result<u32, Error> {
+        Ok(WAVE)
+    }
+
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         let plan = self.kernel.plan();
         let args: Vec<Arg> = launch.args.iter().copied().map(argument).collect();

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod backend;
+mod batch;
 mod cache;
 mod call;
 mod checks;
@@ -23,9 +24,12 @@ mod kernel;
 mod matrix;
 pub mod random;
 mod resident;
+mod shape;
+mod view;
 
 pub use arguments::{DeviceMatrix, DeviceVector};
 pub use backend::{Counts, Limits};
+pub use batch::MatrixBatch;
 pub use call::Call;
 pub use compiled::{CompiledGemm, DeviceCall, Run};
 pub use device::{Device, DeviceKind};
@@ -33,7 +37,9 @@ pub use element::Element;
 pub use error::{ArgumentError, DeviceError, Error, OperandName};
 pub use interpreter::InterpreterOptions;
 pub use kernel::Kernel;
-pub use matrix::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Matrix, MatrixMut, MatrixRef, Shape};
+pub use matrix::Matrix;
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
 pub use ptx_gemm_interp as interp;
 pub use resident::Resident;
+pub use shape::{Shape, Stack};
+pub use view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixMut, MatrixRef};

@@ -1,75 +1,11 @@
-//! Host matrices: owned ones, and views of slices that the caller has.
-//!
-//! A view states what it is taken for (rows, columns, layout, leading dimension); whether its slice is long enough is
-//! checked when it is used, where the error can name the argument.
+//! Host matrices that own their elements.
 
-use ptx_gemm_dsl::{DType, Layout};
+use ptx_gemm_dsl::Layout;
 
 use crate::element::Element;
 use crate::random::SplitMix64;
-
-/// Extents, layout and leading dimension of a matrix: everything but the elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
-    /// Rows.
-    pub rows: usize,
-    /// Columns.
-    pub cols: usize,
-    /// Which of the two is contiguous.
-    pub layout: Layout,
-    /// Elements from one row (`Layout::Row`) or column (`Layout::Col`) to the next.
-    pub ld: usize,
-}
-
-impl Shape {
-    /// A shape without padding: its leading dimension is the smallest that [`Shape::min_ld`] allows.
-    pub fn packed(rows: usize, cols: usize, layout: Layout) -> Shape {
-        let shape = Shape { rows, cols, layout, ld: 0 };
-        Shape { ld: shape.min_ld(), ..shape }
-    }
-
-    /// Length of the contiguous runs: columns of a row-major matrix, rows of a column-major one.
-    pub fn run(&self) -> usize {
-        match self.layout {
-            Layout::Row => self.cols,
-            Layout::Col => self.rows,
-        }
-    }
-
-    /// How many contiguous runs there are.
-    pub fn runs(&self) -> usize {
-        match self.layout {
-            Layout::Row => self.rows,
-            Layout::Col => self.cols,
-        }
-    }
-
-    /// The smallest leading dimension: the length of a run, and at least 1 (as in BLAS).
-    pub fn min_ld(&self) -> usize {
-        self.run().max(1)
-    }
-
-    /// Elements from the first to the last one, both included: what a slice must hold. `None` past 2^64.
-    pub fn len(&self) -> Option<usize> {
-        if self.is_empty() {
-            return Some(0);
-        }
-        (self.runs() - 1).checked_mul(self.ld)?.checked_add(self.run())
-    }
-
-    /// True if there is no element at all.
-    pub fn is_empty(&self) -> bool {
-        self.rows == 0 || self.cols == 0
-    }
-
-    /// Index of an element in its slice; meaningful for elements that the matrix has.
-    pub fn index(&self, row: usize, col: usize) -> usize {
-        match self.layout {
-            Layout::Row => row * self.ld + col,
-            Layout::Col => row + col * self.ld,
-        }
-    }
-}
+use crate::shape::{Shape, Stack};
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
 
 /// A matrix on the host that owns its elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,10 +55,7 @@ impl<T: Element> Matrix<T> {
     /// `T`; integers lie in -10..=10 (unsigned ones in 0..=10).
     pub fn random(rows: usize, cols: usize, seed: u64) -> Matrix<T> {
         let mut numbers = SplitMix64::new(seed);
-        let low = if T::DTYPE == DType::U8 { 0 } else { -10 };
-        Matrix::from_fn(rows, cols, |_, _| {
-            T::from_f64(if T::DTYPE.is_integer() { numbers.next_in(low, 10) as f64 } else { numbers.next_signed() })
-        })
+        Matrix::from_fn(rows, cols, |_, _| T::random(&mut numbers))
     }
 
     /// The same elements in another layout, without padding.
@@ -177,137 +110,19 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-/// A view of a slice as a matrix.
-#[derive(Clone, Copy, Debug)]
-pub struct MatrixRef<'a, T> {
-    shape: Shape,
-    data: &'a [T],
-}
-
-impl<'a, T: Element> MatrixRef<'a, T> {
-    /// A row-major view without padding.
-    pub fn new(data: &'a [T], rows: usize, cols: usize) -> MatrixRef<'a, T> {
-        MatrixRef { shape: Shape::packed(rows, cols, Layout::Row), data }
-    }
-
-    /// A view in any shape.
-    pub fn in_shape(data: &'a [T], shape: Shape) -> MatrixRef<'a, T> {
-        MatrixRef { shape, data }
-    }
-
-    /// The same slice as a column-major matrix (or a row-major one) without padding.
-    pub fn layout(self, layout: Layout) -> MatrixRef<'a, T> {
-        MatrixRef { shape: Shape::packed(self.shape.rows, self.shape.cols, layout), ..self }
-    }
-
-    /// The same with a leading dimension in elements.
-    pub fn ld(self, ld: usize) -> MatrixRef<'a, T> {
-        MatrixRef { shape: Shape { ld, ..self.shape }, ..self }
-    }
-}
-
-/// A view of a slice as a matrix that is written.
-#[derive(Debug)]
-pub struct MatrixMut<'a, T> {
-    shape: Shape,
-    data: &'a mut [T],
-}
-
-impl<'a, T: Element> MatrixMut<'a, T> {
-    /// A row-major view without padding.
-    pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> MatrixMut<'a, T> {
-        MatrixMut { shape: Shape::packed(rows, cols, Layout::Row), data }
-    }
-
-    /// A view in any shape.
-    pub fn in_shape(data: &'a mut [T], shape: Shape) -> MatrixMut<'a, T> {
-        MatrixMut { shape, data }
-    }
-
-    /// The same slice as a column-major matrix (or a row-major one) without padding.
-    pub fn layout(self, layout: Layout) -> MatrixMut<'a, T> {
-        MatrixMut { shape: Shape::packed(self.shape.rows, self.shape.cols, layout), ..self }
-    }
-
-    /// The same with a leading dimension in elements.
-    pub fn ld(self, ld: usize) -> MatrixMut<'a, T> {
-        MatrixMut { shape: Shape { ld, ..self.shape }, ..self }
-    }
-}
-
-/// A matrix whose element type is known only when the program runs.
-#[derive(Clone, Copy, Debug)]
-pub struct AnyRef<'a> {
-    /// Element type.
-    pub dtype: DType,
-    /// Extents, layout and leading dimension.
-    pub shape: Shape,
-    /// The elements' bytes, padding between rows included.
-    pub bytes: &'a [u8],
-}
-
-/// The same, to be written.
-#[derive(Debug)]
-pub struct AnyMut<'a> {
-    /// Element type.
-    pub dtype: DType,
-    /// Extents, layout and leading dimension.
-    pub shape: Shape,
-    /// The elements' bytes, padding between rows included.
-    pub bytes: &'a mut [u8],
-}
-
-impl AnyMut<'_> {
-    /// The same matrix, only to be read.
-    pub fn as_ref(&self) -> AnyRef<'_> {
-        AnyRef { dtype: self.dtype, shape: self.shape, bytes: self.bytes }
-    }
-}
-
-/// Whatever can be passed as a matrix to read: [`Matrix`], [`MatrixRef`], [`AnyRef`].
-pub trait AsMatrix {
-    /// The matrix as bytes.
-    fn as_any(&self) -> AnyRef<'_>;
-}
-
-/// Whatever can be passed as a matrix to write: [`Matrix`], [`MatrixMut`], [`AnyMut`].
-pub trait AsMatrixMut {
-    /// The matrix as bytes.
-    fn as_any_mut(&mut self) -> AnyMut<'_>;
-}
-
 impl<T: Element> AsMatrix for Matrix<T> {
     fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: T::DTYPE, shape: self.shape, bytes: bytemuck::cast_slice(&self.data) }
-    }
-}
-
-impl<T: Element> AsMatrix for MatrixRef<'_, T> {
-    fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: T::DTYPE, shape: self.shape, bytes: bytemuck::cast_slice(self.data) }
-    }
-}
-
-impl AsMatrix for AnyRef<'_> {
-    fn as_any(&self) -> AnyRef<'_> {
-        *self
+        AnyRef { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes: bytemuck::cast_slice(&self.data) }
     }
 }
 
 impl<T: Element> AsMatrixMut for Matrix<T> {
     fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: T::DTYPE, shape: self.shape, bytes: bytemuck::cast_slice_mut(&mut self.data) }
-    }
-}
-
-impl<T: Element> AsMatrixMut for MatrixMut<'_, T> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: T::DTYPE, shape: self.shape, bytes: bytemuck::cast_slice_mut(self.data) }
-    }
-}
-
-impl AsMatrixMut for AnyMut<'_> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: self.dtype, shape: self.shape, bytes: self.bytes }
+        AnyMut {
+            dtype: T::DTYPE,
+            shape: self.shape,
+            stack: Stack::ONE,
+            bytes: bytemuck::cast_slice_mut(&mut self.data),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use ptx_gemm::CompiledGemm;
+use ptx_gemm::{Batch, CompiledGemm, Problem};
 use ptx_gemm_check::{Data, Leading, Outcome, Output, Request, check};
 use serde_json::json;
 
@@ -16,11 +16,12 @@ pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
     let source::Loaded { schedule, plan, .. } = source::load(&args.compile)?;
     let device = args.device.open(args.misalign)?;
     let gemm = CompiledGemm::for_target(&schedule, plan.target, &device)?;
-    let outcome = watched(format, || check(&gemm, &request(args)))?;
-    Ok(reply(args, &gemm, &outcome))
+    let request = request(args, &gemm.plan().problem);
+    let outcome = watched(format, || check(&gemm, &request))?;
+    Ok(reply(&request, &gemm, &outcome))
 }
 
-fn request(args: &Run) -> Request {
+fn request(args: &Run, problem: &Problem) -> Request {
     let mut scalars: Vec<(String, f64)> = Vec::new();
     scalars.extend(args.alpha.map(|value| ("alpha".into(), value)));
     scalars.extend(args.beta.map(|value| ("beta".into(), value)));
@@ -29,6 +30,8 @@ fn request(args: &Run) -> Request {
         m: args.m,
         n: args.n,
         k: args.k,
+        batch: args.batch.unwrap_or(if problem.batch == Batch::Strided { 3 } else { 1 }),
+        gap: 0,
         leading: Leading { a: args.lda, b: args.ldb, c: args.ldc, d: args.ldd },
         data: if args.exact { Data::Exact } else { Data::Random },
         seed: args.seed,
@@ -49,9 +52,9 @@ fn watched<T>(format: Format, work: impl FnOnce() -> T) -> T {
     result
 }
 
-fn reply(args: &Run, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
+fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
     let (run, ok) = (&outcome.run, outcome.is_right());
-    let Run { m, n, k, .. } = args;
+    let Request { m, n, k, batch, .. } = request;
     let time_ms = run.time.as_secs_f64() * 1e3;
     let entry = run.entry.as_deref().unwrap_or("none, there is nothing to compute");
     let mut text = format!("device     {}\nentry      {entry}\n", gemm.device());
@@ -74,6 +77,7 @@ fn reply(args: &Run, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         "m": m,
         "n": n,
         "k": k,
+        "batch": batch,
         "ok": ok,
         "max_error": outcome.max_error.min(f64::MAX),
         "bound": 1,

@@ -13,10 +13,9 @@ use crate::error::{ArgumentError, OperandName};
 /// capability").
 const MAX_GRID: u64 = (1 << 31) - 1;
 
-/// Blocks of the launch: one for each tile of D.
+/// Units of work: tiles of D, for each product and each part of K. One block each, unless the grid is persistent.
 pub(crate) fn grid(plan: &Plan, extents: Extents) -> Result<u32, ArgumentError> {
-    let tiles = |extent: u32, tile: u32| u64::from(extent.div_ceil(tile));
-    let blocks = tiles(extents.m, plan.block.m) * tiles(extents.n, plan.block.n);
+    let blocks = plan.units(extents.m.into(), extents.n.into(), extents.batch.into());
     u32::try_from(blocks).ok().filter(|_| blocks <= MAX_GRID).ok_or(ArgumentError::Grid {
         m: extents.m as usize,
         n: extents.n as usize,
@@ -68,6 +67,10 @@ fn unsuited(plan: &Plan, variant: &Variant, operand: Operand, arguments: &Argume
     if matrix.shape.runs() > 1 && !(matrix.shape.ld as u64).is_multiple_of(width) {
         return Some(format!("ld{} = {} is not a multiple of {width}", name.lower(), matrix.shape.ld));
     }
+    if matrix.stack.count > 1 && !(matrix.stack.stride as u64).is_multiple_of(width) {
+        let stride = matrix.stack.stride;
+        return Some(format!("the stride of {}'s matrices, {stride}, is not a multiple of {width}", name.upper()));
+    }
     if !matrix.address.is_multiple_of(bytes) {
         return Some(format!("{} at {:#x} is not aligned to {bytes} bytes", name.upper(), matrix.address));
     }
@@ -84,9 +87,11 @@ pub(crate) fn values(plan: &Plan, extents: Extents, arguments: &Arguments) -> Ve
         Param::N => Value::U32(extents.n),
         Param::K => Value::U32(extents.k),
         Param::Scalar(index) => scalar(plan.problem.types.acc, arguments.scalars.get(index).copied().unwrap_or(0.0)),
-        Param::Batch => Value::U32(1),
-        // Refused before, when the kernel was loaded.
-        _ => Value::U64(0),
+        Param::Batch => Value::U32(extents.batch),
+        Param::BatchStride(operand) => {
+            Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
+        }
+        Param::Workspace => Value::U64(arguments.workspace),
     };
     plan.params.iter().map(value).collect()
 }

@@ -16,11 +16,11 @@ use crate::backend::Launch;
 use crate::error::ArgumentError;
 
 pub(crate) use scalars::{GivenVector, reads_c, resolve_scalars, resolve_vectors};
-pub(crate) use shapes::{Extents, extents, slice};
+pub(crate) use shapes::{Extents, Laid, extents, slice};
 
 /// Turns checked shapes and device pointers into a launch; `None` if there is nothing to compute.
 pub(crate) fn launch(plan: &Plan, extents: Extents, arguments: &Arguments) -> Result<Option<Launch>, ArgumentError> {
-    if extents.m == 0 || extents.n == 0 {
+    if extents.m == 0 || extents.n == 0 || extents.batch == 0 {
         return Ok(None);
     }
     overlap::check(plan, arguments)?;

@@ -1,6 +1,6 @@
 //! Whether D lies over an input, which no kernel here survives: blocks would read what others have written.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use ptx_gemm_dsl::Plan;
 use ptx_gemm_dsl::plan::Operand;
@@ -19,16 +19,24 @@ struct Runs {
     count: u64,
     /// Bytes from one run to the next.
     pitch: u64,
+    /// Matrices of such runs.
+    matrices: u64,
+    /// Bytes from one matrix to the next.
+    stride: u64,
 }
 
 impl Runs {
     fn is_empty(&self) -> bool {
-        self.run == 0 || self.count == 0
+        self.run == 0 || self.count == 0 || self.matrices == 0
+    }
+
+    /// Bytes from the first to the last of one matrix.
+    fn span(&self) -> u64 {
+        if self.is_empty() { 0 } else { (self.count - 1) * self.pitch + self.run }
     }
 
     fn range(&self) -> Range<u64> {
-        let end = if self.is_empty() { self.start } else { self.start + (self.count - 1) * self.pitch + self.run };
-        self.start..end
+        self.start..self.start + self.matrices.saturating_sub(1) * self.stride + self.span()
     }
 }
 
@@ -66,7 +74,7 @@ fn matrix(plan: &Plan, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, A
     let name = OperandName(operand).upper();
     let bytes = dtype(&plan.problem, operand).bytes();
     let shape = matrix.shape;
-    let elements = shape.len().map_or(u64::MAX, |len| len as u64);
+    let elements = matrix.stack.len(shape).map_or(u64::MAX, |len| len as u64);
     placed(name, matrix.address, elements, bytes)?;
     let bytes = u64::from(bytes);
     Ok(Runs {
@@ -74,6 +82,8 @@ fn matrix(plan: &Plan, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, A
         run: shape.run() as u64 * bytes,
         count: shape.runs() as u64,
         pitch: (shape.ld as u64).saturating_mul(bytes),
+        matrices: matrix.stack.stored() as u64,
+        stride: (matrix.stack.stride as u64).saturating_mul(bytes),
     })
 }
 
@@ -81,7 +91,7 @@ fn vector(plan: &Plan, name: &str, vector: DeviceVector) -> Result<Runs, Argumen
     let bytes = plan.problem.types.acc.bytes();
     placed(name, vector.address, vector.len as u64, bytes)?;
     let run = vector.len as u64 * u64::from(bytes);
-    Ok(Runs { start: vector.address, run, count: 1, pitch: run })
+    Ok(Runs { start: vector.address, run, count: 1, pitch: run, matrices: 1, stride: 0 })
 }
 
 fn placed(name: &str, address: u64, elements: u64, bytes: u32) -> Result<(), ArgumentError> {
@@ -103,8 +113,9 @@ fn apart(name: &str, d: Runs, input: Runs) -> Result<(), ArgumentError> {
     Err(ArgumentError::Overlap { name: name.into(), d: d.range(), input: input.range() })
 }
 
-/// Exact where both have the same pitch, as blocks of one larger matrix have: a factorisation updates such a block by
-/// its neighbours. Otherwise the ranges from first to last byte decide.
+/// Exact where both have the same pitch, as blocks of one larger matrix have (a factorisation updates such a block by its
+/// neighbours), and where both have the same stride, as operands have whose products lie side by side. Otherwise the
+/// ranges from first to last byte decide.
 fn overlaps(x: Runs, y: Runs) -> bool {
     if x.is_empty() || y.is_empty() {
         return false;
@@ -113,16 +124,32 @@ fn overlaps(x: Runs, y: Runs) -> bool {
     if xs.end <= ys.start || ys.end <= xs.start {
         return false;
     }
-    if x.pitch != y.pitch {
+    let delta = i128::from(y.start) - i128::from(x.start);
+    if x.matrices == 1 && y.matrices == 1 {
+        return matrices_overlap(x, y, delta);
+    }
+    if x.stride != y.stride || x.stride == 0 {
         return true;
     }
-    // Runs i of x and j of y meet if -y.run < delta + t pitch < x.run for t = j - i.
-    let delta = i128::from(y.start) - i128::from(x.start);
-    let (pitch, x_run, y_run) = (i128::from(x.pitch), i128::from(x.run), i128::from(y.run));
-    let first = (-y_run - delta).div_euclid(pitch) + 1;
-    let last = (x_run - 1 - delta).div_euclid(pitch);
-    let (lowest, highest) = (1 - i128::from(x.count), i128::from(y.count) - 1);
-    first.max(lowest) <= last.min(highest)
+    // Few distances bring two matrices near each other: those of D are at least their own length apart.
+    let near = meeting(delta, x.stride, (x.span(), x.matrices), (y.span(), y.matrices));
+    near.into_iter().flatten().any(|steps| matrices_overlap(x, y, delta + steps * i128::from(x.stride)))
+}
+
+/// Whether one matrix of x meets one of y that starts `delta` bytes behind it.
+fn matrices_overlap(x: Runs, y: Runs, delta: i128) -> bool {
+    let ranges_meet = -i128::from(y.span()) < delta && delta < i128::from(x.span());
+    ranges_meet && (x.pitch != y.pitch || meeting(delta, x.pitch, (x.run, x.count), (y.run, y.count)).is_some())
+}
+
+/// Pieces i of x and j of y, all `pitch` bytes apart, meet if -y.0 < delta + (j - i) pitch < x.0: the j - i for which
+/// they do. Each side is the length of a piece and how many there are.
+fn meeting(delta: i128, pitch: u64, x: (u64, u64), y: (u64, u64)) -> Option<RangeInclusive<i128>> {
+    let pitch = i128::from(pitch);
+    let first = (-i128::from(y.0) - delta).div_euclid(pitch) + 1;
+    let last = (i128::from(x.0) - 1 - delta).div_euclid(pitch);
+    let meeting = first.max(1 - i128::from(x.1))..=last.min(i128::from(y.1) - 1);
+    (!meeting.is_empty()).then_some(meeting)
 }
 
 #[cfg(test)]
@@ -132,9 +159,9 @@ mod tests {
     /// Marks every byte of both.
     fn touches(x: Runs, y: Runs) -> bool {
         let bytes = |runs: Runs| {
-            (0..runs.count)
-                .flat_map(move |i| (0..runs.run).map(move |b| runs.start + i * runs.pitch + b))
-                .collect::<Vec<_>>()
+            let matrices = (0..runs.matrices).map(move |i| runs.start + i * runs.stride);
+            let lines = matrices.flat_map(move |start| (0..runs.count).map(move |i| start + i * runs.pitch));
+            lines.flat_map(move |start| (0..runs.run).map(move |b| start + b)).collect::<Vec<_>>()
         };
         let y = bytes(y);
         bytes(x).iter().any(|byte| y.contains(byte))
@@ -145,10 +172,14 @@ mod tests {
         for x_start in 0..14 {
             for run in [(1, 1), (2, 3), (3, 2), (4, 4), (0, 2)] {
                 for count in [(1, 1), (3, 2), (2, 4), (0, 1)] {
-                    let x = Runs { start: 20 + x_start, run: run.0, count: count.0, pitch: 5 };
-                    let y = Runs { start: 26, run: run.1, count: count.1, pitch: 5 };
-                    assert_eq!(overlaps(x, y), touches(x, y), "{x:?} {y:?}");
-                    assert_eq!(overlaps(y, x), touches(x, y), "{y:?} {x:?}");
+                    let x = Runs { start: 20 + x_start, run: run.0, count: count.0, pitch: 5, matrices: 1, stride: 0 };
+                    let y = Runs { start: 26, run: run.1, count: count.1, ..x };
+                    for (matrices, stride) in [((1, 1), 0), ((2, 3), 20), ((1, 3), 24), ((4, 2), 31)] {
+                        let x = Runs { matrices: matrices.0, stride, ..x };
+                        let y = Runs { matrices: matrices.1, stride, ..y };
+                        assert_eq!(overlaps(x, y), touches(x, y), "{x:?} {y:?}");
+                        assert_eq!(overlaps(y, x), touches(x, y), "{y:?} {x:?}");
+                    }
                 }
             }
         }

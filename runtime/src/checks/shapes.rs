@@ -1,26 +1,37 @@
 //! Extents, layouts, leading dimensions and lengths of the four matrices.
 
 use ptx_gemm_dsl::plan::{Operand, Tail};
-use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_dsl::{DType, Layout, Plan};
 
 use crate::element;
 use crate::error::{ArgumentError, OperandName};
-use crate::matrix::Shape;
+use crate::shape::{Shape, Stack};
 
 /// Kernels round extents up to whole tiles in 32 bits; no tile is larger than 65,535.
 pub(crate) const MAX_EXTENT: u32 = u32::MAX - 65_535;
 
-/// M, N and K of one product, each at most [`MAX_EXTENT`].
+/// M, N and K of one product, each at most [`MAX_EXTENT`], and how many products there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extents {
     pub(crate) m: u32,
     pub(crate) n: u32,
     pub(crate) k: u32,
+    pub(crate) batch: u32,
+}
+
+/// How an operand lies in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Laid {
+    pub(crate) shape: Shape,
+    pub(crate) stack: Stack,
 }
 
 /// Checks that the shapes fit the schedule and each other.
-pub(crate) fn extents(plan: &Plan, a: Shape, b: Shape, c: Option<Shape>, d: Shape) -> Result<Extents, ArgumentError> {
+pub(crate) fn extents(plan: &Plan, a: Laid, b: Laid, c: Option<Laid>, d: Laid) -> Result<Extents, ArgumentError> {
+    let batch =
+        batch(&plan.problem, [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))])?;
+    let (a, b, c, d) = (a.shape, b.shape, c.map(|c| c.shape), d.shape);
     let (m, n, k) = (a.rows, b.cols, a.cols);
     agree(Operand::B, b, (k, n), || format!("and A is {m} x {k}: B needs {k} rows"))?;
     agree(Operand::D, d, (m, n), || format!("the product of {m} x {k} and {k} x {n} is {m} x {n}"))?;
@@ -31,9 +42,30 @@ pub(crate) fn extents(plan: &Plan, a: Shape, b: Shape, c: Option<Shape>, d: Shap
     for (operand, shape) in all.into_iter().filter_map(|(operand, shape)| Some((operand, shape?))) {
         described(&plan.problem, operand, shape)?;
     }
-    let extents = Extents { m: extent("M", m)?, n: extent("N", n)?, k: extent("K", k)? };
+    let extents = Extents { m: extent("M", m)?, n: extent("N", n)?, k: extent("K", k)?, batch };
     divides(plan, extents)?;
     Ok(extents)
+}
+
+/// Products of the launch: 1, or as many as each operand has matrices.
+fn batch(problem: &Problem, operands: [(Operand, Option<Laid>); 4]) -> Result<u32, ArgumentError> {
+    let operands = operands.into_iter().filter_map(|(operand, laid)| Some((OperandName(operand), laid?)));
+    let mut count = match problem.batch {
+        Batch::One => Some(1),
+        Batch::Strided => None,
+    };
+    for (operand, Laid { shape, stack }) in operands {
+        let expected = *count.get_or_insert(stack.count);
+        if stack.count != expected {
+            return Err(ArgumentError::Batch { operand, got: stack.count, expected });
+        }
+        let minimum = shape.len().unwrap_or(usize::MAX);
+        if operand.0 == Operand::D && stack.count > 1 && stack.stride < minimum {
+            return Err(ArgumentError::BatchStride { got: stack.stride, minimum });
+        }
+    }
+    let got = count.unwrap_or(0);
+    u32::try_from(got).map_err(|_| ArgumentError::ExtentTooLarge { name: "batch", got, limit: u32::MAX })
 }
 
 fn agree(
@@ -90,14 +122,14 @@ pub(crate) fn slice(
     problem: &Problem,
     operand: Operand,
     dtype: DType,
-    shape: Shape,
+    Laid { shape, stack }: Laid,
     elements: usize,
 ) -> Result<(), ArgumentError> {
     let expected = self::dtype(problem, operand);
     if !element::holds(dtype, expected) {
         return Err(ArgumentError::Type { operand: OperandName(operand), got: dtype, expected });
     }
-    let needed = shape.len();
+    let needed = stack.len(shape);
     if needed.is_some_and(|needed| needed <= elements) {
         return Ok(());
     }

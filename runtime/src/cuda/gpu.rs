@@ -14,7 +14,7 @@ use super::{driver, link, module};
 use crate::backend::{Backend, Limits, Module, Output};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::matrix::{AnyMut, AnyRef, Shape};
+use crate::view::{AnyMut, AnyRef};
 
 /// One GPU, with a stream of its own.
 pub(crate) struct Gpu {
@@ -127,9 +127,16 @@ impl Backend for Gpu {
         }
     }
 
+    fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
+        self.shared.enter()?;
+        // SAFETY: a part of memory that `allocate` gave.
+        let set = unsafe { result::memset_d8_async(address, 0, bytes as usize, self.shared.stream.cu_stream()) };
+        Ok(set.map_err(|error| self.shared.failed("cuMemsetD8Async", error))?)
+    }
+
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
         self.shared.enter()?;
-        for piece in pieces(matrix.shape, matrix.dtype.bytes()) {
+        for piece in pieces(matrix) {
             let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
             let copy = piece.to_device(host, address);
             // On the stream that the kernel will run on: a copy elsewhere may still be under way when the kernel starts,
@@ -152,7 +159,7 @@ impl Backend for Gpu {
 
     fn download(&self, address: u64, _entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
         self.shared.enter()?;
-        for piece in pieces(d.shape, d.dtype.bytes()) {
+        for piece in pieces(d.as_ref()) {
             let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
             let copy = piece.to_host(address, host);
             // SAFETY: as in `upload`; the copy writes the runs and leaves the padding between them alone.
@@ -176,15 +183,18 @@ struct Piece {
 /// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 const MAX_PITCH: usize = (1 << 31) - 1;
 
-/// A matrix in pieces that one copy moves: all of it, or run by run where they lie too far apart.
-fn pieces(shape: Shape, element: u32) -> Vec<Piece> {
-    let element = element as usize;
-    let (run, pitch) = (shape.run() * element, shape.ld * element);
-    match shape.is_empty() {
-        true => Vec::new(),
-        false if pitch <= MAX_PITCH => vec![Piece { offset: 0, run, runs: shape.runs(), pitch }],
-        false => (0..shape.runs()).map(|i| Piece { offset: i * pitch, run, runs: 1, pitch: run }).collect(),
+/// An operand in pieces that one copy moves: each matrix as a whole, or run by run where they lie too far apart.
+fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
+    let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
+    let (run, runs, pitch) = (shape.run() * element, shape.runs(), shape.ld * element);
+    if shape.is_empty() {
+        return Vec::new();
     }
+    let of_one = |first: usize| match pitch <= MAX_PITCH {
+        true => vec![Piece { offset: first * element, run, runs, pitch }],
+        false => (0..runs).map(|i| Piece { offset: first * element + i * pitch, run, runs: 1, pitch: run }).collect(),
+    };
+    matrix.products().flat_map(of_one).collect()
 }
 
 impl Piece {

@@ -63,6 +63,23 @@ impl CudaModule {
 }
 
 impl Module for CudaModule {
+    fn resident_blocks(&self, variant: usize) -> Result<u32, Error> {
+        self.shared.enter()?;
+        let (threads, bytes) = (self.threads, self.dynamic_bytes as usize);
+        // SAFETY: a function of a loaded module.
+        let per_processor = unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(self.functions[variant], threads as i32, bytes)
+        };
+        let per_processor =
+            per_processor.map_err(|error| self.shared.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", error))?;
+        let processors = self
+            .shared
+            .context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .map_err(|error| self.shared.failed("cuDeviceGetAttribute", error))?;
+        Ok((per_processor.max(1) * processors.max(1)) as u32)
+    }
+
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         self.shared.enter()?;
         let failed = |call| move |error| self.shared.failed(call, error);

@@ -1,0 +1,191 @@
+//! What a product costs, counted by the interpreter, beside what a formula says that it should.
+//!
+//! Seed 002 derives the bytes of A and B that all blocks together load from global memory:
+//!
+//! ```text
+//! (m n / (block_m block_n)) * (block_m block_k + block_n block_k) * bytes * (k / block_k)
+//! ```
+//!
+//! `block_k` cancels out: what counts is how much of D shares one load. Without staging each thread loads for itself, and so
+//! the thread tile stands in the place of the block tile.
+
+use std::fmt;
+
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::{Plan, Schedule};
+use ptx_gemm_runtime::interp::{Cost, Counting, GlobalCost, Options, SharedCost, Traffic};
+use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
+
+use crate::check::{CheckError, Request, check};
+use crate::sizes::Size;
+
+/// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
+const TILES: usize = 2;
+const DEPTH: usize = 4;
+
+/// The counted cost of one product that was also checked against its reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Extents: whole tiles.
+    pub size: Size,
+    /// The entry that ran.
+    pub entry: String,
+    /// Blocks of the grid.
+    pub blocks: u32,
+    /// Everything that was counted.
+    pub cost: Cost,
+    /// Multiply-adds of the product, one for each warp; the epilogue's come on top.
+    pub fma: u64,
+    /// Bytes of A and B that the formula gives.
+    pub formula_bytes: u64,
+    /// The largest error, in units of its bound.
+    pub max_error: f64,
+    /// Whether every element was right.
+    pub is_right: bool,
+}
+
+impl Profile {
+    /// Multiplies 2 x 2 tiles over 4 K-tiles in the interpreter, with all checks on and everything counted.
+    pub fn new(schedule: &Schedule) -> Result<Profile, CheckError> {
+        let options = Options { counting: Counting::On, ..Options::default() };
+        let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
+        let gemm = CompiledGemm::new(schedule, &device)?;
+        let plan = gemm.plan();
+        let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k].map(|extent| extent as usize);
+        let size = Size::new(TILES * m, TILES * n, DEPTH * k);
+        let threads = u64::from(plan.geometry.threads);
+        // Without a value for it beta is 0, and C is not read: what is counted is the product, in all cases alike.
+        let outcome = check(&gemm, &Request::random(size.m, size.n, size.k))?;
+        let (max_error, is_right) = (outcome.max_error, outcome.is_right());
+        let counts = outcome.run.counts.unwrap_or_default();
+        let cost = counts.cost.unwrap_or_default();
+        Ok(Profile {
+            size,
+            entry: outcome.run.entry.unwrap_or_default(),
+            blocks: outcome.run.blocks,
+            fma: (m * n * size.k * TILES * TILES) as u64 / threads * threads.div_ceil(32),
+            cost,
+            formula_bytes: formula_bytes(plan, size),
+            max_error,
+            is_right,
+        })
+    }
+
+    /// Loads from shared and global memory for each multiply-add, both counted as instructions of warps.
+    pub fn loads_per_fma(&self) -> f64 {
+        let mix = &self.cost.mix;
+        self.per_fma(mix.load_shared + mix.load_global)
+    }
+
+    /// A figure for each of the product's multiply-adds.
+    pub fn per_fma(&self, figure: u64) -> f64 {
+        figure as f64 / self.fma.max(1) as f64
+    }
+
+    /// What threads loaded from and stored to a matrix.
+    pub fn traffic(&self, operand: Operand) -> Traffic {
+        self.cost.traffic.get(&operand.name().to_uppercase()).copied().unwrap_or_default()
+    }
+
+    /// Bytes of A and B that were loaded from global memory.
+    pub fn bytes(&self) -> u64 {
+        self.traffic(Operand::A).read + self.traffic(Operand::B).read
+    }
+
+    /// Operations for each byte of A and B that was loaded.
+    pub fn intensity(&self) -> f64 {
+        self.operations() / self.bytes().max(1) as f64
+    }
+
+    /// The same by the formula.
+    pub fn formula_intensity(&self) -> f64 {
+        self.operations() / self.formula_bytes.max(1) as f64
+    }
+
+    /// Shared-memory passes that were lost to bank conflicts.
+    pub fn bank_conflicts(&self) -> u64 {
+        self.cost.shared_loads.conflicts() + self.cost.shared_stores.conflicts()
+    }
+
+    fn operations(&self) -> f64 {
+        2.0 * self.size.m as f64 * self.size.n as f64 * self.size.k as f64
+    }
+}
+
+/// Bytes of A and B that a product of whole tiles loads from global memory, by seed 002's formula.
+pub fn formula_bytes(plan: &Plan, size: Size) -> u64 {
+    let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
+    let (tile_m, tile_n) = match plan.a.placement {
+        Some(_) => (plan.block.m, plan.block.n),
+        None => (plan.geometry.thread.m, plan.geometry.thread.n),
+    };
+    let step = u64::from(tile_m * plan.a.dtype.bytes()) + u64::from(tile_n * plan.b.dtype.bytes());
+    m.div_ceil(tile_m.into()) * n.div_ceil(tile_n.into()) * step * k
+}
+
+impl fmt::Display for Profile {
+    /// A short summary: a line for each kind of figure.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Profile { size: Size { m, n, k }, entry, blocks, .. } = self;
+        writeln!(f, "{m} x {n} x {k}, {TILES} x {TILES} tiles, {DEPTH} K-tiles: {blocks} blocks of {entry}")?;
+        self.instructions(f)?;
+        writeln!(f, "loads per multiply-add  {:.4}", self.loads_per_fma())?;
+        self.shared(f, "shared loads", &self.cost.shared_loads)?;
+        self.shared(f, "shared stores", &self.cost.shared_stores)?;
+        global(f, "global loads", &self.cost.global_loads)?;
+        global(f, "global stores", &self.cost.global_stores)?;
+        let read = |operand| self.traffic(operand).read;
+        let (a, b, written) = (read(Operand::A), read(Operand::B), self.traffic(Operand::D).written);
+        writeln!(f, "bytes loaded            A {a} and B {b}, together {}, by the formula {}", a + b, self.formula_bytes)?;
+        writeln!(f, "bytes stored            D {written}")?;
+        let (counted, formula) = (self.intensity(), self.formula_intensity());
+        writeln!(f, "intensity               {counted:.3} operations per byte of A and B, by the formula {formula:.3}")
+    }
+}
+
+impl Profile {
+    fn instructions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mix = &self.cost.mix;
+        let kinds = [
+            ("shared load", mix.load_shared),
+            ("shared store", mix.store_shared),
+            ("global load", mix.load_global),
+            ("global store", mix.store_global),
+            ("asynchronous copy", mix.copy_async),
+            ("atomic", mix.atomic),
+            ("barrier", mix.barrier),
+            ("branch", mix.branch),
+        ];
+        let named: u64 = kinds.iter().map(|(_, count)| count).sum();
+        let all = named + mix.fma + mix.mad + mix.other;
+        writeln!(f, "instructions of warps   {all}, of which {} multiply for the product", self.fma)?;
+        let rest = ("everything else", all - named - self.fma);
+        for (name, count) in kinds.into_iter().chain([rest]).filter(|(_, count)| *count > 0) {
+            writeln!(f, "  {name:20}  {count} ({:.1} %)", 100.0 * count as f64 / all.max(1) as f64)?;
+        }
+        Ok(())
+    }
+
+    fn shared(&self, f: &mut fmt::Formatter<'_>, name: &str, cost: &SharedCost) -> fmt::Result {
+        if cost.accesses == 0 {
+            return Ok(());
+        }
+        let (passes, words) = (self.per_fma(cost.wavefronts), self.per_fma(cost.words));
+        let SharedCost { accesses, wavefronts, .. } = cost;
+        let conflicts = cost.conflicts();
+        writeln!(
+            f,
+            "{name:22}  {wavefronts} passes over the banks for {accesses} instructions, {conflicts} of them for conflicts; \
+             {passes:.4} passes and {words:.3} words per multiply-add"
+        )
+    }
+}
+
+fn global(f: &mut fmt::Formatter<'_>, name: &str, cost: &GlobalCost) -> fmt::Result {
+    if cost.accesses == 0 {
+        return Ok(());
+    }
+    let GlobalCost { accesses, sectors, ideal } = cost;
+    let share = 100.0 * *ideal as f64 / (*sectors).max(1) as f64;
+    writeln!(f, "{name:22}  {sectors} sectors for {accesses} instructions, {ideal} would do ({share:.0} %)")
+}

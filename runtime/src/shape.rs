@@ -1,0 +1,94 @@
+//! How a matrix lies in memory: extents, layout, leading dimension, and how many of them there are.
+
+use ptx_gemm_dsl::Layout;
+
+/// Extents, layout and leading dimension of a matrix: everything but the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Which of the two is contiguous.
+    pub layout: Layout,
+    /// Elements from one row (`Layout::Row`) or column (`Layout::Col`) to the next.
+    pub ld: usize,
+}
+
+impl Shape {
+    /// A shape without padding: its leading dimension is the smallest that [`Shape::min_ld`] allows.
+    pub fn packed(rows: usize, cols: usize, layout: Layout) -> Shape {
+        let shape = Shape { rows, cols, layout, ld: 0 };
+        Shape { ld: shape.min_ld(), ..shape }
+    }
+
+    /// Length of the contiguous runs: columns of a row-major matrix, rows of a column-major one.
+    pub fn run(&self) -> usize {
+        match self.layout {
+            Layout::Row => self.cols,
+            Layout::Col => self.rows,
+        }
+    }
+
+    /// How many contiguous runs there are.
+    pub fn runs(&self) -> usize {
+        match self.layout {
+            Layout::Row => self.rows,
+            Layout::Col => self.cols,
+        }
+    }
+
+    /// The smallest leading dimension: the length of a run, and at least 1 (as in BLAS).
+    pub fn min_ld(&self) -> usize {
+        self.run().max(1)
+    }
+
+    /// Elements from the first to the last one, both included: what a slice must hold. `None` past 2^64.
+    pub fn len(&self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
+        (self.runs() - 1).checked_mul(self.ld)?.checked_add(self.run())
+    }
+
+    /// True if there is no element at all.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+
+    /// Index of an element in its slice; meaningful for elements that the matrix has.
+    pub fn index(&self, row: usize, col: usize) -> usize {
+        match self.layout {
+            Layout::Row => row * self.ld + col,
+            Layout::Col => row + col * self.ld,
+        }
+    }
+}
+
+/// How many matrices of one shape lie behind each other: the operands of `batch(strided)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stack {
+    /// Matrices.
+    pub count: usize,
+    /// Elements from the first one of a matrix to the first one of the next. 0: every product reads the same matrix.
+    pub stride: usize,
+}
+
+impl Stack {
+    /// A matrix by itself.
+    pub const ONE: Stack = Stack { count: 1, stride: 0 };
+
+    /// Matrices that are stored: with stride 0, all are one.
+    pub fn stored(&self) -> usize {
+        if self.stride == 0 { self.count.min(1) } else { self.count }
+    }
+
+    /// Elements from the first to the last one of the stack, both included: what a slice must hold. `None` past 2^64.
+    pub fn len(&self, shape: Shape) -> Option<usize> {
+        let one = shape.len()?;
+        if self.count == 0 || one == 0 {
+            return Some(0);
+        }
+        (self.stored() - 1).checked_mul(self.stride)?.checked_add(one)
+    }
+}
