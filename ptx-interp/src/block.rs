@@ -32,6 +32,8 @@ pub(crate) enum Progress {
         stuck: bool,
     },
     Broken(Violation),
+    /// A block before it has broken a rule.
+    Abandoned,
 }
 
 /// Warps, barriers, and the block's memory. Reused from block to block.
@@ -90,6 +92,9 @@ impl Block {
     /// Runs until the block is finished, waits for other blocks, or breaks a rule.
     pub(crate) fn run(&mut self, env: &Env) -> Progress {
         loop {
+            if !env.matters(self.memory.number) {
+                return Progress::Abandoned;
+            }
             let mut moved = false;
             let (mut polled, mut looped) = (false, false);
             self.memory.wrote_shared = false;

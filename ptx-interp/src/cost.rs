@@ -60,6 +60,9 @@ pub struct SharedCost {
     pub wavefronts: u64,
     /// Passes that they would have taken without conflicts.
     pub ideal: u64,
+    /// Different words of 4 bytes that they touched, instruction by instruction: threads of a warp that want the same word
+    /// share it.
+    pub words: u64,
 }
 
 impl SharedCost {
@@ -166,6 +169,10 @@ impl Counters {
             cost.wavefronts += banks.iter().copied().max().unwrap_or(1);
             cost.ideal += (words.len() as u64).div_ceil(32);
         }
+        let mut words: Vec<u32> = offsets.iter().map(|(_, offset)| offset / 4).collect();
+        words.sort_unstable();
+        words.dedup();
+        cost.words += words.len() as u64 * u64::from(bytes.div_ceil(4));
     }
 
     /// Counts one global-memory instruction by its lanes' addresses; `allocations` is parallel to them.
@@ -256,6 +263,7 @@ impl std::ops::AddAssign for SharedCost {
         self.accesses += other.accesses;
         self.wavefronts += other.wavefronts;
         self.ideal += other.ideal;
+        self.words += other.words;
     }
 }
 

@@ -1,5 +1,8 @@
 //! What is the same for every block of a launch, and what one block has to itself.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use ptx_gemm_ptx::instruction::Special;
 
 use crate::clocks::Clocks;
@@ -33,6 +36,8 @@ pub(crate) struct Env<'a> {
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
     pub(crate) max_instructions: u64,
+    /// The lowest block that has broken a rule; blocks behind it need not go on.
+    pub(crate) broken: AtomicU64,
 }
 
 /// One block's own memory, and how it finds its way in global memory.
@@ -70,6 +75,12 @@ impl Env<'_> {
     pub(crate) fn ctaid(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    }
+
+    /// Whether a block's result still matters: the violation of the lowest block is reported, so that it is the same in
+    /// every run, and for that the blocks before a broken one have to go on.
+    pub(crate) fn matters(&self, number: u64) -> bool {
+        number <= self.broken.load(Relaxed)
     }
 
     /// `%tid` of a thread.

@@ -108,7 +108,8 @@ impl<'e, 'a> Grid<'e, 'a> {
                 state.spare.push(block);
             }
             Progress::Waits { stuck } => state.waiting.push_back(Waiting { block, seen, stuck: stuck && !wrote }),
-            Progress::Broken(violation) => state.keep_lowest(block.memory.number, violation),
+            Progress::Broken(violation) => self.keep_lowest(&mut state, block.memory.number, violation),
+            Progress::Abandoned => state.spare.push(block),
         }
     }
 
@@ -116,16 +117,12 @@ impl<'e, 'a> Grid<'e, 'a> {
     fn take(&self) -> Option<Block> {
         let mut state = self.lock();
         let version = self.version.load(Ordering::SeqCst);
-        let broken = state.violation.as_ref().map(|(number, _)| *number);
         let may_move = |waiting: &Waiting| !waiting.stuck || waiting.seen != version;
-        // Blocks behind a broken one need not go on. Those before it do: the lowest violation is reported, so that it
-        // is the same on every run.
-        let wanted = |number: u64| broken.is_none_or(|broken| number < broken);
-        state.waiting.retain(|waiting| wanted(waiting.block.memory.number));
+        state.waiting.retain(|waiting| self.env.matters(waiting.block.memory.number));
         let changed = state.waiting.iter().position(|waiting| waiting.seen != version);
         let block = if let Some(index) = changed {
             state.waiting.remove(index).map(|waiting| waiting.block)
-        } else if state.next < self.env.blocks() && wanted(state.next) {
+        } else if state.next < self.env.blocks() && self.env.matters(state.next) {
             let number = state.next;
             state.next += 1;
             let mut block = state.spare.pop().unwrap_or_default();
@@ -143,24 +140,23 @@ impl<'e, 'a> Grid<'e, 'a> {
                 Some(block)
             }
             None => {
-                if state.running == 0 && broken.is_none() {
+                if state.running == 0 && state.violation.is_none() {
                     let deadlock = state.waiting.iter().min_by_key(|waiting| waiting.block.memory.number);
                     let deadlock =
                         deadlock.map(|waiting| (waiting.block.memory.number, waiting.block.deadlock(self.env)));
                     if let Some((number, violation)) = deadlock {
-                        state.keep_lowest(number, violation);
+                        self.keep_lowest(&mut state, number, violation);
                     }
                 }
                 None
             }
         }
     }
-}
 
-impl State {
-    fn keep_lowest(&mut self, number: u64, violation: Violation) {
-        if self.violation.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
-            self.violation = Some((number, violation));
+    fn keep_lowest(&self, state: &mut State, number: u64, violation: Violation) {
+        self.env.broken.fetch_min(number, Ordering::Relaxed);
+        if state.violation.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+            state.violation = Some((number, violation));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A launch as the host states it, and everything that is wrong with it before the first instruction.
 
+use std::sync::atomic::AtomicU64;
+
 use crate::cost::Cost;
 use crate::env::Env;
 use crate::global::GlobalTable;
@@ -164,6 +166,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         watch,
         order: options.order,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
+        broken: AtomicU64::new(u64::MAX),
     };
     Grid::new(&env).run(options.threads)
 }

@@ -23,33 +23,34 @@ fn cost(body: &str, offset: u64) -> Cost {
 
 #[test]
 fn bank_conflicts() {
+    // What, the lane's byte offset, the store, and its wavefronts, without conflicts, and words.
     let table = [
-        // (what, lane to byte offset, instruction, wavefronts, ideal)
-        ("neighbours", "mul.lo.u32 %r0, %t, 4;", "st.shared.u32 [%r1], %t;", 1, 1),
-        ("a stride of two words", "mul.lo.u32 %r0, %t, 8;", "st.shared.u32 [%r1], %t;", 2, 1),
-        ("a stride of 32 words", "mul.lo.u32 %r0, %t, 128;", "st.shared.u32 [%r1], %t;", 32, 1),
-        ("a stride of 33 words", "mul.lo.u32 %r0, %t, 132;", "st.shared.u32 [%r1], %t;", 1, 1),
-        ("neighbouring pairs", "mul.lo.u32 %r0, %t, 8;", "st.shared.v2.u32 [%r1], {%t, %t};", 2, 2),
-        ("neighbouring quads", "mul.lo.u32 %r0, %t, 16;", "st.shared.v4.u32 [%r1], {%t, %t, %t, %t};", 4, 4),
-        ("quads, two rows apart", "mul.lo.u32 %r0, %t, 256;", "st.shared.v4.u32 [%r1], {%t, %t, %t, %t};", 32, 4),
-        ("bytes of eight words", "mov.u32 %r0, %t;", "st.shared.u8 [%r1], %t;", 1, 1),
+        ("neighbours", "mul.lo.u32 %r0, %t, 4;", "st.shared.u32 [%r1], %t;", 1, 1, 32),
+        ("a stride of two words", "mul.lo.u32 %r0, %t, 8;", "st.shared.u32 [%r1], %t;", 2, 1, 32),
+        ("a stride of 32 words", "mul.lo.u32 %r0, %t, 128;", "st.shared.u32 [%r1], %t;", 32, 1, 32),
+        ("a stride of 33 words", "mul.lo.u32 %r0, %t, 132;", "st.shared.u32 [%r1], %t;", 1, 1, 32),
+        ("pairs", "mul.lo.u32 %r0, %t, 8;", "st.shared.v2.u32 [%r1], {%t, %t};", 2, 2, 64),
+        ("quads", "mul.lo.u32 %r0, %t, 16;", "st.shared.v4.u32 [%r1], {%t, %t, %t, %t};", 4, 4, 128),
+        ("quads, two rows apart", "mul.lo.u32 %r0, %t, 256;", "st.shared.v4.u32 [%r1], {%t, %t, %t, %t};", 32, 4, 128),
+        ("bytes of eight words", "mov.u32 %r0, %t;", "st.shared.u8 [%r1], %t;", 1, 1, 8),
         (
-            "eight lanes of 32",
+            "eight lanes",
             "mul.lo.u32 %r0, %t, 16;\nsetp.lt.u32 %p0, %t, 8;",
             "@%p0 st.shared.v4.u32 [%r1], {%t, %t, %t, %t};",
             1,
             1,
+            32,
         ),
     ];
-    for (what, offset, store, wavefronts, ideal) in table {
+    for (what, offset, store, wavefronts, ideal, words) in table {
         let cost = cost(&format!("{offset}\nadd.u32 %r1, %s, %r0;\n{store}"), 0);
-        assert_eq!(cost.shared_stores, SharedCost { accesses: 1, wavefronts, ideal }, "{what}");
+        assert_eq!(cost.shared_stores, SharedCost { accesses: 1, wavefronts, ideal, words }, "{what}");
         assert_eq!(cost.shared_stores.conflicts(), wavefronts - ideal, "{what}");
     }
     // One word for all lanes is broadcast.
     let broadcast =
         cost("setp.eq.u32 %p0, %t, 0;\n@%p0 st.shared.u32 [%s], 1;\nbar.sync 0;\nld.shared.u32 %r0, [%s];", 0);
-    assert_eq!(broadcast.shared_loads, SharedCost { accesses: 1, wavefronts: 1, ideal: 1 });
+    assert_eq!(broadcast.shared_loads, SharedCost { accesses: 1, wavefronts: 1, ideal: 1, words: 1 });
     assert_eq!(broadcast.barriers(), 1);
 }
 

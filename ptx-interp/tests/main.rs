@@ -6,5 +6,6 @@ mod gemm;
 mod gemm_text;
 mod hostile;
 mod machine;
+mod memory;
 mod run;
 mod violations;

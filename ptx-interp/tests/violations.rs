@@ -122,6 +122,8 @@ fn barrier_mismatch() {
     check("barrier_counts_that_differ", kind, case!("", 1, 96, counts));
     check("barrier_count_of_no_warps", kind, case!("", 1, 64, "bar.sync 1, 40;"));
     check("barrier_that_does_not_exist", kind, case!("", 1, 64, "bar.sync 16;"));
+    let arrive = "setp.lt.u32 %p0, %t, 7;\n@%p0 bar.arrive 1, 64;";
+    check("arrival_of_a_part", kind, case!("", 1, 32, arrive));
     let uniform = "setp.lt.u32 %p0, %t, 7;\n@%p0 bra.uni END;\nEND:";
     check("branch_that_is_not_uniform", kind, case!("", 1, 32, uniform));
 }

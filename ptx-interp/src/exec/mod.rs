@@ -18,6 +18,7 @@ mod watch;
 
 use pulp::{Simd, WithSimd};
 
+use self::spot::Checked;
 use crate::env::{BlockMemory, Env};
 use crate::op::{Guard, Op, P, R32, Slot};
 use crate::row::lanes;
@@ -210,6 +211,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 return barrier(warp, env, id, count);
             }
             Op::BarrierArrive { id, count } => {
+                check!(together(warp, env, active));
                 save!(pc + 1, mask);
                 let value = |slot: R32| warp.regs.r32[slot.0 as usize].0[active.trailing_zeros() as usize];
                 return Stop::Arrive { id: value(id), count: value(count) };
@@ -297,7 +299,17 @@ fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Stop {
     Stop::Barrier { id: value(id), count: count.map(value) }
 }
 
-fn names_itself(named: u32, active: u32, env: &Env) -> Result<(), Box<Fault>> {
+/// `bar.arrive` counts a whole warp: all its threads have to be there.
+fn together(warp: &Warp, env: &Env, active: u32) -> Checked {
+    if !env.strict || active == warp.exists {
+        return Ok(());
+    }
+    let message =
+        format!("{} of {} threads of a warp arrive at a barrier", active.count_ones(), warp.exists.count_ones());
+    Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
+}
+
+fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
     if !env.strict || active & !named == 0 {
         return Ok(());
     }
@@ -325,7 +337,7 @@ fn stuck(warp: &mut Warp, env: &Env) -> Box<Fault> {
 
 /// A guard must not be decided by a value that was never written.
 #[inline(always)]
-fn decided(warp: &Warp, env: &Env, p: P, mask: u32) -> Result<(), Box<Fault>> {
+fn decided(warp: &Warp, env: &Env, p: P, mask: u32) -> Checked {
     let tainted = warp.taint.mask(warp.taint.at_pred(p)) & mask;
     if tainted != 0 && env.strict {
         Err(undefined(warp, env, Slot::P(p), tainted, "decides the guard"))
@@ -349,7 +361,7 @@ fn undefined(warp: &Warp, env: &Env, slot: Slot, lanes: u32, what: &str) -> Box<
 }
 
 #[cold]
-fn divergent_uniform(mask: u32, active: u32, env: &Env) -> Result<(), Box<Fault>> {
+fn divergent_uniform(mask: u32, active: u32, env: &Env) -> Checked {
     if !env.strict {
         return Ok(());
     }
