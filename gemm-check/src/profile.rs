@@ -129,17 +129,25 @@ impl fmt::Display for Profile {
         let Profile { size: Size { m, n, k }, entry, blocks, .. } = self;
         writeln!(f, "{m} x {n} x {k}, {TILES} x {TILES} tiles, {DEPTH} K-tiles: {blocks} blocks of {entry}")?;
         self.instructions(f)?;
-        writeln!(f, "loads per multiply-add  {:.4}", self.loads_per_fma())?;
+        writeln!(f, "loads per multiply-add    {:.4}", self.loads_per_fma())?;
         self.shared(f, "shared loads", &self.cost.shared_loads)?;
         self.shared(f, "shared stores", &self.cost.shared_stores)?;
         global(f, "global loads", &self.cost.global_loads)?;
         global(f, "global stores", &self.cost.global_stores)?;
         let read = |operand| self.traffic(operand).read;
         let (a, b, written) = (read(Operand::A), read(Operand::B), self.traffic(Operand::D).written);
-        writeln!(f, "bytes loaded            A {a} and B {b}, together {}, by the formula {}", a + b, self.formula_bytes)?;
-        writeln!(f, "bytes stored            D {written}")?;
+        writeln!(
+            f,
+            "bytes loaded              A {a} and B {b}, together {}, by the formula {}",
+            a + b,
+            self.formula_bytes
+        )?;
+        writeln!(f, "bytes stored              D {written}")?;
         let (counted, formula) = (self.intensity(), self.formula_intensity());
-        writeln!(f, "intensity               {counted:.3} operations per byte of A and B, by the formula {formula:.3}")
+        writeln!(
+            f,
+            "intensity                 {counted:.3} operations per byte of A and B, by the formula {formula:.3}"
+        )
     }
 }
 
@@ -156,12 +164,12 @@ impl Profile {
             ("barrier", mix.barrier),
             ("branch", mix.branch),
         ];
-        let named: u64 = kinds.iter().map(|(_, count)| count).sum();
-        let all = named + mix.fma + mix.mad + mix.other;
-        writeln!(f, "instructions of warps   {all}, of which {} multiply for the product", self.fma)?;
-        let rest = ("everything else", all - named - self.fma);
-        for (name, count) in kinds.into_iter().chain([rest]).filter(|(_, count)| *count > 0) {
-            writeln!(f, "  {name:20}  {count} ({:.1} %)", 100.0 * count as f64 / all.max(1) as f64)?;
+        let all = kinds.iter().map(|(_, count)| count).sum::<u64>() + mix.fma + mix.mad + mix.other;
+        writeln!(f, "instructions of warps     {all}")?;
+        let products = ("product's multiply-add", self.fma);
+        let rest = ("everything else", mix.fma + mix.mad + mix.other - self.fma);
+        for (name, count) in [products].into_iter().chain(kinds).chain([rest]).filter(|(_, count)| *count > 0) {
+            writeln!(f, "  {name:22}  {count} ({:.1} %)", 100.0 * count as f64 / all.max(1) as f64)?;
         }
         Ok(())
     }
@@ -175,7 +183,7 @@ impl Profile {
         let conflicts = cost.conflicts();
         writeln!(
             f,
-            "{name:22}  {wavefronts} passes over the banks for {accesses} instructions, {conflicts} of them for conflicts; \
+            "{name:24}  {wavefronts} passes over the banks for {accesses} instructions, {conflicts} of them for conflicts; \
              {passes:.4} passes and {words:.3} words per multiply-add"
         )
     }
@@ -187,5 +195,5 @@ fn global(f: &mut fmt::Formatter<'_>, name: &str, cost: &GlobalCost) -> fmt::Res
     }
     let GlobalCost { accesses, sectors, ideal } = cost;
     let share = 100.0 * *ideal as f64 / (*sectors).max(1) as f64;
-    writeln!(f, "{name:22}  {sectors} sectors for {accesses} instructions, {ideal} would do ({share:.0} %)")
+    writeln!(f, "{name:24}  {sectors} sectors for {accesses} instructions, {ideal} would do ({share:.0} %)")
 }

@@ -3,6 +3,7 @@
 mod assemble;
 mod by_hand;
 mod conformance;
+mod cost;
 mod documents;
 mod execution;
 mod levels;

@@ -1,0 +1,118 @@
+//! What every case costs, as counted by the interpreter: a summary in a snapshot, and what the cases exist to show.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use ptx_gemm_check::{Case, Profile, cases};
+use ptx_gemm_dsl::plan::Operand;
+
+/// Counted once for all tests of this file.
+fn profiles() -> &'static BTreeMap<&'static str, Profile> {
+    static PROFILES: LazyLock<BTreeMap<&'static str, Profile>> = LazyLock::new(|| {
+        let profile = |case: Case| {
+            let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            (case.name, Profile::new(&schedule).unwrap_or_else(|e| panic!("{}: {e}", case.name)))
+        };
+        cases().map(profile).collect()
+    });
+    &PROFILES
+}
+
+#[test]
+fn every_case_costs_what_it_did() {
+    let profiles = profiles();
+    crate::snapshots().bind(|| {
+        for (name, profile) in profiles {
+            assert!(profile.is_right, "{name}: the largest error is {} of its bound", profile.max_error);
+            insta::assert_snapshot!(format!("{name}__cost"), profile.to_string());
+        }
+    });
+}
+
+/// Seed 002's formula, in every case.
+#[test]
+fn bytes_from_global_memory_are_those_of_the_formula() {
+    for (name, profile) in profiles() {
+        assert_eq!(profile.bytes(), profile.formula_bytes, "{name}: bytes of A and B");
+        let written = profile.traffic(Operand::D).written;
+        let elements = (profile.size.m * profile.size.n) as u64;
+        assert_eq!(written, 4 * elements, "{name}: each element of D is stored once");
+    }
+}
+
+/// A figure of a case, and one of another that it is to be below.
+type Below = (&'static str, fn(&Profile) -> f64, &'static str, &'static str);
+
+/// Each case beside the one that it improves on, by the figure that it exists for.
+const CLAIMS: [Below; 14] = [
+    ("sectors of global loads", |p| p.per_fma(p.cost.global_loads.sectors), "naive", "naive_uncoalesced"),
+    ("bytes of A and B", bytes_per_fma, "shared_32", "naive"),
+    ("bytes of A and B", bytes_per_fma, "thread_1d", "shared_32"),
+    ("bytes of A and B", bytes_per_fma, "thread_2d", "thread_1d"),
+    ("loads", Profile::loads_per_fma, "two_per_thread", "shared_32"),
+    ("loads", Profile::loads_per_fma, "registers", "thread_2d"),
+    ("loads", Profile::loads_per_fma, "vectorized", "registers"),
+    ("instructions that store to shared memory", stores, "vectorized", "vectorized_km"),
+    ("passes of loads over the banks", passes, "conflict_free", "double_buffered"),
+    ("words read from shared memory", words, "warp_tiled", "conflict_free"),
+    ("words read from shared memory", words, "warp_tiled", "double_buffered"),
+    ("barriers", barriers, "double_buffered", "vectorized"),
+    ("barriers", barriers, "shared_deep", "shared_32"),
+    ("loads", Profile::loads_per_fma, "lab3", "lab3_scalar"),
+];
+
+fn bytes_per_fma(profile: &Profile) -> f64 {
+    profile.per_fma(profile.bytes())
+}
+
+fn stores(profile: &Profile) -> f64 {
+    profile.per_fma(profile.cost.shared_stores.accesses)
+}
+
+fn passes(profile: &Profile) -> f64 {
+    profile.per_fma(profile.cost.shared_loads.wavefronts)
+}
+
+fn words(profile: &Profile) -> f64 {
+    profile.per_fma(profile.cost.shared_loads.words)
+}
+
+fn barriers(profile: &Profile) -> f64 {
+    profile.per_fma(profile.cost.barriers())
+}
+
+#[test]
+fn cases_show_what_they_exist_to_show() {
+    let profiles = profiles();
+    for (what, figure, better, worse) in CLAIMS {
+        let (better_figure, worse_figure) = (figure(&profiles[better]), figure(&profiles[worse]));
+        let text = format!("{what} per multiply-add: {better} {better_figure:.4}, {worse} {worse_figure:.4}");
+        println!("{text}");
+        assert!(better_figure < worse_figure, "{text}");
+    }
+}
+
+/// Conflicts are counted 0 where that is claimed, and the same tile without the pad has some.
+#[test]
+fn conflict_free_has_no_bank_conflicts() {
+    let profiles = profiles();
+    for name in ["conflict_free", "warp_tiled"] {
+        let cost = &profiles[name].cost;
+        assert_eq!((cost.shared_loads.conflicts(), cost.shared_stores.conflicts()), (0, 0), "{name}");
+    }
+    let unpadded = "tile(128, 128, 8); thread(8, 8); fragment(4, 4); vector(4); shared(a = km); double_buffer;";
+    let unpadded = Profile::new(&unpadded.parse().unwrap()).unwrap();
+    assert!(unpadded.cost.shared_stores.conflicts() > 0, "the pad has no reason");
+    assert!(profiles["double_buffered"].cost.shared_loads.conflicts() > 0, "the fragments have no reason");
+}
+
+/// Transposing A on its way: one 16-byte load of it becomes four scattered stores, while B's stay whole.
+#[test]
+fn vectorized_km_stores_a_transposed() {
+    let profiles = profiles();
+    let (straight, transposed) = (&profiles["vectorized"].cost, &profiles["vectorized_km"].cost);
+    let copies = straight.mix.store_shared;
+    assert_eq!(copies, straight.mix.load_global, "one store for one load");
+    assert_eq!(transposed.mix.store_shared, copies / 2 + 4 * (copies / 2));
+    assert!(transposed.shared_stores.conflicts() > 0 && straight.shared_stores.conflicts() == 0);
+}
