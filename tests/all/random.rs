@@ -2,6 +2,7 @@
 
 use ptx_gemm_check::{Request, check};
 use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_interp::{Checks, Options};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
@@ -88,6 +89,15 @@ fn schedule(draw: &mut Draw) -> String {
     }
     if draw.chance(40) {
         clauses.push(format!("raster(group = {}, along = {})", draw.of(&[1, 2, 3, 8]), draw.of(&["m", "n"])));
+    }
+    if draw.chance(15) {
+        clauses.push(format!("split_k({}, reduce = {})", draw.of(&[2, 3, 5]), draw.of(&["serial", "workspace"])));
+    }
+    if draw.chance(15) {
+        clauses.push(draw.of(&["persistent", "persistent(1)", "persistent(3)"]).into());
+    }
+    if draw.chance(15) {
+        clauses.push("batch(strided)".into());
     }
     if draw.chance(20) {
         clauses.push(format!("target({})", draw.of(&["sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_120"])));
@@ -189,6 +199,9 @@ fn random_schedules_are_right_at_random_sizes() {
             let (m, n, k) = (around(draw, plan.block.m), around(draw, plan.block.n), around(draw, plan.block.k));
             let mut request = if draw.chance(50) { Request::exact(m, n, k) } else { Request::random(m, n, k) };
             request.seed = draw.next();
+            if plan.problem.batch == Batch::Strided {
+                request = Request { gap: draw.below(6) as usize, ..request }.batch(draw.below(4) as usize);
+            }
             if draw.chance(50) {
                 request = request.padded(&plan.problem, draw.of(&[1, 3, 4]));
             }
