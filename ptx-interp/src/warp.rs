@@ -101,6 +101,8 @@ pub(crate) struct Warp {
     pub(crate) local: Vec<u32>,
     pub(crate) copies: Copies,
     pub(crate) polls: Polls,
+    /// Groups have met at a `bar.warp.sync` while they were parked.
+    pub(crate) met: bool,
 }
 
 /// How the warp has been polling.
@@ -128,6 +130,7 @@ impl Warp {
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.copies.reset();
+        self.met = false;
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
         refill(&mut self.regs.preds, code.preds as usize, 0);
@@ -212,6 +215,7 @@ impl Warp {
             let same = |group: &Group| group.parked == Parked::Sync(named);
             let arrived = self.groups.iter().filter(|group| same(group)).fold(0, |lanes, group| lanes | group.mask);
             if named & live & !arrived == 0 {
+                self.met = true;
                 for group in self.groups.iter_mut().filter(|group| group.parked == Parked::Sync(named)) {
                     group.parked = Parked::No;
                     group.pc += 1;

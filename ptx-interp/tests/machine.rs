@@ -161,6 +161,27 @@ fn warp_synchronisation_waits_for_diverged_lanes() {
 }
 
 #[test]
+fn warp_synchronisation_in_two_places() {
+    let body = format!(
+        "mov.u32 %r1, buffer;
+         mad.lo.u32 %r2, %t, 4, %r1;
+         xor.b32 %r3, %t, 16;
+         mad.lo.u32 %r3, %r3, 4, %r1;
+         setp.lt.u32 %p0, %t, 16;
+         @%p0 bra LOW;
+         st.shared.u32 [%r2], %t;
+         bar.warp.sync 4294967295;
+         ld.shared.u32 %r0, [%r3];
+         bra END;
+         LOW: st.shared.u32 [%r2], %t;
+         bar.warp.sync 4294967295;
+         ld.shared.u32 %r0, [%r3];
+         END: {STORE}"
+    );
+    check("two places", ".shared .b32 buffer[32];", &body, 1, 32, &words(32, |t| t ^ 16));
+}
+
+#[test]
 fn blocks_wait_for_each_other() {
     // Each block waits for its successor's number: the last one goes first, whatever was started first.
     let body = "mov.u32 %r1, %ctaid.x;

@@ -8,6 +8,7 @@ mod alu;
 mod atomic;
 mod bits;
 mod collective;
+mod control;
 mod copy;
 mod memory;
 mod registers;
@@ -18,17 +19,13 @@ mod watch;
 
 use pulp::{Simd, WithSimd};
 
-use self::spot::Checked;
+use self::control::{
+    barrier, decided, divergent_uniform, names_itself, other, polls_long_enough, stuck, together, undefined,
+};
 use crate::env::{BlockMemory, Env};
-use crate::op::{Guard, Op, P, R32, Slot};
-use crate::row::lanes;
+use crate::op::{Guard, Op, R32};
 use crate::violation::{Fault, ViolationKind};
 use crate::warp::{Group, Next, Parked, Warp};
-
-/// After this many polls without anything else, a group lets others go first.
-const PATIENCE: u32 = 16;
-/// After this many instructions since it was chosen, a group that loops does so too.
-const LONG_TURN: u64 = 1 << 20;
 
 /// Why a warp stopped.
 #[derive(Debug)]
@@ -119,6 +116,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             (pc, mask) = (warp.pc, warp.mask);
             meeting_point = warp.meeting_point();
             warp.polls.began = steps;
+            if WATCH && std::mem::take(&mut warp.met) {
+                block.clocks.meet(warp.index as usize);
+            }
         }
         if steps >= end {
             save!(pc, mask);
@@ -146,18 +146,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             counters.count(pc, &instr.op);
         }
         match instr.op {
-            Op::FmaRun32 { start, len } => {
-                warp.fma_run32::<WATCH>(&env.code.quads[start as usize..][..len as usize], lanes);
-                steps += u64::from(len - 1);
-                pc += len - 1;
-            }
-            Op::FmaRun64 { start, len } => {
-                warp.fma_run64::<WATCH>(&env.code.quads[start as usize..][..len as usize], lanes);
-                steps += u64::from(len - 1);
-                pc += len - 1;
-            }
-            Op::MadRun32 { start, len } => {
-                warp.mad_run32::<WATCH>(&env.code.quads[start as usize..][..len as usize], lanes);
+            Op::FmaRun32 { start, len } | Op::FmaRun64 { start, len } | Op::MadRun32 { start, len } => {
+                let quads = &env.code.quads[start as usize..][..len as usize];
+                warp.multiply_adds::<WATCH>(&instr.op, quads, lanes);
                 steps += u64::from(len - 1);
                 pc += len - 1;
             }
@@ -183,25 +174,13 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 meeting_point = meeting_point.min(second);
                 continue;
             }
-            Op::Load { index } => {
-                let access = &env.code.accesses[index as usize];
-                check!(memory::load::<WATCH>(warp, block, env, access, lanes, pc));
-            }
-            Op::Store { index } => {
-                let access = &env.code.accesses[index as usize];
-                check!(memory::store::<WATCH>(warp, block, env, access, lanes, pc));
-            }
-            Op::Atomic { index } => {
-                let access = &env.code.accesses[index as usize];
-                check!(atomic::atomic::<WATCH>(warp, block, env, access, active, pc));
-            }
-            Op::CpAsync { index } => {
-                let access = &env.code.accesses[index as usize];
-                check!(copy::start::<WATCH>(warp, block, env, access, active, pc));
-            }
-            Op::CpAsyncCommit => warp.copies.commit(active),
-            Op::CpAsyncWait { pending } => copy::land(warp, block, active, Some(pending), env.strict),
-            Op::CpAsyncWaitAll => copy::land(warp, block, active, None, env.strict),
+            Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::CpAsync { .. }
+            | Op::CpAsyncCommit
+            | Op::CpAsyncWait { .. }
+            | Op::CpAsyncWaitAll => check!(memory::execute::<WATCH>(warp, block, env, &instr.op, lanes, pc)),
             Op::Barrier { id, count } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
                 if active != warp.live {
@@ -261,111 +240,4 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
         }
         pc += 1;
     }
-}
-
-fn other(pc: u32, mask: u32) -> Option<Group> {
-    (mask != 0).then_some(Group { pc, mask, parked: Parked::No })
-}
-
-/// Counts backward branches; whether the group has polled, or looped, long enough to let others go first.
-#[inline(always)]
-fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
-    if warp.polls.reads == 0 {
-        warp.polls.rounds = 0;
-        warp.polls.long = steps - warp.polls.began >= LONG_TURN;
-        return warp.polls.long;
-    }
-    warp.polls.reads = 0;
-    warp.polls.rounds += 1;
-    if warp.polls.rounds < PATIENCE {
-        return false;
-    }
-    warp.polls.rounds = 0;
-    true
-}
-
-/// A converged warp stands at a barrier.
-fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Stop {
-    let value = |slot: R32| warp.regs.r32[slot.0 as usize].0[warp.mask.trailing_zeros() as usize];
-    let same = |slot: R32| lanes(warp.mask).all(|lane| warp.regs.r32[slot.0 as usize].0[lane] == value(slot));
-    let mismatch = |message: String| Stop::Fault(Fault::new(ViolationKind::BarrierMismatch, warp.mask, message));
-    if !same(id) || !count.is_none_or(same) {
-        return mismatch("the threads of one warp name different barriers, or different numbers of threads".into());
-    }
-    if env.strict && warp.live != warp.exists {
-        let exited = (warp.exists & !warp.live).count_ones();
-        return mismatch(format!("{exited} threads of this warp have exited before a barrier that it waits at"));
-    }
-    Stop::Barrier { id: value(id), count: count.map(value) }
-}
-
-/// `bar.arrive` counts a whole warp: all its threads have to be there.
-fn together(warp: &Warp, env: &Env, active: u32) -> Checked {
-    if !env.strict || active == warp.exists {
-        return Ok(());
-    }
-    let message =
-        format!("{} of {} threads of a warp arrive at a barrier", active.count_ones(), warp.exists.count_ones());
-    Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
-}
-
-fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
-    if !env.strict || active & !named == 0 {
-        return Ok(());
-    }
-    let message = format!("the mask {named:#010x} leaves out threads that execute this");
-    Err(Fault::new(ViolationKind::BarrierMismatch, active & !named, message))
-}
-
-/// Groups that wait for each other.
-#[cold]
-fn stuck(warp: &mut Warp, env: &Env) -> Box<Fault> {
-    let groups: Vec<String> = warp
-        .groups
-        .iter()
-        .map(|group| {
-            let origin = &env.code.origins[group.pc as usize];
-            format!("{} threads at line {} (`{}`)", group.mask.count_ones(), origin.line, origin.text)
-        })
-        .collect();
-    let exited = (warp.exists & !warp.live).count_ones();
-    let exited = if exited > 0 { format!("; {exited} have exited") } else { String::new() };
-    let message = format!("the threads of one warp wait in different places: {}{exited}", groups.join(", "));
-    (warp.pc, warp.mask) = (warp.groups[0].pc, warp.groups[0].mask);
-    Fault::new(ViolationKind::BarrierMismatch, warp.live, message)
-}
-
-/// A guard must not be decided by a value that was never written.
-#[inline(always)]
-fn decided(warp: &Warp, env: &Env, p: P, mask: u32) -> Checked {
-    let tainted = warp.taint.mask(warp.taint.at_pred(p)) & mask;
-    if tainted != 0 && env.strict {
-        Err(undefined(warp, env, Slot::P(p), tainted, "decides the guard"))
-    } else {
-        Ok(())
-    }
-}
-
-/// The report of a value that was never written and matters.
-#[cold]
-fn undefined(warp: &Warp, env: &Env, slot: Slot, lanes: u32, what: &str) -> Box<Fault> {
-    let at = warp.taint.at(slot);
-    let name = &env.code.names[at];
-    let origin = match warp.taint.origin(at).checked_sub(1).map(|pc| &env.code.origins[pc as usize]) {
-        None => "it depends on a register that was never written".into(),
-        Some(load) => {
-            format!("it was loaded at line {} (`{}`) from bytes that were never written", load.line, load.text)
-        }
-    };
-    Fault::new(ViolationKind::Uninitialised, lanes, format!("{{thread}}: {name} {what}, and {origin}"))
-}
-
-#[cold]
-fn divergent_uniform(mask: u32, active: u32, env: &Env) -> Checked {
-    if !env.strict {
-        return Ok(());
-    }
-    let message =
-        format!("{} of {} threads take a branch that is said to be uniform", active.count_ones(), mask.count_ones());
-    Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
 }

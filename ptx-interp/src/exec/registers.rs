@@ -76,6 +76,16 @@ impl Warp {
     run_of_multiply_adds!(fma_run64, r64, put64, R64, at64, fma, alu::fma64);
     run_of_multiply_adds!(mad_run32, r32, put32, R32, at32, mad, |a, b, c| a.wrapping_mul(b).wrapping_add(c));
 
+    /// A run of multiply-adds.
+    #[inline(always)]
+    pub(super) fn multiply_adds<const WATCH: bool>(&mut self, op: &Op, quads: &[Quad], lanes: Lanes) {
+        match op {
+            Op::FmaRun64 { .. } => self.fma_run64::<WATCH>(quads, lanes),
+            Op::MadRun32 { .. } => self.mad_run32::<WATCH>(quads, lanes),
+            _ => self.fma_run32::<WATCH>(quads, lanes),
+        }
+    }
+
     /// Lets the taint of the sources reach the destination.
     #[inline(always)]
     fn flow<const WATCH: bool, const N: usize>(&mut self, d: impl Into<Slot>, sources: [Slot; N], lanes: Lanes) {
