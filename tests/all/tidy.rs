@@ -44,7 +44,7 @@ const DIRECTIVES: [&str; 10] =
 /// The interpreter's decoder names what it decodes.
 const DECODER: &str = "ptx-interp/src/decode";
 /// Where a declaration of `unsafe` has its reason: calls of the driver, and the entry point that takes device pointers.
-const UNSAFE: [&str; 2] = ["runtime/src/cuda/", "runtime/src/compiled.rs"];
+const UNSAFE: [&str; 3] = ["runtime/src/cuda/", "runtime/src/compiled.rs", "runtime/tests/launch.rs"];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
