@@ -5,6 +5,22 @@
 //! values that were never written, threads that disagree about a barrier, and the like, each with the line of PTX and the
 //! clause that its note names. It knows nothing of the compiler that wrote the text, so that it can check it.
 //!
+//! - **Numbers** are those of the ISA: `fma` is fused, subnormals stay, conversions round and saturate as documented.
+//!   Approximate functions are computed in f64 and rounded, better than their documented error; the payload of a NaN is the
+//!   host's, except where the ISA fixes it.
+//! - **Threads** diverge and meet again. Blocks are resumable: what polls memory lets others run, so that flags between
+//!   blocks and locks within a warp work, and a launch in which nobody can move is found out.
+//! - **Bounds** are exact, and allocations lie far apart, so that no guard bands are needed around them.
+//! - **Races** in shared memory are found by vector clocks, whatever the values ([`ViolationKind::Race`]); across blocks,
+//!   memory that is written once per launch can be declared so ([`Memory::set_write_once`]).
+//! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
+//!   ([`Counting::On`]).
+//! - **Results do not depend on the host**, the order of atomics between blocks aside: of several violations that of the
+//!   lowest block is reported.
+//!
+//! Not executed yet, and refused with their line when reached: tensor cores, bulk and tensor copies, `mbarrier`, clusters of
+//! more than one block, variables of the module in global memory.
+//!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
 //!

@@ -7,6 +7,7 @@
 mod alu;
 mod bits;
 mod collective;
+mod compare;
 mod control;
 mod memory;
 mod operand;

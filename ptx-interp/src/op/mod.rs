@@ -2,12 +2,11 @@
 //! are slots too (filled when a warp starts), labels are indices, and nothing is looked up by name any more.
 
 mod access;
+mod code;
 mod scalar;
 
-use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
-use ptx_gemm_ptx::warp::{Shuffle, Vote};
-
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape};
+pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 
 /// Slot of a register up to 32 bits wide.
@@ -345,66 +344,6 @@ pub(crate) struct Quad {
     pub(crate) a: u32,
     pub(crate) b: u32,
     pub(crate) c: u32,
-}
-
-/// An instruction by which the lanes of a warp exchange values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Collective {
-    pub(crate) kind: CollectiveKind,
-    pub(crate) d: Slot,
-    /// A second destination; one that nobody reads if there is none.
-    pub(crate) p: P,
-    pub(crate) a: Slot,
-    pub(crate) b: R32,
-    pub(crate) c: R32,
-    /// The lanes that take part; absent for `activemask`, which takes who comes.
-    pub(crate) mask: Option<R32>,
-}
-
-/// What lanes exchange.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CollectiveKind {
-    Shuffle(Shuffle),
-    Vote(Vote),
-    ActiveMask,
-    Reduce { op: Atomic, signed: bool },
-    Elect,
-}
-
-/// What a slot holds when a warp starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Constant {
-    Value(u64),
-    Special(Special),
-}
-
-/// Where an instruction comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct Origin {
-    pub(crate) line: u32,
-    pub(crate) text: String,
-    pub(crate) note: Option<Note>,
-}
-
-/// A decoded entry.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Code {
-    /// Ends with an exit that stands for the closing brace.
-    pub(crate) instrs: Vec<Instr>,
-    /// Parallel to the instructions.
-    pub(crate) origins: Vec<Origin>,
-    pub(crate) quads: Vec<Quad>,
-    pub(crate) accesses: Vec<Access>,
-    pub(crate) scalars: Vec<Scalar>,
-    pub(crate) collectives: Vec<Collective>,
-    pub(crate) refusals: Vec<String>,
-    pub(crate) constants32: Vec<(R32, Constant)>,
-    pub(crate) constants64: Vec<(R64, Constant)>,
-    pub(crate) slots32: u32,
-    pub(crate) slots64: u32,
-    pub(crate) preds: u32,
-    /// Names for reports: 32-bit slots, then 64-bit ones, then predicates.
-    pub(crate) names: Vec<String>,
 }
 
 impl From<R32> for Slot {
