@@ -14,8 +14,12 @@ pub struct Abi {
     pub entries: Vec<AbiEntry>,
     /// Parameters in order, the same for every entry.
     pub params: Vec<AbiParam>,
-    /// Rows and columns of D that one block computes: the grid is ceil(m / tile.0) * ceil(n / tile.1) blocks along x.
+    /// Rows and columns of D that one block computes.
     pub tile: (u32, u32),
+    /// Blocks of the grid, all along x, as a formula over m, n and batch.
+    pub grid: String,
+    /// Bytes of the workspace as a formula, and what is in them at a launch; `None` if there is none.
+    pub workspace: Option<String>,
     /// Threads of a block, along x.
     pub threads: u32,
     /// Bytes of shared memory that the launch must ask for.
@@ -70,6 +74,8 @@ impl Abi {
             entries: entries.collect(),
             params: params.collect(),
             tile: (plan.block.m, plan.block.n),
+            grid: plan.grid_formula(),
+            workspace: plan.workspace_formula(),
             threads: plan.geometry.threads,
             dynamic_shared_bytes,
             static_shared_bytes,
@@ -86,11 +92,13 @@ impl fmt::Display for Abi {
                 "entry    {name}: pointers and leading dimensions are multiples of a {a}, b {b}, c {c}, d {d} elements"
             )?;
         }
-        let (m, n) = self.tile;
-        writeln!(f, "grid     (ceil(m / {m}) * ceil(n / {n}), 1, 1)")?;
+        writeln!(f, "grid     ({}, 1, 1)", self.grid)?;
         writeln!(f, "block    ({}, 1, 1)", self.threads)?;
         let (dynamic, fixed) = (self.dynamic_shared_bytes, self.static_shared_bytes);
         writeln!(f, "shared   {dynamic} bytes to ask for, {fixed} in the module")?;
+        if let Some(workspace) = &self.workspace {
+            writeln!(f, "workspace {workspace}")?;
+        }
         for (index, AbiParam { name, ty, meaning }) in self.params.iter().enumerate() {
             writeln!(f, "param {index:<2} .{ty} {name}  {meaning}")?;
         }

@@ -10,7 +10,7 @@ use crate::clause::{Expectation, Pace, Reduce};
 use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::types::{DType, Problem};
+use crate::types::{Batch, DType, Problem};
 
 /// Extents of a tile: rows of D, columns of D, depth of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -380,6 +380,41 @@ impl Plan {
     /// Units of work of a launch: tiles, times `batch` products, times parts of k. Without `persistent` each is a block.
     pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
         self.grid(m, n).saturating_mul(batch).saturating_mul(self.split_k.map_or(1, |split| u64::from(split.parts)))
+    }
+
+    /// The blocks of a launch as a formula: what [`Plan::units`] counts, and no more than the wave of a persistent grid.
+    pub fn grid_formula(&self) -> String {
+        let mut formula = format!("ceil(m / {}) * ceil(n / {})", self.block.m, self.block.n);
+        if self.problem.batch == Batch::Strided {
+            formula.push_str(" * batch");
+        }
+        if let Some(split) = self.split_k {
+            formula.push_str(&format!(" * {}", split.parts));
+        }
+        match self.persistent {
+            None => formula,
+            Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
+            Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
+        }
+    }
+
+    /// The bytes of the workspace as a formula, and which of them are zero at a launch; `None` without split-K.
+    pub fn workspace_formula(&self) -> Option<String> {
+        let split = self.split_k?;
+        let slots = match split.reduce {
+            Reduce::Serial => 1,
+            Reduce::Workspace => split.parts,
+        };
+        let batch = if self.problem.batch == Batch::Strided { " * batch" } else { "" };
+        let threads = self.geometry.threads;
+        let slot_bytes = u64::from(slots * threads * self.accumulators()) * u64::from(self.problem.types.acc.bytes());
+        Some(format!(
+            "tiles * {} bytes, up to a multiple of 256, of zeros (zero again afterwards), then tiles * {slot_bytes} bytes; \
+             tiles = ceil(m / {}) * ceil(n / {}){batch}",
+            threads * 4,
+            self.block.m,
+            self.block.n
+        ))
     }
 
     /// Bytes of the workspace's flags, which stand at its start: one u32 per tile and thread, rounded up to 256 bytes. They

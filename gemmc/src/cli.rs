@@ -1,6 +1,7 @@
 //! The arguments of every command.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptx_gemm::{Device, Error, Target};
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// The named cases.
     Cases(Plain),
+    /// Every case in one table, with what it costs
+    Ladder(Ladder),
     /// Every case on every edge size, and netlib's grid, on one device
     Selftest(Selftest),
     /// What there is on this machine to compile and run with.
@@ -133,6 +136,19 @@ pub(crate) struct Run {
     /// Elements by which pointers are off an aligned address (interpreter)
     #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
     pub(crate) misalign: u32,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ladder {
+    /// Compile for this target, such as sm_90a [default: each case's own]
+    #[arg(long, value_parser = target)]
+    pub(crate) target: Option<Target>,
+    /// One JSON object on standard output, and nothing else; also written to FILE if there is one
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the figures
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -44,6 +44,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Ptx(args) => commands::ptx::run(args),
         Command::Run(args) => commands::run::run(args, format),
         Command::Cases(_) => commands::cases::run(),
+        Command::Ladder(args) => commands::ladder::run(args, format),
         Command::Selftest(args) => commands::selftest::run(args, format),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }

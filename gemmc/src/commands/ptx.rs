@@ -19,9 +19,11 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
         "entries": entries,
         "params": params,
         "tile": [abi.tile.0, abi.tile.1],
+        "grid": abi.grid,
         "threads": abi.threads,
         "dynamic_shared_bytes": abi.dynamic_shared_bytes,
         "static_shared_bytes": abi.static_shared_bytes,
+        "workspace": abi.workspace,
     });
     let json = json!({ "target": target.to_string(), "ptx": ptx, "abi": launch });
     Ok(Reply::fine(ptx, json))

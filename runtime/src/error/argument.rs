@@ -1,0 +1,284 @@
+//! Wrong arguments of a launch: which one, what it got, and the limit.
+
+use std::ops::Range;
+
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::{DType, Layout};
+
+/// A wrong argument of a launch.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    /// The element type is not the schedule's.
+    #[error("{} has elements of type {got}, the schedule says {} = {expected}", .operand.upper(), .operand.lower())]
+    Type {
+        /// Which matrix.
+        operand: OperandName,
+        /// Type of its elements.
+        got: DType,
+        /// Type in the schedule.
+        expected: DType,
+    },
+    /// The layout is not the schedule's.
+    #[error(
+        "{} is {got} major, the schedule says layout({} = {expected}); Matrix::to_layout converts",
+        .operand.upper(), .operand.lower()
+    )]
+    Layout {
+        /// Which matrix.
+        operand: OperandName,
+        /// Its layout.
+        got: Layout,
+        /// Layout in the schedule.
+        expected: Layout,
+    },
+    /// Extents that do not fit together.
+    #[error("{} is {} x {}, {expected}", .operand.upper(), .got.0, .got.1)]
+    Extents {
+        /// Which matrix.
+        operand: OperandName,
+        /// Its rows and columns.
+        got: (usize, usize),
+        /// What it should be, and why.
+        expected: String,
+    },
+    /// Another number of matrices than the schedule computes, or than the other operands have.
+    #[error("{} is {got} matrices, {expected} are needed{}", .operand.upper(),
+        if *.expected == 1 { "; batch(strided) computes many products" } else { "" })]
+    Batch {
+        /// Which operand.
+        operand: OperandName,
+        /// How many matrices it has.
+        got: usize,
+        /// How many products there are.
+        expected: usize,
+    },
+    /// Matrices of D that lie over each other.
+    #[error("D's matrices are {got} elements apart, each takes {minimum}")]
+    BatchStride {
+        /// Elements from one to the next.
+        got: usize,
+        /// Elements of one.
+        minimum: usize,
+    },
+    /// An extent beyond what kernels can count.
+    #[error("{name} = {got} is above {limit}, the largest extent")]
+    ExtentTooLarge {
+        /// `M`, `N`, `K` or `batch`.
+        name: &'static str,
+        /// The extent.
+        got: usize,
+        /// The largest.
+        limit: u32,
+    },
+    /// A leading dimension below the length of a row or column.
+    #[error("ld{} = {got} is too small: {} is {layout} major with {minimum} elements to a {layout}, so ld{} is at least {minimum}",
+        .operand.lower(), .operand.upper(), .operand.lower())]
+    LeadingDimension {
+        /// Which matrix.
+        operand: OperandName,
+        /// The leading dimension.
+        got: usize,
+        /// The smallest possible.
+        minimum: usize,
+        /// Its layout.
+        layout: Layout,
+    },
+    /// A slice that ends before the matrix does.
+    #[error("the slice of {} has {got} elements, {rows} x {cols} with ld{} = {ld} needs {needed}",
+        .operand.upper(), .operand.lower())]
+    TooShort {
+        /// Which matrix.
+        operand: OperandName,
+        /// Elements in the slice.
+        got: u64,
+        /// Elements needed; `u64::MAX` if they cannot be counted.
+        needed: u64,
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        cols: usize,
+        /// Leading dimension.
+        ld: usize,
+    },
+    /// A slice that cannot be the matrix it is taken for.
+    #[error(
+        "a slice of {got} elements is no matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
+    )]
+    NoMatrix {
+        /// Elements in the slice.
+        got: usize,
+        /// Elements needed; `usize::MAX` if they cannot be counted.
+        needed: usize,
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        cols: usize,
+        /// Leading dimension.
+        ld: usize,
+    },
+    /// A device pointer that is no multiple of the element size.
+    #[error("the pointer of {name}, {address:#x}, is no multiple of its element size, {bytes} bytes")]
+    Pointer {
+        /// `A`, `B`, `C`, `D` or a vector's name.
+        name: String,
+        /// The pointer.
+        address: u64,
+        /// Bytes of an element.
+        bytes: u32,
+    },
+    /// A matrix whose last byte lies past the end of the address space.
+    #[error("{name} reaches past the end of the address space: {elements} elements from {address:#x}")]
+    AddressSpace {
+        /// `A`, `B`, `C`, `D` or a vector's name.
+        name: String,
+        /// The pointer.
+        address: u64,
+        /// Elements; `u64::MAX` if they cannot be counted.
+        elements: u64,
+    },
+    /// D lies over an input.
+    #[error(
+        "D (bytes {:#x}..{:#x}) overlaps {name} (bytes {:#x}..{:#x}); only C may be D, as the very same matrix",
+        .d.start, .d.end, .input.start, .input.end
+    )]
+    Overlap {
+        /// The input.
+        name: String,
+        /// Bytes of D.
+        d: Range<u64>,
+        /// Bytes of the input.
+        input: Range<u64>,
+    },
+    /// The epilogue reads C and there is none.
+    #[error("the epilogue reads c, and no C was given")]
+    MissingC,
+    /// There is a C and the epilogue does not read one.
+    #[error("a C was given, and the epilogue does not read c: {epilogue}")]
+    UnusedC {
+        /// The epilogue as written.
+        epilogue: String,
+    },
+    /// C is D, but their types or layouts in the schedule differ.
+    #[error("C cannot be D in place: the schedule has c = {c}, d = {d}")]
+    NotInPlace {
+        /// Type and layout of C.
+        c: String,
+        /// Type and layout of D.
+        d: String,
+    },
+    /// A scalar of the epilogue has no value.
+    #[error("the epilogue's scalar `{name}` has no value; set(\"{name}\", …)")]
+    MissingScalar {
+        /// Its name.
+        name: String,
+    },
+    /// A value for a scalar that the epilogue does not have.
+    #[error("the epilogue has no scalar `{name}` ({known})")]
+    UnknownScalar {
+        /// The name given.
+        name: String,
+        /// Those it has, in words.
+        known: String,
+    },
+    /// A scalar that the accumulator's type cannot hold.
+    #[error("scalar `{name}` = {value} is not a value of type {dtype}, in which the epilogue computes")]
+    ScalarValue {
+        /// Its name.
+        name: String,
+        /// The value given.
+        value: f64,
+        /// The accumulator's type.
+        dtype: DType,
+    },
+    /// A vector of the epilogue was not given.
+    #[error("the epilogue's vector `{name}` was not given; vector(\"{name}\", …)")]
+    MissingVector {
+        /// Its name.
+        name: String,
+    },
+    /// A vector that the epilogue does not have.
+    #[error("the epilogue has no vector `{name}` ({known})")]
+    UnknownVector {
+        /// The name given.
+        name: String,
+        /// Those it has, in words.
+        known: String,
+    },
+    /// A vector of the wrong length.
+    #[error("vector `{name}` has {got} elements, {axis} = {expected} are needed")]
+    VectorLength {
+        /// Its name.
+        name: String,
+        /// Its length.
+        got: usize,
+        /// `M` or `N`.
+        axis: &'static str,
+        /// The length needed.
+        expected: usize,
+    },
+    /// A vector whose elements are not of the accumulator's type.
+    #[error("vector `{name}` has elements of type {got}, the epilogue computes in {expected}")]
+    VectorType {
+        /// Its name.
+        name: String,
+        /// Type of its elements.
+        got: DType,
+        /// The accumulator's type.
+        expected: DType,
+    },
+    /// `tail(none)` and a size that does not divide.
+    #[error(
+        "{name} = {got} is not a multiple of {tile}, and the schedule says tail(none); tail(predicate) takes any size"
+    )]
+    Tail {
+        /// `M`, `N` or `K`.
+        name: &'static str,
+        /// The extent.
+        got: usize,
+        /// The tile's extent.
+        tile: u32,
+    },
+    /// More blocks than a grid can have.
+    #[error("{m} x {n} in tiles of {tile_m} x {tile_n} is work for {blocks} blocks, a grid has at most {limit}")]
+    Grid {
+        /// Rows of D.
+        m: usize,
+        /// Columns of D.
+        n: usize,
+        /// Rows of a tile.
+        tile_m: u32,
+        /// Columns of a tile.
+        tile_n: u32,
+        /// Blocks needed.
+        blocks: u64,
+        /// Most blocks possible.
+        limit: u64,
+    },
+}
+
+/// A matrix of the problem as messages name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandName(pub Operand);
+
+impl OperandName {
+    /// `A`, `B`, `C`, `D`: the matrix.
+    pub fn upper(self) -> &'static str {
+        match self.0 {
+            Operand::A => "A",
+            Operand::B => "B",
+            Operand::C => "C",
+            Operand::D => "D",
+        }
+    }
+
+    /// `a`, `b`, `c`, `d`: the key in clauses, and the letter in `lda`.
+    pub fn lower(self) -> &'static str {
+        match self.0 {
+            Operand::A => "a",
+            Operand::B => "b",
+            Operand::C => "c",
+            Operand::D => "d",
+        }
+    }
+}
