@@ -109,7 +109,14 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
 
     /// Runs one launch to its end.
     fn launch(&self, launch: &Launch) -> Result<Execution, Error>;
+
+    /// Puts one launch on a stream and returns; a device without streams runs it to its end.
+    fn enqueue(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Error>;
 }
+
+/// A stream of the driver's, as a number; it means something to a GPU alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamHandle(pub(crate) usize);
 
 /// Device memory that is given back when it goes out of scope.
 #[derive(Debug)]

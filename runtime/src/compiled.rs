@@ -7,7 +7,7 @@ use ptx_gemm_dsl::plan::Wave;
 use ptx_gemm_dsl::{Plan, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Buffer, Counts, Execution, Limits, Module};
+use crate::backend::{Buffer, Counts, Execution, Launch, Limits, Module};
 use crate::call::Call;
 use crate::checks;
 use crate::device::Device;
@@ -15,6 +15,7 @@ use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::matrix::Matrix;
+use crate::prepared::{Prepared, ResidentCall};
 use crate::view::{AsMatrix, AsMatrixMut};
 
 /// A schedule compiled and loaded on a device. Cheap to clone, and shared freely between threads.
@@ -129,6 +130,12 @@ impl CompiledGemm {
     /// until the call returns. The interpreter checks this; a GPU does not.
     #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
     pub unsafe fn launch(&self, call: &DeviceCall<'_>) -> Result<Run, Error> {
+        let (extents, arguments) = self.resolve(call)?;
+        self.execute(extents, arguments)
+    }
+
+    /// Extents and arguments of a product on device memory, if shapes and names fit the schedule.
+    fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
         let epilogue = &self.plan().problem.epilogue;
         let acc = self.plan().problem.types.acc;
         let laid = |matrix: DeviceMatrix| checks::Laid { shape: matrix.shape, stack: matrix.stack };
@@ -143,45 +150,88 @@ impl CompiledGemm {
             .collect();
         let order = checks::resolve_vectors(epilogue, acc, extents, &vectors)?;
         let vectors = order.into_iter().map(|index| call.vectors[index].1).collect();
-        let arguments = Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars, workspace: 0 };
-        self.execute(extents, arguments)
+        Ok((extents, Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars, workspace: 0 }))
     }
 
     /// Checks and launches what is in device memory.
-    pub(crate) fn execute(&self, extents: checks::Extents, mut arguments: Arguments) -> Result<Run, Error> {
+    pub(crate) fn execute(&self, extents: checks::Extents, arguments: Arguments) -> Result<Run, Error> {
+        let Some(Ready { launch, workspace }) = self.ready(extents, arguments)? else {
+            return Ok(Run::nothing());
+        };
+        if let Some(Workspace { buffer, flag_bytes }) = &workspace {
+            self.device.backend().zero(buffer.address, *flag_bytes)?;
+        }
+        let Execution { time, counts } = self.module.launch(&launch)?;
+        let entry = self.plan().variants.get(launch.variant).map(|variant| variant.entry.clone());
+        Ok(Run { entry, blocks: launch.grid, time, counts, notes: launch.notes })
+    }
+
+    /// Checks a launch and reserves what it needs; `None` if there is nothing to compute.
+    fn ready(&self, extents: checks::Extents, mut arguments: Arguments) -> Result<Option<Ready>, Error> {
         // Before the workspace, whose size a nonsensical grid would make nonsense of.
         if checks::launch(self.plan(), extents, &arguments)?.is_none() {
-            return Ok(Run::nothing());
+            return Ok(None);
         }
         let workspace = self.workspace(extents)?;
-        arguments.workspace = workspace.as_ref().map_or(0, |buffer| buffer.address);
+        arguments.workspace = workspace.as_ref().map_or(0, |workspace| workspace.buffer.address);
         let Some(mut launch) = checks::launch(self.plan(), extents, &arguments)? else {
-            return Ok(Run::nothing());
+            return Ok(None);
         };
         match self.plan().persistent {
             None => {}
             Some(Wave::Blocks(blocks)) => launch.grid = launch.grid.min(blocks.max(1)),
             Some(Wave::Device) => launch.grid = launch.grid.min(self.module.resident_blocks(launch.variant)?.max(1)),
         }
-        let Execution { time, counts } = self.module.launch(&launch)?;
-        let entry = self.plan().variants.get(launch.variant).map(|variant| variant.entry.clone());
-        Ok(Run { entry, blocks: launch.grid, time, counts, notes: launch.notes })
+        Ok(Some(Ready { launch, workspace }))
     }
-}
 
-impl CompiledGemm {
-    /// The workspace of split-K, its flags zero; `None` for a schedule that needs none.
-    fn workspace(&self, extents: checks::Extents) -> Result<Option<Buffer>, Error> {
+    /// The workspace of split-K, whose flags each launch must find zero; `None` for a schedule that needs none.
+    fn workspace(&self, extents: checks::Extents) -> Result<Option<Workspace>, Error> {
         let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
         let bytes = self.plan().workspace_bytes(m, n, batch);
         if bytes == 0 {
             return Ok(None);
         }
-        let backend = self.device.backend();
-        let buffer = Buffer::new(backend, "the workspace", bytes.div_ceil(256), 256)?;
-        backend.zero(buffer.address, self.plan().flag_bytes(m, n, batch))?;
-        Ok(Some(buffer))
+        let buffer = Buffer::new(self.device.backend(), "the workspace", bytes.div_ceil(256), 256)?;
+        Ok(Some(Workspace { buffer, flag_bytes: self.plan().flag_bytes(m, n, batch) }))
     }
+
+    /// Checks a product once, for many launches that nobody waits for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CompiledGemm::launch`], for as long as a launch may run.
+    #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
+    pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
+        let (extents, arguments) = self.resolve(call)?;
+        let ready = self.ready(extents, arguments)?;
+        Ok(Prepared::new(self.module.clone(), ready))
+    }
+
+    /// The same for matrices that this crate keeps in device memory.
+    pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a>) -> Result<Prepared<'a>, Error> {
+        call.check_types(&self.plan().problem)?;
+        // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
+        // device.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.prepare(&call.on_device())
+        }
+    }
+}
+
+/// A launch that has passed every check, with the memory it needs beside its operands.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) launch: Launch,
+    pub(crate) workspace: Option<Workspace>,
+}
+
+/// Memory of split-K: flags, and partial sums behind them.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    pub(crate) buffer: Buffer,
+    pub(crate) flag_bytes: u64,
 }
 
 impl Run {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
 
-use crate::backend::{Backend, Counts, Execution, Launch, Limits, Module, Output, Value};
+use crate::backend::{Backend, Counts, Execution, Launch, Limits, Module, Output, StreamHandle, Value};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::shape::Shape;
@@ -200,6 +200,10 @@ impl Module for InterpreterModule {
         let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
         let counts = Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };
         Ok(Execution { time: start.elapsed(), counts: Some(counts) })
+    }
+
+    fn enqueue(&self, launch: &Launch, _stream: StreamHandle) -> Result<(), Error> {
+        self.launch(launch).map(drop)
     }
 }
 

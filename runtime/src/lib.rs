@@ -22,6 +22,7 @@ mod error;
 mod interpreter;
 mod kernel;
 mod matrix;
+mod prepared;
 pub mod random;
 mod resident;
 mod shape;
@@ -38,6 +39,7 @@ pub use error::{ArgumentError, DeviceError, Error, OperandName};
 pub use interpreter::InterpreterOptions;
 pub use kernel::Kernel;
 pub use matrix::Matrix;
+pub use prepared::{Prepared, ResidentCall};
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
 pub use ptx_gemm_interp as interp;
 pub use resident::Resident;

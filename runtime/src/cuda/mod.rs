@@ -3,6 +3,8 @@
 //! cudarc appears below this module and nowhere else. Without the feature `cuda`, what is left is an error that says so.
 
 #[cfg(feature = "cuda")]
+mod cublas;
+#[cfg(feature = "cuda")]
 mod driver;
 #[cfg(feature = "cuda")]
 mod gpu;
@@ -10,8 +12,15 @@ mod gpu;
 mod link;
 #[cfg(feature = "cuda")]
 mod module;
+#[cfg(feature = "cuda")]
+mod queue;
 
 use std::sync::Arc;
+
+#[cfg(feature = "cuda")]
+pub use cublas::{Cublas, CublasProduct};
+#[cfg(feature = "cuda")]
+pub use queue::{Enqueue, Graph, Properties, Queue};
 
 use crate::backend::Backend;
 use crate::error::DeviceError;

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 use cudarc::driver::{result, sys::CUevent_flags};
 
 use super::gpu::Shared;
-use crate::backend::{Execution, Launch, Module, Value};
+use crate::backend::{Execution, Launch, Module, StreamHandle, Value};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 
@@ -86,8 +86,24 @@ impl Module for CudaModule {
         let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
         let start = self.shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
         let end = self.shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
-        let mut args: Vec<*mut c_void> = launch.args.iter().map(pointer).collect();
         start.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
+        self.start(launch, self.shared.stream.cu_stream())?;
+        end.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
+        self.shared.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
+        let milliseconds = start.elapsed_ms(&end).map_err(failed("cuEventElapsedTime"))?;
+        Ok(Execution { time: Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3), counts: None })
+    }
+
+    fn enqueue(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Error> {
+        self.shared.enter()?;
+        Ok(self.start(launch, stream.0 as sys::CUstream)?)
+    }
+}
+
+impl CudaModule {
+    /// Puts a launch on a stream of the current context.
+    fn start(&self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
+        let mut args: Vec<*mut c_void> = launch.args.iter().map(pointer).collect();
         // SAFETY: the function belongs to a loaded module; `args` are as many, and of the types, as the entry's
         // parameters, which the plan states; device pointers were checked, or vouched for by the caller of
         // `CompiledGemm::launch`.
@@ -97,15 +113,11 @@ impl Module for CudaModule {
                 (launch.grid, 1, 1),
                 (self.threads, 1, 1),
                 self.dynamic_bytes,
-                self.shared.stream.cu_stream(),
+                stream,
                 &mut args,
             )
         }
-        .map_err(failed("cuLaunchKernel"))?;
-        end.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
-        self.shared.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
-        let milliseconds = start.elapsed_ms(&end).map_err(failed("cuEventElapsedTime"))?;
-        Ok(Execution { time: Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3), counts: None })
+        .map_err(|error| self.shared.failed("cuLaunchKernel", error))
     }
 }
 

@@ -81,6 +81,12 @@ pub enum DeviceError {
         /// The driver's error code.
         code: String,
     },
+    /// cuBLAS is missing, refused, or cannot compute what was asked.
+    #[error("cuBLAS: {message}")]
+    Cublas {
+        /// What it was.
+        message: String,
+    },
     /// Any other error of the driver.
     #[error("{call} failed on {device}: {code}")]
     Driver {

@@ -1,0 +1,176 @@
+//! A stream of a GPU: work is put on it without waiting, timed, and recorded into graphs.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, result};
+
+use super::driver;
+use crate::backend::StreamHandle;
+use crate::device::{Device, DeviceKind};
+use crate::error::{DeviceError, Error};
+use crate::prepared::Prepared;
+
+/// A stream, either one of its own or the caller's.
+///
+/// The runtime keeps no account of what is under way on it: [`Queue::wait`] before reading what was computed.
+pub struct Queue {
+    stream: Arc<CudaStream>,
+    name: String,
+    start: CudaEvent,
+    end: CudaEvent,
+}
+
+/// Something that a queue can run.
+pub trait Enqueue {
+    /// Puts it on the queue and returns.
+    fn enqueue(&self, queue: &Queue) -> Result<(), Error>;
+}
+
+/// Work that was recorded, to be replayed with one call of the driver.
+pub struct Graph<'a> {
+    graph: CudaGraph,
+    work: PhantomData<&'a dyn Enqueue>,
+}
+
+/// What a GPU is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// Multiprocessors.
+    pub processors: u32,
+    /// The highest clock of the multiprocessors, in kHz.
+    pub clock_khz: u32,
+    /// Bytes of its second-level cache.
+    pub l2_bytes: u64,
+}
+
+impl Queue {
+    /// A new stream on a GPU.
+    pub fn new(device: &Device) -> Result<Queue, Error> {
+        let DeviceKind::Cuda(ordinal) = device.kind() else {
+            return Err(DeviceError::NoCuda { reason: "the interpreter has no streams".into() }.into());
+        };
+        let failed = |call, error| failure(call, device.name(), error);
+        let context = CudaContext::new(ordinal).map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
+        let stream = context.new_stream().map_err(|error| failed("cuStreamCreate", error))?;
+        Queue::on(&stream)
+    }
+
+    /// The caller's own stream.
+    pub fn on(stream: &Arc<CudaStream>) -> Result<Queue, Error> {
+        let context = stream.context();
+        let name = context.name().map_err(|error| failure("cuDeviceGetName", "the GPU", error))?;
+        let event = || {
+            let event = context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+            event.map_err(|error| failure("cuEventCreate", &name, error))
+        };
+        let (start, end) = (event()?, event()?);
+        Ok(Queue { stream: stream.clone(), name, start, end })
+    }
+
+    /// Puts work on the queue and returns.
+    pub fn launch(&self, work: &dyn Enqueue) -> Result<(), Error> {
+        work.enqueue(self)
+    }
+
+    /// Waits for everything on the queue.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.check("cuStreamSynchronize", self.stream.synchronize())
+    }
+
+    /// Time that the GPU takes for some work, one after the other, between two events; waits for the end.
+    pub fn time(&self, work: &[&dyn Enqueue]) -> Result<Duration, Error> {
+        self.check("cuEventRecord", self.start.record(&self.stream))?;
+        work.iter().try_for_each(|one| one.enqueue(self))?;
+        self.check("cuEventRecord", self.end.record(&self.stream))?;
+        self.wait()?;
+        let milliseconds = self.start.elapsed_ms(&self.end);
+        let milliseconds = milliseconds.map_err(|error| failure("cuEventElapsedTime", &self.name, error))?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+
+    /// Records work into a graph, without running it.
+    pub fn record<'a>(&self, work: &[&'a dyn Enqueue]) -> Result<Graph<'a>, Error> {
+        let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.check("cuStreamBeginCapture", self.stream.begin_capture(mode))?;
+        let recorded = work.iter().try_for_each(|one| one.enqueue(self));
+        // Also after an error: a stream that stays in capture takes no other work.
+        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        recorded?;
+        let graph = graph.map_err(|error| failure("cuStreamEndCapture", &self.name, error))?;
+        let graph = graph.ok_or_else(|| DeviceError::Driver {
+            call: "cuStreamEndCapture",
+            device: self.name.clone(),
+            code: "no graph".into(),
+        })?;
+        Ok(Graph { graph, work: PhantomData })
+    }
+
+    /// What the GPU is made of.
+    pub fn properties(&self) -> Result<Properties, Error> {
+        let attribute = |attribute| {
+            let value = self.stream.context().attribute(attribute);
+            value.map(i32::unsigned_abs).map_err(|error| failure("cuDeviceGetAttribute", &self.name, error))
+        };
+        Ok(Properties {
+            processors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+            l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
+        })
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    fn check(&self, call: &'static str, result: Result<(), DriverError>) -> Result<(), Error> {
+        Ok(result.map_err(|error| failure(call, &self.name, error))?)
+    }
+}
+
+/// A driver's error in this crate's words. Contexts that die here are noticed by their modules at the next call.
+fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError {
+    let (device, code) = (device.to_string(), driver::code(error));
+    match driver::kills_context(error) {
+        true => DeviceError::ContextDead { device, code },
+        false => DeviceError::Driver { call, device, code },
+    }
+}
+
+impl Enqueue for Prepared<'_> {
+    fn enqueue(&self, queue: &Queue) -> Result<(), Error> {
+        let stream = queue.stream.cu_stream();
+        if let Some((address, bytes)) = self.flags() {
+            queue.check("cuCtxSetCurrent", queue.stream.context().bind_to_thread())?;
+            // SAFETY: the flags lie in the workspace, which this launch owns.
+            let zeroed = unsafe { result::memset_d8_async(address, 0, bytes as usize, stream) };
+            queue.check("cuMemsetD8Async", zeroed)?;
+        }
+        Prepared::enqueue(self, StreamHandle(stream as usize))
+    }
+}
+
+impl Enqueue for Graph<'_> {
+    /// Replays it, on the queue that recorded it.
+    fn enqueue(&self, queue: &Queue) -> Result<(), Error> {
+        queue.check("cuGraphLaunch", self.graph.launch())
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({})", self.name)
+    }
+}
+
+impl fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Graph")
+    }
+}

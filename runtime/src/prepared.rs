@@ -1,0 +1,88 @@
+//! Products that are checked once and launched many times.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::types::Problem;
+
+use crate::backend::{Module, StreamHandle};
+use crate::compiled::{DeviceCall, Ready};
+use crate::element;
+use crate::error::{ArgumentError, Error, OperandName};
+use crate::resident::Resident;
+
+/// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it, at the cost
+/// of the driver's own call.
+///
+/// Split-K keeps its partial sums in the workspace: launches of one `Prepared` must follow each other, on one queue.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    module: Arc<dyn Module>,
+    ready: Option<Ready>,
+    operands: PhantomData<&'a Resident>,
+}
+
+/// A product of matrices that this crate keeps in device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct ResidentCall<'a> {
+    /// A, M x K.
+    pub a: &'a Resident,
+    /// B, K x N.
+    pub b: &'a Resident,
+    /// C, M x N: the very same as `d`, or apart from it.
+    pub c: Option<&'a Resident>,
+    /// D, M x N. Its elements change with each launch.
+    pub d: &'a Resident,
+    /// The epilogue's scalars by name.
+    pub scalars: &'a [(&'a str, f64)],
+}
+
+impl Prepared<'_> {
+    pub(crate) fn new(module: Arc<dyn Module>, ready: Option<Ready>) -> Self {
+        Prepared { module, ready, operands: PhantomData }
+    }
+
+    /// Blocks of the grid; 0 if there is nothing to compute.
+    pub fn blocks(&self) -> u32 {
+        self.ready.as_ref().map_or(0, |ready| ready.launch.grid)
+    }
+
+    /// What is worth knowing, such as why the aligned entry does not run.
+    pub fn notes(&self) -> &[String] {
+        self.ready.as_ref().map_or(&[], |ready| &ready.launch.notes)
+    }
+
+    /// Where the flags of split-K lie, and how many bytes they are: each launch must find them zero.
+    pub(crate) fn flags(&self) -> Option<(u64, u64)> {
+        let workspace = self.ready.as_ref()?.workspace.as_ref()?;
+        Some((workspace.buffer.address, workspace.flag_bytes))
+    }
+
+    pub(crate) fn enqueue(&self, stream: StreamHandle) -> Result<(), Error> {
+        match &self.ready {
+            Some(ready) => self.module.enqueue(&ready.launch, stream),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ResidentCall<'_> {
+    /// Whether each matrix has the elements that the schedule multiplies.
+    pub(crate) fn check_types(&self, problem: &Problem) -> Result<(), ArgumentError> {
+        let operands =
+            [(Operand::A, Some(self.a)), (Operand::B, Some(self.b)), (Operand::C, self.c), (Operand::D, Some(self.d))];
+        for (operand, resident) in operands {
+            let (Some(got), expected) = (resident.map(Resident::dtype), problem.types.of(operand)) else { continue };
+            if !element::holds(got, expected) {
+                return Err(ArgumentError::Type { operand: OperandName(operand), got, expected });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_device(&self) -> DeviceCall<'_> {
+        let (a, b, d) = (self.a.matrix(), self.b.matrix(), self.d.matrix());
+        DeviceCall { a, b, c: self.c.map(Resident::matrix), d, vectors: &[], scalars: self.scalars }
+    }
+}
