@@ -89,3 +89,40 @@ impl fmt::Display for Outcome {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::DType;
+
+    use super::ratio;
+    use crate::bound::{Estimate, Rounding};
+
+    #[track_caller]
+    fn check(got: f64, value: f64, error: f64, expected: f64) {
+        let ratio = ratio(got, Estimate { value, error }, Rounding::of(DType::F32));
+        assert_eq!(ratio, expected, "{got} against {value} within {error}");
+    }
+
+    #[test]
+    fn an_element_is_measured_by_its_bound() {
+        const INF: f64 = f64::INFINITY;
+        const NAN: f64 = f64::NAN;
+        check(1.5, 1.0, 1.0, 0.5);
+        check(3.0, 1.0, 1.0, 2.0);
+        check(1.0, 1.0, 0.0, 0.0);
+        check(-0.0, 0.0, 0.0, 0.0);
+        // Without a bound, only the same number is right.
+        check(1.0 + 1e-9, 1.0, 0.0, INF);
+        // NaN is right for NaN alone, an infinity for the same one.
+        check(NAN, NAN, 0.1, 0.0);
+        check(1.0, NAN, 0.1, INF);
+        check(NAN, 1.0, 0.1, INF);
+        check(INF, INF, 0.1, 0.0);
+        check(-INF, INF, 0.1, INF);
+        check(1e38, INF, 0.1, INF);
+        check(INF, 1.0, 0.1, INF);
+        // A sum that may pass the largest number may become infinite.
+        check(INF, 3.4e38, 1e36, 0.0);
+        check(-INF, 3.4e38, 1e36, INF);
+    }
+}
