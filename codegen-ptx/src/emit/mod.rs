@@ -28,9 +28,8 @@ pub fn emit(kernel: &Kernel, target: Target) -> Entry {
         entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone());
     }
     entry.directive(Directive::Reqntid(vec![kernel.threads, 1, 1]));
-    // One block is no demand, and stating it makes ptxas spend registers as if no second block were wanted.
-    if kernel.blocks_per_sm > 1 {
-        entry.directive(Directive::MinNctaPerSm(kernel.blocks_per_sm));
+    if let Some(blocks) = kernel.blocks_per_sm {
+        entry.directive(Directive::MinNctaPerSm(blocks));
     }
     let families = kernel
         .families

@@ -20,7 +20,10 @@ fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
     writeln!(
         out,
         "kernel {} threads {} blocks_per_sm {} shared {} B {{",
-        kernel.name, kernel.threads, kernel.blocks_per_sm, kernel.shared_bytes
+        kernel.name,
+        kernel.threads,
+        kernel.blocks_per_sm.map_or("any".to_string(), |n| n.to_string()),
+        kernel.shared_bytes
     )?;
     for (i, param) in kernel.params.iter().enumerate() {
         writeln!(out, "  param {i} {} {:?}: {}", param.name, param.ty, param.about)?;

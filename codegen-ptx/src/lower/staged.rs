@@ -29,9 +29,6 @@ impl Lowering<'_> {
     pub(super) fn pipeline(&mut self, place: &Place, body: &[Statement]) {
         let (Some(a), Some(b)) = (self.plan.a.placement, self.plan.b.placement) else { return };
         let tile = self.plan.clauses.tile.clone();
-        self.b.origin(&tile, "is there anything to sum over?");
-        let some = self.b.set_reg(place.k.clone().ge(1u32));
-        self.b.open();
         let copies = [self.copies(place, Side::A, a), self.copies(place, Side::B, b)];
         self.fragment_bases = [self.fragment_base(place, a, Side::A), self.fragment_base(place, b, Side::B)];
         let ring = &self.program.rings[0];
@@ -61,6 +58,9 @@ impl Lowering<'_> {
             need,
             full: None,
         };
+        self.b.origin(&tile, "is there anything to sum over?");
+        let some = self.b.set_reg(place.k.clone().ge(1u32));
+        self.b.open();
         for statement in body {
             match &statement.op {
                 Op::Loop { body, .. } => self.k_loop(place, &mut pipeline, body, &statement.clause),
