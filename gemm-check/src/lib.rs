@@ -23,6 +23,7 @@ mod compare;
 mod data;
 mod epilogue;
 mod integer;
+pub mod ladder;
 mod memory;
 pub mod netlib;
 mod product;

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use ptx_gemm_dsl::plan::Operand;
-use ptx_gemm_dsl::{Plan, Schedule};
+use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_runtime::interp::{Cost, Counting, GlobalCost, Options, SharedCost, Traffic};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
@@ -47,9 +47,17 @@ pub struct Profile {
 impl Profile {
     /// Multiplies 2 x 2 tiles over 4 K-tiles in the interpreter, with all checks on and everything counted.
     pub fn new(schedule: &Schedule) -> Result<Profile, CheckError> {
+        Profile::for_target(schedule, None)
+    }
+
+    /// The same for a stated target.
+    pub fn for_target(schedule: &Schedule, target: Option<Target>) -> Result<Profile, CheckError> {
         let options = Options { counting: Counting::On, ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
-        let gemm = CompiledGemm::new(schedule, &device)?;
+        let gemm = match target {
+            Some(target) => CompiledGemm::for_target(schedule, target, &device)?,
+            None => CompiledGemm::new(schedule, &device)?,
+        };
         let plan = gemm.plan();
         let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k].map(|extent| extent as usize);
         let size = Size::new(TILES * m, TILES * n, DEPTH * k);

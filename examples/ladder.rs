@@ -1,0 +1,67 @@
+//! Every kernel of the reports that this project grew from, in one table: what each idea is, and what it costs.
+//!
+//! ```text
+//! cargo run --release --example ladder [-- [--json FILE] [--plot FILE.svg] [--target sm_90a]]
+//! ```
+//!
+//! Without a GPU the figures are counted by the interpreter; registers, spills and SASS need NVIDIA's `ptxas` (and
+//! `nvdisasm` beside it) in `$PTXAS` or the path.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ptx_gemm::Target;
+use ptx_gemm_check::ladder::{Assembler, Climb, plot};
+
+/// Where to write what, and what to compile for.
+#[derive(Default)]
+struct Args {
+    json: Option<PathBuf>,
+    plot: Option<PathBuf>,
+    target: Option<Target>,
+}
+
+impl Args {
+    fn parse() -> Result<Args, Box<dyn Error>> {
+        let mut args = Args::default();
+        let mut words = std::env::args().skip(1);
+        while let Some(flag) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;
+            match flag.as_str() {
+                "--json" => args.json = Some(value.into()),
+                "--plot" => args.plot = Some(value.into()),
+                "--target" => args.target = Some(value.parse().map_err(|_| format!("no such target: {value}"))?),
+                _ => return Err(format!("unknown flag {flag}: --json FILE, --plot FILE.svg, --target sm_90a").into()),
+            }
+        }
+        Ok(args)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse()?;
+    let climb = Climb { target: args.target, assembler: Assembler::find(), ..Climb::default() };
+    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
+    let ladder = climb.run(|done, all, case| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        bar.set_message(case.to_string());
+    })?;
+    bar.finish_and_clear();
+    // A reader that closes the pipe, such as `head`, has seen what it wanted.
+    _ = write!(std::io::stdout(), "{ladder}");
+    if let Some(path) = args.json {
+        std::fs::write(&path, serde_json::to_string_pretty(&ladder)? + "\n")?;
+        eprintln!("wrote {}", path.display());
+    }
+    if let Some(path) = args.plot {
+        std::fs::write(&path, plot(&ladder)?)?;
+        eprintln!("wrote {}", path.display());
+    }
+    match ladder.rungs.iter().find(|rung| !rung.ok) {
+        Some(rung) => Err(format!("{} is wrong", rung.case).into()),
+        None => Ok(()),
+    }
+}

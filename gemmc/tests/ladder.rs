@@ -1,0 +1,46 @@
+//! `gemmc ladder`: every case is a rung, the counted bytes are the formula's, and the files it writes are what they say.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn every_case_is_in_the_table_and_in_the_files() {
+    let folder = std::env::temp_dir().join(format!("gemmc-ladder-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (json, plot) = (folder.join("ladder.json"), folder.join("ladder.svg"));
+    let output = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .arg("ladder")
+        .arg("--json")
+        .arg(&json)
+        .arg("--plot")
+        .arg(&plot)
+        // Assembling the largest cases takes half a minute, and is none of this test's business.
+        .env("PTXAS", "")
+        .env("PATH", "")
+        .output()
+        .expect("gemmc starts");
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_str(&stdout).expect("one object");
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("a file")).expect("one object");
+    assert_eq!(printed, written);
+    let rungs = written["rungs"].as_array().expect("a list");
+    assert!(rungs.len() > 30);
+    for rung in rungs {
+        assert_eq!(rung["bytes"], rung["formula_bytes"], "{}", rung["case"]);
+        assert_eq!(rung["ok"], true, "{}", rung["case"]);
+    }
+    let plot = std::fs::read_to_string(&plot).expect("a file");
+    assert!(plot.starts_with("<svg") && plot.contains("warp_tiled"));
+    std::fs::remove_dir_all(&folder).expect("it is there");
+
+    let folder_missing = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .args(["ladder", "--plot", "no/such/folder/ladder.svg"])
+        .env("PTXAS", "")
+        .env("PATH", "")
+        .output()
+        .expect("gemmc starts");
+    assert_eq!(folder_missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&folder_missing.stderr).contains("no/such/folder/ladder.svg"));
+}
