@@ -53,7 +53,9 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
             }
             Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => lacks(whole, Some("atom(fma)")),
             Clause::Load(Load::Tma) => lacks(whole, Some("load(cp_async)")),
-            Clause::Pace(Pace::Free) => lacks(whole, Some("pace(tile)")),
+            Clause::Pace(Pace::Free) if schedule.get(Key::Persistent).is_some() => {
+                lacks("pace(free) with persistent".into(), Some("pace(tile)"));
+            }
             Clause::Store(Store::Staged | Store::Tma) => lacks(whole, Some("store(direct)")),
             Clause::Batch(BatchKind::Grouped)
             | Clause::StreamK

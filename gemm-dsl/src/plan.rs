@@ -377,6 +377,12 @@ impl Plan {
         m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
     }
 
+    /// Where the mbarriers of a free-running ring begin in shared memory, in bytes: per slot one that counts it full, then
+    /// one that counts it empty, 8 bytes each. `None` with `pace(tile)` or without staging.
+    pub fn barrier_offset(&self) -> Option<u32> {
+        (self.pace == Pace::Free && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
+    }
+
     /// Units of work of a launch: tiles, times `batch` products, times parts of k. Without `persistent` each is a block.
     pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
         self.grid(m, n).saturating_mul(batch).saturating_mul(self.split_k.map_or(1, |split| u64::from(split.parts)))
@@ -510,6 +516,8 @@ pub struct Provenance {
     pub prefetch: String,
     /// `batch(...)`, else `one product`.
     pub batch: String,
+    /// `pace(...)`.
+    pub pace: String,
     /// `split_k(...)`.
     pub split_k: String,
     /// `persistent`.

@@ -5,6 +5,7 @@
 
 mod index;
 mod math;
+mod mbarrier;
 
 use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
 use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Note, Opcode, Operand, Order, Reg, Rounding, Scope};
@@ -181,6 +182,7 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
+            Op::InitBarrier { .. } | Op::Arrive { .. } | Op::TestBarrier { .. } => self.mbarrier(op),
             Op::CountUp { dst, address } => {
                 let order = Order::AcqRel(Scope::Gpu);
                 let op = Opcode::Atom { order, space: Space::Global, op: Atomic::Add, ty: Type::U32 };

@@ -116,6 +116,15 @@ pub enum Bounds {
     Shared,
 }
 
+/// When an arrival at an mbarrier takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Now.
+    Now,
+    /// When every asynchronous copy that this thread has begun has landed.
+    WhenCopied,
+}
+
 /// A predicate that a statement is subject to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
@@ -200,6 +209,12 @@ pub enum Op {
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
     /// All threads of the block meet.
     Barrier,
+    /// Makes 8 bytes of shared memory an mbarrier whose phases so many arrivals complete.
+    InitBarrier { address: Address, arrivals: u32 },
+    /// Arrives at an mbarrier, at once or when this thread's asynchronous copies have landed.
+    Arrive { address: Address, when: Arrival },
+    /// Whether the mbarrier's phase of the given parity is complete; what was written before its arrivals is then seen.
+    TestBarrier { dst: Reg, address: Address, parity: Reg },
     /// Adds 1 to a flag in global memory and returns what it held; orders this thread's accesses before and after it with
     /// those of other threads that do the same.
     CountUp { dst: Reg, address: Address },

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::expr;
-use super::{Address, Bounds, Compare, Expr, Guard, Kernel, Math, Op, Reg, Space, Stmt, Value};
+use super::{Address, Arrival, Bounds, Compare, Expr, Guard, Kernel, Math, Op, Reg, Space, Stmt, Value};
 
 /// Column of the origin behind a statement.
 const ORIGIN_COLUMN: usize = 88;
@@ -128,6 +128,16 @@ impl Printer<'_> {
                 self.regs(b)
             ),
             Op::Barrier => "barrier".to_string(),
+            Op::InitBarrier { address, arrivals } => {
+                format!("init_barrier {} arrivals {arrivals}", self.address(address))
+            }
+            Op::Arrive { address, when: Arrival::Now } => format!("arrive {}", self.address(address)),
+            Op::Arrive { address, when: Arrival::WhenCopied } => {
+                format!("arrive_when_copied {}", self.address(address))
+            }
+            Op::TestBarrier { dst, address, parity } => {
+                format!("{} = test_barrier {} parity {}", self.reg(*dst), self.address(address), self.reg(*parity))
+            }
             Op::CountUp { dst, address } => format!("{} = count_up {}", self.reg(*dst), self.address(address)),
             Op::ReadFlag { dst, address } => format!("{} = read_flag {}", self.reg(*dst), self.address(address)),
             Op::RaiseFlag { address, value } => format!("raise_flag {} {}", self.address(address), self.reg(*value)),

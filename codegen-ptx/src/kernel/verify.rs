@@ -70,6 +70,12 @@ impl Verifier<'_> {
                 self.global(from, guard, *bounds, valid.is_some())?;
                 self.shared(to, *bytes)
             }
+            Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.shared(address, 8),
+            Op::TestBarrier { dst, address, parity } => {
+                self.used(*parity)?;
+                self.shared(address, 8)?;
+                self.define(*dst)
+            }
             Op::CountUp { dst, address } | Op::ReadFlag { dst, address } => {
                 self.used(address.base)?;
                 self.define(*dst)

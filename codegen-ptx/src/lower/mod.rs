@@ -15,6 +15,7 @@ mod expression;
 mod fragment;
 mod occupancy;
 mod reduce;
+mod ring;
 mod shared;
 mod staged;
 mod walk;
@@ -62,6 +63,7 @@ pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
         values_used: 0,
         c_pool: Vec::new(),
     };
+    lowering.init_ring();
     for role in &program.roles {
         for statement in &role.body {
             if let Op::Tiles(body) = &statement.op {

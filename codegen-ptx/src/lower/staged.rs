@@ -3,8 +3,9 @@
 use ptx_gemm_dsl::plan::{Load, Side, Tail};
 
 use super::copy::Copies;
+use super::ring::Cursor;
 use super::{Lowering, Place};
-use crate::kernel::{Expr, Op as KernelOp, Reg};
+use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
 use crate::tile::{Op, Signal, Statement};
 
 /// The state of the ring of slots in one block.
@@ -22,6 +23,8 @@ struct Pipeline {
     need: Expr,
     /// Whether the K-tile being copied lies inside.
     full: Option<Reg>,
+    /// Places of the producer and the consumer in a free-running ring.
+    cursors: Option<[Cursor; 2]>,
 }
 
 impl Lowering<'_> {
@@ -57,6 +60,7 @@ impl Lowering<'_> {
             rem_read,
             need,
             full: None,
+            cursors: None,
         };
         self.b.origin(&tile, "is there anything to sum over?");
         let some = self.b.set_reg(place.k.clone().ge(1u32));
@@ -80,6 +84,12 @@ impl Lowering<'_> {
             pipeline.read = self.b.variable(Expr::Const(0), bound);
             let filled = pipeline.write.clone();
             pipeline.write = self.b.variable(filled, bound);
+        }
+        if self.free_running() {
+            let pace = self.plan.clauses.pace.clone();
+            self.b.origin(&pace, "mbarriers and parities that are waited for first");
+            // A fresh mbarrier counts as one whose phase of parity 1 is complete.
+            pipeline.cursors = Some([self.cursor(pipeline.depth - 1, 1), self.cursor(0, 0)]);
         }
         self.b.origin(clause, "over the K-tiles");
         self.b.open();
@@ -121,6 +131,11 @@ impl Lowering<'_> {
                     self.b.origin(clause, "all threads are done with this K-tile");
                     self.b.push(KernelOp::Barrier);
                 }
+                if let Some([_, consumer]) = &pipeline.cursors {
+                    self.b.origin(clause, "this thread has read the slot");
+                    self.arrive_empty(consumer);
+                    self.advance_cursor(consumer);
+                }
                 self.b.origin(clause, "on to the next slot");
                 let read = pipeline.read.clone();
                 self.advance_slot(pipeline, &read);
@@ -129,7 +144,17 @@ impl Lowering<'_> {
         }
     }
 
+    /// Whether threads meet at the ring's mbarriers instead of barriers of the block.
+    fn free_running(&self) -> bool {
+        matches!(self.program.rings[0].full, Signal::Mbarrier { .. })
+    }
+
     fn acquire(&mut self, pipeline: &mut Pipeline, clause: &str) {
+        // What is filled before the loop was never read.
+        if let Some([producer, _]) = &pipeline.cursors {
+            self.b.origin(clause, "all threads have read what the slot held");
+            self.wait_empty(producer);
+        }
         // Sizes that divide leave only the tile past the end to guard against, and one stage never copies that.
         let always = self.plan.tail == Tail::None && pipeline.depth == 1;
         pipeline.full = (!always).then(|| {
@@ -146,10 +171,14 @@ impl Lowering<'_> {
                     self.land(copies, &write, clause);
                 }
             }
+            _ if self.free_running() => {}
             _ => {
                 self.b.origin(clause, "one group of copies a K-tile");
                 self.b.push(KernelOp::CommitCopies);
             }
+        }
+        if self.free_running() {
+            self.commit_freely(pipeline, clause);
         }
         if pipeline.depth > 1 {
             self.b.origin(clause, "on to the next K-tile and slot to fill");
@@ -165,11 +194,32 @@ impl Lowering<'_> {
         }
     }
 
+    /// This thread's part of the slot is on its way, and the slot is full when all threads' parts have landed.
+    fn commit_freely(&mut self, pipeline: &Pipeline, clause: &str) {
+        let when = if self.plan.load == Load::CpAsync { Arrival::WhenCopied } else { Arrival::Now };
+        self.b.origin(clause, "this thread's part of the slot");
+        match &pipeline.cursors {
+            Some([producer, _]) => {
+                self.arrive_full(producer, when);
+                self.advance_cursor(producer);
+            }
+            None => {
+                let slot = pipeline.write.bound() / u64::from(pipeline.slot_bytes.max(1));
+                self.arrive_full(&Self::fixed_cursor(slot as u32), when);
+            }
+        }
+    }
+
     fn ring_bytes(&self, pipeline: &Pipeline) -> u64 {
         u64::from(pipeline.depth * pipeline.slot_bytes)
     }
 
     fn wait(&mut self, pipeline: &Pipeline, clause: &str) {
+        if let Some([_, consumer]) = &pipeline.cursors {
+            self.b.origin(clause, "the K-tile is in shared memory for all threads");
+            self.wait_full(consumer);
+            return;
+        }
         if self.plan.load == Load::CpAsync {
             self.b.origin(clause, "this K-tile's own copies have landed");
             self.b.push(KernelOp::WaitCopies(pipeline.depth.saturating_sub(2)));

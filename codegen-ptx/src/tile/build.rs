@@ -7,6 +7,7 @@
 //! which the slot read in the iteration before is free to be filled. Through registers the copy of the next tile is
 //! issued before the multiply and lands in shared memory (`commit`) after it, so that its latency hides behind it.
 
+use ptx_gemm_dsl::clause::Pace;
 use ptx_gemm_dsl::plan::{Load, OperandPlan, Plan, Side, Variant, Wave};
 
 use super::{
@@ -86,13 +87,20 @@ fn buffer(name: &'static str, operand: &OperandPlan) -> Option<Buffer> {
 }
 
 fn ring(plan: &Plan) -> Ring {
-    let full = match plan.load {
-        Load::CpAsync => Signal::CopyGroups,
-        _ => Signal::BlockBarrier,
+    let each_thread = Signal::Mbarrier { arrivals: plan.geometry.threads, transaction_bytes: 0, cluster: false };
+    let (full, empty) = match (plan.pace, plan.load) {
+        // Every thread says for itself that its copies have landed, and that it has read the slot.
+        (Pace::Free, _) => (each_thread, each_thread),
+        (Pace::Tile, Load::CpAsync) => (Signal::CopyGroups, idle(plan)),
+        (Pace::Tile, _) => (Signal::BlockBarrier, idle(plan)),
     };
-    let empty = if plan.stages == 1 { Signal::BlockBarrier } else { Signal::NextWait };
     let slot_bytes = plan.stage_bytes;
     Ring { name: "ab", buffers: vec![0, 1], depth: plan.stages, slot_bytes, fill: plan.load, full, empty }
+}
+
+/// How a slot is known to be free where the block keeps pace: by a barrier of its own, or by the one of the next wait.
+fn idle(plan: &Plan) -> Signal {
+    if plan.stages == 1 { Signal::BlockBarrier } else { Signal::NextWait }
 }
 
 /// The statements that produce one K-tile, up to the commit.

@@ -101,6 +101,7 @@ fn provenance(settings: &Settings, unroll: u32) -> Provenance {
         order: settings.text(Key::Order, "order(row)"),
         prefetch: settings.text(Key::Prefetch, "prefetch(1)"),
         batch: settings.text(Key::Batch, "one product"),
+        pace: settings.text(Key::Pace, "pace(tile)"),
         split_k: settings.text(Key::SplitK, "k in one part"),
         persistent: settings.text(Key::Persistent, "one tile a block"),
     }

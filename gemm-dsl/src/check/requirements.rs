@@ -1,7 +1,7 @@
 //! Instructions that only some targets have.
 
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Store};
+use crate::clause::{Atom, Clause, Pace, Store};
 use crate::plan::Load;
 use crate::table::Key;
 use crate::target::Target;
@@ -54,6 +54,9 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         Load::Registers => {}
         Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
         Load::Tma => need(Key::Load, "tma".into(), Target::SM_90, &["load(cp_async)", "load(registers)"]),
+    }
+    if settings.pace == Pace::Free {
+        need(Key::Pace, "pace(free)".into(), Target::SM_80, &["pace(tile)"]);
     }
     if settings.get(Key::Cluster).is_some() {
         need(Key::Cluster, "a cluster".into(), Target::SM_90, &[]);

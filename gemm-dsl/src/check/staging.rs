@@ -1,8 +1,11 @@
 //! K-tiles in shared memory: orders, pads, slots, stages.
 
 use crate::check::settings::Settings;
-use crate::clause::{Skew, StagedOrder, TileClause};
+use crate::clause::{Pace, Skew, StagedOrder, TileClause};
 use crate::plan::{Fast, Placement, Swizzle};
+
+/// Bytes of the two mbarriers of a slot in a free-running ring: full and empty.
+const BARRIER_BYTES: u64 = 16;
 
 /// Where the two operands are staged.
 #[derive(Clone, Copy)]
@@ -15,7 +18,7 @@ pub(super) struct Staging {
     pub b_bytes: u64,
     /// Bytes of one stage: a slot of A, then a slot of B.
     pub stage_bytes: u64,
-    /// All stages.
+    /// All stages, and the mbarriers behind them.
     pub shared_bytes: u64,
 }
 
@@ -34,7 +37,9 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (b, b_bytes) = place(order_b, tile.n, depth, types.b.bytes(), align);
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
-    Some(Staging { a, b, a_bytes, b_bytes, stage_bytes, shared_bytes: stage_bytes * u64::from(settings.stages) })
+    let barrier_bytes = if settings.pace == Pace::Free { BARRIER_BYTES } else { 0 };
+    let shared_bytes = (stage_bytes + barrier_bytes) * u64::from(settings.stages);
+    Some(Staging { a, b, a_bytes, b_bytes, stage_bytes, shared_bytes })
 }
 
 /// What the base of a slot must be a multiple of: 16 bytes for the widest access, 8 rows of the span for a swizzle,
