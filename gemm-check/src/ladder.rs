@@ -26,6 +26,9 @@ use crate::cases::{Case, cases};
 use crate::check::CheckError;
 use crate::profile::Profile;
 
+/// Measures one case, on whatever it can measure on; `None` where it cannot.
+pub type Timer<'a> = dyn Fn(&Case, &Kernel) -> Option<Timing> + Sync + 'a;
+
 /// How to climb.
 #[derive(Default)]
 pub struct Climb<'a> {
@@ -34,7 +37,7 @@ pub struct Climb<'a> {
     /// What counts registers, spills and the instructions of the machine.
     pub assembler: Option<Assembler>,
     /// What measures times.
-    pub timer: Option<&'a (dyn Fn(&Case, &Kernel) -> Option<Timing> + Sync)>,
+    pub timer: Option<&'a Timer<'a>>,
 }
 
 /// Every rung, in order.

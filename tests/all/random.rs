@@ -59,7 +59,8 @@ fn schedule(draw: &mut Draw) -> String {
         clauses.push("lanes(along = m)".into());
     }
     if draw.chance(40) {
-        let divisor = |draw: &mut Draw, of: u64| draw.of(&(1..=of).filter(|d| of % d == 0).collect::<Vec<_>>());
+        let divisor =
+            |draw: &mut Draw, of: u64| draw.of(&(1..=of).filter(|d| of.is_multiple_of(*d)).collect::<Vec<_>>());
         let (m, n) = (divisor(draw, thread_m), divisor(draw, thread_n));
         clauses.push(format!("fragment({m}, {n})"));
     }
@@ -126,7 +127,7 @@ fn staging(draw: &mut Draw, depth: u64, clauses: &mut Vec<String>) {
         clauses.push("operands(shared)".into());
     }
     if draw.chance(30) {
-        let divisors: Vec<u64> = (1..=depth).filter(|d| depth % d == 0).collect();
+        let divisors: Vec<u64> = (1..=depth).filter(|d| depth.is_multiple_of(*d)).collect();
         clauses.push(format!("unroll({})", draw.of(&divisors)));
     }
     if draw.chance(25) {
