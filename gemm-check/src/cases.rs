@@ -1,8 +1,8 @@
-//! The named cases: every kernel of the reports that this project grew from, as a schedule.
+//! The named schedules: every kernel of the reports that this project grew from, and those that were tuned since.
 
 use ptx_gemm_dsl::{Diagnostics, Schedule};
 
-/// One file of `cases/`.
+/// One file of `cases/` or `tuned/`.
 ///
 /// Its first comment line names where the kernel comes from, the lines after it say what it is there to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ impl Case {
     }
 }
 
+static TUNED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/tuned.rs"));
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
 /// Every case, by name.
@@ -41,7 +42,14 @@ pub fn cases() -> impl ExactSizeIterator<Item = Case> {
     FILES.iter().map(|&(name, text)| Case { name, text })
 }
 
-/// The case of that name.
+/// The schedules that are meant to be fast, by name: what `gemmc bench` compares with cuBLAS.
+///
+/// Names are those of BLAS: `nn_256x128` reads A and B row by row, `tn_…` A column by column; the numbers are the tile.
+pub fn tuned() -> impl ExactSizeIterator<Item = Case> {
+    TUNED.iter().map(|&(name, text)| Case { name, text })
+}
+
+/// The case or tuned schedule of that name.
 pub fn case(name: &str) -> Option<Case> {
-    cases().find(|case| case.name == name)
+    cases().chain(tuned()).find(|case| case.name == name)
 }

@@ -30,7 +30,7 @@ mod product;
 mod profile;
 mod sizes;
 
-pub use cases::{Case, case, cases};
+pub use cases::{Case, case, cases, tuned};
 pub use check::{CheckError, Leading, Output, Request, check};
 pub use compare::{Mismatch, Outcome};
 pub use data::{Data, Values};

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ptx_gemm::{Device, Error, Target};
+use ptx_gemm::{DType, Device, Error, Target};
+
+use crate::bench::suites::{Size, Suite};
 
 /// Schedules for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Ladder(Ladder),
     /// Every case on every edge size, and netlib's grid, on one device
     Selftest(Selftest),
+    /// Time schedules beside cuBLAS on a GPU
+    Bench(Bench),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
 }
@@ -160,6 +164,43 @@ pub(crate) struct Selftest {
     pub(crate) plain: Plain,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    /// Products of one kind; several are separated by commas
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) suite: Vec<Suite>,
+    /// Products of these extents: M, MxNxK or MxNxKxBATCH; several are separated by commas
+    #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
+    pub(crate) size: Vec<Size>,
+    /// Type of the elements of A and B
+    #[arg(long, default_value = "f32", value_parser = dtype)]
+    pub(crate) types: DType,
+    /// Cases, tuned schedules or .gemm files, instead of those of the suite
+    #[arg(long, alias = "case", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) schedules: Vec<String>,
+    /// Clauses of one more schedule; may be given several times
+    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) clauses: Vec<String>,
+    /// One JSON object on standard output, and nothing else; also written to FILE if there is one
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the shares of cuBLAS and of the peak
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Write SUITE.json and SUITE.svg there, each as soon as its suite has ended
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) results: Option<PathBuf>,
+    /// Where to run: cuda:N
+    #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Begin no further measurement after this time
+    #[arg(long, value_name = "N", default_value_t = 480)]
+    pub(crate) seconds: u64,
+    /// Measure nothing: print a file of results as a table in Markdown
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) table: Option<PathBuf>,
+}
+
 /// A device by name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DeviceName {
@@ -197,6 +238,13 @@ impl DeviceName {
 fn target(text: &str) -> Result<Target, String> {
     text.parse().map_err(|_| {
         let known: Vec<String> = Target::ALL.iter().map(Target::to_string).collect();
+        format!("one of {}", known.join(", "))
+    })
+}
+
+fn dtype(text: &str) -> Result<DType, String> {
+    DType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
+        let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
         format!("one of {}", known.join(", "))
     })
 }

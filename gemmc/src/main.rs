@@ -3,6 +3,7 @@
 //! Exit status: 0 fine; 1 the user's error (wrong schedule, wrong usage, refused, not implemented yet); 2 a wrong result or
 //! a violation. With `--json` standard output holds one object and nothing else, whatever happens.
 
+mod bench;
 mod cli;
 mod commands;
 mod reply;
@@ -45,6 +46,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Run(args) => commands::run::run(args, format),
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),
+        Command::Bench(args) => commands::bench::run(args),
         Command::Selftest(args) => commands::selftest::run(args, format),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }

@@ -209,7 +209,7 @@ impl CompiledGemm {
     }
 
     /// The same for matrices that this crate keeps in device memory.
-    pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a>) -> Result<Prepared<'a>, Error> {
+    pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
         call.check_types(&self.plan().problem)?;
         // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
         // device.

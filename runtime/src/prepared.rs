@@ -25,7 +25,7 @@ pub struct Prepared<'a> {
 
 /// A product of matrices that this crate keeps in device memory.
 #[derive(Clone, Copy, Debug)]
-pub struct ResidentCall<'a> {
+pub struct ResidentCall<'a, 's> {
     /// A, M x K.
     pub a: &'a Resident,
     /// B, K x N.
@@ -35,7 +35,7 @@ pub struct ResidentCall<'a> {
     /// D, M x N. Its elements change with each launch.
     pub d: &'a Resident,
     /// The epilogue's scalars by name.
-    pub scalars: &'a [(&'a str, f64)],
+    pub scalars: &'s [(&'s str, f64)],
 }
 
 impl Prepared<'_> {
@@ -67,7 +67,7 @@ impl Prepared<'_> {
     }
 }
 
-impl ResidentCall<'_> {
+impl ResidentCall<'_, '_> {
     /// Whether each matrix has the elements that the schedule multiplies.
     pub(crate) fn check_types(&self, problem: &Problem) -> Result<(), ArgumentError> {
         let operands =

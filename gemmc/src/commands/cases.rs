@@ -1,19 +1,26 @@
-//! `gemmc cases`: the kernels that the project grew from, as schedules.
+//! `gemmc cases`: the kernels that the project grew from, and those that were tuned since, as schedules.
 
-use ptx_gemm_check::cases;
+use ptx_gemm_check::{Case, cases, tuned};
 use serde_json::{Value, json};
 
 use crate::reply::{Failure, Reply};
 
 pub(crate) fn run() -> Result<Reply, Failure> {
+    let (mut text, list) = listed(cases())?;
+    let (fast, tuned) = listed(tuned())?;
+    text.push_str(&format!("\nTuned, for `gemmc bench`:\n\n{fast}"));
+    Ok(Reply::fine(text, json!({ "cases": list, "tuned": tuned })))
+}
+
+fn listed(cases: impl Iterator<Item = Case>) -> Result<(String, Vec<Value>), Failure> {
     let mut text = String::new();
     let mut list: Vec<Value> = Vec::new();
-    for case in cases() {
+    for case in cases {
         let schedule = case.schedule().map_err(|errors| errors.named(case.name))?;
         let clauses = schedule.to_string();
         let one_line: Vec<&str> = clauses.lines().collect();
         text.push_str(&format!("{:20} {}\n{:20}   {}\n", case.name, case.seed(), "", one_line.join(" ")));
         list.push(json!({ "name": case.name, "seed": case.seed(), "point": case.point(), "clauses": clauses }));
     }
-    Ok(Reply::fine(text, json!({ "cases": list })))
+    Ok((text, list))
 }

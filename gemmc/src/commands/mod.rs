@@ -1,5 +1,6 @@
 //! One file for each command: arguments in, an answer out.
 
+pub(crate) mod bench;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod doctor;

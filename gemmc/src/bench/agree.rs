@@ -1,0 +1,193 @@
+//! Whether a result is right: against sums in f64 at some places, and against cuBLAS everywhere.
+//!
+//! Two sums of K products, each added in any order, lie within gamma(K + 1) |A||B| of the exact sum, and so within twice
+//! that of each other; gamma(n) = n u / (1 - n u) with u the unit roundoff of the accumulator (Higham, *Accuracy and
+//! Stability of Numerical Algorithms*, section 3.1). |A||B| comes from cuBLAS, too, at the same size.
+
+use ptx_gemm::cuda::{Cublas, Queue};
+use ptx_gemm::random::SplitMix64;
+use ptx_gemm::{CompiledGemm, DType, Device, Error};
+
+use super::host::Host;
+use super::operands::Operands;
+
+/// Places that are summed again in f64, if that is no more than so many terms; and the fewest.
+const SAMPLES: usize = 256;
+const TERMS: usize = 1 << 25;
+const FEWEST: usize = 16;
+
+/// What a right result looks like.
+pub(crate) struct Reference {
+    /// cuBLAS's D, and |A||B|.
+    cublas: Option<(Host, Host)>,
+    samples: Vec<Sample>,
+}
+
+/// One element, summed in f64.
+struct Sample {
+    index: usize,
+    value: f64,
+    magnitude: f64,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Agreement {
+    /// Every element that was compared is within its bound.
+    Right {
+        /// The share of elements with the very bits of cuBLAS's; `None` without cuBLAS.
+        equal_bits: Option<f64>,
+    },
+    /// One is not.
+    Wrong(String),
+}
+
+impl Reference {
+    /// Computes it, with cuBLAS's help if there is one.
+    pub(crate) fn new(
+        device: &Device,
+        queue: &Queue,
+        cublas: Option<&Cublas>,
+        operands: &Operands,
+        seed: u64,
+    ) -> Result<Reference, Error> {
+        let cublas = cublas.map(|cublas| by_cublas(device, queue, cublas, operands)).transpose()?;
+        Ok(Reference { cublas, samples: samples(operands, seed) })
+    }
+
+    /// Runs a schedule on poisoned memory and compares what it wrote.
+    pub(crate) fn compare(
+        &self,
+        device: &Device,
+        queue: &Queue,
+        operands: &Operands,
+        gemm: &CompiledGemm,
+    ) -> Result<Agreement, Error> {
+        let mut d = operands.poisoned(operands.problem.types.d);
+        let resident = device.upload(&d)?;
+        queue.launch(&operands.prepared_into(gemm, &resident)?)?;
+        queue.wait()?;
+        resident.download(&mut d)?;
+        Ok(self.agrees(operands, &d))
+    }
+
+    fn agrees(&self, operands: &Operands, d: &Host) -> Agreement {
+        let bound = Bound::of(operands);
+        for &Sample { index, value, magnitude } in &self.samples {
+            let (got, limit) = (d.get(index), bound.to_exact(magnitude, value));
+            if !within(got, value, limit) {
+                return Agreement::Wrong(format!(
+                    "element {index} is {got:e}, in f64 it is {value:e} within {limit:e}"
+                ));
+            }
+        }
+        let Some((theirs, magnitude)) = &self.cublas else { return Agreement::Right { equal_bits: None } };
+        let mut equal = 0;
+        for index in 0..d.elements() {
+            if d.raw(index) == theirs.raw(index) {
+                equal += 1;
+                continue;
+            }
+            let (got, value) = (d.get(index), theirs.get(index));
+            let limit = 2.0 * bound.to_exact(magnitude.get(index), value);
+            if !within(got, value, limit) {
+                let what = format!("element {index} is {got:e}, cuBLAS has {value:e}, the bound is {limit:e}");
+                return Agreement::Wrong(what);
+            }
+        }
+        Agreement::Right { equal_bits: Some(equal as f64 / d.elements().max(1) as f64) }
+    }
+}
+
+/// Whether two numbers are that near; NaN is near nothing.
+fn within(got: f64, value: f64, limit: f64) -> bool {
+    (got - value).abs() <= limit
+}
+
+/// How far a result may lie from the exact sum.
+struct Bound {
+    /// Of the accumulator and, for tf32, of the operands.
+    sum: f64,
+    /// Of D.
+    stored: f64,
+}
+
+impl Bound {
+    fn of(operands: &Operands) -> Bound {
+        let types = operands.problem.types;
+        let n = operands.size.k as f64 + 1.0;
+        let unit = unit(types.acc);
+        let gamma = n * unit / (1.0 - n * unit).max(0.5);
+        let rounded_inputs = if types.a == DType::Tf32 { 2.0 * unit_of_tf32() } else { 0.0 };
+        let stored = if types.d == types.acc { 0.0 } else { self::unit(types.d) };
+        Bound { sum: gamma + rounded_inputs, stored }
+    }
+
+    fn to_exact(&self, magnitude: f64, value: f64) -> f64 {
+        // The magnitude is itself rounded, upwards or downwards: a little more, for good measure.
+        self.sum * magnitude * 1.001 + self.stored * (value.abs() + self.sum * magnitude)
+    }
+}
+
+/// Half the distance from 1 to the next number; 0 for integers, which are exact.
+fn unit(dtype: DType) -> f64 {
+    let bits = match dtype {
+        DType::F64 => 53,
+        DType::F32 => 24,
+        DType::Tf32 | DType::F16 => 11,
+        DType::Bf16 => 8,
+        DType::E4m3 => 4,
+        DType::E5m2 => 3,
+        DType::I8 | DType::U8 | DType::I32 => return 0.0,
+    };
+    (-f64::from(bits)).exp2()
+}
+
+/// tf32 operands may be truncated instead of rounded: twice the unit.
+fn unit_of_tf32() -> f64 {
+    2.0 * unit(DType::Tf32)
+}
+
+fn by_cublas(device: &Device, queue: &Queue, cublas: &Cublas, operands: &Operands) -> Result<(Host, Host), Error> {
+    let types = operands.problem.types;
+    let mut d = operands.poisoned(types.d);
+    let resident = device.upload(&d)?;
+    queue.launch(&operands.cublas_into(cublas, &resident)?)?;
+    queue.wait()?;
+    resident.download(&mut d)?;
+    if types.acc.is_integer() {
+        let exact = Host::poisoned(DType::U8, operands.poisoned(types.d).shape, d.stack);
+        return Ok((d, exact));
+    }
+    // In the widest type that cuBLAS has for it, so that nothing overflows and little is lost.
+    let wide = if types.acc == DType::F64 { DType::F64 } else { DType::F32 };
+    let (a, b) = (operands.a.magnitudes(wide), operands.b.magnitudes(wide));
+    let mut magnitude = operands.poisoned(wide);
+    let (a, b, product) = (device.upload(&a)?, device.upload(&b)?, device.upload(&magnitude)?);
+    let mut widened = types;
+    (widened.a, widened.b, widened.acc, widened.d) = (wide, wide, wide, wide);
+    queue.launch(&cublas.product(widened, &a, &b, &product)?)?;
+    queue.wait()?;
+    product.download(&mut magnitude)?;
+    Ok((d, magnitude))
+}
+
+/// Some elements, the last one among them.
+fn samples(operands: &Operands, seed: u64) -> Vec<Sample> {
+    let super::suites::Size { m, n, k, batch } = operands.size;
+    let mut numbers = SplitMix64::new(seed);
+    let mut below = |limit: usize| numbers.next_in(0, limit as i64 - 1) as usize;
+    let mut places: Vec<[usize; 3]> =
+        (1..(TERMS / k).clamp(FEWEST, SAMPLES)).map(|_| [below(batch), below(m), below(n)]).collect();
+    places.push([batch - 1, m - 1, n - 1]);
+    let d = operands.poisoned(operands.problem.types.d);
+    let integer = operands.problem.types.acc.is_integer();
+    let sample = |[product, row, col]: [usize; 3]| {
+        let term = |k| operands.a.at(product, row, k) * operands.b.at(product, k, col);
+        let (value, magnitude) = (0..k).map(term).fold((0.0, 0.0), |(sum, all), term| (sum + term, all + term.abs()));
+        // Sums of integers wrap.
+        let value = if integer { f64::from(value as i64 as i32) } else { value };
+        Sample { index: d.index(product, row, col), value, magnitude }
+    };
+    places.into_iter().map(sample).collect()
+}

@@ -1,0 +1,107 @@
+//! Host data of any element type, without padding: random to multiply, and what came back.
+
+use half::{bf16, f16};
+use ptx_gemm::random::SplitMix64;
+use ptx_gemm::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, DType, Shape, Stack};
+
+/// A matrix, or a stack of them, of a type known when the program runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    pub(crate) stack: Stack,
+    bytes: Vec<u8>,
+}
+
+impl Host {
+    /// Every byte `0xff`: NaN in every floating-point type, -1 in integers.
+    pub(crate) fn poisoned(dtype: DType, shape: Shape, stack: Stack) -> Host {
+        let elements = stack.len(shape).unwrap_or(0);
+        Host { dtype, shape, stack, bytes: vec![0xff; elements * dtype.bytes() as usize] }
+    }
+
+    /// Multiples of 2^-23 in [-1, 1), rounded to the type; integers in -10..=10.
+    pub(crate) fn random(dtype: DType, shape: Shape, stack: Stack, seed: u64) -> Host {
+        let mut numbers = SplitMix64::new(seed);
+        let low = if dtype == DType::U8 { 0 } else { -10 };
+        let mut host = Host::poisoned(dtype, shape, stack);
+        for index in 0..host.elements() {
+            let value = if dtype.is_integer() { numbers.next_in(low, 10) as f64 } else { numbers.next_signed() };
+            host.set(index, value);
+        }
+        host
+    }
+
+    /// The absolute values.
+    pub(crate) fn magnitudes(&self, dtype: DType) -> Host {
+        let mut host = Host::poisoned(dtype, self.shape, self.stack);
+        (0..self.elements()).for_each(|index| host.set(index, self.get(index).abs()));
+        host
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.bytes.len() / self.dtype.bytes() as usize
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The bytes of one element.
+    pub(crate) fn raw(&self, index: usize) -> &[u8] {
+        let size = self.dtype.bytes() as usize;
+        &self.bytes[index * size..(index + 1) * size]
+    }
+
+    /// One element in memory order.
+    pub(crate) fn get(&self, index: usize) -> f64 {
+        let raw = self.raw(index);
+        let low = raw.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+        match self.dtype {
+            DType::F64 => f64::from_bits(low),
+            DType::F32 | DType::Tf32 => f64::from(f32::from_bits(low as u32)),
+            DType::F16 => f16::from_bits(low as u16).to_f64(),
+            DType::Bf16 => bf16::from_bits(low as u16).to_f64(),
+            DType::I32 => f64::from(low as u32 as i32),
+            DType::I8 => f64::from(low as u8 as i8),
+            DType::U8 => low as f64,
+            DType::E4m3 | DType::E5m2 => f64::NAN,
+        }
+    }
+
+    /// One element of one matrix.
+    pub(crate) fn at(&self, product: usize, row: usize, col: usize) -> f64 {
+        self.get(self.index(product, row, col))
+    }
+
+    pub(crate) fn index(&self, product: usize, row: usize, col: usize) -> usize {
+        product * self.stack.stride + self.shape.index(row, col)
+    }
+
+    fn set(&mut self, index: usize, value: f64) {
+        let size = self.dtype.bytes() as usize;
+        let to = &mut self.bytes[index * size..(index + 1) * size];
+        match self.dtype {
+            DType::F64 => to.copy_from_slice(&value.to_le_bytes()),
+            DType::F32 | DType::Tf32 => to.copy_from_slice(&(value as f32).to_le_bytes()),
+            DType::F16 => to.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+            DType::Bf16 => to.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+            DType::I32 => to.copy_from_slice(&(value as i32).to_le_bytes()),
+            DType::I8 => to.copy_from_slice(&(value as i8).to_le_bytes()),
+            DType::U8 => to.copy_from_slice(&[value as u8]),
+            DType::E4m3 | DType::E5m2 => {}
+        }
+    }
+}
+
+impl AsMatrix for Host {
+    fn as_any(&self) -> AnyRef<'_> {
+        AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &self.bytes }
+    }
+}
+
+impl AsMatrixMut for Host {
+    fn as_any_mut(&mut self) -> AnyMut<'_> {
+        AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &mut self.bytes }
+    }
+}

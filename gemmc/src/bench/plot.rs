@@ -1,0 +1,119 @@
+//! A suite as a picture: the share of cuBLAS, and the share of the GPU's peak, product by product.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::report::best;
+use super::session::Row;
+
+const SIZE: (u32, u32) = (1100, 460);
+const COLORS: [RGBColor; 6] = [
+    RGBColor(31, 119, 180),
+    RGBColor(214, 96, 40),
+    RGBColor(60, 140, 70),
+    RGBColor(140, 90, 170),
+    RGBColor(120, 90, 70),
+    RGBColor(90, 90, 90),
+];
+
+type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+/// A line: its name, and a share for each product that it has one of.
+type Line = (String, Vec<(usize, f64)>);
+
+/// The plot as SVG text. `peak` is in TFLOP/s.
+pub(crate) fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<String, String> {
+    let mut text = String::new();
+    draw(&mut text, suite, device, rows, peak).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+fn draw(text: &mut String, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Drawn {
+    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    root.fill(&WHITE).map_err(plain)?;
+    let root = root.titled(&format!("{suite}: {device}"), ("sans-serif", 18)).map_err(plain)?;
+    // The suite of cases has one product and many schedules; the others have many products, and the best counts.
+    let by_schedule = best(rows).len() == 1;
+    let shown: Vec<&Row> = if by_schedule { by_speed(rows) } else { best(rows) };
+    let label = |row: &Row| if by_schedule { row.schedule.clone() } else { row.size.to_string().replace(' ', "") };
+    let mut places: Vec<String> = Vec::new();
+    for row in &shown {
+        if !places.contains(&label(row)) {
+            places.push(label(row));
+        }
+    }
+    let lines = |share: &dyn Fn(&Row) -> Option<f64>| -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for row in &shown {
+            let name = format!("{} {}", row.types, row.layout);
+            let Some(place) = places.iter().position(|place| *place == label(row)) else { continue };
+            let Some(share) = share(row) else { continue };
+            match lines.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, points)) => points.push((place, share)),
+                None => lines.push((name, vec![(place, share)])),
+            }
+        }
+        lines
+    };
+    let (left, right) = root.split_horizontally(SIZE.0 / 2);
+    panel(&left, "share of cuBLAS", &places, &lines(&|row| row.times.ratio))?;
+    panel(&right, "share of the f32 peak", &places, &lines(&|row| row.of_peak(peak)))?;
+    root.present().map_err(plain)
+}
+
+fn by_speed<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let mut rows = rows.to_vec();
+    rows.sort_by(|x, y| y.times.ms.total_cmp(&x.times.ms));
+    rows
+}
+
+fn panel<B: DrawingBackend>(area: &DrawingArea<B, Shift>, title: &str, places: &[String], lines: &[Line]) -> Drawn
+where
+    B::ErrorType: 'static,
+{
+    let highest = lines.iter().flat_map(|(_, points)| points).map(|(_, share)| *share).fold(1.0, f64::max);
+    let last = places.len().saturating_sub(1) as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .caption(title, ("sans-serif", 14))
+        .x_label_area_size(110)
+        .y_label_area_size(45)
+        .build_cartesian_2d(-0.5..last + 0.5, 0.0..highest * 1.05)
+        .map_err(plain)?;
+    let name = |x: &f64| {
+        let place = x.round();
+        let near = (x - place).abs() < 0.05 && place >= 0.0;
+        places.get(place as usize).filter(|_| near).cloned().unwrap_or_default()
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(places.len().max(2) * 2)
+        .x_label_formatter(&name)
+        .x_label_style(("sans-serif", 9).into_font().transform(FontTransform::Rotate90))
+        .y_label_formatter(&|share| format!("{:.0}%", 100.0 * share))
+        .draw()
+        .map_err(plain)?;
+    for (index, (name, points)) in lines.iter().enumerate() {
+        let color = COLORS[index % COLORS.len()];
+        let points: Vec<(f64, f64)> = points.iter().map(|&(place, share)| (place as f64, share)).collect();
+        chart
+            .draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)))
+            .map_err(plain)?
+            .label(name.as_str())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
+        chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, color.filled()))).map_err(plain)?;
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .position(SeriesLabelPosition::LowerRight)
+        .draw()
+        .map_err(plain)?;
+    Ok(())
+}
+
+/// An error of plotters, whose own types borrow the drawing.
+fn plain(error: impl std::fmt::Display) -> Box<dyn std::error::Error + Send + Sync> {
+    error.to_string().into()
+}

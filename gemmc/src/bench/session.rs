@@ -1,0 +1,230 @@
+//! The work on the GPU, on a thread of its own: suite by suite, size by size, schedule by schedule.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use ptx_gemm::cuda::{Cublas, Enqueue, Properties, Queue};
+use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error};
+
+use super::agree::{Agreement, Reference};
+use super::measure::{Times, measure};
+use super::operands::Operands;
+use super::suites::{Named, Size};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    pub(crate) device: Device,
+    pub(crate) suites: Vec<Order>,
+    /// When to begin nothing new.
+    pub(crate) deadline: Instant,
+}
+
+/// One suite.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) suite: String,
+    pub(crate) sizes: Vec<Size>,
+    pub(crate) schedules: Vec<Named>,
+}
+
+/// A schedule on a product, measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) suite: String,
+    /// One name when all agree, else `a,b,acc,d`.
+    pub(crate) types: String,
+    /// Those of A, B and D.
+    pub(crate) layout: String,
+    pub(crate) size: Size,
+    pub(crate) schedule: String,
+    pub(crate) times: Times,
+    /// The share of elements with cuBLAS's very bits.
+    pub(crate) equal_bits: Option<f64>,
+}
+
+/// Why there is no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The result is wrong.
+    Wrong,
+    /// The schedule, the device or cuBLAS refused.
+    Refused,
+    /// The time was up.
+    Late,
+}
+
+/// What the session has to say.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// What it runs on; cuBLAS's version, or why there is none.
+    Begin { properties: Properties, cublas: Result<String, String> },
+    /// One more row.
+    Row(Row),
+    /// A row that there is not.
+    Missing { suite: String, schedule: String, size: Option<Size>, reason: Reason, what: String },
+    /// A suite has ended.
+    End { suite: String },
+    /// The session has ended before its time.
+    Broken(String),
+}
+
+/// Starts; the channel closes behind the last event.
+pub(crate) fn start(orders: Orders) -> Receiver<Event> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        if let Err(error) = all(&orders, &sender) {
+            send(&sender, Event::Broken(error.to_string()));
+        }
+    });
+    receiver
+}
+
+/// A receiver that has gone away wants nothing more.
+fn send(sender: &Sender<Event>, event: Event) {
+    let _ = sender.send(event);
+}
+
+/// What a session works with.
+struct Session<'a> {
+    device: &'a Device,
+    queue: Queue,
+    properties: Properties,
+    cublas: Option<Cublas>,
+    deadline: Instant,
+    events: &'a Sender<Event>,
+}
+
+fn all(orders: &Orders, events: &Sender<Event>) -> Result<(), Error> {
+    let device = &orders.device;
+    let queue = Queue::new(device)?;
+    let properties = queue.properties()?;
+    let opened = Cublas::new(&queue);
+    let cublas = opened.as_ref().map(Cublas::version).map_err(Error::to_string);
+    send(events, Event::Begin { properties, cublas });
+    let session = Session { device, queue, properties, cublas: opened.ok(), deadline: orders.deadline, events };
+    for order in &orders.suites {
+        session.suite(order)?;
+        send(events, Event::End { suite: order.suite.clone() });
+    }
+    Ok(())
+}
+
+/// A schedule that has been loaded.
+struct Loaded<'a> {
+    name: &'a str,
+    gemm: CompiledGemm,
+}
+
+impl Session<'_> {
+    fn suite(&self, order: &Order) -> Result<(), Error> {
+        let mut loaded = Vec::new();
+        for Named { name, schedule } in &order.schedules {
+            match CompiledGemm::new(schedule, self.device) {
+                Ok(gemm) => loaded.push(Loaded { name, gemm }),
+                Err(error) => self.missing(order, name, None, error)?,
+            }
+        }
+        for &size in &order.sizes {
+            // Those that multiply the same data have it in common.
+            let mut rest: Vec<&Loaded<'_>> = loaded.iter().collect();
+            while let Some(first) = rest.first() {
+                let problem = first.gemm.plan().problem.clone();
+                let same = |one: &&&Loaded<'_>| {
+                    let other = &one.gemm.plan().problem;
+                    (other.types, other.layouts) == (problem.types, problem.layouts)
+                };
+                let group: Vec<&Loaded<'_>> = rest.iter().filter(same).copied().collect();
+                rest.retain(|one| !same(&one));
+                self.size(order, size, &group)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Schedules that multiply the same data.
+    fn size(&self, order: &Order, size: Size, group: &[&Loaded<'_>]) -> Result<(), Error> {
+        let late = || Instant::now() >= self.deadline;
+        let begun = match group.first() {
+            Some(_) if late() => Err(None),
+            Some(first) => self.begin(first, size).map_err(Some),
+            None => return Ok(()),
+        };
+        let (operands, reference) = match begun {
+            Ok(begun) => begun,
+            Err(reason) => {
+                for one in group {
+                    match reason.clone() {
+                        Some(error) => self.missing(order, one.name, Some(size), error)?,
+                        None => self.late(order, one.name, size),
+                    }
+                }
+                return Ok(());
+            }
+        };
+        for one in group {
+            if late() {
+                self.late(order, one.name, size);
+                continue;
+            }
+            match self.row(order, one, &operands, &reference) {
+                Ok(event) => send(self.events, event),
+                Err(error) => self.missing(order, one.name, Some(size), error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self, first: &Loaded<'_>, size: Size) -> Result<(Operands, Reference), Error> {
+        let operands = Operands::new(self.device, self.properties, &first.gemm.plan().problem, size, 1)?;
+        let cublas = self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok());
+        let reference = Reference::new(self.device, &self.queue, cublas, &operands, 2)?;
+        Ok((operands, reference))
+    }
+
+    fn row(&self, order: &Order, one: &Loaded<'_>, operands: &Operands, reference: &Reference) -> Result<Event, Error> {
+        let (suite, schedule, size) = (order.suite.clone(), one.name.to_string(), operands.size);
+        let equal_bits = match reference.compare(self.device, &self.queue, operands, &one.gemm)? {
+            Agreement::Right { equal_bits } => equal_bits,
+            Agreement::Wrong(what) => {
+                return Ok(Event::Missing { suite, schedule, size: Some(size), reason: Reason::Wrong, what });
+            }
+        };
+        let ours = operands.prepared(&one.gemm)?;
+        // What cuBLAS does not compute is measured alone.
+        let theirs = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
+        let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();
+        let theirs = theirs.iter().map(|one| one as &dyn Enqueue).collect();
+        let times = measure(&self.queue, ours, theirs, self.deadline)?;
+        let problem = &operands.problem;
+        let (types, layouts) = (problem.types, problem.layouts);
+        let layout = format!("{},{},{}", layouts.a, layouts.b, layouts.d);
+        let types = types_of([types.a, types.b, types.acc, types.d]);
+        Ok(Event::Row(Row { suite, types, layout, size, schedule, times, equal_bits }))
+    }
+
+    fn late(&self, order: &Order, schedule: &str, size: Size) {
+        let (suite, schedule) = (order.suite.clone(), schedule.to_string());
+        let what = "the time was up".to_string();
+        send(self.events, Event::Missing { suite, schedule, size: Some(size), reason: Reason::Late, what });
+    }
+
+    /// Reports an error and goes on, unless nothing can go on.
+    fn missing(&self, order: &Order, schedule: &str, size: Option<Size>, error: Error) -> Result<(), Error> {
+        let (suite, schedule, what) = (order.suite.clone(), schedule.to_string(), error.to_string());
+        send(self.events, Event::Missing { suite, schedule, size, reason: Reason::Refused, what });
+        match error {
+            Error::Device(DeviceError::ContextDead { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `f32` if all agree, else `a,b,acc,d`.
+pub(crate) fn types_of(types: [DType; 4]) -> String {
+    match types.iter().all(|dtype| *dtype == types[0]) {
+        true => types[0].to_string(),
+        false => types.map(|dtype| dtype.to_string()).join(","),
+    }
+}

@@ -1,0 +1,239 @@
+//! The suites: which products, and which schedules are tried on them.
+
+use clap::ValueEnum;
+use ptx_gemm::{Batch, DType, Schedule};
+use ptx_gemm_check::{Case, cases, tuned};
+
+/// Products of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// Every case at 4096 cubed
+    Ladder,
+    /// Cubes from 256 to 8192
+    Square,
+    /// Extents that divide nothing, and some that are no powers of two
+    Odd,
+    /// One extent far below the others
+    Skinny,
+    /// Small results of long sums
+    Deep,
+    /// Cubes up to 256
+    Small,
+    /// Many products in one launch
+    Batched,
+}
+
+/// Extents of a product, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) batch: usize,
+}
+
+/// A schedule and what to call it.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) schedule: Schedule,
+}
+
+const SQUARE: [usize; 11] = [256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192];
+const SMALL: [usize; 8] = [16, 32, 64, 96, 128, 160, 192, 256];
+const ODD: [[usize; 3]; 9] = [
+    [4095, 4097, 4093],
+    [5120, 2560, 7680],
+    [1000, 1000, 1000],
+    [1023, 1023, 1023],
+    [1025, 1025, 1025],
+    [2047, 2049, 2051],
+    [511, 513, 517],
+    [3001, 2999, 3011],
+    [6000, 6000, 6000],
+];
+const SKINNY: [[usize; 3]; 9] = [
+    [16, 8192, 8192],
+    [8192, 16, 8192],
+    [64, 8192, 8192],
+    [8192, 64, 8192],
+    [1, 8192, 8192],
+    [8192, 1, 8192],
+    [8192, 8192, 16],
+    [8192, 8192, 64],
+    [128, 4096, 4096],
+];
+const DEEP: [[usize; 3]; 6] = [
+    [128, 128, 65_536],
+    [64, 64, 262_144],
+    [32, 32, 1 << 20],
+    [256, 256, 32_768],
+    [512, 512, 16_384],
+    [1024, 1024, 8192],
+];
+/// Extent of the cubes, and how many.
+const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512], [256, 128], [512, 32], [1024, 8]];
+
+/// The tuned schedules of each suite. Those of other element types join by their types.
+const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128"];
+const TRIED: [(Suite, &[&str]); 7] = [
+    (Suite::Ladder, LARGE),
+    (Suite::Square, &["nn_256x128", "nn_128x128", "nn_64x64", "nn_64x64_split4", "tn_256x128", "tn_128x128"]),
+    (Suite::Odd, &["nn_256x128", "nn_128x128", "nn_64x64", "tn_256x128"]),
+    (
+        Suite::Skinny,
+        &["nn_128x128", "nn_64x64", "nn_64x64_split4", "nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8"],
+    ),
+    (Suite::Deep, &["nn_128x128", "nn_128x128_split8", "nn_64x64_split4", "nn_64x64_split32"]),
+    (Suite::Small, &["nn_64x64", "nn_64x64_split4", "nn_32x32"]),
+    (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128"]),
+];
+
+impl Suite {
+    /// The name on the command line, and of the file of results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Suite::Ladder => "ladder",
+            Suite::Square => "square",
+            Suite::Odd => "odd",
+            Suite::Skinny => "skinny",
+            Suite::Deep => "deep",
+            Suite::Small => "small",
+            Suite::Batched => "batched",
+        }
+    }
+
+    /// Its products.
+    pub(crate) fn sizes(self) -> Vec<Size> {
+        match self {
+            Suite::Ladder => vec![Size::cube(4096)],
+            Suite::Square => SQUARE.map(Size::cube).into(),
+            Suite::Small => SMALL.map(Size::cube).into(),
+            Suite::Odd => ODD.map(Size::one).into(),
+            Suite::Skinny => SKINNY.map(Size::one).into(),
+            Suite::Deep => DEEP.map(Size::one).into(),
+            Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
+        }
+    }
+
+    /// Its schedules for products of one element type.
+    pub(crate) fn schedules(self, dtype: DType) -> Vec<Named> {
+        let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
+        // A case stands for a kernel as it was found: cases multiply what their text says.
+        let found = cases().filter(|_| self == Suite::Ladder).filter_map(|case| as_it_is(&case, dtype));
+        let found = found.chain(tuned().filter(|case| !tried.contains(&case.name)).filter_map(|case| {
+            // What was tuned for another type than f32 suits large products; it is tried on everything of that type.
+            (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten()
+        }));
+        let tried = tuned().filter(|case| tried.contains(&case.name)).filter_map(|case| of_type(&case, dtype));
+        let batch = if self == Suite::Batched { Batch::Strided } else { Batch::One };
+        found.chain(tried).filter_map(|named| named.batched(batch)).collect()
+    }
+}
+
+impl Size {
+    pub(crate) fn cube(extent: usize) -> Size {
+        Size::one([extent; 3])
+    }
+
+    fn one([m, n, k]: [usize; 3]) -> Size {
+        Size { m, n, k, batch: 1 }
+    }
+
+    /// `M`, `MxNxK` or `MxNxKxBATCH`.
+    pub(crate) fn parse(text: &str) -> Result<Size, String> {
+        let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
+        match numbers.as_deref() {
+            Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
+            Ok(&[extent]) => Ok(Size::cube(extent)),
+            Ok(&[m, n, k]) => Ok(Size::one([m, n, k])),
+            Ok(&[m, n, k, batch]) => Ok(Size { m, n, k, batch }),
+            _ => Err("one of M, MxNxK, MxNxKxBATCH, such as 4095x4097x4093".into()),
+        }
+    }
+
+    /// Multiplications and additions.
+    pub(crate) fn operations(self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Size { m, n, k, batch } = self;
+        let times = if *batch == 1 { String::new() } else { format!(" x{batch}") };
+        f.pad(&format!("{m} x {n} x {k}{times}"))
+    }
+}
+
+impl Named {
+    /// The same schedule for one product, or for many; `None` if it cannot be had.
+    pub(crate) fn batched(self, batch: Batch) -> Option<Named> {
+        let own = self.schedule.problem().ok()?.batch;
+        match (own, batch) {
+            (own, wanted) if own == wanted => Some(self),
+            (Batch::One, _) => {
+                let schedule = format!("{}\nbatch(strided);", self.schedule).parse().ok()?;
+                Some(Named { schedule, ..self })
+            }
+            _ => None,
+        }
+    }
+
+    fn dtype(&self) -> Option<DType> {
+        let types = self.schedule.problem().ok()?.types;
+        (types.a == types.b).then_some(types.a)
+    }
+}
+
+/// A schedule as its file says it, if it multiplies elements of that type.
+fn as_it_is(case: &Case, dtype: DType) -> Option<Named> {
+    let named = Named { name: case.name.into(), schedule: case.schedule().ok()? };
+    (named.dtype() == Some(dtype)).then_some(named)
+}
+
+/// The same for a type that the file does not state, if that is legal.
+fn of_type(case: &Case, dtype: DType) -> Option<Named> {
+    as_it_is(case, dtype).or_else(|| {
+        let schedule: Schedule = format!("{}\ntypes({dtype});", case.text).parse().ok()?;
+        schedule.check().ok()?;
+        Some(Named { name: case.name.into(), schedule })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schedule_that_is_named_is_there() {
+        let known: Vec<&str> = tuned().map(|case| case.name).collect();
+        for (suite, names) in TRIED {
+            let missing: Vec<_> = names.iter().filter(|name| !known.contains(name)).collect();
+            assert!(missing.is_empty(), "{suite:?}: {missing:?}");
+            let schedules = suite.schedules(DType::F32);
+            assert!(names.iter().all(|name| schedules.iter().any(|named| named.name == *name)), "{suite:?}");
+        }
+    }
+
+    #[test]
+    fn types_select() {
+        let i32 = Suite::Ladder.schedules(DType::I32);
+        assert!(!i32.is_empty() && i32.iter().all(|named| named.dtype() == Some(DType::I32)));
+        let f64 = Suite::Square.schedules(DType::F64);
+        assert!(f64.iter().any(|named| named.name == "dgemm_nn_128x64"));
+        assert!(Suite::Square.schedules(DType::F32).iter().all(|named| named.dtype() == Some(DType::F32)));
+        let batched = Suite::Batched.schedules(DType::F32);
+        assert!(batched.iter().all(|named| named.schedule.problem().is_ok_and(|p| p.batch == Batch::Strided)));
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(Size::parse("4096"), Ok(Size::cube(4096)));
+        assert_eq!(Size::parse("1x2x3"), Ok(Size::one([1, 2, 3])));
+        assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::one([1, 2, 3]) }));
+        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "99999999999999999999"] {
+            assert!(Size::parse(text).is_err(), "{text}");
+        }
+    }
+}

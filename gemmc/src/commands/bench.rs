@@ -1,0 +1,266 @@
+//! `gemmc bench`: schedules beside cuBLAS on one GPU.
+
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use ptx_gemm::cuda::Properties;
+use ptx_gemm::{Batch, DType, Device, DeviceKind};
+use ptx_gemm_check::case;
+use serde_json::Value;
+
+use crate::bench::session::{self, Event, Order, Orders, Reason, Row};
+use crate::bench::suites::{Named, Suite};
+use crate::bench::{plot, report};
+use crate::cli::Bench;
+use crate::reply::{Failure, Reply, Status, complain};
+
+/// How long a kernel may outlast the deadline before it counts as one that never ends.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// What came of a run.
+struct Results<'a> {
+    args: &'a Bench,
+    device: String,
+    command: String,
+    /// TFLOP/s in f32.
+    peak: f64,
+    rows: Vec<Row>,
+    missing: Vec<String>,
+    /// Also said on standard output.
+    notes: Vec<String>,
+    wrong: usize,
+    broken: bool,
+}
+
+pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
+    if let Some(path) = &args.table {
+        return table(path);
+    }
+    let device = args.device.open(0)?;
+    let orders = orders(args, &device)?;
+    if let Some(folder) = &args.results {
+        fs::create_dir_all(folder).map_err(|error| file_failure(folder, &error))?;
+    }
+    let command = std::env::args().skip(1).map(|arg| quoted(&arg)).collect::<Vec<_>>().join(" ");
+    let mut results = Results {
+        args,
+        device: device.name().into(),
+        command: format!("gemmc {command}"),
+        peak: 0.0,
+        rows: Vec::new(),
+        missing: Vec::new(),
+        notes: Vec::new(),
+        wrong: 0,
+        broken: false,
+    };
+    results.collect(orders)?;
+    results.reply()
+}
+
+/// A file of results as a table in Markdown.
+fn table(path: &Path) -> Result<Reply, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
+    let results: Value = serde_json::from_str(&text).map_err(|error| file_failure(path, &error))?;
+    let text = report::markdown(&results)
+        .ok_or_else(|| Failure::refused("file", format!("{}: no file of results", path.display())))?;
+    Ok(Reply::fine(text, results))
+}
+
+fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {
+    let DeviceKind::Cuda(_) = device.kind() else {
+        let why = ptx_gemm::cuda::status().err().map_or("--device says so".into(), |error| error.to_string());
+        return Err(Failure::refused("device", format!("there is nothing to time in the interpreter: {why}")));
+    };
+    let given = given(args)?;
+    let mut suites: Vec<Order> = Vec::new();
+    for suite in &args.suite {
+        let batch = if *suite == Suite::Batched { Batch::Strided } else { Batch::One };
+        let schedules = match given.is_empty() {
+            true => suite.schedules(args.types),
+            false => given.iter().cloned().filter_map(|named| named.batched(batch)).collect(),
+        };
+        suites.push(Order { suite: suite.name().into(), sizes: suite.sizes(), schedules });
+    }
+    if !args.size.is_empty() {
+        let batched = args.size.iter().any(|size| size.batch > 1);
+        let suite = if batched { Suite::Batched } else { Suite::Square };
+        let batch = if batched { Batch::Strided } else { Batch::One };
+        let schedules = match given.is_empty() {
+            true => suite.schedules(args.types),
+            false => given.into_iter().filter_map(|named| named.batched(batch)).collect(),
+        };
+        suites.push(Order { suite: "sizes".into(), sizes: args.size.clone(), schedules });
+    }
+    if suites.is_empty() {
+        return Err(Failure::refused("usage", "nothing to measure: --suite square, or --size 4096"));
+    }
+    let deadline = Instant::now() + Duration::from_secs(args.seconds);
+    Ok(Orders { device: device.clone(), suites, deadline })
+}
+
+/// The schedules of the command line.
+fn given(args: &Bench) -> Result<Vec<Named>, Failure> {
+    let mut given = Vec::new();
+    for name in &args.schedules {
+        let text = match case(name) {
+            Some(case) => case.text.to_string(),
+            None => fs::read_to_string(name).map_err(|error| {
+                Failure::refused("file", format!("`{name}` is no case and no tuned schedule (`gemmc cases`): {error}"))
+            })?,
+        };
+        let schedule = text.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named(name))?;
+        let stem = Path::new(name).file_stem().map_or(name.clone(), |stem| stem.to_string_lossy().into_owned());
+        given.push(Named { name: stem, schedule });
+    }
+    for (index, clauses) in args.clauses.iter().enumerate() {
+        let schedule = clauses.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named("-e"))?;
+        given.push(Named { name: format!("-e {}", index + 1), schedule });
+    }
+    Ok(given)
+}
+
+impl Results<'_> {
+    /// Takes what the session says, until it ends or answers no more.
+    fn collect(&mut self, orders: Orders) -> Result<(), Failure> {
+        let end = orders.deadline + PATIENCE;
+        complain(&format!("{}\n{}\n", self.device, report::heading()));
+        let events = session::start(orders);
+        loop {
+            match events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(event) => self.take(event)?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.note("the GPU did not answer in time: a kernel that does not end?".into());
+                    self.broken = true;
+                    let suites: Vec<String> = self.rows.iter().map(|row| row.suite.clone()).collect();
+                    return suites.into_iter().try_for_each(|suite| self.save(&suite));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::Begin { properties, cublas } => self.begin(properties, cublas),
+            Event::Row(row) => {
+                complain(&format!("{}\n", row.line(self.peak)));
+                self.rows.push(row);
+            }
+            Event::Missing { suite, schedule, size, reason, what } => {
+                self.wrong += usize::from(reason == Reason::Wrong);
+                let verdict = match reason {
+                    Reason::Wrong => "WRONG",
+                    Reason::Refused => "refused",
+                    Reason::Late => "not run",
+                };
+                let size = size.map_or(String::new(), |size| format!(" at {size}"));
+                let line = format!("{verdict}: {suite}: {schedule}{size}: {what}");
+                complain(&format!("{line}\n"));
+                self.missing.push(line);
+            }
+            Event::End { suite } => self.save(&suite)?,
+            Event::Broken(what) => {
+                self.note(what);
+                self.broken = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, properties: Properties, cublas: Result<String, String>) {
+        self.peak = report::peak(properties);
+        let Properties { processors, clock_khz, l2_bytes } = properties;
+        let (mhz, mib) = (clock_khz / 1000, l2_bytes >> 20);
+        self.note(format!(
+            "{processors} multiprocessors, {mhz} MHz at most, {mib} MiB of L2; f32 peak {:.1} TFLOP/s",
+            self.peak
+        ));
+        self.note(match cublas {
+            Ok(version) => format!("cuBLAS {version}"),
+            Err(why) => format!("no comparison with cuBLAS: {why}"),
+        });
+    }
+
+    fn note(&mut self, note: String) {
+        complain(&format!("{note}\n"));
+        self.notes.push(note);
+    }
+
+    /// The rows of a suite into the folder of results.
+    fn save(&self, suite: &str) -> Result<(), Failure> {
+        let Some(folder) = &self.args.results else { return Ok(()) };
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.suite == suite).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let stem = match self.args.types {
+            DType::F32 => suite.to_string(),
+            other => format!("{suite}_{other}"),
+        };
+        let results = report::json(&self.device, &self.command, &rows);
+        write(&folder.join(format!("{stem}.json")), &report::file(&results))?;
+        self.draw(&folder.join(format!("{stem}.svg")), suite, &rows)
+    }
+
+    fn draw(&self, path: &Path, suite: &str, rows: &[&Row]) -> Result<(), Failure> {
+        let svg = plot::plot(suite, &self.device, rows, self.peak);
+        write(path, &svg.map_err(|error| Failure::refused("plot", error))?)
+    }
+
+    fn reply(self) -> Result<Reply, Failure> {
+        let rows: Vec<&Row> = self.rows.iter().collect();
+        let json = report::json(&self.device, &self.command, &rows);
+        // `--json` alone means standard output, which the reply takes care of.
+        if let Some(path) = self.args.json.as_deref().filter(|path| *path != Path::new("-")) {
+            write(path, &report::file(&json))?;
+        }
+        if let Some(path) = &self.args.plot {
+            let suites: Vec<&str> = self.args.suite.iter().map(|suite| suite.name()).collect();
+            self.draw(path, &suites.join(", "), &rows)?;
+        }
+        let mut text = format!("{}\n", self.device);
+        self.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
+        text.push_str(&self.summary());
+        self.missing.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+        let status = match (self.wrong, self.broken, self.rows.is_empty()) {
+            (1.., ..) => Status::Wrong,
+            (0, true, _) | (0, _, true) => Status::Refused,
+            _ => Status::Fine,
+        };
+        Ok(Reply { text, json, status })
+    }
+
+    /// All rows of a suite with one product, by speed; of the others the best of each product.
+    fn summary(&self) -> String {
+        let mut text = String::new();
+        let mut suites: Vec<&str> = self.rows.iter().map(|row| row.suite.as_str()).collect();
+        suites.dedup();
+        for suite in suites {
+            let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.suite == suite).collect();
+            if suite == Suite::Ladder.name() {
+                rows.sort_by(|x, y| y.times.ms.total_cmp(&x.times.ms));
+            } else {
+                rows = report::best(&rows);
+            }
+            text.push_str(&format!("\n{suite}\n{}\n", report::heading()));
+            rows.iter().for_each(|row| text.push_str(&format!("{}\n", row.line(self.peak))));
+        }
+        text
+    }
+}
+
+/// An argument as a shell would want it.
+fn quoted(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=".contains(c);
+    if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{arg}'") }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| file_failure(path, &error))
+}
+
+fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::refused("file", format!("{}: {error}", path.display()))
+}
