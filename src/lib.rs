@@ -7,15 +7,15 @@
 //! # A schedule becomes a result
 //!
 //! ```
-//! use ptx_gemm::{Device, Gemm, Matrix, Target};
+//! use ptx_gemm::{Device, Matrix, Target, gemm};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let kernel: Gemm = "
+//! let kernel = gemm! {
 //!     tile(128, 128, 8);          // one thread block computes 128 x 128 of D, 8 of K at a time
 //!     thread(8, 8);               // one thread computes 8 x 8
 //!     vector(4);                  // up to 16-byte accesses
 //!     double_buffer;              // the next K-tile loads while this one is multiplied
-//! ".parse()?;
+//! };
 //!
 //! // The PTX, if that is all you want. `abi` says how to launch it.
 //! assert!(kernel.ptx(Target::SM_80)?.contains("ld.global.v4.f32"));
@@ -76,6 +76,36 @@
 //!
 //! let error = gemm.multiply::<f32>(&a, &b.ld(2)).unwrap_err();
 //! assert!(error.to_string().starts_with("ldb = 2 is too small"), "{error}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Text, values, other schedules
+//!
+//! A schedule can be text as well (a `.gemm` file, say), take values from the code around it, and extend another one. What
+//! the macro cannot know while your crate is compiled is checked when it is constructed.
+//!
+//! ```
+//! # use ptx_gemm::{Gemm, gemm};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let base: Gemm = "tile(64, 64, 8); thread(4, 4);".parse()?;
+//! let depth = 16;
+//! let deeper = gemm! { ..base; tile(64, 64, {depth}); double_buffer; }?;
+//! assert_eq!(deeper.plan(None)?.block.k, 16);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Many products at once
+//!
+//! ```
+//! # use ptx_gemm::{Device, MatrixBatch, gemm};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel = gemm! { tile(32, 32, 8); thread(2, 2); batch(strided); };
+//! let gemm = kernel.on(&Device::interpreter())?;
+//! let (a, b) = (MatrixBatch::<f32>::random(5, 10, 20, 1), MatrixBatch::<f32>::random(5, 20, 30, 2));
+//! let d = gemm.call().multiply_batch::<f32>(&a, &b)?;
+//! assert_eq!((d.count(), d.shape().rows, d.shape().cols), (5, 10, 30));
 //! # Ok(())
 //! # }
 //! ```
