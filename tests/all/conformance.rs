@@ -50,6 +50,17 @@ fn netlib_grid_warp_tiled() {
     check_netlib(WARP_TILED);
 }
 
+/// The grid tells a right kernel from one that is wrong in the fourth digit of C.
+#[test]
+fn netlib_grid_finds_a_wrong_kernel() {
+    let summary = netlib::run(|a, b| {
+        let wrong = "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c * 1.0001);";
+        format!("{DIRECT} layout(a = {a}, b = {b}, d = col); {wrong}").parse::<Gemm>()?.on(&Device::interpreter())
+    });
+    // Two of three betas, and the sizes where C has an element.
+    assert!(summary.unwrap().failures.len() > 17_496 / 3);
+}
+
 /// One call of netlib's `SCHKE`: which argument is wrong, and the call.
 struct Exit {
     info: u8,

@@ -40,6 +40,25 @@ fn bytes_from_global_memory_are_those_of_the_formula() {
     }
 }
 
+/// The same where tiles travel, are placed, walked and summed in other ways.
+#[test]
+fn the_formula_holds_for_other_clauses() {
+    for clauses in [
+        "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
+        "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
+        "tile(32, 64, 8); thread(4, 4); layout(a = col, b = col, d = col); vector(4); double_buffer;",
+        "tile(64, 64, 8); thread(4, 4); persistent(3);",
+        "tile(32, 32, 8); thread(2, 2); split_k(2, reduce = serial);",
+        "tile(32, 32, 8); thread(2, 2); split_k(3, reduce = workspace);",
+        "tile(48, 80, 5); thread(3, 5); raster(group = 2, along = m);",
+        "tile(64, 64); thread(8, 4); vector(4); shared(none);",
+    ] {
+        let profile = Profile::new(&clauses.parse().unwrap()).unwrap_or_else(|e| panic!("{clauses}: {e}"));
+        assert!(profile.is_right, "{clauses}: the largest error is {} of its bound", profile.max_error);
+        assert_eq!(profile.bytes(), profile.formula_bytes, "{clauses}");
+    }
+}
+
 /// A figure of a case, and one of another that it is to be below.
 type Below = (&'static str, fn(&Profile) -> f64, &'static str, &'static str);
 
