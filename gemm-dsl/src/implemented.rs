@@ -64,8 +64,7 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
             | Clause::Specialize(_)
             | Clause::Registers(_)
             | Clause::Promote(_)
-            | Clause::Emulate(_)
-            | Clause::Expect(_) => lacks(whole, None),
+            | Clause::Emulate(_) => lacks(whole, None),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! - accumulators that leave no room for a second block: ptxas may aim for one all the same, and spill them;
 //! - a kernel that misses its second block by a few registers: `double_buffered` takes 167 if left alone and runs at 33.4;
-//!   held to 128 it does not spill, and runs at 36.5.
+//!   held to 128 it does not spill, and runs at 36.8. Before sm_90 it would spill, and is left alone.
 
 use ptx_gemm_dsl::plan::{Fast, Load, OperandPlan, Operands, Plan, Variant};
 
@@ -24,6 +24,9 @@ pub(super) fn demand(plan: &Plan, variant: &Variant) -> Option<u32> {
     let for_two = REGISTERS / (2 * plan.geometry.threads) / GRANULE * GRANULE;
     if plan.blocks_per_sm > 1 || plan.accumulator_registers >= for_two {
         return Some(plan.blocks_per_sm);
+    }
+    if plan.target.capability < 90 {
+        return None;
     }
     let live = live(plan, variant);
     // Within a tenth: what is squeezed out costs less than the block.
