@@ -2,14 +2,16 @@
 
 use pulp::Arch;
 
+use crate::address::SHARED_START;
 use crate::barrier::{Barriers, MAX_BARRIERS};
+use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop};
 use crate::launch::{Counting, WarpOrder, Watch};
 use crate::row::{LANES, lanes};
 use crate::violation::{Fault, Site, Violation, ViolationKind, triple};
-use crate::warp::Warp;
+use crate::warp::{Spin, Warp};
 
 /// What keeps a warp from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +49,16 @@ pub(crate) struct Block {
     random: u64,
     /// Rounds in which a warp had a long turn, since other blocks had one.
     long_rounds: u32,
+    /// By warp, rounds of its loop since anything last changed.
+    idle: Vec<u32>,
+    /// Version of global memory that this was counted for.
+    version: u64,
 }
 
 /// After this many of them other blocks get a turn, in case this one reads a flag with plain loads.
 const LONG_ROUNDS: u32 = 64;
+/// A warp that has repeated itself so often will do so for ever, unless others change something.
+const IDLE_ROUNDS: u32 = 2;
 
 impl Block {
     /// Sets up block number `number` of the grid.
@@ -62,7 +70,10 @@ impl Block {
         if watched {
             self.memory.shadow.reset(env.shared_bytes as usize);
             self.memory.clocks.reset(env.warps() as usize);
+            self.memory.copies.resize_with(env.warps() as usize, Copies::default);
+            self.memory.copies.iter_mut().for_each(Copies::reset);
         }
+        self.memory.mbarriers.reset();
         if env.counting == Counting::On && self.memory.counters.is_none() {
             let counters = Counters::new(env.code.instrs.len(), env.global.len());
             self.memory.counters = Some(Box::new(counters));
@@ -72,6 +83,8 @@ impl Block {
         self.warps.resize_with(count, Warp::default);
         self.status.clear();
         self.status.resize(count, Status::Ready);
+        self.idle.clear();
+        self.idle.resize(count, 0);
         self.barriers = Barriers::default();
         let local_words = env.entry.symbols.local_bytes.div_ceil(4) as usize;
         for (index, warp) in self.warps.iter_mut().enumerate() {
@@ -89,35 +102,38 @@ impl Block {
         }
     }
 
-    /// Runs until the block is finished, waits for other blocks, or breaks a rule.
-    pub(crate) fn run(&mut self, env: &Env) -> Progress {
+    /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes with what other
+    /// blocks write.
+    pub(crate) fn run(&mut self, env: &Env, version: u64) -> Progress {
+        if std::mem::replace(&mut self.version, version) != version {
+            self.idle.fill(0);
+        }
         loop {
             if !env.matters(self.memory.number) {
                 return Progress::Abandoned;
             }
-            let mut moved = false;
             let (mut polled, mut looped) = (false, false);
-            self.memory.wrote_shared = false;
             self.shuffle(env);
             for turn in 0..self.order.len() {
                 let index = self.order[turn];
                 if self.status[index] != Status::Ready {
                     continue;
                 }
-                match self.turn(env, index) {
-                    Ok(Turn::Moved) => moved = true,
-                    Ok(Turn::Polled { repeats }) => {
-                        polled = true;
-                        moved |= !repeats;
-                    }
-                    Ok(Turn::Looped { repeats }) => {
-                        looped = true;
-                        moved |= !repeats;
+                let moved = match self.turn(env, index) {
+                    Ok(Turn::Moved) => true,
+                    Ok(Turn::InLoop) => false,
+                    Ok(Turn::Spun { spin, repeats }) => {
+                        polled |= spin == Spin::Beyond;
+                        looped |= spin == Spin::Long;
+                        self.idle[index] += u32::from(repeats);
+                        !repeats
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
+                };
+                if std::mem::take(&mut self.memory.wrote_shared) || moved {
+                    self.idle.fill(0);
                 }
             }
-            moved |= self.memory.wrote_shared;
             if self.status.iter().all(|status| *status == Status::Done) {
                 return Progress::Finished;
             }
@@ -125,7 +141,7 @@ impl Block {
                 return Progress::Broken(fault);
             }
             self.long_rounds += u32::from(looped);
-            if (polled || looped) && !moved {
+            if self.is_stuck() {
                 return Progress::Waits { stuck: true };
             }
             // Other blocks may be what this one waits for.
@@ -134,6 +150,12 @@ impl Block {
                 return Progress::Waits { stuck: false };
             }
         }
+    }
+
+    /// Whether every warp that could run has gone round its loop since anything last changed: the first round may have
+    /// begun before.
+    fn is_stuck(&self) -> bool {
+        self.status.iter().zip(&self.idle).all(|(status, idle)| *status != Status::Ready || *idle >= IDLE_ROUNDS)
     }
 
     /// A new order of the warps, where that is asked for.
@@ -180,12 +202,15 @@ impl Block {
         };
         let warp = &mut self.warps[index];
         match stop {
+            Stop::Fuel if warp.steps - warp.polls.gave_up <= warp.polls.cycle => return Ok(Turn::InLoop),
             Stop::Fuel => {}
-            Stop::Poll { long } => {
+            Stop::Poll(spin) => {
                 let state = Some(warp.state());
                 let repeats = warp.polls.state == state;
                 warp.polls.state = state;
-                return Ok(if long { Turn::Looped { repeats } } else { Turn::Polled { repeats } });
+                warp.polls.cycle = if repeats { warp.steps - warp.polls.gave_up } else { 0 };
+                warp.polls.gave_up = warp.steps;
+                return Ok(Turn::Spun { spin, repeats });
             }
             Stop::Done => {
                 self.status[index] = Status::Done;
@@ -287,6 +312,19 @@ impl Block {
     pub(crate) fn deadlock(&self, env: &Env) -> Violation {
         let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
         let mask = self.warps[index].mask;
+        let awaited = |index: usize| {
+            let offset = self.warps[index].polls.mbarrier?;
+            Some((index, offset, self.memory.mbarriers.get(offset)?))
+        };
+        let ready = |index: &usize| self.status[*index] == Status::Ready;
+        if let Some((index, offset, barrier)) = (0..self.warps.len()).filter(ready).find_map(awaited) {
+            let (address, missing) = (offset as u64 + u64::from(SHARED_START), barrier.missing());
+            let message =
+                format!("{{thread}} waits at the mbarrier at {address:#x}, and nobody else can come: {missing}");
+            let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
+            fault.address = Some(address);
+            return self.report(env, index, *fault);
+        }
         let message = "{thread} goes round in a loop that only others could end, and nobody else can move";
         self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
     }
@@ -318,12 +356,11 @@ impl Block {
 /// What a warp did with its turn.
 enum Turn {
     Moved,
-    /// `repeats` if it is where it was after its last turn, in every register.
-    Polled {
-        repeats: bool,
-    },
-    /// The same after a long turn without polls.
-    Looped {
+    /// It is on its way round a loop that changes nothing.
+    InLoop,
+    /// `repeats` if it is where it was when it last gave up its turn, in every register.
+    Spun {
+        spin: Spin,
         repeats: bool,
     },
 }

@@ -4,6 +4,10 @@
 //! does now if the same thread made it, or if the warp has seen its clock. Lanes of one warp are ordered among each
 //! other only by `bar.warp.sync` and barriers, as the memory model has it.
 //!
+//! Copies that land by way of an mbarrier belong to a second column of their warp: who waits there is ordered behind the
+//! copies, not behind what else their threads did. An arrival brings what all lanes of its warp did before it, and a wait
+//! takes it over for all of them, so that a `bar.warp.sync` that is missing next to either is not found.
+//!
 //! Flags in shared memory order too: a strong store publishes what its warp knows, a strong load takes it over. Relaxed
 //! accesses count as release and acquire here, so a fence that is missing between data and flag is not found.
 
@@ -15,9 +19,11 @@ use crate::barrier::MAX_BARRIERS;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     warps: usize,
-    /// The current clock of each warp; accesses carry it.
+    /// Warps, and the copies of each.
+    columns: usize,
+    /// The current clock of each column; accesses carry it.
     own: Vec<u32>,
-    /// `seen[w * warps + u]`: the newest clock of warp u that is ordered before what warp w does now.
+    /// `seen[w * columns + u]`: the newest clock of column u that is ordered before what warp w does now.
     seen: Vec<u32>,
     /// What strong stores and atomics have published, by word of shared memory.
     published: HashMap<usize, Vec<u32>>,
@@ -32,11 +38,11 @@ pub(crate) struct Clocks {
 impl Clocks {
     /// Nothing has happened.
     pub(crate) fn reset(&mut self, warps: usize) {
-        self.warps = warps;
+        (self.warps, self.columns) = (warps, 2 * warps);
         self.own.clear();
-        self.own.resize(warps, 1);
+        self.own.resize(self.columns, 1);
         self.seen.clear();
-        self.seen.resize(warps * warps, 0);
+        self.seen.resize(warps * self.columns, 0);
         self.published.clear();
         self.brought.resize(MAX_BARRIERS, Vec::new());
         self.brought.iter_mut().for_each(Vec::clear);
@@ -69,18 +75,18 @@ impl Clocks {
     /// Whether an access at `clock` by a thread of warp `other` is ordered before what `warp` does now.
     #[inline(always)]
     pub(crate) fn ordered(&self, clock: u32, other: usize, warp: usize) -> bool {
-        clock <= self.settled || clock <= self.seen[warp * self.warps + other]
+        clock <= self.settled || clock <= self.seen[warp * self.columns + other]
     }
 
     /// The lanes of a warp have met.
     pub(crate) fn meet(&mut self, warp: usize) {
-        self.seen[warp * self.warps + warp] = self.own[warp];
+        self.seen[warp * self.columns + warp] = self.own[warp];
         self.own[warp] += 1;
     }
 
     /// A strong store or an atomic on a word: whoever reads it strongly is ordered behind this.
     pub(crate) fn publish(&mut self, warp: usize, word: usize) {
-        let known = self.seen[warp * self.warps..][..self.warps].to_vec();
+        let known = self.seen[warp * self.columns..][..self.columns].to_vec();
         let published = self.published.entry(word).or_insert_with(|| vec![0; known.len()]);
         for (published, known) in published.iter_mut().zip(&known) {
             *published = (*published).max(*known);
@@ -93,17 +99,50 @@ impl Clocks {
     /// A strong load or an atomic on a word.
     pub(crate) fn observe(&mut self, warp: usize, word: usize) {
         let Some(published) = self.published.get(&word) else { return };
-        let seen = &mut self.seen[warp * self.warps..][..self.warps];
+        let seen = &mut self.seen[warp * self.columns..][..self.columns];
         for (seen, published) in seen.iter_mut().zip(published) {
             *seen = (*seen).max(*published);
         }
     }
 
+    /// What a warp has done and seen so far, by column.
+    pub(crate) fn knowledge(&self, warp: usize) -> Vec<u32> {
+        let mut known = self.seen[warp * self.columns..][..self.columns].to_vec();
+        known[warp] = self.own[warp];
+        known
+    }
+
+    /// What the warp does from now on is told apart from what it did. Its lanes have not met.
+    pub(crate) fn tick(&mut self, warp: usize) {
+        self.own[warp] += 1;
+    }
+
+    /// A warp is ordered behind somebody's knowledge.
+    pub(crate) fn learn(&mut self, warp: usize, known: &[u32]) {
+        let seen = &mut self.seen[warp * self.columns..][..self.columns];
+        for (seen, known) in seen.iter_mut().zip(known) {
+            *seen = (*seen).max(*known);
+        }
+    }
+
+    /// Copies of a warp land for an mbarrier: their column, and their clock.
+    pub(crate) fn land(&mut self, warp: usize) -> (usize, u32) {
+        let column = self.warps + warp;
+        self.own[column] += 1;
+        (column, self.own[column] - 1)
+    }
+
+    /// A warp is ordered behind all of its copies that have landed so.
+    pub(crate) fn learn_copies(&mut self, warp: usize) {
+        let column = self.warps + warp;
+        self.seen[warp * self.columns + column] = self.own[column] - 1;
+    }
+
     /// A warp brings what it knows to a barrier.
     pub(crate) fn arrive(&mut self, warp: usize, barrier: usize) {
-        let known = &self.seen[warp * self.warps..][..self.warps];
+        let known = &self.seen[warp * self.columns..][..self.columns];
         let brought = &mut self.brought[barrier];
-        brought.resize(self.warps, 0);
+        brought.resize(self.columns, 0);
         for (brought, known) in brought.iter_mut().zip(known) {
             *brought = (*brought).max(*known);
         }
@@ -123,7 +162,7 @@ impl Clocks {
             self.epoch += 1;
         } else {
             for &warp in waiting {
-                let seen = &mut self.seen[warp * self.warps..][..self.warps];
+                let seen = &mut self.seen[warp * self.columns..][..self.columns];
                 for (seen, brought) in seen.iter_mut().zip(&brought) {
                     *seen = (*seen).max(*brought);
                 }

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use ptx_gemm_ptx::instruction::Special;
 
 use crate::clocks::Clocks;
+use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::global::GlobalTable;
 use crate::launch::{Counting, WarpOrder, Watch};
+use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Slot};
 use crate::program::Entry;
@@ -55,6 +57,9 @@ pub(crate) struct BlockMemory {
     /// Who touched shared memory last, and what orders it.
     pub(crate) shadow: Shadow,
     pub(crate) clocks: Clocks,
+    pub(crate) mbarriers: Mbarriers,
+    /// By warp, those that have not landed; empty where copies land at once.
+    pub(crate) copies: Vec<Copies>,
     pub(crate) counters: Option<Box<Counters>>,
 }
 

@@ -88,7 +88,7 @@ impl<'e, 'a> Grid<'e, 'a> {
     fn work(&self) {
         while let Some(mut block) = self.take() {
             let seen = self.version.load(Ordering::SeqCst);
-            let progress = block.run(self.env);
+            let progress = block.run(self.env, seen);
             let wrote = std::mem::take(&mut block.memory.wrote_global);
             if wrote {
                 self.version.fetch_add(1, Ordering::SeqCst);

@@ -11,6 +11,8 @@
 //! - **Threads** diverge and meet again. Blocks are resumable: what polls memory lets others run, so that flags between
 //!   blocks and locks within a warp work, and a launch in which nobody can move is found out.
 //! - **Bounds** are exact, and allocations lie far apart, so that no guard bands are needed around them.
+//! - **mbarriers** count arrivals and bytes, wake who waits for a phase, and order what was done before it; copies that
+//!   arrive at one land when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
 //! - **Races** in shared memory are found by vector clocks, whatever the values ([`ViolationKind::Race`]); across blocks,
 //!   memory that is written once per launch can be declared so ([`Memory::set_write_once`]).
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
@@ -18,8 +20,8 @@
 //! - **Results do not depend on the host**, the order of atomics between blocks aside: of several violations that of the
 //!   lowest block is reported.
 //!
-//! Not executed yet, and refused with their line when reached: tensor cores, bulk and tensor copies, `mbarrier`, clusters of
-//! more than one block, variables of the module in global memory.
+//! Not executed yet, and refused with their line when reached: tensor cores, bulk and tensor copies, clusters of more than
+//! one block, 8-bit floats, variables of the module in global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -67,6 +69,7 @@ mod exec;
 mod global;
 mod grid;
 mod launch;
+mod mbarrier;
 mod memory;
 mod op;
 mod program;

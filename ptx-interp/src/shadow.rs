@@ -121,6 +121,17 @@ impl Shadow {
         });
     }
 
+    /// A copy lands for an mbarrier. Its writer becomes a thread of its own, `columns` warps further on, so that even the
+    /// thread that started it has to wait there.
+    pub(crate) fn land_apart(&mut self, offset: usize, bytes: usize, columns: usize, clock: u32) {
+        let _ = self.change(offset, bytes, |word| {
+            word.in_flight = false;
+            word.writer.actor.thread += (columns * LANES) as u16;
+            word.writer.clock = clock;
+            Ok(())
+        });
+    }
+
     #[inline(always)]
     fn change(
         &mut self,

@@ -18,6 +18,8 @@ pub enum ViolationKind {
     Uninitialised,
     /// Threads disagree about a barrier: different barriers, different counts, or some have exited.
     BarrierMismatch,
+    /// An mbarrier is used that is none, with a count that it cannot have, or as if it were plain memory.
+    BarrierMisuse,
     /// Nobody can move.
     Deadlock,
     /// Two accesses without an order between them, at least one of them a write.
@@ -41,6 +43,7 @@ impl ViolationKind {
             ViolationKind::Misaligned => "misaligned",
             ViolationKind::Uninitialised => "uninitialised",
             ViolationKind::BarrierMismatch => "barrier mismatch",
+            ViolationKind::BarrierMisuse => "barrier misuse",
             ViolationKind::Deadlock => "deadlock",
             ViolationKind::Race => "race",
             ViolationKind::WrittenTwice => "written twice",

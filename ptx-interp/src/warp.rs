@@ -4,7 +4,6 @@
 //! one again. In code laid out by a compiler this is reconvergence at the post-dominator, and it needs no analysis. A
 //! group that reaches a barrier alone is parked until the warp's other groups are there too, or cannot come.
 
-use crate::copies::Copies;
 use crate::op::{Code, Slot};
 use crate::row::{LANES, Row32, Row64};
 use crate::taint::Taint;
@@ -99,7 +98,6 @@ pub(crate) struct Warp {
     pub(crate) mad: u64,
     /// Local memory: word w of lane l at 32 w + l.
     pub(crate) local: Vec<u32>,
-    pub(crate) copies: Copies,
     pub(crate) polls: Polls,
     /// Groups have met at a `bar.warp.sync` while they were parked.
     pub(crate) met: bool,
@@ -112,12 +110,31 @@ pub(crate) struct Polls {
     pub(crate) reads: u32,
     /// Backward branches in a row with such a read in between.
     pub(crate) rounds: u32,
-    /// The last group that gave up its turn did so because the turn was long.
-    pub(crate) long: bool,
+    /// Waits at mbarriers since the last backward branch that found their phase running.
+    pub(crate) waits: u32,
+    /// The mbarrier of the last of them, until one succeeds.
+    pub(crate) mbarrier: Option<usize>,
+    /// Why groups gave up the warp's turn.
+    pub(crate) spin: Option<Spin>,
     /// Instructions that the warp had executed when the running group was chosen.
     pub(crate) began: u64,
     /// Hash of the warp's state when it last gave up its turn.
     pub(crate) state: Option<u64>,
+    /// Instructions that the warp had executed then.
+    pub(crate) gave_up: u64,
+    /// Instructions of one round of the loop that it is in, once a round has changed nothing.
+    pub(crate) cycle: u64,
+}
+
+/// Why a warp gives up its turn, by who could end that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Spin {
+    /// It waits at an mbarrier, for threads of its own block.
+    Within,
+    /// Its turn was long.
+    Long,
+    /// It polls memory, that of other blocks perhaps.
+    Beyond,
 }
 
 impl Warp {
@@ -129,7 +146,6 @@ impl Warp {
         self.groups.clear();
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
-        self.copies.reset();
         self.met = false;
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);

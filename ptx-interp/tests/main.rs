@@ -6,6 +6,7 @@ mod gemm;
 mod gemm_text;
 mod hostile;
 mod machine;
+mod mbarrier;
 mod memory;
 mod run;
 mod violations;

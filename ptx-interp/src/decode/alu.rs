@@ -210,6 +210,9 @@ impl Decoder<'_> {
     }
 
     fn convert(&mut self, rnd: Rounding, sat: bool, to: Type, from: Type, operands: &[Operand]) -> Result<Op, String> {
+        if let Some(narrow) = [to, from].iter().find(|ty| matches!(ty, Type::E4m3x2 | Type::E5m2x2)) {
+            return Err(format!("conversions to and from .{} are not executed", narrow.name()));
+        }
         if let [_, _, _] = operands {
             return self.scalar(ScalarFn::ConvertPair { to, rounding: rnd }, to, operands, &[from; 2]);
         }

@@ -100,7 +100,7 @@ impl Decoder<'_> {
     }
 
     /// Base register and offset; a name becomes a base that holds its address.
-    fn address(&mut self, operand: &Operand, place: Option<Place>) -> Result<(Slot, i64), String> {
+    pub(super) fn address(&mut self, operand: &Operand, place: Option<Place>) -> Result<(Slot, i64), String> {
         let Operand::Address(base, offset) = operand else { return Err("an address is expected here".into()) };
         let start = match base {
             Base::Reg(reg) => match self.register(*reg)? {
@@ -164,7 +164,7 @@ impl Decoder<'_> {
     }
 }
 
-fn place(space: Space) -> Option<Place> {
+pub(super) fn place(space: Space) -> Option<Place> {
     match space {
         Space::Generic => None,
         Space::Global => Some(Place::Global),

@@ -9,6 +9,7 @@ mod bits;
 mod collective;
 mod compare;
 mod control;
+mod mbarrier;
 mod memory;
 mod operand;
 mod symbols;
@@ -130,6 +131,7 @@ impl<'a> Decoder<'a> {
             | Opcode::CpAsyncCommit
             | Opcode::CpAsyncWait
             | Opcode::CpAsyncWaitAll
+            | Opcode::FenceMbarrierInit
             | Opcode::Fence { .. } => self.control(&instruction.op, operands),
             Opcode::Bfe(_)
             | Opcode::Bfi(_)
@@ -143,6 +145,12 @@ impl<'a> Decoder<'a> {
             Opcode::Shfl(_) | Opcode::Vote(_) | Opcode::ActiveMask | Opcode::Redux { .. } | Opcode::Elect => {
                 self.collective(&instruction.op, operands)
             }
+            Opcode::MbarrierInit { .. }
+            | Opcode::MbarrierInval { .. }
+            | Opcode::MbarrierArrive { .. }
+            | Opcode::MbarrierTx { .. }
+            | Opcode::MbarrierWait { .. }
+            | Opcode::CpAsyncArrive { .. } => self.mbarrier(&instruction.op, operands),
             // Hints to the hardware; nothing here is slower or faster for them.
             Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::SetMaxNReg(_) | Opcode::GridDepControl(_) => {
                 Ok(Op::Nop)

@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::op::{P, R32, Slot};
 use crate::row::lanes;
 use crate::violation::{Fault, ViolationKind};
-use crate::warp::{Group, Parked, Warp};
+use crate::warp::{Group, Parked, Spin, Warp};
 
 /// After this many polls without anything else, a group lets others go first.
 const PATIENCE: u32 = 16;
@@ -21,17 +21,28 @@ pub(super) fn other(pc: u32, mask: u32) -> Option<Group> {
 /// Counts backward branches; whether the group has polled, or looped, long enough to let others go first.
 #[inline(always)]
 pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
-    if warp.polls.reads == 0 {
-        warp.polls.rounds = 0;
-        warp.polls.long = steps - warp.polls.began >= LONG_TURN;
-        return warp.polls.long;
+    let polls = &mut warp.polls;
+    let waits = std::mem::take(&mut polls.waits);
+    if polls.reads == 0 {
+        polls.rounds = 0;
+        if waits > 0 {
+            // Nothing that this group does could change the answer.
+            polls.spin = polls.spin.max(Some(Spin::Within));
+            return true;
+        }
+        let long = steps - polls.began >= LONG_TURN;
+        if long {
+            polls.spin = polls.spin.max(Some(Spin::Long));
+        }
+        return long;
     }
-    warp.polls.reads = 0;
-    warp.polls.rounds += 1;
-    if warp.polls.rounds < PATIENCE {
+    polls.reads = 0;
+    polls.rounds += 1;
+    if polls.rounds < PATIENCE {
         return false;
     }
-    warp.polls.rounds = 0;
+    polls.rounds = 0;
+    polls.spin = Some(Spin::Beyond);
     true
 }
 

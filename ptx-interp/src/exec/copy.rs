@@ -1,9 +1,10 @@
-//! `cp.async`. Unwatched, a copy lands at once; watched, when it is waited for, and until then its destination is nobody
-//! else's.
+//! `cp.async`. Unwatched, a copy lands at once; watched, when it or the mbarrier that it arrives at is waited for, and
+//! until then its destination is nobody else's.
 
 use super::memory::read;
 use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
 use super::watch::{self, race};
+use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
 use crate::op::Access;
 use crate::row::{LANES, lanes};
@@ -66,26 +67,73 @@ pub(super) fn start<const WATCH: bool>(
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
+            watch::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, watch::actor(warp, lane, pc, false));
             started.map_err(|conflict| race(env, conflict, Verb::Writes, offset, bytes, lane))?;
         }
     }
-    warp.copies.start(active, offsets, data, written, copy.bytes);
+    block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
     Ok(())
 }
 
 /// Lands the copies that the active lanes wait for.
-pub(super) fn land(warp: &mut Warp, block: &mut BlockMemory, active: u32, pending: Option<u32>, strict: bool) {
-    for copy in warp.copies.wait(active, pending) {
-        for lane in lanes(copy.mask) {
+pub(super) fn land<const WATCH: bool>(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    active: u32,
+    pending: Option<u32>,
+    strict: bool,
+) {
+    if !WATCH {
+        return;
+    }
+    let index = warp.index as usize;
+    for copy in block.copies[index].wait(active, pending) {
+        fill(block, &copy);
+        for lane in lanes(copy.mask).filter(|_| strict) {
             let (offset, bytes) = (copy.offset[lane] as usize, usize::from(copy.bytes));
-            put(block, offset, &copy.data[lane][..bytes]);
-            for byte in 0..bytes {
-                block.shared.mark(offset + byte, 1, copy.written[lane] >> byte & 1 != 0);
-            }
-            if strict {
+            if block.copies[index].is_tracked(&copy, lane) {
+                let (column, clock) = block.clocks.land(index);
+                block.shadow.land_apart(offset, bytes, column - index, clock);
+                block.clocks.learn_copies(index);
+            } else {
                 block.shadow.land(&block.clocks, offset, bytes);
             }
+        }
+    }
+    if pending.is_none_or(|pending| pending == 0) {
+        // Those that an mbarrier has landed before are waited for as well.
+        block.clocks.learn_copies(index);
+    }
+}
+
+/// Lands the first `started` copies of some lanes of a warp, for an mbarrier: who waits there may read them, and nobody
+/// else, their own thread included. The clock that says so.
+pub(super) fn land_tracked(
+    block: &mut BlockMemory,
+    index: usize,
+    active: u32,
+    started: u32,
+    strict: bool,
+) -> (usize, u32) {
+    let landing = block.clocks.land(index);
+    let (column, clock) = landing;
+    for copy in block.copies[index].land_first(active, started) {
+        fill(block, &copy);
+        for lane in lanes(copy.mask).filter(|_| strict) {
+            block.shadow.land_apart(copy.offset[lane] as usize, usize::from(copy.bytes), column - index, clock);
+        }
+    }
+    landing
+}
+
+/// Writes what a copy brings.
+fn fill(block: &mut BlockMemory, copy: &Pending) {
+    for lane in lanes(copy.mask) {
+        let (offset, bytes) = (copy.offset[lane] as usize, usize::from(copy.bytes));
+        put(block, offset, &copy.data[lane][..bytes]);
+        for byte in 0..bytes {
+            block.shared.mark(offset + byte, 1, copy.written[lane] >> byte & 1 != 0);
         }
     }
 }

@@ -27,9 +27,9 @@ pub(super) fn execute<const WATCH: bool>(
         Op::Store { index } => return store::<WATCH>(warp, block, env, access(index), lanes, pc),
         Op::Atomic { index } => return atomic::atomic::<WATCH>(warp, block, env, access(index), lanes.active, pc),
         Op::CpAsync { index } => return copy::start::<WATCH>(warp, block, env, access(index), lanes.active, pc),
-        Op::CpAsyncCommit => warp.copies.commit(lanes.active),
-        Op::CpAsyncWait { pending } => copy::land(warp, block, lanes.active, Some(pending), env.strict),
-        Op::CpAsyncWaitAll => copy::land(warp, block, lanes.active, None, env.strict),
+        Op::CpAsyncCommit if WATCH => block.copies[warp.index as usize].commit(lanes.active),
+        Op::CpAsyncWait { pending } => copy::land::<WATCH>(warp, block, lanes.active, Some(pending), env.strict),
+        Op::CpAsyncWaitAll => copy::land::<WATCH>(warp, block, lanes.active, None, env.strict),
         _ => {}
     }
     Ok(())

@@ -10,6 +10,7 @@ mod bits;
 mod collective;
 mod control;
 mod copy;
+mod mbarrier;
 mod memory;
 mod registers;
 mod rows;
@@ -25,7 +26,7 @@ use self::control::{
 use crate::env::{BlockMemory, Env};
 use crate::op::{Guard, Op, R32};
 use crate::violation::{Fault, ViolationKind};
-use crate::warp::{Group, Next, Parked, Warp};
+use crate::warp::{Group, Next, Parked, Spin, Warp};
 
 /// Why a warp stopped.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) enum Stop {
     /// Its fuel is used up.
     Fuel,
     /// All it does is poll, or loop for long.
-    Poll { long: bool },
+    Poll(Spin),
     /// It stands at a barrier: its number, and how many threads it is for.
     Barrier { id: u32, count: Option<u32> },
     /// It passed a `bar.arrive`.
@@ -108,7 +109,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 Next::Run => {}
                 Next::Spin => {
                     warp.polls.began = steps;
-                    return Stop::Poll { long: std::mem::take(&mut warp.polls.long) };
+                    return Stop::Poll(warp.polls.spin.take().unwrap_or(Spin::Beyond));
                 }
                 Next::Done => return Stop::Done,
                 Next::Stuck => return Stop::Fault(stuck(warp, env)),
@@ -218,6 +219,10 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Collective(named));
                 }
                 check!(collective::run::<WATCH>(warp, env, collective, active, named));
+            }
+            Op::Mbarrier { index } => {
+                let op = &env.code.mbarriers[index as usize];
+                check!(mbarrier::execute::<WATCH>(warp, block, env, op, active, pc));
             }
             Op::Trap => check!(Err::<(), _>(Fault::new(ViolationKind::Trap, active, "{thread} executes a trap"))),
             Op::Nop => {}

@@ -108,6 +108,7 @@ fn shared(
         for lane in lanes(active) {
             let offset = offsets[lane] as usize;
             let actor = actor(warp, lane, pc, false);
+            no_mbarrier(block, offset, bytes, verb, lane)?;
             let ordered = match verb {
                 Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
                 Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
@@ -158,6 +159,7 @@ pub(super) fn touched(
         (Spot::Shared(offset), verb) if env.strict => {
             let actor = actor(warp, touch.lane, pc, strong);
             let index = warp.index as usize;
+            no_mbarrier(block, offset, bytes, verb, touch.lane)?;
             if strong {
                 block.clocks.observe(index, offset / 4);
             }
@@ -196,6 +198,28 @@ fn written_once(block: &BlockMemory, env: &Env, mapped: &Mapped, offset: usize, 
     Err(fault)
 }
 
+/// The bytes of an mbarrier are for its own instructions.
+#[inline(always)]
+pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, verb: Verb, lane: usize) -> Checked {
+    match block.mbarriers.touched(offset, bytes) {
+        None => Ok(()),
+        Some(start) => Err(mbarrier_touched(offset, bytes, start, verb, lane)),
+    }
+}
+
+#[cold]
+fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane: usize) -> Box<Fault> {
+    let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
+    let message = format!(
+        "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
+        verb.word(),
+        in_words(bytes as u64)
+    );
+    let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
+    fault.address = Some(address);
+    fault
+}
+
 /// The report of two accesses without an order.
 #[cold]
 pub(super) fn race(env: &Env, conflict: Conflict, verb: Verb, offset: usize, bytes: usize, lane: usize) -> Box<Fault> {
@@ -204,6 +228,8 @@ pub(super) fn race(env: &Env, conflict: Conflict, verb: Verb, offset: usize, byt
         Conflict::Read(other) => (other, "read", "and nothing orders the two"),
         Conflict::InFlight(other) => (other, "started to copy to", "a copy that has not been waited for"),
     };
+    // Copies that have landed for an mbarrier have numbers behind the threads'.
+    let thread = u32::from(other.thread) % (env.warps() * LANES as u32);
     let address = offset as u64 + u64::from(SHARED_START);
     let origin = &env.code.origins[other.pc as usize];
     let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
@@ -211,13 +237,13 @@ pub(super) fn race(env: &Env, conflict: Conflict, verb: Verb, offset: usize, byt
         "{{thread}} {} {} at shared address {address:#x}, which thread {} {did} at line {} (`{}`{clause}), {why}",
         verb.word(),
         in_words(bytes as u64),
-        triple(env.tid(u32::from(other.thread))),
+        triple(env.tid(thread)),
         origin.line,
         origin.text
     );
     let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
     fault.address = Some(address);
-    fault.other = Some(other.thread);
+    fault.other = Some(thread as u16);
     fault
 }
 

@@ -3,7 +3,7 @@
 use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
-use super::{Access, Instr, P, Quad, R32, R64, Scalar, Slot};
+use super::{Access, Instr, MbarrierOp, P, Quad, R32, R64, Scalar, Slot};
 
 /// An instruction by which the lanes of a warp exchange values.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,7 @@ pub(crate) struct Code {
     pub(crate) accesses: Vec<Access>,
     pub(crate) scalars: Vec<Scalar>,
     pub(crate) collectives: Vec<Collective>,
+    pub(crate) mbarriers: Vec<MbarrierOp>,
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,

@@ -3,10 +3,12 @@
 
 mod access;
 mod code;
+mod mbarrier;
 mod scalar;
 
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
+pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 
 /// Slot of a register up to 32 bits wide.
@@ -326,6 +328,10 @@ pub(crate) enum Op {
     },
     /// Lanes exchange values: index into [`Code::collectives`].
     Collective {
+        index: u32,
+    },
+    /// Index into [`Code::mbarriers`].
+    Mbarrier {
         index: u32,
     },
     Exit,

@@ -1,0 +1,57 @@
+//! Instructions on mbarriers.
+
+use ptx_gemm_ptx::asynchronous::{Arrival, Phase};
+use ptx_gemm_ptx::instruction::{Opcode, Operand, Order};
+use ptx_gemm_ptx::types::{Space, Type};
+
+use super::Decoder;
+use super::memory::place;
+use crate::op::{Action, MbarrierOp, Op, Ordering, PhaseSlot};
+
+impl Decoder<'_> {
+    pub(super) fn mbarrier(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
+        match (opcode, operands) {
+            (&Opcode::MbarrierInit { space }, [at, count]) => {
+                let count = self.r32(count, Type::U32)?;
+                self.on_mbarrier(at, space, Action::Init { count })
+            }
+            (&Opcode::MbarrierInval { space }, [at]) => self.on_mbarrier(at, space, Action::Inval),
+            (&Opcode::MbarrierArrive { arrival, order, space }, [state, at, rest @ ..]) => {
+                let amount = match rest {
+                    [] if arrival == Arrival::Plain => None,
+                    [amount] => Some(self.r32(amount, Type::U32)?),
+                    _ => return Err("the operands do not fit the instruction".into()),
+                };
+                let state = self.destination(state)?;
+                self.on_mbarrier(at, space, Action::Arrive { arrival, state, amount, ordering: ordering(order) })
+            }
+            (&Opcode::MbarrierTx { transaction, space, .. }, [at, bytes]) => {
+                let bytes = self.r32(bytes, Type::U32)?;
+                self.on_mbarrier(at, space, Action::Transact { transaction, bytes })
+            }
+            // How long a wait may suspend its thread is a hint.
+            (&Opcode::MbarrierWait { phase, order, space, .. }, [done, at, awaited] | [done, at, awaited, _]) => {
+                let done = self.dp(done)?;
+                let phase = match phase {
+                    Phase::Parity => PhaseSlot::Parity(self.r32(awaited, Type::U32)?),
+                    Phase::State => PhaseSlot::State(self.r64(awaited, Type::B64)?),
+                };
+                self.on_mbarrier(at, space, Action::Wait { done, phase, ordering: ordering(order) })
+            }
+            (&Opcode::CpAsyncArrive { pending, space }, [at]) => self.on_mbarrier(at, space, Action::Track { pending }),
+            _ => Err("the operands do not fit the instruction".into()),
+        }
+    }
+
+    fn on_mbarrier(&mut self, at: &Operand, space: Space, action: Action) -> Result<Op, String> {
+        let place = place(space);
+        let (base, offset) = self.address(at, place)?;
+        self.code.mbarriers.push(MbarrierOp { place, base, offset, action });
+        Ok(Op::Mbarrier { index: self.code.mbarriers.len() as u32 - 1 })
+    }
+}
+
+/// An arrival is a release and a wait an acquire unless they are said to be relaxed.
+fn ordering(order: Order) -> Ordering {
+    if matches!(order, Order::Relaxed(_)) { Ordering::Relaxed } else { Ordering::Synchronises }
+}

@@ -1,0 +1,85 @@
+//! Decoded instructions on mbarriers.
+
+use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
+
+use super::{P, R32, R64, Slot};
+use crate::address::Place;
+
+/// An instruction on an mbarrier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MbarrierOp {
+    /// Absent for a generic address.
+    pub(crate) place: Option<Place>,
+    pub(crate) base: Slot,
+    pub(crate) offset: i64,
+    pub(crate) action: Action,
+}
+
+/// What is done with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Init {
+        count: R32,
+    },
+    Inval,
+    /// `amount` is the count of a plain arrival (one if absent), or the bytes that it announces.
+    Arrive {
+        arrival: Arrival,
+        state: Slot,
+        amount: Option<R32>,
+        ordering: Ordering,
+    },
+    Transact {
+        transaction: Transaction,
+        bytes: R32,
+    },
+    Wait {
+        done: P,
+        phase: PhaseSlot,
+        ordering: Ordering,
+    },
+    /// The arrival of copies that were started before.
+    Track {
+        pending: Pending,
+    },
+}
+
+/// Where the phase stands that is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PhaseSlot {
+    Parity(R32),
+    State(R64),
+}
+
+/// Whether an arrival publishes what its thread did, and a wait takes it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordering {
+    Synchronises,
+    Relaxed,
+}
+
+impl Action {
+    /// Registers that it reads beside the address.
+    pub(crate) fn source(&self) -> Option<Slot> {
+        match *self {
+            Action::Init { count } => Some(count.into()),
+            Action::Arrive { amount, .. } => amount.map(Slot::from),
+            Action::Transact { bytes, .. } => Some(bytes.into()),
+            Action::Wait { phase: PhaseSlot::Parity(parity), .. } => Some(parity.into()),
+            Action::Wait { phase: PhaseSlot::State(state), .. } => Some(state.into()),
+            Action::Inval | Action::Track { .. } => None,
+        }
+    }
+
+    /// As reports say it, before "the mbarrier at".
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Action::Init { .. } => "initialises",
+            Action::Inval => "invalidates",
+            Action::Arrive { .. } => "arrives at",
+            Action::Transact { .. } => "counts bytes of",
+            Action::Wait { .. } => "waits at",
+            Action::Track { .. } => "lets copies arrive at",
+        }
+    }
+}

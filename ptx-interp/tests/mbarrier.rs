@@ -1,0 +1,329 @@
+//! mbarriers: rings that they guard, under every order of warps, and what happens when a part of one is missing.
+
+use ptx_gemm_interp::ViolationKind::{
+    self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised, UnknownInstruction,
+};
+use ptx_gemm_interp::{Arg, Checks, Options, Violation, WarpOrder};
+
+use crate::run::Device;
+
+const ORDERS: [WarpOrder; 5] = [
+    WarpOrder::RunToBarrier,
+    WarpOrder::Forward,
+    WarpOrder::Backward,
+    WarpOrder::Seeded(7),
+    WarpOrder::Seeded(1 << 40),
+];
+
+/// Words at `%in`: 1, 2, 3 and so on.
+const INPUT: u32 = 1024;
+
+const DECLARATIONS: &str = ".shared .align 8 .b64 full[3];\n.shared .align 8 .b64 empty[3];
+    .shared .align 16 .b8 ring[768];\n.shared .align 8 .b64 spare;
+    .reg .b64 %rd<16>;\n.reg .b64 %in;\n.reg .b64 %out;\n.reg .b32 %r<24>;\n.reg .b32 %t;\n.reg .b16 %h<4>;\n\
+    .reg .f32 %f<4>;\n.reg .pred %p<8>;";
+
+/// Runs `body` on one block. `%in` and `%out` hold addresses, `%t` the thread's number.
+fn run(body: &str, block: u32, options: Options) -> Result<Vec<u32>, Violation> {
+    let text = format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n\
+         {DECLARATIONS}\nld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\n{body}\nret;\n}}\n"
+    );
+    let mut device = Device::new(&text);
+    device.options = options;
+    let input = device.upload("in", &(1..=INPUT).collect::<Vec<u32>>());
+    let out = device.upload("out", &vec![0u32; block as usize]);
+    // Two blocks that do the same, so that they can be on two threads of the host.
+    device.launch([2, 1, 1], [block, 1, 1], &[Arg::U64(input), Arg::U64(out)])?;
+    Ok(device.words(out, block as usize))
+}
+
+fn everywhere(checks: &[Checks], mut f: impl FnMut(Options)) {
+    for &order in &ORDERS {
+        for &checks in checks {
+            for threads in [1, 2] {
+                let max_instructions = Some(100_000);
+                f(Options { checks, order, threads: Some(threads), max_instructions, ..Options::default() });
+            }
+        }
+    }
+}
+
+/// What the kernel gives is what it must give, whatever the order and the checks.
+fn check(name: &str, body: &str, block: u32, want: &[u32]) {
+    everywhere(&[Checks::Full, Checks::Off], |options| match run(body, block, options) {
+        Ok(words) => assert_eq!(words, want, "{name} ({options:?})"),
+        Err(violation) => panic!("{name} ({options:?}): {violation}"),
+    });
+}
+
+/// The kernel is found out under every order; the report in the first of them is a snapshot.
+fn check_broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
+    everywhere(&[Checks::Full], |options| {
+        let Err(violation) = run(body, block, options) else { panic!("{name} ({options:?}): nothing was found") };
+        assert!(kinds.contains(&violation.kind), "{name} ({options:?}): {violation}");
+        if options.order == WarpOrder::RunToBarrier && options.threads == Some(1) {
+            insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+                insta::assert_snapshot!(format!("mbarrier_{name}"), violation.to_string());
+            });
+        }
+    });
+}
+
+/// Replaces a line that is there exactly once.
+fn mutate(body: &str, from: &str, to: &str) -> String {
+    assert_eq!(body.matches(from).count(), 1, "`{from}` in\n{body}");
+    body.replace(from, to)
+}
+
+/// Stands for a wait that is left out. (One whose answer is ignored may have seen its phase completed.)
+const PASS: &str = "setp.eq.u32 %p2, %t, %t;";
+
+const STORE: &str = "mul.wide.u32 %rd0, %t, 4;\nadd.u64 %rd0, %out, %rd0;\nst.global.u32 [%rd0], %r0;";
+
+/// Barriers for all three stages; `%r1` is the ring, `%r2` `full`, `%r3` `empty`, `%r0` the sum.
+fn prologue(arrivals: u32) -> String {
+    let init = (0..3).map(|stage| {
+        format!(
+            "@%p0 mbarrier.init.shared::cta.b64 [full+{0}], {arrivals};
+             @%p0 mbarrier.init.shared::cta.b64 [empty+{0}], {arrivals};\n",
+            8 * stage
+        )
+    });
+    format!(
+        "mov.u32 %r0, 0;\nmov.u32 %r1, ring;\nmov.u32 %r2, full;\nmov.u32 %r3, empty;\nsetp.eq.u32 %p0, %t, 0;\n\
+         {}@%p0 fence.mbarrier_init.release.cluster;\nbar.sync 0; // init\n",
+        init.collect::<String>()
+    )
+}
+
+/// `stage`, addresses of its barriers and its parity from the step in `%r4`: `%r5` ring, `%r6` full, `%r7` empty, `%r8`
+/// parity, `%r9` its opposite.
+const STAGE: &str = "div.u32 %r8, %r4, 3;
+    mul.lo.u32 %r10, %r8, 3;
+    sub.u32 %r10, %r4, %r10;
+    mad.lo.u32 %r5, %r10, 256, %r1;
+    mad.lo.u32 %r6, %r10, 8, %r2;
+    mad.lo.u32 %r7, %r10, 8, %r3;
+    and.b32 %r8, %r8, 1;
+    xor.b32 %r9, %r8, 1;\n";
+
+/// Warp 0 fills the ring, warp 1 empties it, eleven times.
+fn two_warps() -> String {
+    format!(
+        "{}mov.u32 %r4, 0;
+         setp.ge.u32 %p1, %t, 32;
+         @%p1 bra CONSUMER;
+         PRODUCER: {STAGE}
+         WAIT_EMPTY: mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r7], %r9;
+         @!%p2 bra WAIT_EMPTY;
+         mad.lo.u32 %r11, %r4, 100, %t;
+         mad.lo.u32 %r12, %t, 4, %r5;
+         st.shared.u32 [%r12], %r11;
+         mbarrier.arrive.shared::cta.b64 _, [%r6];
+         add.u32 %r4, %r4, 1;
+         setp.lt.u32 %p3, %r4, 11;
+         @%p3 bra PRODUCER;
+         bra END;
+         CONSUMER: {STAGE}
+         WAIT_FULL: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r6], %r8;
+         @%p2 bra FULL;
+         bra WAIT_FULL;
+         FULL: sub.u32 %r12, 63, %t;
+         mad.lo.u32 %r12, %r12, 4, %r5;
+         ld.shared.u32 %r11, [%r12];
+         add.u32 %r0, %r0, %r11;
+         mbarrier.arrive.release.cta.shared::cta.b64 %rd1, [%r7];
+         add.u32 %r4, %r4, 1;
+         setp.lt.u32 %p3, %r4, 11;
+         @%p3 bra CONSUMER;
+         END: {STORE}",
+        prologue(32)
+    )
+}
+
+/// Every thread copies into the stage of two steps ahead and reads, in every step, what its opposite copied.
+fn free_running() -> String {
+    let copy = "mad.lo.u32 %r11, %r4, 64, %t;
+        mul.wide.u32 %rd1, %r11, 4;
+        add.u64 %rd1, %in, %rd1;
+        mad.lo.u32 %r12, %t, 4, %r5;
+        cp.async.ca.shared.global [%r12], [%rd1], 4;
+        cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r6];";
+    let early: String = (0..2).map(|step| format!("mov.u32 %r4, {step};\n{STAGE}{copy} // early {step}\n")).collect();
+    format!(
+        "{}{early}mov.u32 %r13, 0;
+         STEP: add.u32 %r4, %r13, 2;
+         setp.ge.u32 %p1, %r4, 11;
+         @%p1 bra READ;
+         {STAGE}
+         WAIT_EMPTY: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r9;
+         @!%p2 bra WAIT_EMPTY;
+         {copy} // ahead
+         READ: mov.u32 %r4, %r13;
+         {STAGE}
+         WAIT_FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r6], %r8, 100;
+         @!%p2 bra WAIT_FULL;
+         sub.u32 %r12, 63, %t;
+         mad.lo.u32 %r12, %r12, 4, %r5;
+         ld.shared.u32 %r11, [%r12];
+         add.u32 %r0, %r0, %r11;
+         mbarrier.arrive.shared::cta.b64 _, [%r7];
+         add.u32 %r13, %r13, 1;
+         setp.lt.u32 %p3, %r13, 11;
+         @%p3 bra STEP;
+         {STORE}",
+        prologue(64)
+    )
+}
+
+#[test]
+fn rings() {
+    let sums = |t: u32| if t < 32 { 0 } else { (0..11).map(|step| 100 * step + 63 - t).sum() };
+    check("two warps", &two_warps(), 64, &(0..64).map(sums).collect::<Vec<u32>>());
+    let sums = |t: u32| (0..11).map(|step| 64 * step + 63 - t + 1).sum();
+    check("free running", &free_running(), 64, &(0..64).map(sums).collect::<Vec<u32>>());
+    // Arrivals that bring their own count: the threads have to arrive as well.
+    let arrive = "cp.async.mbarrier.arrive.shared::cta.b64 [%r6];\nmbarrier.arrive.shared::cta.b64 _, [%r6];";
+    let added = free_running().replace("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r6];", arrive);
+    check("arrivals added", &added, 64, &(0..64).map(sums).collect::<Vec<u32>>());
+    // Draining by group what an mbarrier waits for takes nothing from it.
+    let drained = mutate(&free_running(), "// ahead", "\ncp.async.wait_all;");
+    check("drained", &drained, 64, &(0..64).map(sums).collect::<Vec<u32>>());
+}
+
+#[test]
+fn broken_rings_of_two_warps() {
+    let ring = two_warps();
+    let cases: [(&str, &[ViolationKind], &str, &str); 6] = [
+        (
+            "ring_without_wait_for_room",
+            &[Race, Deadlock],
+            "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r7], %r9;",
+            PASS,
+        ),
+        (
+            "ring_without_wait_for_data",
+            &[Race, Uninitialised],
+            "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r6], %r8;",
+            PASS,
+        ),
+        ("ring_without_arrival_of_data", &[Deadlock], "mbarrier.arrive.shared::cta.b64 _, [%r6];", ""),
+        ("ring_without_arrival_of_room", &[Deadlock], "mbarrier.arrive.release.cta.shared::cta.b64 %rd1, [%r7];", ""),
+        ("ring_with_relaxed_wait", &[Race], "try_wait.parity.acquire", "try_wait.parity.relaxed"),
+        ("ring_with_relaxed_arrival", &[Race], "mbarrier.arrive.release", "mbarrier.arrive.relaxed"),
+    ];
+    for (name, kinds, from, to) in cases {
+        check_broken(name, kinds, &mutate(&ring, from, to), 64);
+    }
+}
+
+#[test]
+fn broken_rings_that_run_freely() {
+    let ring = free_running();
+    let track = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r6]; // ahead";
+    let cases: [(&str, &[ViolationKind], &str, &str); 10] = [
+        ("free_ring_without_wait_for_room", &[Race], "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r9;", PASS),
+        (
+            "free_ring_without_wait_for_data",
+            &[Race],
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r6], %r8, 100;",
+            PASS,
+        ),
+        ("free_ring_without_arrival_of_data", &[Deadlock], track, ""),
+        ("free_ring_without_arrival_of_room", &[Deadlock], "mbarrier.arrive.shared::cta.b64 _, [%r7];", ""),
+        ("free_ring_with_counts_added", &[Deadlock], track, "cp.async.mbarrier.arrive.shared::cta.b64 [%r6];"),
+        ("free_ring_with_wrong_parity_of_data", &[Race, Deadlock], "[%r6], %r8, 100;", "[%r6], %r9, 100;"),
+        ("free_ring_with_wrong_parity_of_room", &[Deadlock], "[%r7], %r9;", "[%r7], %r8;"),
+        ("free_ring_with_count_too_small", &[Race], "[full+0], 64;", "[full+0], 63;"),
+        ("free_ring_with_count_too_large", &[Deadlock], "[empty+16], 64;", "[empty+16], 65;"),
+        ("free_ring_without_initial_barrier", &[Race, BarrierMisuse], "bar.sync 0; // init", ""),
+    ];
+    for (name, kinds, from, to) in cases {
+        check_broken(name, kinds, &mutate(&ring, from, to), 64);
+    }
+    // The copy is not part of what an ordinary arrival brings.
+    let plain = mutate(&ring, track, "mbarrier.arrive.shared::cta.b64 _, [%r6];");
+    check_broken("free_ring_with_plain_arrival", &[Race], &plain, 64);
+}
+
+#[test]
+fn phases_by_state_and_counts() {
+    let body = format!(
+        "{}mbarrier.arrive.shared::cta.b64 %rd1, [full];
+         mov.u64 %rd2, full;
+         cvta.shared.u64 %rd2, %rd2;
+         WAIT: mbarrier.test_wait.b64 %p1, [%rd2], %rd1;
+         @!%p1 bra WAIT;
+         setp.eq.u32 %p2, %t, 5;
+         @%p2 mbarrier.arrive.shared::cta.b64 _, [empty], 40;
+         WAIT_40: mbarrier.try_wait.parity.shared.b64 %p1, [empty], 0;
+         @!%p1 bra WAIT_40;
+         selp.u32 %r0, 3, 4, %p1;
+         bar.sync 0;
+         @%p0 mbarrier.inval.shared::cta.b64 [full];
+         @%p0 st.shared.u32 [full], 8;
+         @%p0 ld.shared.u32 %r0, [full];
+         {STORE}",
+        prologue(40)
+    );
+    let mut want = [3; 40];
+    want[0] = 8;
+    check("state", &body, 40, &want);
+}
+
+#[test]
+fn bytes_that_are_announced() {
+    // Warp 1 brings the bytes: the phase waits for the arrival and for all of them.
+    let body = format!(
+        "{}setp.ge.u32 %p1, %t, 32;
+         @%p1 bra BRING;
+         mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 16;
+         bra WAIT;
+         BRING: mbarrier.complete_tx.relaxed.cluster.shared::cta.b64 [full], 16;
+         WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;
+         @!%p2 bra WAIT;
+         add.u32 %r0, %t, 1;
+         {STORE}",
+        prologue(32)
+    );
+    check("bytes", &body, 64, &(1..=64).collect::<Vec<u32>>());
+    check_broken(
+        "bytes_missing",
+        &[Deadlock],
+        &mutate(&body, "[full], 16;\n         bra", "[full], 24;\n         bra"),
+        64,
+    );
+}
+
+#[test]
+fn misuse() {
+    let kind = &[BarrierMisuse];
+    let init = "setp.eq.u32 %p0, %t, 0;\n@%p0 mbarrier.init.shared::cta.b64 [full], 8;\nbar.sync 0;\n";
+    let cases: [(&str, &[ViolationKind], String); 14] = [
+        ("arrival_at_none", kind, "mbarrier.arrive.shared::cta.b64 _, [full];".into()),
+        ("wait_at_none", kind, "mbarrier.test_wait.parity.shared::cta.b64 %p1, [full], 0;".into()),
+        ("copies_at_none", kind, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [full];".into()),
+        ("inval_of_none", kind, "mbarrier.inval.shared::cta.b64 [full];".into()),
+        ("count_0", kind, "mbarrier.init.shared::cta.b64 [full], 0;".into()),
+        ("count_2_to_20", kind, "mbarrier.init.shared::cta.b64 [full], 1048576;".into()),
+        ("second_init", kind, format!("{init}@%p0 mbarrier.init.shared::cta.b64 [full], 8;")),
+        ("too_many_arrivals", kind, format!("{init}@%p0 mbarrier.arrive.shared::cta.b64 _, [full], 9;")),
+        ("no_arrivals", kind, format!("{init}@%p0 mbarrier.arrive.shared::cta.b64 _, [full], 0;")),
+        ("old_state", kind, format!("{init}mov.u64 %rd1, -1;\nmbarrier.test_wait.shared::cta.b64 %p1, [full], %rd1;")),
+        ("plain_store", kind, format!("{init}@%p0 st.shared.u32 [full+4], 8;")),
+        ("plain_load", kind, format!("{init}@%p0 ld.shared.u8 %r1, [full+3];")),
+        ("in_global_memory", kind, "mbarrier.arrive.b64 _, [%in];".into()),
+        ("misaligned", &[Misaligned], "mbarrier.init.shared::cta.b64 [full+4], 8;".into()),
+    ];
+    for (name, kinds, body) in cases {
+        check_broken(name, kinds, &body, 64);
+    }
+}
+
+#[test]
+fn conversions_of_8_bit_floats_are_refused() {
+    let body = "mov.f32 %f0, 1.0;\ncvt.rn.satfinite.e4m3x2.f32 %h0, %f0, %f0;";
+    check_broken("cvt_e4m3x2", &[UnknownInstruction], body, 32);
+    check_broken("cvt_from_e5m2x2", &[UnknownInstruction], "mov.b16 %h0, 5;\ncvt.rn.f16x2.e5m2x2 %r0, %h0;", 32);
+}
