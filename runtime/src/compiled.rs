@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm_dsl::plan::Wave;
-use ptx_gemm_dsl::{Plan, Schedule, Target};
+use ptx_gemm_dsl::{DType, Layout, Plan, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Buffer, Counts, Execution, Launch, Limits, Module};
@@ -16,7 +16,8 @@ use crate::error::{ArgumentError, DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::matrix::Matrix;
 use crate::prepared::{Prepared, ResidentCall};
-use crate::view::{AsMatrix, AsMatrixMut};
+use crate::shape::{Shape, Stack};
+use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
 
 /// A schedule compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
@@ -185,7 +186,7 @@ impl CompiledGemm {
         Ok(Some(Ready { launch, workspace }))
     }
 
-    /// The workspace of split-K, whose flags each launch must find zero; `None` for a schedule that needs none.
+    /// The workspace of split-K, whose flags the first launch must find zero; `None` for a schedule that needs none.
     fn workspace(&self, extents: checks::Extents) -> Result<Option<Workspace>, Error> {
         let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
         let bytes = self.plan().workspace_bytes(m, n, batch);
@@ -205,6 +206,13 @@ impl CompiledGemm {
     pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
         let (extents, arguments) = self.resolve(call)?;
         let ready = self.ready(extents, arguments)?;
+        if let Some(Workspace { buffer, flag_bytes }) = ready.as_ref().and_then(|ready| ready.workspace.as_ref()) {
+            // Once, and waited for: each launch leaves them zero for the next.
+            let zeros = vec![0; *flag_bytes as usize];
+            let shape = Shape::packed(1, zeros.len(), Layout::Row);
+            let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: &zeros };
+            self.device.backend().upload(buffer.address, flags)?;
+        }
         Ok(Prepared::new(self.module.clone(), ready))
     }
 

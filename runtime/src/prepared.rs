@@ -53,12 +53,6 @@ impl Prepared<'_> {
         self.ready.as_ref().map_or(&[], |ready| &ready.launch.notes)
     }
 
-    /// Where the flags of split-K lie, and how many bytes they are: each launch must find them zero.
-    pub(crate) fn flags(&self) -> Option<(u64, u64)> {
-        let workspace = self.ready.as_ref()?.workspace.as_ref()?;
-        Some((workspace.buffer.address, workspace.flag_bytes))
-    }
-
     pub(crate) fn enqueue(&self, stream: StreamHandle) -> Result<(), Error> {
         match &self.ready {
             Some(ready) => self.module.enqueue(&ready.launch, stream),

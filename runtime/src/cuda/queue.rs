@@ -1,5 +1,4 @@
 //! A stream of a GPU: work is put on it without waiting, timed, and recorded into graphs.
-#![allow(unsafe_code)] // Calls of the driver.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
-use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, result};
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream};
 
 use super::driver;
 use crate::backend::StreamHandle;
@@ -145,14 +144,7 @@ fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError 
 
 impl Enqueue for Prepared<'_> {
     fn enqueue(&self, queue: &Queue) -> Result<(), Error> {
-        let stream = queue.stream.cu_stream();
-        if let Some((address, bytes)) = self.flags() {
-            queue.check("cuCtxSetCurrent", queue.stream.context().bind_to_thread())?;
-            // SAFETY: the flags lie in the workspace, which this launch owns.
-            let zeroed = unsafe { result::memset_d8_async(address, 0, bytes as usize, stream) };
-            queue.check("cuMemsetD8Async", zeroed)?;
-        }
-        Prepared::enqueue(self, StreamHandle(stream as usize))
+        Prepared::enqueue(self, StreamHandle(queue.stream.cu_stream() as usize))
     }
 }
 
