@@ -7,6 +7,12 @@
 //! ```text
 //! Schedule -> Kernel (plan, PTX; once per process) -> Module (once per device) -> Call -> checks -> Launch
 //! ```
+//!
+//! Cubins are kept on disk from one process to the next: in the folder that `PTX_GEMM_CACHE` names (`off`: nowhere), else
+//! in `$XDG_CACHE_HOME/ptx-gemm`, else in `~/.cache/ptx-gemm`. A folder that others may write to is not used.
+
+// Streams, and what the checks hand to them, are a GPU's alone.
+#![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 mod arguments;
 mod backend;
@@ -26,6 +32,8 @@ mod prepared;
 pub mod random;
 mod resident;
 mod shape;
+#[cfg(feature = "cuda")]
+mod store;
 mod view;
 
 pub use arguments::{DeviceMatrix, DeviceVector};

@@ -26,6 +26,12 @@ pub(super) fn status() -> Result<CudaStatus, DeviceError> {
     Ok(CudaStatus { driver, devices: devices as usize })
 }
 
+/// The driver's version as exactly as it can be had: CUDA's, and on Linux the module's own, which changes more often.
+pub(super) fn build(driver: &str) -> String {
+    let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    format!("CUDA {driver}\n{}", module.lines().next().unwrap_or_default())
+}
+
 /// The name of an error. cudarc's own `Display` asks the driver for it, and panics where there is none.
 pub(super) fn code(error: DriverError) -> String {
     format!("{:?}", error.0)

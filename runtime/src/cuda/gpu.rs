@@ -14,6 +14,7 @@ use super::{driver, link, module};
 use crate::backend::{Backend, Limits, Module, Output};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
+use crate::store::{Key, Origin, Store};
 use crate::view::{AnyMut, AnyRef};
 
 /// One GPU, with a stream of its own.
@@ -22,6 +23,11 @@ pub(crate) struct Gpu {
     pub(super) shared: Arc<Shared>,
     limits: Limits,
     driver: String,
+    /// Everything that the driver says about itself: what a cubin of its making is kept under.
+    build: String,
+    /// Name and compute capability.
+    model: String,
+    store: Option<Store>,
 }
 
 /// The parts of a GPU that its modules keep alive.
@@ -58,8 +64,10 @@ impl Gpu {
             threads: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         };
+        let model = format!("{name}, compute capability {major}.{minor}");
+        let build = driver::build(&status.driver);
         let shared = Arc::new(Shared { context, stream, name, dead: OnceLock::new() });
-        Ok(Gpu { shared, limits, driver: status.driver })
+        Ok(Gpu { shared, limits, driver: status.driver, build, model, store: Store::of_user() })
     }
 }
 
@@ -101,8 +109,22 @@ impl Backend for Gpu {
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         self.shared.enter()?;
+        let key = Key::of(Origin { ptx: kernel.ptx(), device: &self.model, driver: &self.build });
+        if let Some(cubin) = self.store.as_ref().and_then(|store| store.load(key)) {
+            match module::CudaModule::load(&self.shared, kernel, &cubin) {
+                Ok(module) => return Ok(Arc::new(module)),
+                Err(error @ DeviceError::ContextDead { .. }) => return Err(error.into()),
+                // Whole, and yet not to this driver's taste: made again below.
+                Err(_) => {}
+            }
+        }
         let cubin = link::cubin(kernel.ptx(), &self.driver)?;
-        Ok(Arc::new(module::CudaModule::load(&self.shared, kernel, &cubin)?))
+        let module = module::CudaModule::load(&self.shared, kernel, &cubin)?;
+        if let Some(store) = &self.store {
+            // A cubin that cannot be kept is made again by the next process; this one has it.
+            let _ = store.save(key, &cubin);
+        }
+        Ok(Arc::new(module))
     }
 
     fn allocate(&self, label: &str, bytes: u64, _element: u32) -> Result<u64, Error> {
