@@ -3,6 +3,7 @@
 use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, launch};
 
 use crate::gemm_text::{Element, gemm};
+use crate::mbarrier;
 
 /// A small generator, the same everywhere.
 struct Random(u64);
@@ -17,15 +18,14 @@ impl Random {
 }
 
 /// Loads and runs, with both checkings; how far it came.
-fn survive(text: &str) -> usize {
+fn survive(text: &str, block: u32, args: impl Fn(&Memory) -> Vec<Arg>) -> usize {
     let Ok(program) = Program::from_text(text) else { return 0 };
     let mut finished = 1;
     for checks in [Checks::Off, Checks::Full] {
         for entry in program.entries() {
             let memory = Memory::new();
-            let buffer = || Arg::U64(memory.alloc_from("matrix", &[0; 128 * 128 * 4], 256).expect("fits").address);
-            let args = [buffer(), buffer(), buffer(), Arg::U32(128), Arg::U32(16)];
-            let what = Launch { entry, grid: [1; 3], block: [256, 1, 1], dynamic_shared_bytes: 0, args: &args };
+            let args = args(&memory);
+            let what = Launch { entry, grid: [1; 3], block: [block, 1, 1], dynamic_shared_bytes: 0, args: &args };
             let options = Options { checks, max_instructions: Some(20_000), ..Options::default() };
             match launch(&program, &memory, &what, &options) {
                 Ok(_) => finished += 1,
@@ -36,7 +36,11 @@ fn survive(text: &str) -> usize {
     finished
 }
 
-/// The text of the GEMM with some of its lines exchanged, repeated, left out, or given another line's words.
+fn matrix(memory: &Memory) -> Arg {
+    Arg::U64(memory.alloc_from("matrix", &[0; 128 * 128 * 4], 256).expect("fits").address)
+}
+
+/// A kernel's text with some of its lines exchanged, repeated, left out, or given another line's words.
 fn mutate(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
     for _ in 0..1 + random.below(4) {
@@ -60,8 +64,20 @@ fn mutate(text: &str, random: &mut Random) -> String {
 fn mutilated_kernels() {
     let text = gemm(Element::F32);
     let mut random = Random(0x1234_5678_9abc_def1);
-    let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random))).collect();
+    let args = |memory: &Memory| vec![matrix(memory), matrix(memory), matrix(memory), Arg::U32(128), Arg::U32(16)];
+    let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 256, args)).collect();
     // The mutations must not be so wild that nothing runs, nor so tame that everything does.
+    for outcome in 0..=3 {
+        assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
+    }
+}
+
+#[test]
+fn mutilated_rings() {
+    let text = mbarrier::text(&mbarrier::free_running());
+    let mut random = Random(0x0fed_cba9_8765_4321);
+    let args = |memory: &Memory| vec![matrix(memory), matrix(memory)];
+    let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 64, args)).collect();
     for outcome in 0..=3 {
         assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
     }

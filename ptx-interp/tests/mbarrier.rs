@@ -3,7 +3,7 @@
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised, UnknownInstruction,
 };
-use ptx_gemm_interp::{Arg, Checks, Options, Violation, WarpOrder};
+use ptx_gemm_interp::{Arg, Checks, Counting, Options, Violation, WarpOrder};
 
 use crate::run::Device;
 
@@ -23,17 +23,20 @@ const DECLARATIONS: &str = ".shared .align 8 .b64 full[3];\n.shared .align 8 .b6
     .reg .b64 %rd<16>;\n.reg .b64 %in;\n.reg .b64 %out;\n.reg .b32 %r<24>;\n.reg .b32 %t;\n.reg .b16 %h<4>;\n\
     .reg .f32 %f<4>;\n.reg .pred %p<8>;";
 
-/// Runs `body` on one block. `%in` and `%out` hold addresses, `%t` the thread's number.
-fn run(body: &str, block: u32, options: Options) -> Result<Vec<u32>, Violation> {
-    let text = format!(
+/// The kernel of which this is the body. `%in` and `%out` hold addresses, `%t` the thread's number.
+pub fn text(body: &str) -> String {
+    format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n\
          {DECLARATIONS}\nld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\n{body}\nret;\n}}\n"
-    );
-    let mut device = Device::new(&text);
+    )
+}
+
+/// Runs it on two blocks that do the same, so that they can be on two threads of the host.
+fn run(body: &str, block: u32, options: Options) -> Result<Vec<u32>, Violation> {
+    let mut device = Device::new(&text(body));
     device.options = options;
     let input = device.upload("in", &(1..=INPUT).collect::<Vec<u32>>());
     let out = device.upload("out", &vec![0u32; block as usize]);
-    // Two blocks that do the same, so that they can be on two threads of the host.
     device.launch([2, 1, 1], [block, 1, 1], &[Arg::U64(input), Arg::U64(out)])?;
     Ok(device.words(out, block as usize))
 }
@@ -55,6 +58,9 @@ fn check(name: &str, body: &str, block: u32, want: &[u32]) {
         Ok(words) => assert_eq!(words, want, "{name} ({options:?})"),
         Err(violation) => panic!("{name} ({options:?}): {violation}"),
     });
+    // Counting alone follows copies too, and reports nothing.
+    let options = Options { checks: Checks::Off, counting: Counting::On, ..Options::default() };
+    assert_eq!(run(body, block, options).as_deref(), Ok(want), "{name}, counted");
 }
 
 /// The kernel is found out under every order; the report in the first of them is a snapshot.
@@ -143,7 +149,7 @@ fn two_warps() -> String {
 }
 
 /// Every thread copies into the stage of two steps ahead and reads, in every step, what its opposite copied.
-fn free_running() -> String {
+pub fn free_running() -> String {
     let copy = "mad.lo.u32 %r11, %r4, 64, %t;
         mul.wide.u32 %rd1, %r11, 4;
         add.u64 %rd1, %in, %rd1;

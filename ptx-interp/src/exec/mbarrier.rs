@@ -30,6 +30,7 @@ pub(super) fn execute<const WATCH: bool>(
     let releases = WATCH && matches!(op.action, Action::Arrive { ordering: Ordering::Synchronises, .. });
     let brings = if releases { block.clocks.knowledge(index) } else { Vec::new() };
     let addresses = addresses(&warp.regs, op.base, op.offset);
+    let mut brought_to = None;
     for lane in lanes(active) {
         let touch = Touch { place: op.place, address: addresses[lane], bytes: 8, lane, verb: Verb::Reads };
         let Spot::Shared(offset) = locate(block, env, &touch)? else {
@@ -43,7 +44,9 @@ pub(super) fn execute<const WATCH: bool>(
             fault.address = Some(address);
             fault
         };
-        act::<WATCH>(warp, block, env, &op.action, At { lane, offset, brings: &brings }).map_err(misused)?;
+        // Lanes that arrive at the same mbarrier bring the same clocks.
+        let brings = if brought_to.replace(offset) == Some(offset) { &[] } else { brings.as_slice() };
+        act::<WATCH>(warp, block, env, &op.action, At { lane, offset, brings }).map_err(misused)?;
         if WATCH && env.strict {
             ordered(warp, block, env, &op.action, offset, lane, pc)?;
         }
