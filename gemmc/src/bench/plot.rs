@@ -87,6 +87,8 @@ where
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .y_labels(12)
         .x_labels(places.len().max(2) * 2)
         .x_label_formatter(&name)
         .x_label_style(("sans-serif", 9).into_font().transform(FontTransform::Rotate90))

@@ -37,7 +37,7 @@ impl Row {
         let bits = self.equal_bits.map_or("-".into(), |share| format!("{:.2}%", 100.0 * share));
         let how = if times.how == How::Graph { "graph" } else { "" };
         format!(
-            "{:<18} {:<11} {:<22} {:<20} {:>10.4} {:>7.2} {:>10} {:>7} {:>6.1}% {:>6} {:>8} {:>3} {how}",
+            "{:<15} {:<11} {:<22} {:<20} {:>10.4} {:>7.2} {:>10} {:>7} {:>6.1}% {:>6} {:>8} {:>3} {how}",
             self.types,
             self.layout,
             size,
@@ -59,7 +59,7 @@ impl Row {
 /// What the columns of [`Row::line`] are.
 pub(crate) fn heading() -> String {
     format!(
-        "{:<18} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>6} {:>8} {:>3}",
+        "{:<15} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>6} {:>8} {:>3}",
         "types", "layout", "size", "schedule", "ms", "TFLOP/s", "cuBLAS ms", "ratio", "spread", "peak", "bits =", "of"
     )
 }

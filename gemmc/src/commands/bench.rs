@@ -27,10 +27,11 @@ struct Results<'a> {
     /// TFLOP/s in f32.
     peak: f64,
     rows: Vec<Row>,
-    missing: Vec<String>,
-    /// Also said on standard output.
+    /// What is said on standard output before the table.
     notes: Vec<String>,
     wrong: usize,
+    /// Measurements that the time did not suffice for.
+    late: usize,
     broken: bool,
 }
 
@@ -50,9 +51,9 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
         command: format!("gemmc {command}"),
         peak: 0.0,
         rows: Vec::new(),
-        missing: Vec::new(),
         notes: Vec::new(),
         wrong: 0,
+        late: 0,
         broken: false,
     };
     results.collect(orders)?;
@@ -134,8 +135,7 @@ impl Results<'_> {
                 Err(RecvTimeoutError::Timeout) => {
                     self.note("the GPU did not answer in time: a kernel that does not end?".into());
                     self.broken = true;
-                    let suites: Vec<String> = self.rows.iter().map(|row| row.suite.clone()).collect();
-                    return suites.into_iter().try_for_each(|suite| self.save(&suite));
+                    return self.suites().into_iter().try_for_each(|suite| self.save(suite));
                 }
             }
         }
@@ -149,16 +149,15 @@ impl Results<'_> {
                 self.rows.push(row);
             }
             Event::Missing { suite, schedule, size, reason, what } => {
-                self.wrong += usize::from(reason == Reason::Wrong);
-                let verdict = match reason {
-                    Reason::Wrong => "WRONG",
-                    Reason::Refused => "refused",
-                    Reason::Late => "not run",
-                };
                 let size = size.map_or(String::new(), |size| format!(" at {size}"));
-                let line = format!("{verdict}: {suite}: {schedule}{size}: {what}");
-                complain(&format!("{line}\n"));
-                self.missing.push(line);
+                match reason {
+                    Reason::Wrong => {
+                        self.wrong += 1;
+                        self.note(format!("WRONG: {suite}: {schedule}{size}: {what}"));
+                    }
+                    Reason::Refused => self.note(format!("refused: {suite}: {schedule}{size}: {what}")),
+                    Reason::Late => self.late += 1,
+                }
             }
             Event::End { suite } => self.save(&suite)?,
             Event::Broken(what) => {
@@ -217,13 +216,15 @@ impl Results<'_> {
             write(path, &report::file(&json))?;
         }
         if let Some(path) = &self.args.plot {
-            let suites: Vec<&str> = self.args.suite.iter().map(|suite| suite.name()).collect();
-            self.draw(path, &suites.join(", "), &rows)?;
+            self.draw(path, &self.suites().join(", "), &rows)?;
         }
         let mut text = format!("{}\n", self.device);
         self.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
+        if self.late > 0 {
+            let seconds = self.args.seconds;
+            text.push_str(&format!("{} measurements not begun: the {seconds} s were up (--seconds)\n", self.late));
+        }
         text.push_str(&self.summary());
-        self.missing.iter().for_each(|line| text.push_str(&format!("{line}\n")));
         let status = match (self.wrong, self.broken, self.rows.is_empty()) {
             (1.., ..) => Status::Wrong,
             (0, true, _) | (0, _, true) => Status::Refused,
@@ -232,12 +233,17 @@ impl Results<'_> {
         Ok(Reply { text, json, status })
     }
 
+    /// Those that have rows.
+    fn suites(&self) -> Vec<&str> {
+        let mut suites: Vec<&str> = self.rows.iter().map(|row| row.suite.as_str()).collect();
+        suites.dedup();
+        suites
+    }
+
     /// All rows of a suite with one product, by speed; of the others the best of each product.
     fn summary(&self) -> String {
         let mut text = String::new();
-        let mut suites: Vec<&str> = self.rows.iter().map(|row| row.suite.as_str()).collect();
-        suites.dedup();
-        for suite in suites {
+        for suite in self.suites() {
             let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.suite == suite).collect();
             if suite == Suite::Ladder.name() {
                 rows.sort_by(|x, y| y.times.ms.total_cmp(&x.times.ms));
