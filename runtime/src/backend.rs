@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ptx_gemm_dsl::Target;
 
+use crate::checks::Unsuited;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::view::{AnyMut, AnyRef};
@@ -40,8 +41,8 @@ pub(crate) struct Launch {
     pub(crate) grid: u32,
     /// Arguments in the order of the ABI.
     pub(crate) args: Vec<Value>,
-    /// What a user should know about the choice of the entry.
-    pub(crate) notes: Vec<String>,
+    /// Why the entry before this one did not suit, for each operand; in words when somebody asks.
+    pub(crate) unsuited: [Option<Unsuited>; 4],
 }
 
 /// What running a launch took.
@@ -64,6 +65,15 @@ pub struct Counts {
     pub cost: Option<crate::interp::Cost>,
 }
 
+/// Who may still be using memory when it is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// One call, all of it on the device's own stream.
+    Call,
+    /// Anybody, on any stream: giving it back waits for the device.
+    Kept,
+}
+
 /// How D's memory is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -84,10 +94,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error>;
 
     /// Reserves memory for a matrix or vector of elements of `element` bytes each; the pointer is a multiple of that.
-    fn allocate(&self, label: &str, bytes: u64, element: u32) -> Result<u64, Error>;
+    fn allocate(&self, label: &str, bytes: u64, element: u32, lifetime: Lifetime) -> Result<u64, Error>;
 
-    /// Gives memory back that [`Backend::allocate`] reserved.
-    fn free(&self, address: u64);
+    /// Gives memory back that [`Backend::allocate`] reserved, with the same size and lifetime.
+    fn free(&self, address: u64, bytes: u64, lifetime: Lifetime);
 
     /// Sets bytes to zero, before the next launch.
     fn zero(&self, address: u64, bytes: u64) -> Result<(), Error>;
@@ -122,19 +132,28 @@ pub(crate) struct StreamHandle(pub(crate) usize);
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(crate) address: u64,
+    bytes: u64,
+    lifetime: Lifetime,
     backend: Arc<dyn Backend>,
 }
 
 impl Buffer {
     /// Room for `elements` elements of `element` bytes each.
-    pub(crate) fn new(backend: &Arc<dyn Backend>, label: &str, elements: u64, element: u32) -> Result<Buffer, Error> {
+    pub(crate) fn new(
+        backend: &Arc<dyn Backend>,
+        label: &str,
+        elements: u64,
+        element: u32,
+        lifetime: Lifetime,
+    ) -> Result<Buffer, Error> {
         let bytes = elements.saturating_mul(u64::from(element));
-        Ok(Buffer { address: backend.allocate(label, bytes, element)?, backend: backend.clone() })
+        let address = backend.allocate(label, bytes, element, lifetime)?;
+        Ok(Buffer { address, bytes, lifetime, backend: backend.clone() })
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.backend.free(self.address);
+        self.backend.free(self.address, self.bytes, self.lifetime);
     }
 }

@@ -4,7 +4,7 @@ use ptx_gemm_dsl::plan::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Backend, Buffer, Output};
+use crate::backend::{Backend, Buffer, Lifetime, Output};
 use crate::batch::MatrixBatch;
 use crate::checks::{self, Extents, GivenVector, Laid};
 use crate::compiled::{CompiledGemm, Run, check_c};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A product in the making. Nothing is checked before [`Call::multiply`] and its like.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    gemm: &'a CompiledGemm,
+    gemm: CompiledGemm,
     c: Option<AnyRef<'a>>,
     scalars: Vec<(String, f64)>,
     vectors: Vec<AnyVector<'a>>,
@@ -39,12 +39,18 @@ impl AnyVector<'_> {
 
 impl<'a> Call<'a> {
     pub(crate) fn new(gemm: &'a CompiledGemm) -> Call<'a> {
-        Call { gemm, c: None, scalars: Vec::new(), vectors: Vec::new() }
+        Call { gemm: gemm.clone(), c: None, scalars: Vec::new(), vectors: Vec::new() }
     }
 
     /// The matrix that the epilogue calls `c`.
     pub fn c(self, c: &'a impl AsMatrix) -> Call<'a> {
         Call { c: Some(c.as_any()), ..self }
+    }
+
+    /// The same call on the interpreter, to be finished as it would be here. After an error that ended a GPU's context it
+    /// names the instruction that was to blame, its place in the PTX, and its clause.
+    pub fn in_interpreter(self) -> Result<Call<'a>, Error> {
+        Ok(Call { gemm: self.gemm.in_interpreter()?, ..self })
     }
 
     /// The value of a run-time scalar.
@@ -231,7 +237,8 @@ struct OnDevice {
 }
 
 fn reserve(backend: &Arc<dyn Backend>, label: &str, matrix: AnyRef<'_>) -> Result<Buffer, Error> {
-    Buffer::new(backend, label, matrix.stack.len(matrix.shape).unwrap_or(usize::MAX) as u64, matrix.dtype.bytes())
+    let elements = matrix.stack.len(matrix.shape).unwrap_or(usize::MAX) as u64;
+    Buffer::new(backend, label, elements, matrix.dtype.bytes(), Lifetime::Call)
 }
 
 fn out_of_memory<T: Element>(elements: Option<usize>) -> DeviceError {

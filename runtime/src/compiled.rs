@@ -7,7 +7,7 @@ use ptx_gemm_dsl::plan::Wave;
 use ptx_gemm_dsl::{DType, Layout, Plan, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Buffer, Counts, Execution, Launch, Limits, Module};
+use crate::backend::{Buffer, Counts, Execution, Launch, Lifetime, Limits, Module};
 use crate::call::Call;
 use crate::checks;
 use crate::device::Device;
@@ -91,6 +91,11 @@ impl CompiledGemm {
         &self.device
     }
 
+    /// The same kernel on the interpreter: the same PTX, watched at every step.
+    pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
+        CompiledGemm::load(self.kernel.clone(), &Device::interpreter())
+    }
+
     /// D = epilogue(A B), in a new matrix without padding.
     pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
         self.call().multiply(a, b)
@@ -141,8 +146,7 @@ impl CompiledGemm {
         let acc = self.plan().problem.types.acc;
         let laid = |matrix: DeviceMatrix| checks::Laid { shape: matrix.shape, stack: matrix.stack };
         let extents = checks::extents(self.plan(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
-        let given: Vec<(String, f64)> = call.scalars.iter().map(|(name, value)| (name.to_string(), *value)).collect();
-        let scalars = checks::resolve_scalars(epilogue, acc, &given)?;
+        let scalars = checks::resolve_scalars(epilogue, acc, call.scalars)?;
         check_c(self.plan(), call.c.is_some(), &scalars)?;
         let vectors: Vec<_> = call
             .vectors
@@ -156,7 +160,7 @@ impl CompiledGemm {
 
     /// Checks and launches what is in device memory.
     pub(crate) fn execute(&self, extents: checks::Extents, arguments: Arguments) -> Result<Run, Error> {
-        let Some(Ready { launch, workspace }) = self.ready(extents, arguments)? else {
+        let Some(Ready { launch, workspace }) = self.ready(extents, arguments, Lifetime::Call)? else {
             return Ok(Run::nothing());
         };
         if let Some(Workspace { buffer, flag_bytes }) = &workspace {
@@ -164,18 +168,32 @@ impl CompiledGemm {
         }
         let Execution { time, counts } = self.module.launch(&launch)?;
         let entry = self.plan().variants.get(launch.variant).map(|variant| variant.entry.clone());
-        Ok(Run { entry, blocks: launch.grid, time, counts, notes: launch.notes })
+        let notes = checks::notes(self.plan(), &launch);
+        Ok(Run { entry, blocks: launch.grid, time, counts, notes })
     }
 
     /// Checks a launch and reserves what it needs; `None` if there is nothing to compute.
-    fn ready(&self, extents: checks::Extents, mut arguments: Arguments) -> Result<Option<Ready>, Error> {
+    fn ready(
+        &self,
+        extents: checks::Extents,
+        mut arguments: Arguments,
+        lifetime: Lifetime,
+    ) -> Result<Option<Ready>, Error> {
         // Before the workspace, whose size a nonsensical grid would make nonsense of.
-        if checks::launch(self.plan(), extents, &arguments)?.is_none() {
+        let Some(mut launch) = self.launch_of(extents, &arguments)? else {
             return Ok(None);
+        };
+        let workspace = self.workspace(extents, lifetime)?;
+        if let Some(workspace) = &workspace {
+            arguments.workspace = workspace.buffer.address;
+            launch.args = checks::values(self.plan(), extents, &arguments);
         }
-        let workspace = self.workspace(extents)?;
-        arguments.workspace = workspace.as_ref().map_or(0, |workspace| workspace.buffer.address);
-        let Some(mut launch) = checks::launch(self.plan(), extents, &arguments)? else {
+        Ok(Some(Ready { launch, workspace }))
+    }
+
+    /// A launch that has passed every check; `None` if there is nothing to compute.
+    fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Launch>, Error> {
+        let Some(mut launch) = checks::launch(self.plan(), extents, arguments)? else {
             return Ok(None);
         };
         match self.plan().persistent {
@@ -183,17 +201,17 @@ impl CompiledGemm {
             Some(Wave::Blocks(blocks)) => launch.grid = launch.grid.min(blocks.max(1)),
             Some(Wave::Device) => launch.grid = launch.grid.min(self.module.resident_blocks(launch.variant)?.max(1)),
         }
-        Ok(Some(Ready { launch, workspace }))
+        Ok(Some(launch))
     }
 
     /// The workspace of split-K, whose flags the first launch must find zero; `None` for a schedule that needs none.
-    fn workspace(&self, extents: checks::Extents) -> Result<Option<Workspace>, Error> {
+    fn workspace(&self, extents: checks::Extents, lifetime: Lifetime) -> Result<Option<Workspace>, Error> {
         let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
         let bytes = self.plan().workspace_bytes(m, n, batch);
         if bytes == 0 {
             return Ok(None);
         }
-        let buffer = Buffer::new(self.device.backend(), "the workspace", bytes.div_ceil(256), 256)?;
+        let buffer = Buffer::new(self.device.backend(), "the workspace", bytes.div_ceil(256), 256, lifetime)?;
         Ok(Some(Workspace { buffer, flag_bytes: self.plan().flag_bytes(m, n, batch) }))
     }
 
@@ -205,7 +223,7 @@ impl CompiledGemm {
     #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
     pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
         let (extents, arguments) = self.resolve(call)?;
-        let ready = self.ready(extents, arguments)?;
+        let ready = self.ready(extents, arguments, Lifetime::Kept)?;
         if let Some(Workspace { buffer, flag_bytes }) = ready.as_ref().and_then(|ready| ready.workspace.as_ref()) {
             // Once, and waited for: each launch leaves them zero for the next.
             let zeros = vec![0; *flag_bytes as usize];
@@ -213,7 +231,8 @@ impl CompiledGemm {
             let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: &zeros };
             self.device.backend().upload(buffer.address, flags)?;
         }
-        Ok(Prepared::new(self.module.clone(), ready))
+        let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.plan(), &ready.launch));
+        Ok(Prepared::new(self.module.clone(), ready, notes))
     }
 
     /// The same for matrices that this crate keeps in device memory.

@@ -57,7 +57,7 @@ impl Device {
         Device::with(DeviceKind::Interpreter, Arc::new(Interpreter::new(options)))
     }
 
-    fn with(kind: DeviceKind, backend: Arc<dyn Backend>) -> Device {
+    pub(crate) fn with(kind: DeviceKind, backend: Arc<dyn Backend>) -> Device {
         Device { inner: Arc::new(Inner { kind, backend, modules: OncePerKey::new(LOADED) }) }
     }
 

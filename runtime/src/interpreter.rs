@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
 
-use crate::backend::{Backend, Counts, Execution, Launch, Limits, Module, Output, StreamHandle, Value};
+use crate::backend::{Backend, Counts, Execution, Launch, Lifetime, Limits, Module, Output, StreamHandle, Value};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::shape::Shape;
@@ -77,7 +77,7 @@ impl Backend for Interpreter {
         Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options: self.options.options }))
     }
 
-    fn allocate(&self, label: &str, bytes: u64, element: u32) -> Result<u64, Error> {
+    fn allocate(&self, label: &str, bytes: u64, element: u32, _lifetime: Lifetime) -> Result<u64, Error> {
         // Offsets below 256 bytes are what the memory offers; they repeat after that anyhow.
         let offset = u64::from(self.options.misalign) * u64::from(element) % 256;
         let allocation =
@@ -86,7 +86,7 @@ impl Backend for Interpreter {
         Ok(allocation.address)
     }
 
-    fn free(&self, address: u64) {
+    fn free(&self, address: u64, _bytes: u64, _lifetime: Lifetime) {
         if let Some(id) = self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(&address) {
             let _ = self.memory.free(id);
         }

@@ -25,15 +25,21 @@ pub mod cuda;
 mod device;
 mod element;
 mod error;
+#[cfg(test)]
+mod faults;
+mod health;
 mod interpreter;
 mod kernel;
 mod matrix;
+mod pool;
 mod prepared;
 pub mod random;
 mod resident;
 mod shape;
 #[cfg(feature = "cuda")]
 mod store;
+#[cfg(feature = "cuda")]
+mod versions;
 mod view;
 
 pub use arguments::{DeviceMatrix, DeviceVector};

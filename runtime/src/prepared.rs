@@ -20,6 +20,7 @@ use crate::resident::Resident;
 pub struct Prepared<'a> {
     module: Arc<dyn Module>,
     ready: Option<Ready>,
+    notes: Vec<String>,
     operands: PhantomData<&'a Resident>,
 }
 
@@ -39,8 +40,8 @@ pub struct ResidentCall<'a, 's> {
 }
 
 impl Prepared<'_> {
-    pub(crate) fn new(module: Arc<dyn Module>, ready: Option<Ready>) -> Self {
-        Prepared { module, ready, operands: PhantomData }
+    pub(crate) fn new(module: Arc<dyn Module>, ready: Option<Ready>, notes: Vec<String>) -> Self {
+        Prepared { module, ready, notes, operands: PhantomData }
     }
 
     /// Blocks of the grid; 0 if there is nothing to compute.
@@ -50,7 +51,7 @@ impl Prepared<'_> {
 
     /// What is worth knowing, such as why the aligned entry does not run.
     pub fn notes(&self) -> &[String] {
-        self.ready.as_ref().map_or(&[], |ready| &ready.launch.notes)
+        &self.notes
     }
 
     pub(crate) fn enqueue(&self, stream: StreamHandle) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::plan::Operand;
 
 use crate::arguments::{DeviceMatrix, DeviceVector};
-use crate::backend::{Buffer, Output};
+use crate::backend::{Buffer, Lifetime, Output};
 use crate::device::Device;
 use crate::error::{ArgumentError, Error, OperandName};
 use crate::shape::{Shape, Stack};
@@ -31,7 +31,8 @@ impl Device {
             let Shape { rows, cols, ld, .. } = matrix.shape;
             return Err(ArgumentError::NoMatrix { got, needed: elements, rows, cols, ld }.into());
         }
-        let buffer = Buffer::new(self.backend(), "a resident matrix", elements as u64, matrix.dtype.bytes())?;
+        let buffer =
+            Buffer::new(self.backend(), "a resident matrix", elements as u64, matrix.dtype.bytes(), Lifetime::Kept)?;
         self.backend().prepare(buffer.address, matrix, Output::InPlace)?;
         let AnyRef { dtype, shape, stack, .. } = matrix;
         Ok(Resident { device: self.clone(), buffer, dtype, shape, stack })

@@ -1,10 +1,12 @@
 //! The launch itself: grid, entry, and argument values.
 
+use std::fmt;
+
 use ptx_gemm_dsl::plan::{Operand, Param, Variant};
 use ptx_gemm_dsl::{DType, Plan};
 
 use crate::arguments::Arguments;
-use crate::backend::Value;
+use crate::backend::{Launch, Value};
 use crate::checks::Extents;
 use crate::checks::shapes::dtype;
 use crate::error::{ArgumentError, OperandName};
@@ -26,23 +28,51 @@ pub(crate) fn grid(plan: &Plan, extents: Extents) -> Result<u32, ArgumentError> 
     })
 }
 
-/// The first entry whose access widths suit every operand, and why those before it did not.
-pub(crate) fn pick(plan: &Plan, arguments: &Arguments) -> (usize, Vec<String>) {
-    let mut notes = Vec::new();
-    for (index, variant) in plan.variants.iter().enumerate() {
-        let unsuited: Vec<String> = [Operand::A, Operand::B, Operand::C, Operand::D]
-            .into_iter()
-            .filter_map(|operand| unsuited(plan, variant, operand, arguments))
-            .collect();
-        if unsuited.is_empty() || index + 1 == plan.variants.len() {
-            if let Some(last) = notes.last_mut() {
-                *last = format!("{last}: running the {} entry", kind(variant));
+/// Why an entry's access width does not suit an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsuited {
+    Ld { operand: OperandName, ld: usize, width: u64 },
+    Stride { operand: OperandName, stride: usize, width: u64 },
+    Address { operand: OperandName, address: u64, bytes: u64 },
+}
+
+impl fmt::Display for Unsuited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsuited::Ld { operand, ld, width } => {
+                write!(f, "ld{} = {ld} is not a multiple of {width}", operand.lower())
             }
-            return (index, notes);
+            Unsuited::Stride { operand, stride, width } => {
+                write!(f, "the stride of {}'s matrices, {stride}, is not a multiple of {width}", operand.upper())
+            }
+            Unsuited::Address { operand, address, bytes } => {
+                write!(f, "{} at {address:#x} is not aligned to {bytes} bytes", operand.upper())
+            }
         }
-        notes = unsuited;
     }
-    (0, notes)
+}
+
+/// The first entry whose access widths suit every operand, and why the one before it did not.
+pub(crate) fn pick(plan: &Plan, arguments: &Arguments) -> (usize, [Option<Unsuited>; 4]) {
+    let mut before = [None; 4];
+    for (index, variant) in plan.variants.iter().enumerate() {
+        let operands = [Operand::A, Operand::B, Operand::C, Operand::D];
+        let found = operands.map(|operand| unsuited(plan, variant, operand, arguments));
+        if found.iter().all(Option::is_none) || index + 1 == plan.variants.len() {
+            return (index, before);
+        }
+        before = found;
+    }
+    (0, before)
+}
+
+/// What a user should know about the choice of the entry.
+pub(crate) fn notes(plan: &Plan, launch: &Launch) -> Vec<String> {
+    let mut notes: Vec<String> = launch.unsuited.iter().flatten().map(Unsuited::to_string).collect();
+    if let (Some(last), Some(variant)) = (notes.last_mut(), plan.variants.get(launch.variant)) {
+        last.push_str(&format!(": running the {} entry", kind(variant)));
+    }
+    notes
 }
 
 fn kind(variant: &Variant) -> String {
@@ -50,8 +80,7 @@ fn kind(variant: &Variant) -> String {
     if widths.iter().all(|&width| width == 1) { "scalar".into() } else { format!("`{}`", variant.entry) }
 }
 
-/// Why an operand does not allow the access width of an entry.
-fn unsuited(plan: &Plan, variant: &Variant, operand: Operand, arguments: &Arguments) -> Option<String> {
+fn unsuited(plan: &Plan, variant: &Variant, operand: Operand, arguments: &Arguments) -> Option<Unsuited> {
     let width = u64::from(match operand {
         Operand::A => variant.a.width,
         Operand::B => variant.b.width,
@@ -63,18 +92,15 @@ fn unsuited(plan: &Plan, variant: &Variant, operand: Operand, arguments: &Argume
     if matrix.shape.is_empty() || width == 1 {
         return None;
     }
-    let name = OperandName(operand);
-    if matrix.shape.runs() > 1 && !(matrix.shape.ld as u64).is_multiple_of(width) {
-        return Some(format!("ld{} = {} is not a multiple of {width}", name.lower(), matrix.shape.ld));
+    let (operand, address) = (OperandName(operand), matrix.address);
+    let (ld, stride) = (matrix.shape.ld, matrix.stack.stride);
+    if matrix.shape.runs() > 1 && !(ld as u64).is_multiple_of(width) {
+        return Some(Unsuited::Ld { operand, ld, width });
     }
-    if matrix.stack.count > 1 && !(matrix.stack.stride as u64).is_multiple_of(width) {
-        let stride = matrix.stack.stride;
-        return Some(format!("the stride of {}'s matrices, {stride}, is not a multiple of {width}", name.upper()));
+    if matrix.stack.count > 1 && !(stride as u64).is_multiple_of(width) {
+        return Some(Unsuited::Stride { operand, stride, width });
     }
-    if !matrix.address.is_multiple_of(bytes) {
-        return Some(format!("{} at {:#x} is not aligned to {bytes} bytes", name.upper(), matrix.address));
-    }
-    None
+    (!address.is_multiple_of(bytes)).then_some(Unsuited::Address { operand, address, bytes })
 }
 
 /// Argument values in the order of the ABI.

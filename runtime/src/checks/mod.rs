@@ -15,6 +15,7 @@ use crate::arguments::Arguments;
 use crate::backend::Launch;
 use crate::error::ArgumentError;
 
+pub(crate) use entry::{Unsuited, notes, values};
 pub(crate) use scalars::{GivenVector, reads_c, resolve_scalars, resolve_vectors};
 pub(crate) use shapes::{Extents, Laid, extents, slice};
 
@@ -25,7 +26,7 @@ pub(crate) fn launch(plan: &Plan, extents: Extents, arguments: &Arguments) -> Re
     }
     overlap::check(plan, arguments)?;
     let grid = entry::grid(plan, extents)?;
-    let (variant, notes) = entry::pick(plan, arguments);
+    let (variant, unsuited) = entry::pick(plan, arguments);
     let args = entry::values(plan, extents, arguments);
-    Ok(Some(Launch { variant, grid, args, notes }))
+    Ok(Some(Launch { variant, grid, args, unsuited }))
 }

@@ -10,13 +10,17 @@ use crate::error::ArgumentError;
 pub(crate) fn resolve_scalars(
     epilogue: &Epilogue,
     acc: DType,
-    given: &[(String, f64)],
+    given: &[(impl AsRef<str>, f64)],
 ) -> Result<Vec<f64>, ArgumentError> {
-    if let Some((name, _)) = given.iter().find(|(name, _)| !epilogue.scalars.contains(name)) {
-        return Err(ArgumentError::UnknownScalar { name: name.clone(), known: known("scalars", &epilogue.scalars) });
+    if let Some((name, _)) = given
+        .iter()
+        .map(|(name, value)| (name.as_ref(), value))
+        .find(|(name, _)| !epilogue.scalars.iter().any(|known| known == name))
+    {
+        return Err(ArgumentError::UnknownScalar { name: name.into(), known: known("scalars", &epilogue.scalars) });
     }
     let value = |name: &String| {
-        let found = given.iter().rev().find(|(given, _)| given == name);
+        let found = given.iter().rev().find(|(given, _)| given.as_ref() == name.as_str());
         let value =
             found.map(|(_, value)| *value).ok_or_else(|| ArgumentError::MissingScalar { name: name.clone() })?;
         if representable(acc, value) {

@@ -2,18 +2,20 @@
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::fmt;
-use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use cudarc::driver::result::DriverError;
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemorytype as MemoryType};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaStream, result};
 use ptx_gemm_dsl::Target;
 
+use super::copy::pieces;
 use super::{driver, link, module};
-use crate::backend::{Backend, Limits, Module, Output};
+use crate::backend::{Backend, Lifetime, Limits, Module, Output};
 use crate::error::{DeviceError, Error};
+use crate::health::Health;
 use crate::kernel::Kernel;
+use crate::pool::{Capacity, Pool};
 use crate::store::{Key, Origin, Store};
 use crate::view::{AnyMut, AnyRef};
 
@@ -28,15 +30,19 @@ pub(crate) struct Gpu {
     /// Name and compute capability.
     model: String,
     store: Option<Store>,
+    /// Blocks of [`Lifetime::Call`], between calls.
+    pool: Pool,
 }
+
+/// Device memory kept from one call on host data to the next: three matrices of 8192 x 8192 f32 and some more, at most.
+const IDLE: Capacity = Capacity { blocks: 64, bytes: 1 << 30 };
 
 /// The parts of a GPU that its modules keep alive.
 pub(super) struct Shared {
     pub(super) context: Arc<CudaContext>,
     pub(super) stream: Arc<CudaStream>,
     name: String,
-    /// The error that killed the context.
-    dead: OnceLock<String>,
+    health: Health,
 }
 
 impl Gpu {
@@ -66,8 +72,22 @@ impl Gpu {
         };
         let model = format!("{name}, compute capability {major}.{minor}");
         let build = driver::build(&status.driver);
-        let shared = Arc::new(Shared { context, stream, name, dead: OnceLock::new() });
-        Ok(Gpu { shared, limits, driver: status.driver, build, model, store: Store::of_user() })
+        let shared = Arc::new(Shared { context, stream, name, health: Health::default() });
+        Ok(Gpu { shared, limits, driver: status.driver, build, model, store: Store::of_user(), pool: Pool::new(IDLE) })
+    }
+}
+
+/// Returns memory to the driver, of the current context.
+fn give_back(address: u64) {
+    // SAFETY: `address` came from `allocate`, and its `Buffer` frees it once. cuMemFree waits for the device.
+    let _ = unsafe { result::free_sync(address) };
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.shared.enter().is_ok() {
+            self.pool.drain().into_iter().for_each(give_back);
+        }
     }
 }
 
@@ -81,9 +101,7 @@ impl Gpu {
 impl Shared {
     /// Makes the context current in this thread, unless it is dead.
     pub(super) fn enter(&self) -> Result<(), DeviceError> {
-        if let Some(code) = self.dead.get() {
-            return Err(DeviceError::ContextDead { device: self.name.clone(), code: code.clone() });
-        }
+        self.health.check(&self.name)?;
         self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
     }
 
@@ -93,8 +111,7 @@ impl Shared {
         if !driver::kills_context(error) {
             return DeviceError::Driver { call, device, code };
         }
-        let code = self.dead.get_or_init(|| code).clone();
-        DeviceError::ContextDead { device, code }
+        self.health.died(&device, code)
     }
 }
 
@@ -113,12 +130,14 @@ impl Backend for Gpu {
         if let Some(cubin) = self.store.as_ref().and_then(|store| store.load(key)) {
             match module::CudaModule::load(&self.shared, kernel, &cubin) {
                 Ok(module) => return Ok(Arc::new(module)),
-                Err(error @ DeviceError::ContextDead { .. }) => return Err(error.into()),
+                Err(error @ (DeviceError::ContextDead { .. } | DeviceError::ContextLost { .. })) => {
+                    return Err(error.into());
+                }
                 // Whole, and yet not to this driver's taste: made again below.
                 Err(_) => {}
             }
         }
-        let cubin = link::cubin(kernel.ptx(), &self.driver)?;
+        let cubin = link::cubin(kernel, &self.driver)?;
         let module = module::CudaModule::load(&self.shared, kernel, &cubin)?;
         if let Some(store) = &self.store {
             // A cubin that cannot be kept is made again by the next process; this one has it.
@@ -127,25 +146,38 @@ impl Backend for Gpu {
         Ok(Arc::new(module))
     }
 
-    fn allocate(&self, label: &str, bytes: u64, _element: u32) -> Result<u64, Error> {
+    fn allocate(&self, label: &str, bytes: u64, _element: u32, lifetime: Lifetime) -> Result<u64, Error> {
         self.shared.enter()?;
+        if let (Lifetime::Call, Some(address)) = (lifetime, self.pool.take(bytes)) {
+            return Ok(address);
+        }
         let out_of_memory =
             || DeviceError::OutOfMemory { device: self.shared.name.clone(), what: label.to_string(), bytes };
         // An empty matrix still gets a pointer of its own.
         let size = usize::try_from(bytes.max(1)).map_err(|_| out_of_memory())?;
         // SAFETY: a context is current; the memory is given back by `free` alone.
-        let pointer = unsafe { result::malloc_sync(size) };
-        Ok(pointer.map_err(|error| match error.0 {
-            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => out_of_memory(),
-            _ => self.shared.failed("cuMemAlloc", error),
-        })?)
+        let reserve = || unsafe { result::malloc_sync(size) };
+        let is_full = |error: &DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let pointer = reserve().or_else(|error| {
+            let idle = self.pool.drain();
+            if !is_full(&error) || idle.is_empty() {
+                return Err(error);
+            }
+            idle.into_iter().for_each(give_back);
+            reserve()
+        });
+        Ok(pointer
+            .map_err(|error| if is_full(&error) { out_of_memory() } else { self.shared.failed("cuMemAlloc", error) })?)
     }
 
-    fn free(&self, address: u64) {
+    fn free(&self, address: u64, bytes: u64, lifetime: Lifetime) {
         // In a dead context there is nothing left to give back, and no one to tell.
-        if self.shared.enter().is_ok() {
-            // SAFETY: `address` came from `allocate`, and its `Buffer` frees it once. cuMemFree waits for the device.
-            let _ = unsafe { result::free_sync(address) };
+        if self.shared.enter().is_err() {
+            return;
+        }
+        match lifetime {
+            Lifetime::Call => self.pool.put(bytes, address).into_iter().for_each(give_back),
+            Lifetime::Kept => give_back(address),
         }
     }
 
@@ -190,80 +222,6 @@ impl Backend for Gpu {
                 .map_err(|error| self.shared.failed("cuMemcpy2DAsync", error))?;
         }
         self.wait()
-    }
-}
-
-/// Runs of bytes at equal distances, at the same offsets on both sides.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    offset: usize,
-    run: usize,
-    runs: usize,
-    pitch: usize,
-}
-
-/// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
-const MAX_PITCH: usize = (1 << 31) - 1;
-
-/// An operand in pieces that one copy moves: each matrix as a whole, or run by run where they lie too far apart.
-fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
-    let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
-    let (run, runs, pitch) = (shape.run() * element, shape.runs(), shape.ld * element);
-    if shape.is_empty() {
-        return Vec::new();
-    }
-    let of_one = |first: usize| match pitch <= MAX_PITCH {
-        true => vec![Piece { offset: first * element, run, runs, pitch }],
-        false => (0..runs).map(|i| Piece { offset: first * element + i * pitch, run, runs: 1, pitch: run }).collect(),
-    };
-    matrix.products().flat_map(of_one).collect()
-}
-
-impl Piece {
-    fn span(&self) -> usize {
-        (self.runs - 1) * self.pitch + self.run
-    }
-
-    fn to_device(self, host: &[u8], device: u64) -> sys::CUDA_MEMCPY2D {
-        sys::CUDA_MEMCPY2D {
-            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            srcHost: host.as_ptr().cast(),
-            dstMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
-            dstDevice: device + self.offset as u64,
-            ..self.copy()
-        }
-    }
-
-    fn to_host(self, device: u64, host: &mut [u8]) -> sys::CUDA_MEMCPY2D {
-        sys::CUDA_MEMCPY2D {
-            srcMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
-            srcDevice: device + self.offset as u64,
-            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            dstHost: host.as_mut_ptr().cast(),
-            ..self.copy()
-        }
-    }
-
-    /// The parts that both directions share.
-    fn copy(self) -> sys::CUDA_MEMCPY2D {
-        sys::CUDA_MEMCPY2D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            srcHost: ptr::null(),
-            srcDevice: 0,
-            srcArray: ptr::null_mut(),
-            srcPitch: self.pitch,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            dstHost: ptr::null_mut(),
-            dstDevice: 0,
-            dstArray: ptr::null_mut(),
-            dstPitch: self.pitch,
-            WidthInBytes: self.run,
-            Height: self.runs,
-        }
     }
 }
 

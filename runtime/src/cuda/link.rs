@@ -9,6 +9,8 @@ use cudarc::driver::sys::{self, CUjit_option as Option_};
 
 use super::driver::code;
 use crate::error::DeviceError;
+use crate::kernel::Kernel;
+use crate::versions;
 
 /// Bytes of log kept.
 const LOG: usize = 16 << 10;
@@ -24,13 +26,14 @@ impl Drop for Linker {
 }
 
 /// Links PTX text for the device of the current context.
-pub(super) fn cubin(ptx: &str, driver: &str) -> Result<Vec<u8>, DeviceError> {
+pub(super) fn cubin(kernel: &Kernel, driver: &str) -> Result<Vec<u8>, DeviceError> {
+    let (version, ptx) = (kernel.module().version, kernel.ptx());
+    versions::check(version, driver)?;
     let mut log = vec![0u8; LOG];
     link(ptx, &mut log).map_err(|error| {
         let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string();
         if error.0 == sys::CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION {
-            let version = ptx.lines().find_map(|line| line.trim().strip_prefix(".version")).unwrap_or("?");
-            return DeviceError::DriverTooOld { ptx: version.trim().into(), driver: driver.into() };
+            return versions::too_old(version, driver);
         }
         DeviceError::Link { code: code(error), log: text }
     })

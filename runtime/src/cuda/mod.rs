@@ -3,6 +3,8 @@
 //! cudarc appears below this module and nowhere else. Without the feature `cuda`, what is left is an error that says so.
 
 #[cfg(feature = "cuda")]
+mod copy;
+#[cfg(feature = "cuda")]
 mod cublas;
 #[cfg(feature = "cuda")]
 mod driver;

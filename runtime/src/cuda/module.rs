@@ -3,7 +3,8 @@
 
 use std::ffi::{CString, c_void};
 use std::fmt;
-use std::sync::Arc;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
@@ -17,12 +18,17 @@ use crate::kernel::Kernel;
 /// Dynamic shared memory above this needs the function's consent (CUDA C++ Programming Guide, "Compute capability 7.x").
 const STATIC_SHARED_BYTES: u32 = 48 << 10;
 
+/// Arguments of nearly every entry; only an epilogue with many vectors or scalars has more.
+const FEW: usize = 32;
+
 /// A cubin in a context, with a function for each entry of the plan.
 pub(super) struct CudaModule {
     shared: Arc<Shared>,
     module: sys::CUmodule,
     functions: Vec<sys::CUfunction>,
     threads: u32,
+    /// Blocks of each entry that the device holds at once, where a grid has asked.
+    resident: Vec<OnceLock<u32>>,
     /// Bytes that the launch must ask for; static shared memory is part of the cubin.
     dynamic_bytes: u32,
 }
@@ -41,9 +47,16 @@ impl CudaModule {
         let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(failed("cuModuleLoadData"))?;
         let dynamic_bytes = if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 };
         let threads = plan.geometry.threads;
+        let resident = plan.variants.iter().map(|_| OnceLock::new()).collect();
         // Owns the handle from here on, so that an error below unloads it.
-        let mut module =
-            CudaModule { shared: shared.clone(), module: handle, functions: Vec::new(), threads, dynamic_bytes };
+        let mut module = CudaModule {
+            shared: shared.clone(),
+            module: handle,
+            functions: Vec::new(),
+            threads,
+            resident,
+            dynamic_bytes,
+        };
         for variant in &plan.variants {
             let name = CString::new(variant.entry.as_str()).unwrap_or_default();
             // SAFETY: the module is loaded, and stays so for as long as its functions are used.
@@ -64,6 +77,9 @@ impl CudaModule {
 
 impl Module for CudaModule {
     fn resident_blocks(&self, variant: usize) -> Result<u32, Error> {
+        if let Some(&blocks) = self.resident[variant].get() {
+            return Ok(blocks);
+        }
         self.shared.enter()?;
         let (threads, bytes) = (self.threads, self.dynamic_bytes as usize);
         // SAFETY: a function of a loaded module.
@@ -77,7 +93,8 @@ impl Module for CudaModule {
             .context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .map_err(|error| self.shared.failed("cuDeviceGetAttribute", error))?;
-        Ok((per_processor.max(1) * processors.max(1)) as u32)
+        let blocks = (per_processor.max(1) * processors.max(1)) as u32;
+        Ok(*self.resident[variant].get_or_init(|| blocks))
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
@@ -103,7 +120,17 @@ impl Module for CudaModule {
 impl CudaModule {
     /// Puts a launch on a stream of the current context.
     fn start(&self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
-        let mut args: Vec<*mut c_void> = launch.args.iter().map(pointer).collect();
+        // On the stack: a launch that is ready allocates nothing.
+        let mut few = [ptr::null_mut(); FEW];
+        let mut many = Vec::new();
+        let args = match launch.args.len() {
+            count @ 0..=FEW => &mut few[..count],
+            count => {
+                many.resize(count, ptr::null_mut());
+                &mut many[..]
+            }
+        };
+        args.iter_mut().zip(&launch.args).for_each(|(place, value)| *place = pointer(value));
         // SAFETY: the function belongs to a loaded module; `args` are as many, and of the types, as the entry's
         // parameters, which the plan states; device pointers were checked, or vouched for by the caller of
         // `CompiledGemm::launch`.
@@ -114,7 +141,7 @@ impl CudaModule {
                 (self.threads, 1, 1),
                 self.dynamic_bytes,
                 stream,
-                &mut args,
+                args,
             )
         }
         .map_err(|error| self.shared.failed("cuLaunchKernel", error))

@@ -63,22 +63,35 @@ pub enum DeviceError {
         log: String,
     },
     /// The driver is older than the PTX.
-    #[error("the PTX is version {ptx}, driver {driver} does not know it")]
+    #[error("the PTX is version {ptx}; the driver is CUDA {driver}'s, which reads versions up to {newest}: {remedy}")]
     DriverTooOld {
         /// `.version` of the PTX.
         ptx: String,
         /// Version of CUDA that the driver has.
         driver: String,
+        /// The newest version of PTX that it reads.
+        newest: String,
+        /// What to do about it.
+        remedy: String,
     },
     /// A kernel did something illegal on the GPU; its context is dead.
     #[error(
-        "{device} reported {code}: its context is dead and every later call on it fails; run the same call on \
-         Device::interpreter() to see which instruction it was"
+        "{device} reported {code}: a kernel did something illegal, and this process can use the GPU no more (its context \
+         is dead, with all device memory in it); `in_interpreter()` on the call or the compiled product repeats it where \
+         the instruction and its clause are named"
     )]
     ContextDead {
         /// The device's name.
         device: String,
         /// The driver's error code.
+        code: String,
+    },
+    /// A kernel has done something illegal before; nothing was asked of the driver.
+    #[error("{device} takes no more work: its context died of {code} earlier in this process")]
+    ContextLost {
+        /// The device's name.
+        device: String,
+        /// The driver's error code, when it died.
         code: String,
     },
     /// cuBLAS is missing, refused, or cannot compute what was asked.

@@ -1,0 +1,81 @@
+//! Copies between the host and a GPU: each matrix in as few as the driver allows, without the padding between its rows.
+
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUmemorytype as MemoryType};
+
+use crate::view::AnyRef;
+
+/// Runs of bytes at equal distances, at the same offsets on both sides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) offset: usize,
+    run: usize,
+    runs: usize,
+    pitch: usize,
+}
+
+/// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
+const MAX_PITCH: usize = (1 << 31) - 1;
+
+/// An operand in pieces that one copy moves: each matrix as a whole, or run by run where they lie too far apart.
+pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
+    let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
+    let (run, runs, pitch) = (shape.run() * element, shape.runs(), shape.ld * element);
+    if shape.is_empty() {
+        return Vec::new();
+    }
+    let of_one = |first: usize| match pitch <= MAX_PITCH {
+        true => vec![Piece { offset: first * element, run, runs, pitch }],
+        false => (0..runs).map(|i| Piece { offset: first * element + i * pitch, run, runs: 1, pitch: run }).collect(),
+    };
+    matrix.products().flat_map(of_one).collect()
+}
+
+impl Piece {
+    pub(super) fn span(&self) -> usize {
+        (self.runs - 1) * self.pitch + self.run
+    }
+
+    pub(super) fn to_device(self, host: &[u8], device: u64) -> sys::CUDA_MEMCPY2D {
+        sys::CUDA_MEMCPY2D {
+            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            srcHost: host.as_ptr().cast(),
+            dstMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
+            dstDevice: device + self.offset as u64,
+            ..self.copy()
+        }
+    }
+
+    pub(super) fn to_host(self, device: u64, host: &mut [u8]) -> sys::CUDA_MEMCPY2D {
+        sys::CUDA_MEMCPY2D {
+            srcMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
+            srcDevice: device + self.offset as u64,
+            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            dstHost: host.as_mut_ptr().cast(),
+            ..self.copy()
+        }
+    }
+
+    /// The parts that both directions share.
+    fn copy(self) -> sys::CUDA_MEMCPY2D {
+        sys::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            srcHost: ptr::null(),
+            srcDevice: 0,
+            srcArray: ptr::null_mut(),
+            srcPitch: self.pitch,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+            dstHost: ptr::null_mut(),
+            dstDevice: 0,
+            dstArray: ptr::null_mut(),
+            dstPitch: self.pitch,
+            WidthInBytes: self.run,
+            Height: self.runs,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a failing GPU does to a call, shown without one: the interpreter as a device that runs out of memory, or dies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use ptx_gemm_dsl::Schedule;
+
+use crate::backend::{Backend, Execution, Launch, Lifetime, Limits, Module, Output, StreamHandle};
+use crate::compiled::CompiledGemm;
+use crate::device::{Device, DeviceKind};
+use crate::error::{DeviceError, Error};
+use crate::health::Health;
+use crate::interpreter::{Interpreter, InterpreterOptions};
+use crate::kernel::Kernel;
+use crate::matrix::Matrix;
+use crate::view::{AnyMut, AnyRef};
+
+const CLAUSES: &str =
+    "tile(16, 16, 8); thread(2, 4); epilogue(|acc, c, bias, alpha| alpha * acc + c + bias[n]); split_k(2);";
+
+/// The interpreter, and what is to go wrong.
+#[derive(Debug)]
+struct Faulty {
+    inner: Interpreter,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    health: Health,
+    /// Allocations before memory runs out; negative: none left.
+    room: AtomicI64,
+    /// Launches before the device dies.
+    lives: AtomicI64,
+    /// Allocations that nobody has given back.
+    held: AtomicUsize,
+}
+
+impl Backend for Faulty {
+    fn name(&self) -> &str {
+        "a GPU"
+    }
+
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
+        self.state.health.check(self.name())?;
+        Ok(Arc::new(FaultyModule { inner: self.inner.load(kernel)?, state: self.state.clone() }))
+    }
+
+    fn allocate(&self, label: &str, bytes: u64, element: u32, lifetime: Lifetime) -> Result<u64, Error> {
+        self.state.health.check(self.name())?;
+        if self.state.room.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            return Err(DeviceError::OutOfMemory { device: "a GPU".into(), what: label.into(), bytes }.into());
+        }
+        self.state.held.fetch_add(1, Ordering::Relaxed);
+        self.inner.allocate(label, bytes, element, lifetime)
+    }
+
+    fn free(&self, address: u64, bytes: u64, lifetime: Lifetime) {
+        self.state.held.fetch_sub(1, Ordering::Relaxed);
+        self.inner.free(address, bytes, lifetime);
+    }
+
+    fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
+        self.inner.zero(address, bytes)
+    }
+
+    fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
+        self.inner.upload(address, matrix)
+    }
+
+    fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
+        self.inner.prepare(address, d, output)
+    }
+
+    fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
+        self.inner.download(address, entry, d)
+    }
+}
+
+#[derive(Debug)]
+struct FaultyModule {
+    inner: Arc<dyn Module>,
+    state: Arc<State>,
+}
+
+impl Module for FaultyModule {
+    fn resident_blocks(&self, variant: usize) -> Result<u32, Error> {
+        self.inner.resident_blocks(variant)
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
+        self.state.health.check("a GPU")?;
+        if self.state.lives.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            return Err(self.state.health.died("a GPU", "CUDA_ERROR_ILLEGAL_ADDRESS".into()).into());
+        }
+        self.inner.launch(launch)
+    }
+
+    fn enqueue(&self, launch: &Launch, _stream: StreamHandle) -> Result<(), Error> {
+        self.launch(launch).map(drop)
+    }
+}
+
+fn device() -> (Device, Arc<State>) {
+    let state = Arc::new(State { room: AtomicI64::new(1000), lives: AtomicI64::new(1000), ..State::default() });
+    let inner = Interpreter::new(InterpreterOptions::default());
+    (Device::with(DeviceKind::Cuda(0), Arc::new(Faulty { inner, state: state.clone() })), state)
+}
+
+fn gemm(device: &Device) -> CompiledGemm {
+    let schedule: Schedule = CLAUSES.parse().unwrap();
+    CompiledGemm::new(&schedule, device).unwrap()
+}
+
+/// D before the call, and the call.
+fn multiply(gemm: &CompiledGemm, d: &mut Matrix<f32>) -> Result<(), Error> {
+    let (a, b, c) =
+        (Matrix::<f32>::random(20, 24, 1), Matrix::<f32>::random(24, 18, 2), Matrix::<f32>::random(20, 18, 3));
+    let bias = [0.5f32; 18];
+    gemm.c(&c).vector("bias", &bias).set("alpha", 2).multiply_into(&a, &b, d).map(drop)
+}
+
+fn untouched() -> Matrix<f32> {
+    Matrix::from_fn(20, 18, |row, col| (row * col) as f32)
+}
+
+#[test]
+fn out_of_memory_is_typed_and_leaks_nothing_and_can_be_tried_again() {
+    let (device, state) = device();
+    let gemm = gemm(&device);
+    let mut labels = Vec::new();
+    for room in 0.. {
+        let mut d = untouched();
+        state.room.store(room, Ordering::Relaxed);
+        match multiply(&gemm, &mut d) {
+            Ok(()) => break,
+            Err(Error::Device(DeviceError::OutOfMemory { what, bytes, .. })) => {
+                assert!(bytes > 0, "{what}");
+                labels.push(what);
+            }
+            Err(other) => panic!("{room}: {other:?}"),
+        }
+        assert_eq!(d, untouched(), "D after {room} allocations");
+        assert_eq!(state.held.load(Ordering::Relaxed), 0, "memory held after {room} allocations");
+    }
+    assert_eq!(labels, ["A", "B", "C", "bias", "D", "the workspace"]);
+    assert_eq!(state.held.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_dead_device_says_so_once_and_refuses_the_rest() {
+    let (device, state) = device();
+    let gemm = gemm(&device);
+    state.lives.store(0, Ordering::Relaxed);
+    let mut d = untouched();
+    let first = multiply(&gemm, &mut d).unwrap_err();
+    assert!(matches!(&first, Error::Device(DeviceError::ContextDead { .. })), "{first:?}");
+    assert!(first.to_string().contains("CUDA_ERROR_ILLEGAL_ADDRESS") && first.to_string().contains("in_interpreter()"));
+    state.lives.store(1000, Ordering::Relaxed);
+    for _ in 0..2 {
+        let later = multiply(&gemm, &mut d).unwrap_err();
+        assert!(matches!(&later, Error::Device(DeviceError::ContextLost { .. })), "{later:?}");
+    }
+    let other: Schedule = "tile(32, 32, 8); thread(2, 2);".parse().unwrap();
+    let loading = CompiledGemm::new(&other, &device).unwrap_err();
+    assert!(matches!(loading, Error::Device(DeviceError::ContextLost { .. })), "{loading:?}");
+    assert_eq!((d.clone(), state.held.load(Ordering::Relaxed)), (untouched(), 0));
+
+    // The same call where it is watched: nothing is wrong with this kernel, and so it has its result.
+    multiply(&gemm.in_interpreter().unwrap(), &mut d).unwrap();
+    let mut expected = untouched();
+    multiply(&self::gemm(&Device::interpreter()), &mut expected).unwrap();
+    assert_eq!(d, expected);
+}
+
+#[test]
+fn sixteen_threads_load_a_kernel_once() {
+    let (device, _) = device();
+    let gemms: Vec<CompiledGemm> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(|| gemm(&device))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(gemms.iter().all(|gemm| std::ptr::eq(gemm.ptx(), gemms[0].ptx())));
+}
