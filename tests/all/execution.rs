@@ -1,7 +1,7 @@
-//! Every case, executed in the interpreter on sizes that cover every edge: exact data must agree bit for bit, random
+//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must agree bit for bit, random
 //! data within the error bound. All of the interpreter's checks are on.
 
-use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes};
+use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, tuned};
 use ptx_gemm_interp::{Checks, Options};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
@@ -33,7 +33,7 @@ fn affordable(sizes: Vec<Size>, tile: (u32, u32)) -> Vec<Size> {
 
 #[test]
 fn every_case_is_right_on_every_edge() {
-    for case in cases() {
+    for case in cases().chain(tuned()) {
         let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let (aligned, unaligned) = (device(0), device(1));
         let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));

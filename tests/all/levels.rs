@@ -1,9 +1,9 @@
-//! Snapshots of every case at every level. Long runs of like lines are abridged, and a digest of the whole text stands
+//! Snapshots of every case and every tuned schedule at every level. Long runs of like lines are abridged, and a digest of the whole text stands
 //! at the end, so that no change goes unseen.
 
 use std::fmt::Write;
 
-use ptx_gemm_check::cases;
+use ptx_gemm_check::{cases, tuned};
 use ptx_gemm_codegen::{Level, compile_observed};
 
 /// The longest cycle of unlike lines that is looked for, and the fewest rounds of a cycle that are abridged to one.
@@ -60,7 +60,7 @@ fn digest(text: &str) -> u64 {
 #[test]
 fn every_case_at_every_level() {
     crate::snapshots().bind(|| {
-        for case in cases() {
+        for case in cases().chain(tuned()) {
             let plan = case.schedule().and_then(|s| s.plan(None)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let mut levels = [String::new(), String::new(), String::new()];
             let mut observe = |level: Level, text: &str| levels[level as usize].push_str(text);
@@ -78,7 +78,7 @@ fn every_case_at_every_level() {
 /// The same plan gives the same bytes, and what is printed parses to what was printed.
 #[test]
 fn texts_are_stable_and_parse_back() {
-    for case in cases() {
+    for case in cases().chain(tuned()) {
         let plan = case.schedule().and_then(|s| s.plan(None)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let first = ptx_gemm_codegen::compile(&plan).unwrap();
         assert_eq!(first.ptx, ptx_gemm_codegen::compile(&plan).unwrap().ptx, "{}", case.name);
