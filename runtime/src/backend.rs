@@ -90,6 +90,12 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     fn limits(&self) -> &Limits;
 
+    /// The GPU, if it is one: what streams and graphs need beyond this interface.
+    #[cfg(feature = "cuda")]
+    fn gpu(&self) -> Option<&crate::cuda::Gpu> {
+        None
+    }
+
     /// Makes a kernel ready to launch.
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error>;
 

@@ -91,6 +91,15 @@ impl CompiledGemm {
         &self.device
     }
 
+    /// Bytes of the workspace that a product of these extents needs; 0 unless the schedule splits K.
+    pub fn workspace_bytes(&self, m: usize, n: usize, batch: usize) -> u64 {
+        self.plan().workspace_bytes(m as u64, n as u64, batch as u64)
+    }
+
+    pub(crate) fn module(&self) -> &Arc<dyn Module> {
+        &self.module
+    }
+
     /// The same kernel on the interpreter: the same PTX, watched at every step.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
         CompiledGemm::load(self.kernel.clone(), &Device::interpreter())
@@ -141,7 +150,7 @@ impl CompiledGemm {
     }
 
     /// Extents and arguments of a product on device memory, if shapes and names fit the schedule.
-    fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
+    pub(crate) fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
         let epilogue = &self.plan().problem.epilogue;
         let acc = self.plan().problem.types.acc;
         let laid = |matrix: DeviceMatrix| checks::Laid { shape: matrix.shape, stack: matrix.stack };
@@ -192,7 +201,7 @@ impl CompiledGemm {
     }
 
     /// A launch that has passed every check; `None` if there is nothing to compute.
-    fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Launch>, Error> {
+    pub(crate) fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Launch>, Error> {
         let Some(mut launch) = checks::launch(self.plan(), extents, arguments)? else {
             return Ok(None);
         };

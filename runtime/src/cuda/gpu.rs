@@ -51,12 +51,22 @@ impl Gpu {
         if ordinal >= status.devices {
             return Err(DeviceError::NoSuchDevice { ordinal, count: status.devices });
         }
+        let context = CudaContext::new(ordinal).map_err(|error| DeviceError::Driver {
+            call: "cuDevicePrimaryCtxRetain",
+            device: format!("CUDA device {ordinal}"),
+            code: driver::code(error),
+        })?;
+        Gpu::of(context, &status.driver)
+    }
+
+    /// The GPU of a context of the caller's.
+    pub(super) fn of(context: Arc<CudaContext>, driver: &str) -> Result<Gpu, DeviceError> {
+        let ordinal = context.ordinal();
         let failed = |call, error| DeviceError::Driver {
             call,
             device: format!("CUDA device {ordinal}"),
             code: driver::code(error),
         };
-        let context = CudaContext::new(ordinal).map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
         let stream = context.new_stream().map_err(|error| failed("cuStreamCreate", error))?;
         let name = context.name().map_err(|error| failed("cuDeviceGetName", error))?;
         let attribute = |attribute| {
@@ -71,9 +81,9 @@ impl Gpu {
             shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         };
         let model = format!("{name}, compute capability {major}.{minor}");
-        let build = driver::build(&status.driver);
+        let build = driver::build(driver);
         let shared = Arc::new(Shared { context, stream, name, health: Health::default() });
-        Ok(Gpu { shared, limits, driver: status.driver, build, model, store: Store::of_user(), pool: Pool::new(IDLE) })
+        Ok(Gpu { shared, limits, driver: driver.into(), build, model, store: Store::of_user(), pool: Pool::new(IDLE) })
     }
 }
 
@@ -122,6 +132,10 @@ impl Backend for Gpu {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn gpu(&self) -> Option<&Gpu> {
+        Some(self)
     }
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {

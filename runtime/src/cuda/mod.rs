@@ -15,12 +15,21 @@ mod link;
 #[cfg(feature = "cuda")]
 mod module;
 #[cfg(feature = "cuda")]
+mod on_stream;
+#[cfg(feature = "cuda")]
 mod queue;
 
 use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 pub use cublas::{Cublas, CublasProduct};
+/// The crate whose contexts, streams and slices this one takes: use this version of it, or one that is compatible.
+#[cfg(feature = "cuda")]
+pub use cudarc;
+#[cfg(feature = "cuda")]
+pub(crate) use gpu::Gpu;
+#[cfg(feature = "cuda")]
+pub use on_stream::{OnStream, SliceMut, SliceRef};
 #[cfg(feature = "cuda")]
 pub use queue::{Enqueue, Graph, Properties, Queue};
 

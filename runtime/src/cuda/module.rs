@@ -162,7 +162,9 @@ fn pointer(value: &Value) -> *mut c_void {
 impl Drop for CudaModule {
     fn drop(&mut self) {
         if self.shared.enter().is_ok() {
-            // SAFETY: loaded once, unloaded once; launches are waited for, so none is running.
+            // A launch on a stream of the caller's may still be running.
+            let _ = self.shared.context.synchronize();
+            // SAFETY: loaded once, unloaded once, and nothing runs.
             let _ = unsafe { result::module::unload(self.module) };
         }
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
-use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream};
+use cudarc::driver::{CudaEvent, CudaGraph, CudaStream};
 
 use super::driver;
 use crate::backend::StreamHandle;
-use crate::device::{Device, DeviceKind};
+use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::prepared::Prepared;
 
@@ -51,12 +51,8 @@ pub struct Properties {
 impl Queue {
     /// A new stream on a GPU.
     pub fn new(device: &Device) -> Result<Queue, Error> {
-        let DeviceKind::Cuda(ordinal) = device.kind() else {
-            return Err(DeviceError::NoCuda { reason: "the interpreter has no streams".into() }.into());
-        };
-        let failed = |call, error| failure(call, device.name(), error);
-        let context = CudaContext::new(ordinal).map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
-        let stream = context.new_stream().map_err(|error| failed("cuStreamCreate", error))?;
+        let context = &device.gpu()?.shared.context;
+        let stream = context.new_stream().map_err(|error| failure("cuStreamCreate", device.name(), error))?;
         Queue::on(&stream)
     }
 

@@ -61,6 +61,26 @@ pub enum ArgumentError {
         /// Elements of one.
         minimum: usize,
     },
+    /// A workspace that split-K cannot use.
+    #[error("the workspace is {got} bytes at {address:#x}, {needed} bytes at a multiple of {alignment} are needed")]
+    Workspace {
+        /// Its bytes.
+        got: u64,
+        /// Where it lies.
+        address: u64,
+        /// Bytes that this product needs.
+        needed: u64,
+        /// What its address must be a multiple of.
+        alignment: u64,
+    },
+    /// A workspace would have to be allocated while a graph is recorded.
+    #[error(
+        "the stream is recording a graph, and split-K needs a workspace of {needed} bytes: workspace(…) passes one"
+    )]
+    WorkspaceInCapture {
+        /// Bytes that this product needs.
+        needed: u64,
+    },
     /// An extent beyond what kernels can count.
     #[error("{name} = {got} is above {limit}, the largest extent")]
     ExtentTooLarge {

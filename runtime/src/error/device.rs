@@ -94,6 +94,14 @@ pub enum DeviceError {
         /// The driver's error code, when it died.
         code: String,
     },
+    /// A stream or a slice of another context.
+    #[error("{what} belongs to another context than {device}; Device::from_context gives the device of a context")]
+    OtherContext {
+        /// Which stream or slice.
+        what: &'static str,
+        /// The device's name.
+        device: String,
+    },
     /// cuBLAS is missing, refused, or cannot compute what was asked.
     #[error("cuBLAS: {message}")]
     Cublas {

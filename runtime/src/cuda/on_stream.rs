@@ -1,0 +1,361 @@
+//! Products on a stream, and on slices in device memory, of the caller's own: nothing waits, and nothing is allocated
+//! unless split-K must have a workspace that the caller did not pass.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus_enum as Capture};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
+use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::{DType, Layout};
+
+use super::{driver, gpu::Gpu};
+use crate::arguments::{DeviceMatrix, DeviceVector};
+use crate::backend::StreamHandle;
+use crate::checks::{self, Extents, Laid};
+use crate::compiled::{CompiledGemm, DeviceCall};
+use crate::device::{Device, DeviceKind};
+use crate::element::Element;
+use crate::error::{ArgumentError, DeviceError, Error};
+use crate::shape::{Shape, Stack};
+
+/// What the address of a workspace must be a multiple of; all that the driver allocates is.
+const WORKSPACE_ALIGNMENT: u64 = 256;
+
+/// A slice in device memory as a matrix, or as a stack of them: [`crate::MatrixRef`]'s counterpart.
+pub struct SliceRef<'a, T> {
+    data: &'a dyn DevicePtr<T>,
+    laid: Laid,
+}
+
+/// The same, to be written.
+pub struct SliceMut<'a, T> {
+    data: &'a mut dyn DevicePtrMut<T>,
+    laid: Laid,
+}
+
+macro_rules! described {
+    ($name:ident) => {
+        impl<T: Element> $name<'_, T> {
+            /// The same slice as a column-major matrix (or a row-major one) without padding.
+            pub fn layout(mut self, layout: Layout) -> Self {
+                self.laid.shape = Shape::packed(self.laid.shape.rows, self.laid.shape.cols, layout);
+                self
+            }
+
+            /// The same with a leading dimension in elements.
+            pub fn ld(mut self, ld: usize) -> Self {
+                self.laid.shape.ld = ld;
+                self
+            }
+
+            /// The same as the first of `count` matrices, `stride` elements apart.
+            pub fn stack(mut self, count: usize, stride: usize) -> Self {
+                self.laid.stack = Stack { count, stride };
+                self
+            }
+        }
+
+        impl<T> fmt::Debug for $name<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({:?}, {:?})", stringify!($name), self.laid.shape, self.laid.stack)
+            }
+        }
+    };
+}
+
+described!(SliceRef);
+described!(SliceMut);
+
+impl<'a, T: Element> SliceRef<'a, T> {
+    /// A row-major view without padding, of a `CudaSlice` or a `CudaView`.
+    pub fn new(data: &'a impl DevicePtr<T>, rows: usize, cols: usize) -> SliceRef<'a, T> {
+        SliceRef { data, laid: Laid { shape: Shape::packed(rows, cols, Layout::Row), stack: Stack::ONE } }
+    }
+}
+
+impl<'a, T: Element> SliceMut<'a, T> {
+    /// A row-major view without padding, of a `CudaSlice` or a `CudaViewMut`.
+    pub fn new(data: &'a mut impl DevicePtrMut<T>, rows: usize, cols: usize) -> SliceMut<'a, T> {
+        SliceMut { data, laid: Laid { shape: Shape::packed(rows, cols, Layout::Row), stack: Stack::ONE } }
+    }
+}
+
+/// A product in the making, on a stream of the caller's.
+///
+/// ```no_run
+/// # use ptx_gemm_runtime::cuda::cudarc::driver::CudaContext;
+/// # use ptx_gemm_runtime::cuda::{SliceMut, SliceRef};
+/// # use ptx_gemm_runtime::{CompiledGemm, Device};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let context = CudaContext::new(0)?;
+/// let stream = context.new_stream()?;
+/// let (a, b) = (stream.clone_htod(&[1.0f32; 6])?, stream.clone_htod(&[1.0f32; 12])?);
+/// let mut d = stream.alloc_zeros::<f32>(8)?;
+///
+/// let device = Device::from_context(&context)?;
+/// let gemm = CompiledGemm::new(&"tile(32, 32, 8); thread(2, 2);".parse()?, &device)?;
+/// gemm.on_stream(&stream)?.multiply_into(
+///     SliceRef::new(&a, 2, 3),
+///     SliceRef::new(&b, 3, 4),
+///     SliceMut::new(&mut d, 2, 4),
+/// )?;
+/// assert_eq!(stream.clone_dtoh(&d)?, [3.0; 8]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Arguments are checked as those of host data are. A launch follows what is on the stream already, and what cudarc knows
+/// to be under way on its slices; it is not waited for, and an error of the kernel's shows in a later call, as the
+/// driver's do. While the stream records a graph, the graph's user keeps slices, workspace and the [`CompiledGemm`] alive,
+/// and in order with the graph's launches.
+pub struct OnStream<'a> {
+    gemm: &'a CompiledGemm,
+    gpu: &'a Gpu,
+    stream: &'a Arc<CudaStream>,
+    recording: Recording,
+    c: Option<Placed<'a>>,
+    scalars: Vec<(&'a str, f64)>,
+    vectors: Vec<(&'a str, DType, DeviceVector, Guard<'a>)>,
+    workspace: Option<(DeviceVector, Guard<'a>)>,
+    /// The first slice that is of another context.
+    stranger: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recording {
+    /// Work runs when its turn comes.
+    Off,
+    /// Work goes into a graph.
+    On,
+}
+
+/// Tells cudarc, when dropped, that the slice is in use up to here on the stream. Not while a graph is recorded: nothing
+/// is in use then.
+type Guard<'a> = Option<SyncOnDrop<'a>>;
+
+/// A matrix in device memory.
+struct Placed<'a> {
+    matrix: DeviceMatrix,
+    dtype: DType,
+    elements: usize,
+    _guard: Guard<'a>,
+}
+
+impl Device {
+    /// The GPU of a context of the caller's, for products on its streams. It has kernels of its own: keep it.
+    pub fn from_context(context: &Arc<CudaContext>) -> Result<Device, Error> {
+        let status = driver::status()?;
+        let gpu = Gpu::of(context.clone(), &status.driver)?;
+        Ok(Device::with(DeviceKind::Cuda(context.ordinal()), Arc::new(gpu)))
+    }
+
+    pub(super) fn gpu(&self) -> Result<&Gpu, DeviceError> {
+        let none = || DeviceError::NoCuda { reason: "the interpreter has no streams".into() };
+        self.backend().gpu().ok_or_else(none)
+    }
+}
+
+impl CompiledGemm {
+    /// A product on a stream of the device's context.
+    pub fn on_stream<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Result<OnStream<'a>, Error> {
+        let gpu = self.device().gpu()?;
+        if stream.context().cu_ctx() != gpu.shared.context.cu_ctx() {
+            return Err(other_context(self, "the stream").into());
+        }
+        gpu.shared.enter()?;
+        let status = stream.capture_status().map_err(|error| gpu.shared.failed("cuStreamIsCapturing", error))?;
+        let recording = if status == Capture::CU_STREAM_CAPTURE_STATUS_NONE { Recording::Off } else { Recording::On };
+        let (scalars, vectors) = (Vec::new(), Vec::new());
+        Ok(OnStream { gemm: self, gpu, stream, recording, c: None, scalars, vectors, workspace: None, stranger: None })
+    }
+}
+
+fn other_context(gemm: &CompiledGemm, what: &'static str) -> DeviceError {
+    DeviceError::OtherContext { what, device: gemm.device().name().into() }
+}
+
+impl<'a> OnStream<'a> {
+    /// The matrix that the epilogue calls `c`.
+    pub fn c<T: Element>(mut self, c: SliceRef<'a, T>) -> OnStream<'a> {
+        self.c = Some(self.read("C", c));
+        self
+    }
+
+    /// The value of a run-time scalar.
+    pub fn set(mut self, name: &'a str, value: impl Into<f64>) -> OnStream<'a> {
+        self.scalars.push((name, value.into()));
+        self
+    }
+
+    /// A vector of the epilogue.
+    pub fn vector<T: Element>(mut self, name: &'a str, elements: &'a impl DevicePtr<T>) -> OnStream<'a> {
+        self.note_context("a vector", elements.stream());
+        let (address, guard) = elements.device_ptr(self.order());
+        let vector = DeviceVector { address, len: elements.len() };
+        self.vectors.push((name, T::DTYPE, vector, self.keep(guard)));
+        self
+    }
+
+    /// Memory for split-K, at least [`CompiledGemm::workspace_bytes`] long, used by no other launch at the same time.
+    /// Without it some is allocated on the stream, and given back there.
+    pub fn workspace(mut self, bytes: &'a mut CudaSlice<u8>) -> OnStream<'a> {
+        self.note_context("the workspace", bytes.stream());
+        let len = bytes.len();
+        let (address, guard) = bytes.device_ptr_mut(self.order());
+        self.workspace = Some((DeviceVector { address, len }, self.keep(guard)));
+        self
+    }
+
+    /// D = epilogue(A B).
+    pub fn multiply_into<A: Element, B: Element, D: Element>(
+        mut self,
+        a: SliceRef<'a, A>,
+        b: SliceRef<'a, B>,
+        d: SliceMut<'a, D>,
+    ) -> Result<(), Error> {
+        let (a, b, d) = (self.read("A", a), self.read("B", b), self.write(d));
+        let c = self.c.take();
+        self.run(&a, &b, c.as_ref(), &d)
+    }
+
+    /// The same in place: `d` is also what the epilogue calls `c`.
+    pub fn accumulate_into<A: Element, B: Element, D: Element>(
+        mut self,
+        a: SliceRef<'a, A>,
+        b: SliceRef<'a, B>,
+        d: SliceMut<'a, D>,
+    ) -> Result<(), Error> {
+        let (a, b, d) = (self.read("A", a), self.read("B", b), self.write(d));
+        self.run(&a, &b, Some(&d), &d)
+    }
+
+    fn run(&self, a: &Placed<'_>, b: &Placed<'_>, c: Option<&Placed<'_>>, d: &Placed<'_>) -> Result<(), Error> {
+        if let Some(what) = self.stranger {
+            return Err(other_context(self.gemm, what).into());
+        }
+        let plan = self.gemm.plan();
+        let vectors: Vec<_> = self.vectors.iter().map(|(name, _, vector, _)| (*name, *vector)).collect();
+        let matrices = [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))];
+        let (extents, mut arguments) = self.gemm.resolve(&DeviceCall {
+            a: a.matrix,
+            b: b.matrix,
+            c: c.map(|c| c.matrix),
+            d: d.matrix,
+            vectors: &vectors,
+            scalars: &self.scalars,
+        })?;
+        for (operand, placed) in matrices {
+            let Some(Placed { matrix, dtype, elements, .. }) = placed else { continue };
+            let laid = Laid { shape: matrix.shape, stack: matrix.stack };
+            checks::slice(&plan.problem, operand, *dtype, laid, *elements)?;
+        }
+        let acc = plan.problem.types.acc;
+        if let Some((name, got, ..)) = self.vectors.iter().find(|(_, dtype, ..)| *dtype != acc) {
+            return Err(ArgumentError::VectorType { name: (*name).into(), got: *got, expected: acc }.into());
+        }
+        let Some(mut launch) = self.gemm.launch_of(extents, &arguments)? else {
+            return Ok(());
+        };
+        let handle = StreamHandle(self.stream.cu_stream() as usize);
+        let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
+        let needed = plan.workspace_bytes(m, n, batch);
+        if needed == 0 {
+            return self.gemm.module().enqueue(&launch, handle);
+        }
+        let mut own = self.reserve(needed)?;
+        let (address, _in_use) = match (&self.workspace, &mut own) {
+            (Some((given, _)), _) => (given.address, None),
+            (None, Some(own)) => {
+                let (address, guard) = own.device_ptr_mut(self.stream);
+                (address, Some(guard))
+            }
+            (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
+        };
+        arguments.workspace = address;
+        launch.args = checks::values(plan, extents, &arguments);
+        self.zero(address, extents)?;
+        self.gemm.module().enqueue(&launch, handle)
+    }
+
+    /// A workspace for this launch alone; `None` if the caller has passed one.
+    fn reserve(&self, needed: u64) -> Result<Option<CudaSlice<u8>>, Error> {
+        if let Some((DeviceVector { address, len }, _)) = &self.workspace {
+            let (address, got, alignment) = (*address, *len as u64, WORKSPACE_ALIGNMENT);
+            if got < needed || !address.is_multiple_of(alignment) {
+                return Err(ArgumentError::Workspace { got, address, needed, alignment }.into());
+            }
+            return Ok(None);
+        }
+        if self.recording == Recording::On {
+            return Err(ArgumentError::WorkspaceInCapture { needed }.into());
+        }
+        let shared = &self.gpu.shared;
+        let (device, what) = (self.gemm.device().name().to_string(), "the workspace".to_string());
+        // SAFETY: the kernel reads nothing of it that it has not written, but for the flags, which are zeroed.
+        let own = unsafe { self.stream.alloc::<u8>(needed as usize) };
+        let own = own.map_err(|error| match error.0 {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => DeviceError::OutOfMemory { device, what, bytes: needed },
+            _ => shared.failed("cuMemAllocAsync", error),
+        })?;
+        Ok(Some(own))
+    }
+
+    /// Puts zeroing split-K's flags on the stream: whoever used the workspace before may have left anything there.
+    fn zero(&self, address: u64, Extents { m, n, batch, .. }: Extents) -> Result<(), Error> {
+        let bytes = self.gemm.plan().flag_bytes(m.into(), n.into(), batch.into());
+        self.gpu.shared.enter()?;
+        // SAFETY: the flags begin the workspace, which is long enough.
+        let zeroed = unsafe { result::memset_d8_async(address, 0, bytes as usize, self.stream.cu_stream()) };
+        Ok(zeroed.map_err(|error| self.gpu.shared.failed("cuMemsetD8Async", error))?)
+    }
+
+    fn read<T: Element>(&mut self, what: &'static str, SliceRef { data, laid }: SliceRef<'a, T>) -> Placed<'a> {
+        self.note_context(what, data.stream());
+        let (address, guard) = data.device_ptr(self.order());
+        self.place::<T>(address, laid, data.len(), guard)
+    }
+
+    fn write<T: Element>(&mut self, SliceMut { data, laid }: SliceMut<'a, T>) -> Placed<'a> {
+        self.note_context("D", data.stream());
+        let elements = data.len();
+        let (address, guard) = data.device_ptr_mut(self.order());
+        self.place::<T>(address, laid, elements, guard)
+    }
+
+    fn place<T: Element>(&self, address: u64, laid: Laid, elements: usize, guard: SyncOnDrop<'a>) -> Placed<'a> {
+        let matrix = DeviceMatrix { address, shape: laid.shape, stack: laid.stack };
+        Placed { matrix, dtype: T::DTYPE, elements, _guard: self.keep(guard) }
+    }
+
+    /// The stream that waits for what cudarc knows to be under way on a slice. One that records a graph must not wait for
+    /// events from outside; the device's own does instead, to no effect.
+    fn order(&self) -> &'a CudaStream {
+        match self.recording {
+            Recording::Off => self.stream,
+            Recording::On => &self.gpu.shared.stream,
+        }
+    }
+
+    fn keep(&self, guard: SyncOnDrop<'a>) -> Guard<'a> {
+        if self.recording == Recording::Off && self.stranger.is_none() {
+            return Some(guard);
+        }
+        // It would put an event on a stream that must not have it: into a graph, or from another context.
+        std::mem::forget(guard);
+        None
+    }
+
+    fn note_context(&mut self, what: &'static str, stream: &CudaStream) {
+        if stream.context().cu_ctx() != self.stream.context().cu_ctx() {
+            self.stranger.get_or_insert(what);
+        }
+    }
+}
+
+impl fmt::Debug for OnStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OnStream({:?}, {:?})", self.gemm.device(), self.recording)
+    }
+}
