@@ -37,4 +37,4 @@ pub use compare::{Mismatch, Outcome};
 pub use contracts::{Contract, contracts};
 pub use data::{Data, Values};
 pub use profile::{Profile, formula_bytes};
-pub use sizes::{Size, edge_sizes};
+pub use sizes::{Size, edge_sizes, quick_sizes};

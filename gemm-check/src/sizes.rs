@@ -52,6 +52,18 @@ pub fn edge_sizes(plan: &Plan) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
+/// A few sizes that run every entry, inside and at the edges: for tools that make kernels a hundred times slower.
+pub fn quick_sizes(plan: &Plan) -> Vec<Size> {
+    let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k.max(4)].map(|extent| extent as usize);
+    let whole = Size::new(m, n, 2 * k);
+    if plan.tail == Tail::None {
+        return vec![whole];
+    }
+    let deep = k * (plan.stages.max(1) as usize + 1);
+    // Rows of a multiple of 16 elements keep their alignment, and so the widest accesses, past the edge of a tile.
+    vec![whole, Size::new(m + 16, n + 16, deep + 16), Size::new(m + 1, n + 3, deep + 1), Size::new(3, 5, 7)]
+}
+
 /// Each extent, and its neighbours on both sides.
 fn around(extents: [usize; 4], widths: [usize; 3]) -> BTreeSet<usize> {
     let all = extents.into_iter().chain(widths).chain([1]);

@@ -160,6 +160,21 @@ pub(crate) struct Selftest {
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
+    /// A few sizes for each schedule, and nothing else
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
+    #[arg(long)]
+    pub(crate) sanitize: bool,
+    /// Which of its tools
+    #[arg(
+        long,
+        value_name = "TOOL",
+        value_delimiter = ',',
+        requires = "sanitize",
+        default_value = "memcheck,racecheck,initcheck,synccheck"
+    )]
+    pub(crate) tool: Vec<String>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

@@ -119,3 +119,42 @@ where
 fn plain(error: impl std::fmt::Display) -> Box<dyn std::error::Error + Send + Sync> {
     error.to_string().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::plot;
+    use crate::bench::measure::{How, Times};
+    use crate::bench::report::best;
+    use crate::bench::session::Row;
+    use crate::bench::suites::Size;
+
+    fn row(extent: usize, schedule: &str, ms: f64) -> Row {
+        let times =
+            Times { ms, cublas_ms: Some(1.0), ratio: Some(1.0 / ms), spread: 0.01, samples: 25, how: How::Stream };
+        let (suite, types, layout) = ("square".into(), "f32".into(), "row,row,row".into());
+        Row { suite, types, layout, size: Size::cube(extent), schedule: schedule.into(), times, equal_bits: Some(1.0) }
+    }
+
+    #[test]
+    fn the_best_of_each_product_is_drawn() {
+        let rows = [row(64, "slow", 2.0), row(64, "fast", 0.5), row(128, "fast", 1.0), row(128, "slow", 1.5)];
+        let rows: Vec<&Row> = rows.iter().collect();
+        let chosen: Vec<&str> = best(&rows).iter().map(|row| row.schedule.as_str()).collect();
+        assert_eq!(chosen, ["fast", "fast"]);
+        let svg = plot("square", "Some GPU", &rows, 60.0).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains("64x64x64") && svg.contains("square: Some GPU"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 4, "two products, each in both panels");
+    }
+
+    #[test]
+    fn schedules_on_one_product_stand_side_by_side() {
+        let rows = [row(64, "slow", 2.0), row(64, "fast", 0.5)];
+        let svg = plot("ladder", "Some GPU", &rows.iter().collect::<Vec<_>>(), 60.0).unwrap();
+        assert!(svg.contains("slow") && svg.contains("fast"), "{svg}");
+    }
+
+    #[test]
+    fn nothing_is_a_picture_too() {
+        assert!(plot("square", "Some GPU", &[], 0.0).is_ok());
+    }
+}

@@ -9,4 +9,5 @@ pub(crate) mod ladder;
 pub(crate) mod plan;
 pub(crate) mod ptx;
 pub(crate) mod run;
+pub(crate) mod sanitize;
 pub(crate) mod selftest;

@@ -1,13 +1,16 @@
-//! `gemmc selftest`: every case on every edge size, and netlib's grid, on one device.
+//! `gemmc selftest`: every case and every tuned schedule on every edge size, and netlib's grid, on one device.
+//!
+//! `--quick` takes a few sizes each and leaves the grid out; `--sanitize` runs that under NVIDIA's compute-sanitizer.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ptx_gemm::{CompiledGemm, Device, Layout, Schedule};
-use ptx_gemm_check::{Case, Output, Request, cases, check, edge_sizes, netlib};
+use ptx_gemm::{CompiledGemm, Device, Layout, Plan, Schedule};
+use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
+use crate::commands::sanitize;
 use crate::reply::{Failure, Format, Reply, Status};
 
 /// What one row of the table says.
@@ -21,19 +24,26 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
+    if args.sanitize {
+        return sanitize::run(args);
+    }
     let device = args.device.open(0)?;
-    let bar = ProgressBar::new(cases().len() as u64 + 1).with_style(style());
+    let all = cases().len() + tuned().len() + usize::from(!args.quick);
+    let bar = ProgressBar::new(all as u64).with_style(style());
     if format == Format::Json {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     let mut rows = Vec::new();
-    for case in cases() {
+    let sizes = if args.quick { quick_sizes } else { edge_sizes };
+    for case in cases().chain(tuned()) {
         bar.set_message(case.name);
-        rows.push(edges(&case, &device));
+        rows.push(edges(&case, &device, sizes));
         bar.inc(1);
     }
-    bar.set_message("netlib");
-    rows.push(grid(&device));
+    if !args.quick {
+        bar.set_message("netlib");
+        rows.push(grid(&device));
+    }
     bar.finish_and_clear();
     Ok(reply(&device, &rows))
 }
@@ -42,13 +52,13 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A case on its edge sizes: exact data, and random data with padded leading dimensions and in place by turns.
-fn edges(case: &Case, device: &Device) -> Row {
+/// A case on some sizes: exact data, and random data with padded leading dimensions and in place by turns.
+fn edges(case: &Case, device: &Device, sizes: fn(&Plan) -> Vec<Size>) -> Row {
     let start = Instant::now();
     let mut row = Row { name: case.name.into(), products: 0, worst: 0.0, time: Duration::ZERO, wrong: Vec::new() };
     let compiled = case.schedule().map_err(Into::into).and_then(|schedule| CompiledGemm::new(&schedule, device));
     match compiled {
-        Ok(gemm) => edge_sizes(gemm.plan()).into_iter().enumerate().for_each(|(index, size)| {
+        Ok(gemm) => sizes(gemm.plan()).into_iter().enumerate().for_each(|(index, size)| {
             let problem = &gemm.plan().problem;
             let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
             let in_place = if index % 3 == 1 { Output::InPlace } else { Output::Apart };

@@ -1,0 +1,54 @@
+//! `gemmc bench` without a GPU: what it refuses, and what it makes of a file of results.
+
+use std::process::{Command, Output};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("bench").args(args).output().expect("gemmc starts")
+}
+
+#[track_caller]
+fn refused(args: &[&str], words: &str) {
+    let output = bench(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+    assert!(stderr.contains(words), "{args:?} does not say `{words}`: {stderr}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+}
+
+#[test]
+fn what_cannot_be_timed_is_refused() {
+    refused(&["--suite", "square", "--device", "interp"], "nothing to time in the interpreter");
+    refused(&["--suite", "squares"], "square");
+    refused(&["--size", "12x34"], "MxNxK");
+    refused(&["--size", "0"], "takes no time");
+    refused(&["--size", "64", "--types", "f31"], "bf16");
+    refused(&["--table", "no/such/file.json"], "no/such/file.json");
+}
+
+#[test]
+fn results_become_a_table() {
+    let folder = std::env::temp_dir().join(format!("gemmc-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("square.json");
+    let row = |k: u32, cublas: &str, ratio: &str| {
+        format!(
+            r#"{{"suite": "square", "types": "f32", "layout": "row,row,row", "m": 4096, "n": 512, "k": {k}, "batch": 1,
+                 "schedule": "nn_256x128", "ms": 2.75, "tflops": 49.9, "cublas_ms": {cublas}, "ratio": {ratio},
+                 "spread": 0.004}}"#
+        )
+    };
+    let rows = [row(64, "2.673", "0.972"), row(128, "null", "null")].join(",");
+    let text = format!(r#"{{"device": "Some GPU", "command": "gemmc bench", "rows": [{rows}]}}"#);
+    std::fs::write(&file, text).expect("written");
+    let output = bench(&["--table", file.to_str().expect("text")]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    assert!(table.starts_with("Some GPU; `gemmc bench`\n\n| m x n x k |"), "{table}");
+    let expected = "| 4096 x 512 x 64 | f32 | row, row, row | `nn_256x128` | 2.750 | 49.9 | 2.673 | 97.2% | 0.4% |\n";
+    assert!(table.contains(expected), "{table}");
+    assert!(table.contains("| 4096 x 512 x 128 | f32 | row, row, row | `nn_256x128` | 2.750 | 49.9 | - | - | 0.4% |"));
+
+    std::fs::write(&file, "{\"rows\": 1}").expect("written");
+    refused(&["--table", file.to_str().expect("text")], "no file of results");
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
