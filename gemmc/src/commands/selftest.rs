@@ -1,11 +1,20 @@
-//! `gemmc selftest`: every case and every tuned schedule on every edge size, and netlib's grid, on one device.
+//! `gemmc selftest`: every case and every tuned schedule on every edge size, netlib's grid, and what else is claimed, on one device.
 //!
-//! `--quick` takes a few sizes each and leaves the grid out; `--sanitize` runs that under NVIDIA's compute-sanitizer.
+//! `--quick` takes a few sizes each and leaves out the rest; `--sanitize` runs that under NVIDIA's compute-sanitizer.
+
+mod bits;
+mod claims;
+mod endurance;
+mod inputs;
+mod large;
+mod processes;
+mod streams;
 
 use std::time::{Duration, Instant};
 
+use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
-use ptx_gemm::{CompiledGemm, Device, Layout, Plan, Schedule};
+use ptx_gemm::{CompiledGemm, Device, DeviceKind, Layout, Plan, Schedule};
 use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
@@ -28,7 +37,8 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
         return sanitize::run(args);
     }
     let device = args.device.open(0)?;
-    let all = cases().len() + tuned().len() + usize::from(!args.quick);
+    let tests = if args.quick { Vec::new() } else { tests(&device) };
+    let all = cases().len() + tuned().len() + usize::from(!args.quick) + tests.len();
     let bar = ProgressBar::new(all as u64).with_style(style());
     if format == Format::Json {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
@@ -43,9 +53,42 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     if !args.quick {
         bar.set_message("netlib");
         rows.push(grid(&device));
+        bar.inc(1);
     }
+    let tested = tests.into_iter().map(|(name, test)| {
+        bar.set_message(name);
+        let claim = Claim::test(name, test);
+        bar.inc(1);
+        claim
+    });
+    let claims: Vec<Claim> = tested.collect();
     bar.finish_and_clear();
-    Ok(reply(&device, &rows))
+    Ok(reply(&device, &rows, &claims))
+}
+
+type Test<'a> = Box<dyn FnOnce() -> Answer + 'a>;
+
+/// What is claimed beyond right products. What needs a GPU is left out on the interpreter.
+fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
+    let mut tests: Vec<(&'static str, Test<'_>)> = vec![
+        ("wrong inputs", Box::new(|| inputs::refused(device))),
+        ("inputs at the edge", Box::new(|| inputs::edges(device))),
+        ("16 threads, one kernel", Box::new(|| inputs::threads(device))),
+    ];
+    let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
+    let of_a_gpu: [(&'static str, Test<'_>); 9] = [
+        ("bits of the interpreter", Box::new(|| bits::equal(device))),
+        ("the caller's stream", Box::new(move || streams::own(ordinal))),
+        ("the caller's graph", Box::new(move || streams::graph(ordinal))),
+        ("10,000 launches", Box::new(move || endurance::launches(ordinal, 10_000))),
+        ("2 processes, one cache", Box::new(move || processes::share_a_cache(ordinal))),
+        ("no memory left", Box::new(move || endurance::memory(device, ordinal))),
+        ("offsets past 2^32", Box::new(move || streams::offsets(ordinal))),
+        ("a leading dimension of 2^20", Box::new(|| large::leading_dimension(device))),
+        ("2^31 + 1 rows", Box::new(|| large::rows(device))),
+    ];
+    tests.extend(of_a_gpu);
+    tests
 }
 
 fn style() -> ProgressStyle {
@@ -109,7 +152,7 @@ fn grid(device: &Device) -> Row {
     Row { name: "netlib sgemm".into(), products, worst, time: start.elapsed(), wrong }
 }
 
-fn reply(device: &Device, rows: &[Row]) -> Reply {
+fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
     let mut text = format!("{device}\n\n{:20} {:>9} {:>12} {:>9}\n", "case", "products", "max error", "seconds");
     let mut list: Vec<Value> = Vec::new();
     for Row { name, products, worst, time, wrong } in rows {
@@ -120,8 +163,13 @@ fn reply(device: &Device, rows: &[Row]) -> Reply {
         list.push(json!({ "name": name, "products": products, "max_error": worst.min(f64::MAX), "seconds": seconds,
             "wrong": wrong }));
     }
-    let ok = rows.iter().all(|row| row.wrong.is_empty());
+    if !claims.is_empty() {
+        text.push_str(&format!("\n{:28} {:>9}\n", "claim", "seconds"));
+    }
+    claims.iter().for_each(|claim| claim.line(&mut text));
+    let ok = rows.iter().all(|row| row.wrong.is_empty()) && claims.iter().all(Claim::holds);
     text.push_str(if ok { "\nall right\n" } else { "\nWRONG\n" });
-    let json = json!({ "device": device.to_string(), "ok": ok, "rows": list });
+    let json = json!({ "device": device.to_string(), "ok": ok, "rows": list,
+        "claims": claims.iter().map(Claim::json).collect::<Vec<_>>() });
     Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
 }

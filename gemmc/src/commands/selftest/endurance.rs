@@ -1,0 +1,86 @@
+//! Ten thousand launches, and memory that runs out: what a long life of a process is made of.
+
+use std::time::{Duration, Instant};
+
+use ptx_gemm::cuda::cudarc::driver::{CudaContext, CudaSlice};
+use ptx_gemm::cuda::{SliceMut, SliceRef};
+use ptx_gemm::{CompiledGemm, Device, DeviceError, Error, Matrix};
+
+use super::claims::{Answer, Trouble, expect, failed};
+use super::inputs::{CLAUSES, compiled, ones};
+
+/// Host time of a launch, above which something is wrong. The aim is 5 us, on a processor with nothing else to do.
+const SLOW: Duration = Duration::from_micros(20);
+/// Memory that the driver may keep for itself.
+const SLACK: usize = 4 << 20;
+
+fn driver<T, E: std::fmt::Debug>(doing: &str, result: Result<T, E>) -> Result<T, Trouble> {
+    result.map_err(|error| failed(doing)(&error))
+}
+
+pub(crate) fn launches(ordinal: usize, count: u32) -> Answer {
+    const N: usize = 64;
+    let context = driver("opening a context", CudaContext::new(ordinal))?;
+    let stream = driver("making a stream", context.new_stream())?;
+    let device = Device::from_context(&context)?;
+    let gemm = compiled(CLAUSES, &device)?;
+    let (a, b) = (driver("A", stream.clone_htod(&[1.0f32; N * N]))?, driver("B", stream.clone_htod(&[1.0f32; N * N]))?);
+    let mut d: CudaSlice<f32> = driver("D", stream.alloc_zeros(N * N))?;
+    let mut launch = || {
+        let (a, b, d) = (SliceRef::new(&a, N, N), SliceRef::new(&b, N, N), SliceMut::new(&mut d, N, N));
+        gemm.on_stream(&stream)?.multiply_into(a, b, d)
+    };
+    let free = || driver("asking for free memory", context.mem_get_info()).map(|(free, _)| free);
+    let host = |gemm: &CompiledGemm| gemm.multiply::<f32>(&ones(N, N), &ones(N, N)).map(drop);
+    (0..20).try_for_each(|_| launch().and_then(|()| host(&gemm)))?;
+    driver("waiting", stream.synchronize())?;
+    let before = free()?;
+    // In groups that the driver's queue holds, so that the host never waits for the GPU.
+    let (groups, mut spent) = (count.div_ceil(100), Vec::new());
+    for _ in 0..groups {
+        let start = Instant::now();
+        (0..100).try_for_each(|_| launch())?;
+        spent.push(start.elapsed() / 100);
+        driver("waiting", stream.synchronize())?;
+        host(&gemm)?;
+    }
+    let leaked = before.saturating_sub(free()?);
+    expect(leaked <= SLACK, || format!("{leaked} bytes less are free after {count} launches"))?;
+    let d = driver("copying D back", stream.clone_dtoh(&d))?;
+    expect(d.iter().all(|&x| x == N as f32), || "the last result is wrong".into())?;
+    spent.sort();
+    let median = spent[spent.len() / 2];
+    expect(median <= SLOW || cfg!(debug_assertions), || format!("a launch takes the host {median:?}"))?;
+    Ok(format!("{count} launches, {groups} of host data: {leaked} bytes fewer are free; {median:?} of host time each"))
+}
+
+pub(crate) fn memory(device: &Device, ordinal: usize) -> Answer {
+    const N: usize = 4096;
+    let context = driver("opening a context", CudaContext::new(ordinal))?;
+    let stream = driver("making a stream", context.new_stream())?;
+    let gemm = compiled(CLAUSES, device)?;
+    let (a, b) = (ones(N, N), ones(N, N));
+    let mut hogs: Vec<CudaSlice<u8>> = Vec::new();
+    let mut bytes = driver("asking for free memory", context.mem_get_info())?.0;
+    // All but some 32 MB, in ever smaller pieces; a matrix of the call takes 64 MB.
+    while bytes >= 32 << 20 {
+        match stream.alloc_zeros::<u8>(bytes) {
+            Ok(hog) => hogs.push(hog),
+            Err(_) => bytes /= 2,
+        }
+    }
+    driver("waiting", stream.synchronize())?;
+    let mut d = Matrix::<f32>::from_fn(N, N, |_, _| -1.0);
+    let answer = gemm.multiply_into(&a, &b, &mut d);
+    drop(hogs);
+    driver("waiting", stream.synchronize())?;
+    match answer {
+        Err(Error::Device(DeviceError::OutOfMemory { .. })) => {}
+        Err(other) => return Err(Trouble::Wrong(format!("with no memory left: {other}"))),
+        Ok(_) => return Err(Trouble::Skipped("memory did not run out".into())),
+    }
+    expect(d.as_slice().iter().all(|&x| x == -1.0), || "D was touched".into())?;
+    gemm.multiply_into(&a, &b, &mut d)?;
+    expect(d.as_slice().iter().all(|&x| x == N as f32), || "the second try is wrong".into())?;
+    Ok("a typed error, D as it was, and right at the second try".into())
+}
