@@ -1,0 +1,112 @@
+//! Schedules of one's own, and the tests that belong to them: a snapshot of the PTX, so that a change is seen, and an
+//! execution, so that it is known to be right. Neither needs a GPU.
+//!
+//! ```text
+//! cargo run --release --example own_schedule_test     # what the tests do, told
+//! cargo test --example own_schedule_test              # the tests
+//! ```
+//!
+//! The tests need `ptx-gemm-check` and `insta` among the dev-dependencies. A changed snapshot is looked at, and accepted
+//! with `cargo insta review` (or `INSTA_UPDATE=always cargo test`).
+
+use std::error::Error;
+
+use ptx_gemm::{Device, Diagnostics, Gemm, Matrix, gemm};
+
+/// Y = relu(X W), for rows as few as a program that answers one question at a time has.
+pub fn few_rows() -> Gemm {
+    gemm! {
+        tile(16, 64, 32);
+        thread(1, 4);
+        vector(4);
+        double_buffer;
+        epilogue(|acc| relu(acc));
+    }
+}
+
+/// The plainest kernel there is, small enough to read whole.
+pub fn plain() -> Gemm {
+    gemm! {
+        target(sm_80);
+        tile(16, 16);
+        thread(1, 1);
+        shared(none);
+    }
+}
+
+/// A family: whoever calls it chooses the tile, and hears of what is not legal.
+pub fn square(tile: u32, thread: u32) -> Result<Gemm, Diagnostics> {
+    gemm! {
+        tile({tile}, {tile}, 8);
+        thread({thread}, {thread});
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = Device::best()?;
+    println!("{device}");
+    let x = Matrix::<f32>::random(3, 100, 1);
+    let w = Matrix::<f32>::random(100, 70, 2);
+    let y: Matrix<f32> = few_rows().on(&device)?.multiply(&x, &w)?;
+    println!("few_rows: {} x {} elements, the first is {:?}", y.rows(), y.cols(), y.get(0, 0));
+    println!("plain: {} lines of PTX", plain().ptx(None)?.lines().count());
+    match square(64, 3) {
+        Ok(_) => return Err("64 is no multiple of 3".into()),
+        Err(why) => println!("square(64, 3) is refused:\n{why}"),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::{CompiledGemm, Target};
+    use ptx_gemm_check::{Request, check, edge_sizes};
+
+    use super::*;
+
+    /// Runs a schedule on every size at which kernels go wrong: exact data must be equal, random data within the bound.
+    #[track_caller]
+    fn is_right(gemm: &Gemm) {
+        // The interpreter: bounds, races and values that were never written are errors there, whatever the result.
+        let gemm: CompiledGemm = gemm.on(&Device::interpreter()).unwrap();
+        for size in edge_sizes(gemm.plan()) {
+            for request in [Request::exact(size.m, size.n, size.k), Request::random(size.m, size.n, size.k)] {
+                let outcome = check(&gemm, &request.padded(&gemm.plan().problem, 1)).unwrap();
+                assert!(outcome.is_right(), "{size:?}: {outcome}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ptx_is_as_it_was() {
+        insta::assert_snapshot!(plain().ptx(None).unwrap());
+        // The same bytes, always: a snapshot is a useful test.
+        assert_eq!(plain().ptx(None).unwrap(), plain().ptx(None).unwrap());
+    }
+
+    #[test]
+    fn every_number_is_as_it_was() {
+        insta::assert_snapshot!(few_rows().plan(Target::SM_80).unwrap().to_string());
+    }
+
+    #[test]
+    fn the_accesses_are_wide() {
+        let ptx = few_rows().ptx(Target::SM_80).unwrap();
+        assert!(ptx.contains("ld.global.v4.f32") && ptx.contains("st.global.v4.f32"));
+    }
+
+    #[test]
+    fn results_are_right_on_every_edge() {
+        is_right(&few_rows());
+        is_right(&plain());
+    }
+
+    #[test]
+    fn the_family_is_right_or_refused() {
+        for (tile, thread) in [(16, 1), (16, 4), (32, 2), (32, 4)] {
+            is_right(&square(tile, thread).unwrap());
+        }
+        let refusal = square(64, 3).unwrap_err().to_string();
+        assert!(refusal.contains("thread"), "{refusal}");
+    }
+}
