@@ -2,7 +2,8 @@
 
 use ptx_gemm_dsl::{DType, Layout, Schedule};
 use ptx_gemm_runtime::{
-    ArgumentError, CompiledGemm, Device, DeviceCall, Error, InterpreterOptions, Matrix, MatrixMut, MatrixRef, Shape,
+    ArgumentError, CompiledGemm, Device, DeviceCall, DeviceError, Error, InterpreterOptions, Matrix, MatrixMut,
+    MatrixRef, Shape,
 };
 
 const CLAUSES: &str = "tile(16, 16, 8); thread(2, 4); vector(4);";
@@ -305,6 +306,25 @@ fn wrong_device_pointers_are_refused() {
     // A pointer to nothing: the interpreter names it, and the line of PTX.
     let error = launch(DeviceCall { a: moved(a, 0x1000), ..good }).unwrap_err();
     assert!(error.is_violation() && error.to_string().contains("out of bounds"), "{error}");
+}
+
+/// On a machine with a GPU; no other test of this program uses it, and afterwards none can.
+#[test]
+fn an_illegal_address_is_told_once() {
+    let Ok(device) = Device::cuda(0) else { return };
+    let gemm = compiled_on(CLAUSES, &device);
+    let [a, b, d] = [0; 3].map(|_| device.upload(&ones(4, 4)).unwrap());
+    let mut stray = a.matrix();
+    stray.address = 0x1000;
+    let call = DeviceCall { a: stray, b: b.matrix(), c: None, d: d.matrix(), vectors: &[], scalars: &[] };
+    #[allow(unsafe_code)]
+    // SAFETY: none. The address is nobody's, which is the point: the GPU refuses it, and the process ends after this.
+    let first = unsafe { gemm.launch(&call) }.unwrap_err();
+    assert!(matches!(first, Error::Device(DeviceError::ContextDead { .. })), "{first:?}");
+    let later = gemm.multiply::<f32>(&ones(4, 4), &ones(4, 4)).unwrap_err();
+    assert!(matches!(later, Error::Device(DeviceError::ContextLost { .. })), "{later:?}");
+    let watched = gemm.call().in_interpreter().unwrap().multiply::<f32>(&ones(4, 4), &ones(4, 4)).unwrap();
+    assert_eq!(watched.as_slice(), [4.0; 16]);
 }
 
 #[test]

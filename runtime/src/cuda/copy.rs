@@ -26,6 +26,8 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
         return Vec::new();
     }
     let of_one = |first: usize| match pitch <= MAX_PITCH {
+        // One run, however many rows: a copy of rows is slow where they are short.
+        _ if run == pitch => vec![Piece { offset: first * element, run: run * runs, runs: 1, pitch: run * runs }],
         true => vec![Piece { offset: first * element, run, runs, pitch }],
         false => (0..runs).map(|i| Piece { offset: first * element + i * pitch, run, runs: 1, pitch: run }).collect(),
     };
@@ -33,6 +35,11 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
 }
 
 impl Piece {
+    /// Whether a plain copy moves it: one of rows is limited in their length.
+    pub(super) fn is_one_run(&self) -> bool {
+        self.runs == 1
+    }
+
     pub(super) fn span(&self) -> usize {
         (self.runs - 1) * self.pitch + self.run
     }

@@ -206,14 +206,16 @@ impl Backend for Gpu {
         self.shared.enter()?;
         for piece in pieces(matrix) {
             let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
-            let copy = piece.to_device(host, address);
+            let (copy, stream) = (piece.to_device(host, address), self.shared.stream.cu_stream());
             // On the stream that the kernel will run on: a copy elsewhere may still be under way when the kernel starts,
             // even after the call has returned.
             // SAFETY: the slice above proves that the host side holds the piece, and it is borrowed until the stream has
             // caught up below; the device side was allocated for the same shape.
-            unsafe { sys::cuMemcpy2DAsync_v2(&copy, self.shared.stream.cu_stream()) }
-                .result()
-                .map_err(|error| self.shared.failed("cuMemcpy2DAsync", error))?;
+            let copied = match piece.is_one_run() {
+                true => unsafe { result::memcpy_htod_async(address + piece.offset as u64, host, stream) },
+                false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
+            };
+            copied.map_err(|error| self.shared.failed("cuMemcpyHtoDAsync", error))?;
         }
         self.wait()
     }
@@ -229,11 +231,13 @@ impl Backend for Gpu {
         self.shared.enter()?;
         for piece in pieces(d.as_ref()) {
             let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
-            let copy = piece.to_host(address, host);
+            let (copy, stream) = (piece.to_host(address, host), self.shared.stream.cu_stream());
             // SAFETY: as in `upload`; the copy writes the runs and leaves the padding between them alone.
-            unsafe { sys::cuMemcpy2DAsync_v2(&copy, self.shared.stream.cu_stream()) }
-                .result()
-                .map_err(|error| self.shared.failed("cuMemcpy2DAsync", error))?;
+            let copied = match piece.is_one_run() {
+                true => unsafe { result::memcpy_dtoh_async(host, address + piece.offset as u64, stream) },
+                false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
+            };
+            copied.map_err(|error| self.shared.failed("cuMemcpyDtoHAsync", error))?;
         }
         self.wait()
     }
