@@ -35,8 +35,25 @@ pub(super) fn cubin(kernel: &Kernel, driver: &str) -> Result<Vec<u8>, DeviceErro
         if error.0 == sys::CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION {
             return versions::too_old(version, driver);
         }
-        DeviceError::Link { code: code(error), log: text }
+        DeviceError::Link { code: code(error), log: cited(&text, ptx) }
     })
+}
+
+/// The assembler's log, with the PTX behind each line number that it names: the line's note says which clause it is from.
+fn cited(log: &str, ptx: &str) -> String {
+    let mut out = String::new();
+    for line in log.lines() {
+        let number = line.split_once("line ").map_or("", |(_, rest)| rest);
+        let digits = number.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        let index = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        out.push_str(line);
+        out.push('\n');
+        if let Some(source) = index.and_then(|index| ptx.lines().nth(index)) {
+            out.push_str(&format!("    {}\n", source.trim()));
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
 }
 
 fn link(ptx: &str, log: &mut [u8]) -> Result<Vec<u8>, DriverError> {
@@ -68,5 +85,26 @@ fn link(ptx: &str, log: &mut [u8]) -> Result<Vec<u8>, DriverError> {
         let (mut image, mut bytes) = (ptr::null_mut(), 0);
         sys::cuLinkComplete(linker.0, &mut image, &mut bytes).result()?;
         Ok(std::slice::from_raw_parts(image.cast::<u8>(), bytes).to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cited;
+
+    #[test]
+    fn the_log_quotes_the_ptx_and_its_clause() {
+        let ptx = "first\n    second;   //@ vector(4): load A\nthird\n";
+        for (log, words) in [
+            (
+                "ptxas gemm.ptx, line 2; error   : no such thing\nptxas fatal   : aborted",
+                "ptxas gemm.ptx, line 2; error   : no such thing\n    second;   //@ vector(4): load A\nptxas fatal   : aborted",
+            ),
+            ("line 0; line 9", "line 0; line 9"),
+            ("line 18446744073709551616", "line 18446744073709551616"),
+            ("", ""),
+        ] {
+            assert_eq!(cited(log, ptx), words);
+        }
     }
 }
