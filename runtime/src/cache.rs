@@ -31,6 +31,13 @@ impl<K: Clone + Eq + Hash, V: Clone> OncePerKey<K, V> {
         cell.get_or_init(make).clone()
     }
 
+    /// Lets a value be made again: a failure that may pass.
+    pub(crate) fn forget(&self, key: &K) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.cells.remove(key);
+        state.order.retain(|kept| kept != key);
+    }
+
     fn cell(&self, key: &K) -> Arc<OnceLock<V>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cell) = state.cells.get(key) {

@@ -81,7 +81,12 @@ impl Device {
     }
 
     pub(crate) fn module(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
-        self.inner.modules.get(kernel.key(), || self.inner.backend.load(kernel))
+        let module = self.inner.modules.get(kernel.key(), || self.inner.backend.load(kernel));
+        if matches!(module, Err(Error::Device(_))) {
+            // Memory may be there at the next try.
+            self.inner.modules.forget(kernel.key());
+        }
+        module
     }
 }
 

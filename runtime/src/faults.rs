@@ -47,6 +47,9 @@ impl Backend for Faulty {
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         self.state.health.check(self.name())?;
+        if self.state.room.load(Ordering::Relaxed) <= 0 {
+            return Err(DeviceError::OutOfMemory { device: "a GPU".into(), what: "code".into(), bytes: 1 }.into());
+        }
         Ok(Arc::new(FaultyModule { inner: self.inner.load(kernel)?, state: self.state.clone() }))
     }
 
@@ -149,6 +152,17 @@ fn out_of_memory_is_typed_and_leaks_nothing_and_can_be_tried_again() {
     }
     assert_eq!(labels, ["A", "B", "C", "bias", "D", "the workspace"]);
     assert_eq!(state.held.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_kernel_that_found_no_memory_is_loaded_later() {
+    let (device, state) = device();
+    let schedule: Schedule = CLAUSES.parse().unwrap();
+    let room = state.room.swap(0, Ordering::Relaxed);
+    let error = CompiledGemm::new(&schedule, &device).unwrap_err();
+    assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error:?}");
+    state.room.store(room, Ordering::Relaxed);
+    multiply(&gemm(&device), &mut untouched()).unwrap();
 }
 
 #[test]

@@ -115,6 +115,10 @@ impl Shared {
         self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
     }
 
+    pub(super) fn out_of_memory(&self, what: &str, bytes: u64) -> DeviceError {
+        DeviceError::OutOfMemory { device: self.name.clone(), what: what.into(), bytes }
+    }
+
     /// An error of the driver as this crate reports it; one that kills the context is remembered.
     pub(super) fn failed(&self, call: &'static str, error: DriverError) -> DeviceError {
         let (device, code) = (self.name.clone(), driver::code(error));
@@ -165,8 +169,7 @@ impl Backend for Gpu {
         if let (Lifetime::Call, Some(address)) = (lifetime, self.pool.take(bytes)) {
             return Ok(address);
         }
-        let out_of_memory =
-            || DeviceError::OutOfMemory { device: self.shared.name.clone(), what: label.to_string(), bytes };
+        let out_of_memory = || self.shared.out_of_memory(label, bytes);
         // An empty matrix still gets a pointer of its own.
         let size = usize::try_from(bytes.max(1)).map_err(|_| out_of_memory())?;
         // SAFETY: a context is current; the memory is given back by `free` alone.

@@ -44,7 +44,10 @@ impl CudaModule {
         let plan = kernel.plan();
         let failed = |call| move |error| shared.failed(call, error);
         // SAFETY: the image is a whole cubin from the driver's linker; the driver copies it.
-        let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(failed("cuModuleLoadData"))?;
+        let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => shared.out_of_memory("the kernel's code", cubin.len() as u64),
+            _ => shared.failed("cuModuleLoadData", error),
+        })?;
         let dynamic_bytes = if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 };
         let threads = plan.geometry.threads;
         let resident = plan.variants.iter().map(|_| OnceLock::new()).collect();
