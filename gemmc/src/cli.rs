@@ -214,6 +214,9 @@ pub(crate) struct Bench {
     /// Measure nothing: print a file of results as a table in Markdown
     #[arg(long, value_name = "FILE.json")]
     pub(crate) table: Option<PathBuf>,
+    /// Of that table only the fastest schedule of each product
+    #[arg(long, requires = "table")]
+    pub(crate) best: bool,
 }
 
 /// A device by name.

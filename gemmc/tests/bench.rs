@@ -1,5 +1,6 @@
 //! `gemmc bench` without a GPU: what it refuses, and what it makes of a file of results.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn bench(args: &[&str]) -> Output {
@@ -30,14 +31,15 @@ fn results_become_a_table() {
     let folder = std::env::temp_dir().join(format!("gemmc-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("square.json");
-    let row = |k: u32, cublas: &str, ratio: &str| {
+    let row = |k: u32, ms: f64, cublas: &str, ratio: &str| {
         format!(
             r#"{{"suite": "square", "types": "f32", "layout": "row,row,row", "m": 4096, "n": 512, "k": {k}, "batch": 1,
-                 "schedule": "nn_256x128", "ms": 2.75, "tflops": 49.9, "cublas_ms": {cublas}, "ratio": {ratio},
+                 "schedule": "nn_256x128", "ms": {ms}, "tflops": 49.9, "cublas_ms": {cublas}, "ratio": {ratio},
                  "spread": 0.004}}"#
         )
     };
-    let rows = [row(64, "2.673", "0.972"), row(128, "null", "null")].join(",");
+    let rows =
+        [row(64, 2.75, "2.673", "0.972"), row(64, 3.0, "2.673", "0.9"), row(128, 2.75, "null", "null")].join(",");
     let text = format!(r#"{{"device": "Some GPU", "command": "gemmc bench", "rows": [{rows}]}}"#);
     std::fs::write(&file, text).expect("written");
     let output = bench(&["--table", file.to_str().expect("text")]);
@@ -46,9 +48,56 @@ fn results_become_a_table() {
     assert!(table.starts_with("Some GPU; `gemmc bench`\n\n| m x n x k |"), "{table}");
     let expected = "| 4096 x 512 x 64 | f32 | row, row, row | `nn_256x128` | 2.750 | 49.9 | 2.673 | 97.2% | 0.4% |\n";
     assert!(table.contains(expected), "{table}");
+    assert_eq!(table.matches("x 64 |").count(), 2, "{table}");
+    let best = bench(&["--table", file.to_str().expect("text"), "--best"]);
+    let best = String::from_utf8(best.stdout).expect("text");
+    assert!(best.matches("x 64 |").count() == 1 && best.contains(expected), "{best}");
     assert!(table.contains("| 4096 x 512 x 128 | f32 | row, row, row | `nn_256x128` | 2.750 | 49.9 | - | - | 0.4% |"));
 
     std::fs::write(&file, "{\"rows\": 1}").expect("written");
     refused(&["--table", file.to_str().expect("text")], "no file of results");
     std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+/// A table in a document stands between the command that makes it, as a comment, and the comment `end`.
+const COMMAND: &str = "<!-- gemmc bench --table ";
+
+/// The document with every table made anew.
+fn renewed(document: &str, table: impl Fn(&[&str]) -> String) -> String {
+    let (mut out, mut rest) = (String::new(), document);
+    while let Some((before, after)) = rest.split_once(COMMAND) {
+        let (args, after) = after.split_once(" -->\n").expect("the comment ends its line");
+        let (_, after) = after.split_once("<!-- end -->").expect("the table ends");
+        let args: Vec<&str> = args.split_whitespace().collect();
+        out.push_str(&format!("{before}{COMMAND}{} -->\n\n{}\n<!-- end -->", args.join(" "), table(&args)));
+        rest = after;
+    }
+    out + rest
+}
+
+#[test]
+fn tables_are_replaced() {
+    let document = "a\n<!-- gemmc bench --table x.json --best -->\nold\n<!-- end -->\nb\n";
+    let new = renewed(document, |args| format!("{args:?}\n"));
+    assert_eq!(new, "a\n<!-- gemmc bench --table x.json --best -->\n\n[\"x.json\", \"--best\"]\n\n<!-- end -->\nb\n");
+    assert_eq!(renewed(&new, |args| format!("{args:?}\n")), new);
+}
+
+#[test]
+fn the_readme_shows_the_newest_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let path = root.join("README.md");
+    let document = std::fs::read_to_string(&path).expect("README.md");
+    let table = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+        let output = command.current_dir(&root).args(["bench", "--table"]).args(args).output().expect("gemmc starts");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let renewed = renewed(&document, table);
+    if std::env::var_os("PTX_GEMM_WRITE_DOCUMENTS").is_some() {
+        std::fs::write(&path, renewed).expect("written");
+    } else {
+        assert!(document == renewed, "README.md is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc");
+    }
 }

@@ -119,14 +119,30 @@ pub(crate) fn best<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
     best
 }
 
+/// Which rows of a file of results to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    All,
+    /// For each product and layout the fastest schedule.
+    Best,
+}
+
+/// Whether `row` is the fastest of the rows on its product.
+fn is_best(row: &Value, rows: &[Value]) -> bool {
+    let product = |row: &Value| ["types", "layout", "m", "n", "k", "batch"].map(|name| row[name].clone());
+    let ms = |row: &Value| row["ms"].as_f64().unwrap_or(f64::INFINITY);
+    rows.iter().filter(|other| product(other) == product(row)).all(|other| ms(row) <= ms(other))
+}
+
 /// A file of results as a table in Markdown. `None` if it is not one.
-pub(crate) fn markdown(results: &Value) -> Option<String> {
+pub(crate) fn markdown(results: &Value, shown: Shown) -> Option<String> {
     let mut text = format!("{}; `{}`\n\n", results["device"].as_str()?, results["command"].as_str()?);
     text.push_str(
         "| m x n x k | types | layout (a, b, d) | schedule | ms | TFLOP/s | cuBLAS ms | of cuBLAS | spread |\n",
     );
     text.push_str("|---|---|---|---|---:|---:|---:|---:|---:|\n");
-    for row in results["rows"].as_array()? {
+    let rows = results["rows"].as_array()?;
+    for row in rows.iter().filter(|row| shown == Shown::All || is_best(row, rows)) {
         let extent = |name: &str| row[name].as_u64();
         let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
         let batch =

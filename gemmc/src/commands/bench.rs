@@ -10,6 +10,7 @@ use ptx_gemm::{Batch, DType, Device, DeviceKind};
 use ptx_gemm_check::case;
 use serde_json::Value;
 
+use crate::bench::report::Shown;
 use crate::bench::session::{self, Event, Order, Orders, Reason, Row};
 use crate::bench::suites::{Named, Suite};
 use crate::bench::{plot, report};
@@ -37,7 +38,8 @@ struct Results<'a> {
 
 pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
-        return table(path);
+        let shown = if args.best { Shown::Best } else { Shown::All };
+        return table(path, shown);
     }
     let device = args.device.open(0)?;
     let orders = orders(args, &device)?;
@@ -61,10 +63,10 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
 }
 
 /// A file of results as a table in Markdown.
-fn table(path: &Path) -> Result<Reply, Failure> {
+fn table(path: &Path, shown: Shown) -> Result<Reply, Failure> {
     let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
     let results: Value = serde_json::from_str(&text).map_err(|error| file_failure(path, &error))?;
-    let text = report::markdown(&results)
+    let text = report::markdown(&results, shown)
         .ok_or_else(|| Failure::refused("file", format!("{}: no file of results", path.display())))?;
     Ok(Reply::fine(text, results))
 }
