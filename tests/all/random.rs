@@ -126,6 +126,9 @@ fn staging(draw: &mut Draw, depth: u64, clauses: &mut Vec<String>) {
     if draw.chance(25) {
         clauses.push("operands(shared)".into());
     }
+    if draw.chance(20) {
+        clauses.push("pace(free)".into());
+    }
     if draw.chance(30) {
         let divisors: Vec<u64> = (1..=depth).filter(|d| depth.is_multiple_of(*d)).collect();
         clauses.push(format!("unroll({})", draw.of(&divisors)));
