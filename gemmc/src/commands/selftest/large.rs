@@ -53,7 +53,7 @@ pub(crate) fn rows(device: &Device) -> Answer {
     a.chunks_exact_mut(2).enumerate().for_each(|(row, pair)| pair.copy_from_slice(&[entry(row, 0), entry(row, 1)]));
     gemm.multiply_into(
         &MatrixRef::new(&a, M, 2),
-        &MatrixRef::new(&[2.0, 3.0], 2, 1),
+        &MatrixRef::new(&[2.0_f32, 3.0], 2, 1),
         &mut MatrixMut::new(&mut d, M, 1),
     )
     .map_err(skip_without_memory)?;
