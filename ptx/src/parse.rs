@@ -62,6 +62,10 @@ pub fn parse_with_lines(text: &str) -> Result<Parsed, ParseError> {
         let message = format!("the text has {} bytes, at most {MAX_TEXT} are read", text.len());
         return Err(ParseError { line: 0, column: 0, message });
     }
+    // A carriage return by itself is white space, in a comment as well, where the printer writes a space for it.
+    if text.contains('\r') {
+        return Parser::new(&text.replace("\r\n", "\n").replace('\r', " "))?.module();
+    }
     Parser::new(text)?.module()
 }
 
