@@ -30,6 +30,7 @@ mod grammar;
 mod implemented;
 mod keys;
 mod lexer;
+mod occupancy;
 mod plan_text;
 mod print;
 mod suggest;

@@ -349,8 +349,8 @@ pub struct Plan {
     pub split_k: Option<SplitK>,
     /// Contracts, those included that are known to hold.
     pub expect: Vec<Expectation>,
-    /// Blocks per multiprocessor to compile for (`.minnctapersm`).
-    pub blocks_per_sm: u32,
+    /// Blocks per multiprocessor to compile for, where the schedule states them; see [`Plan::resident_blocks`].
+    pub blocks_per_sm: Option<u32>,
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
     /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,

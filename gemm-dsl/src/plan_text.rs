@@ -133,7 +133,6 @@ impl Plan {
         if let Some(split) = self.split_k {
             table.row("split of k", format!("{} parts, {}", split.parts, split.reduce.word()));
         }
-        table.row("blocks per SM", self.blocks_per_sm);
         let tail = match self.tail {
             Tail::Predicate => "guarded",
             Tail::None => "sizes must be multiples of the tile",
@@ -152,6 +151,8 @@ impl Plan {
             table.row("C", format!("{} wide", variant.c_width));
         }
         table.row("D", format!("{} wide", variant.d_width));
+        let blocks = self.resident_blocks(variant);
+        table.row("blocks per SM", format!("{blocks}, so at most {} registers a thread", self.registers_per_thread(blocks)));
         let needs: Vec<String> = self
             .matrices()
             .map(|operand| (operand, self.alignment(variant, operand)))

@@ -29,9 +29,7 @@ pub fn emit(kernel: &Kernel, target: Target) -> Entry {
         entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone());
     }
     entry.directive(Directive::Reqntid(vec![kernel.threads, 1, 1]));
-    if let Some(blocks) = kernel.blocks_per_sm {
-        entry.directive(Directive::MinNctaPerSm(blocks));
-    }
+    entry.directive(Directive::MinNctaPerSm(kernel.blocks_per_sm));
     let families = kernel
         .families
         .iter()

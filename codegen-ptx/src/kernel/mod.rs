@@ -249,7 +249,7 @@ pub struct Kernel {
     /// Threads per block.
     pub threads: u32,
     /// Blocks per multiprocessor to compile for; the assembler's choice if absent.
-    pub blocks_per_sm: Option<u32>,
+    pub blocks_per_sm: u32,
     /// Shared memory of a block in bytes.
     pub shared_bytes: u32,
     /// Its alignment: 16, or the period of a swizzle.

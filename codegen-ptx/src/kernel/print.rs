@@ -22,7 +22,7 @@ fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
         "kernel {} threads {} blocks_per_sm {} shared {} B {{",
         kernel.name,
         kernel.threads,
-        kernel.blocks_per_sm.map_or("any".to_string(), |n| n.to_string()),
+        kernel.blocks_per_sm,
         kernel.shared_bytes
     )?;
     for (i, param) in kernel.params.iter().enumerate() {

@@ -12,10 +12,6 @@ use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
 
 /// One chunk of a thread: where it lies in the tile and which threads have it.
 struct Pass {
-    /// Coordinate along the dimension that is not contiguous in global memory.
-    outer: Expr,
-    /// Coordinate along the contiguous one, of the chunk's first element.
-    inner: Expr,
     /// Global address of the chunk for the next K-tile.
     pointer: usize,
     /// Distance from that pointer, constants: (rows, elements).
@@ -132,16 +128,13 @@ impl Lowering<'_> {
         };
         if let (Some((rows, elements)), Some(base)) = (delta, copies.passes.first()) {
             let shared_delta = copies.shared_offset(rows, elements);
-            let (outer, inner) = (base.outer.clone() + rows, base.inner.clone() + elements);
             let (pointer, shared) = (base.pointer, base.shared);
             let shared_bound = copies.last_byte(first, threads);
             let delta = (rows, elements);
-            copies.passes.push(Pass { outer, inner, pointer, delta, shared, shared_delta, shared_bound, active });
+            copies.passes.push(Pass { pointer, delta, shared, shared_delta, shared_bound, active });
             return;
         }
-        let chunk = self.b.set(Expr::Tid(threads) + first);
-        let outer = self.b.set(chunk.clone() / chunks_per_row);
-        let inner = self.b.set((chunk % chunks_per_row) * width);
+        let (outer, inner) = self.coordinates(copies.plan, pass);
         let address =
             tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
         let pointer = self.b.variable_wide(address);
@@ -164,8 +157,6 @@ impl Lowering<'_> {
         copies.shared.push(SharedAddress::new(&mut self.b, in_shared, copies.placement.swizzle, distances));
         let shared = copies.shared.len() - 1;
         copies.passes.push(Pass {
-            outer,
-            inner,
             pointer: copies.pointers.len() - 1,
             delta: (0, 0),
             shared,
@@ -175,42 +166,78 @@ impl Lowering<'_> {
         });
     }
 
-    /// Copies the K-tile that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`, and
+    /// Copies the K-tiles that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`, and
     /// moves the pointers on. Through registers only the first half happens here; [`Lowering::land`] does the other.
+    /// Operands that are copied one after the other share one branch: each costs the main loop an instruction or two that
+    /// no multiply can fill.
     ///
     /// `full` says whether the whole K-tile lies inside; absent if it always does.
     pub(super) fn copy(
         &mut self,
         place: &Place,
-        copies: &Copies,
+        operands: &[(&Copies, &str)],
         full: Option<Reg>,
         rem_k: &Expr,
         slot: &Expr,
-        clause: &str,
     ) {
-        let name = copies.name();
+        let inside = |lowering: &mut Self| {
+            operands.iter().for_each(|(copies, clause)| lowering.copy_inside(copies, slot, clause));
+        };
         match full {
-            None => self.copy_inside(copies, slot, clause),
+            None => inside(self),
             Some(full) => {
                 self.b.open();
-                self.copy_inside(copies, slot, clause);
+                inside(self);
                 let then = self.b.close();
                 self.b.open();
-                match (self.plan.tail, self.plan.load) {
-                    (Tail::Predicate, Load::CpAsync) => self.copy_edge_async(place, copies, rem_k, slot, clause),
-                    (Tail::Predicate, _) => self.copy_edge(place, copies, rem_k, clause),
-                    // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
-                    (Tail::None, _) => self.clear_staging(copies, clause),
+                for (copies, clause) in operands {
+                    match (self.plan.tail, self.plan.load) {
+                        (Tail::Predicate, Load::CpAsync) => self.copy_edge_async(place, copies, rem_k, slot, clause),
+                        (Tail::Predicate, _) => self.copy_edge(place, copies, rem_k, clause),
+                        // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
+                        (Tail::None, _) => self.clear_staging(copies, clause),
+                    }
                 }
                 let other = self.b.close();
-                self.b.origin(clause, &format!("{name}: the widest accesses where the K-tile lies inside"));
+                let names = operands.iter().map(|(copies, _)| copies.name()).collect::<Vec<_>>().join(" and ");
+                let clause = operands.first().map_or("", |(_, clause)| clause);
+                self.b.origin(clause, &format!("{names}: the widest accesses where the K-tile lies inside"));
                 self.b.branch(full, true, then, other);
             }
         }
-        self.b.origin(clause, &format!("{name}: on to the next K-tile"));
-        for pointer in &copies.pointers {
-            self.b.assign(pointer, pointer.clone() + copies.advance.clone());
+        for (copies, clause) in operands {
+            self.b.origin(clause, &format!("{}: on to the next K-tile", copies.name()));
+            for pointer in &copies.pointers {
+                self.b.assign(pointer, pointer.clone() + copies.advance.clone());
+            }
         }
+    }
+
+    /// Where the chunk of a pass lies in the tile, computed from the thread's number: its coordinate along the dimension that
+    /// is not contiguous in global memory, and its first element's along the one that is.
+    fn coordinates(&mut self, plan: CopyPlan, pass: u32) -> (Expr, Expr) {
+        let threads = self.plan.geometry.threads;
+        let chunk = self.b.set(Expr::Tid(threads) + pass * threads);
+        let outer = self.b.set(chunk.clone() / plan.chunks_per_row);
+        let inner = self.b.set((chunk % plan.chunks_per_row) * plan.width);
+        (outer, inner)
+    }
+
+    /// The coordinates of every pass's chunk. Only edges need them, and compute them there: held over the main loop they
+    /// are the four registers that make `vectorized` spill.
+    fn all_coordinates(&mut self, copies: &Copies) -> Vec<(Expr, Expr)> {
+        let mut first = None;
+        let mut out = Vec::new();
+        for (i, pass) in copies.passes.iter().enumerate() {
+            let (rows, elements) = pass.delta;
+            let (outer, inner) = match &first {
+                Some((outer, inner)) if pass.delta != (0, 0) => (Expr::clone(outer) + rows, Expr::clone(inner) + elements),
+                _ => self.coordinates(copies.plan, i as u32),
+            };
+            first.get_or_insert_with(|| (outer.clone(), inner.clone()));
+            out.push((outer, inner));
+        }
+        out
     }
 
     /// The global address of each pass's chunk, as a register and a constant; rows are stepped through one after the other.
@@ -280,24 +307,27 @@ impl Lowering<'_> {
         Address { base, offset: i64::from(offset), bound }
     }
 
-    /// How many elements of a pass's chunk lie inside the matrix, counted from its first.
-    fn inside_count(&mut self, place: &Place, copies: &Copies, pass: &Pass, rem_k: &Expr) -> Expr {
+    /// How many elements of the chunk at these coordinates lie inside the matrix, counted from its first.
+    fn inside_count(&mut self, place: &Place, copies: &Copies, at: (Expr, Expr), rem_k: &Expr) -> Expr {
         let own = if copies.side == Side::A { place.rem_m.clone() } else { place.rem_n.clone() };
         let (rem_outer, rem_inner) = match copies.operand.global_fast {
             Fast::K => (own, rem_k.clone()),
             Fast::Mn => (rem_k.clone(), own),
         };
-        let left = self.b.set(rem_inner.max(pass.inner.clone()) - pass.inner.clone());
-        self.b.set(pass.outer.clone().lt(rem_outer).select(left, 0u32))
+        let (outer, inner) = at;
+        let left = self.b.set(rem_inner.max(inner.clone()) - inner);
+        self.b.set(outer.lt(rem_outer).select(left, 0u32))
     }
 
     fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, clause: &str) {
         let tail = self.plan.clauses.tail.clone();
         let bytes = copies.operand.dtype.bytes();
         let pointers = self.chunk_pointers(copies);
-        for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
+        self.b.origin(&tail, &format!("copy {}: which elements are this thread's", copies.name()));
+        let coordinates = self.all_coordinates(copies);
+        for (i, ((pass, (pointer, offset)), at)) in copies.passes.iter().zip(pointers).zip(coordinates).enumerate() {
             self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", copies.name()));
-            let mut inside = self.inside_count(place, copies, pass, rem_k);
+            let mut inside = self.inside_count(place, copies, at, rem_k);
             if let Some(active) = pass.active {
                 inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
             }
@@ -317,8 +347,9 @@ impl Lowering<'_> {
     fn copy_edge_async(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, slot: &Expr, clause: &str) {
         self.b.origin(clause, &format!("copy {}: what lies outside is zero", copies.name()));
         let pointers = self.chunk_pointers(copies);
-        for (pass, (pointer, offset)) in copies.passes.iter().zip(pointers) {
-            let inside = self.inside_count(place, copies, pass, rem_k);
+        let coordinates = self.all_coordinates(copies);
+        for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
+            let inside = self.inside_count(place, copies, at, rem_k);
             // A copy of nothing still states an address: one that is as aligned as the matrix.
             let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
             let pointer = self.b.set(somewhere);

@@ -13,7 +13,6 @@ mod direct;
 mod epilogue;
 mod expression;
 mod fragment;
-mod occupancy;
 mod reduce;
 mod ring;
 mod shared;
@@ -37,7 +36,7 @@ pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
         name: variant.entry.clone(),
         params: plan.params.iter().map(|p| abi_param(plan, p)).collect(),
         threads: plan.geometry.threads,
-        blocks_per_sm: occupancy::demand(plan, variant),
+        blocks_per_sm: plan.resident_blocks(variant),
         shared_bytes: plan.shared_bytes,
         shared_align,
         shared_origin: Origin::new(&plan.clauses.shared, "staged tiles of A and B"),

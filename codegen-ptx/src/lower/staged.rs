@@ -46,12 +46,7 @@ impl Lowering<'_> {
             Some(pipeline) => pipeline,
             None => self.prepare(place, a, b),
         };
-        for statement in body {
-            match &statement.op {
-                Op::Loop { body, .. } => self.k_loop(place, &mut pipeline, body, &statement.clause),
-                _ => self.pipeline_statement(place, &mut pipeline, statement),
-            }
-        }
+        self.pipeline_statements(place, &mut pipeline, body);
         let then = self.b.close();
         self.b.origin(&tile, "is there anything to sum over?");
         self.b.branch(some, true, then, Vec::new());
@@ -98,9 +93,7 @@ impl Lowering<'_> {
         }
         self.b.origin(clause, "over the K-tiles");
         self.b.open();
-        for statement in body {
-            self.pipeline_statement(place, pipeline, statement);
-        }
+        self.pipeline_statements(place, pipeline, body);
         self.b.origin(clause, "K left after this tile");
         let rem = pipeline.rem_read.clone();
         let left = self.next_rem(&rem);
@@ -117,14 +110,32 @@ impl Lowering<'_> {
         rem.clone().max(depth.into()) - depth
     }
 
-    fn pipeline_statement(&mut self, place: &Place, pipeline: &mut Pipeline, statement: &Statement) {
+    fn pipeline_statements(&mut self, place: &Place, pipeline: &mut Pipeline, body: &[Statement]) {
+        let copies = |statement: &Statement| matches!(statement.op, Op::Copy { .. });
+        for run in body.chunk_by(|one, next| copies(one) && copies(next)) {
+            match &run[0].op {
+                Op::Copy { .. } => self.copy_run(place, pipeline, run),
+                Op::Loop { body, .. } => self.k_loop(place, pipeline, body, &run[0].clause),
+                _ => self.pipeline_statement(pipeline, &run[0]),
+            }
+        }
+    }
+
+    fn copy_run(&mut self, place: &Place, pipeline: &Pipeline, run: &[Statement]) {
+        let operands: Vec<_> = run
+            .iter()
+            .filter_map(|statement| match &statement.op {
+                Op::Copy { buffer, .. } => Some((&pipeline.copies[*buffer], statement.clause.as_str())),
+                _ => None,
+            })
+            .collect();
+        self.copy(place, &operands, pipeline.full, &pipeline.rem_copy, &pipeline.write);
+    }
+
+    fn pipeline_statement(&mut self, pipeline: &mut Pipeline, statement: &Statement) {
         let clause = &statement.clause;
         match &statement.op {
             Op::Acquire { .. } => self.acquire(pipeline, clause),
-            Op::Copy { buffer, .. } => {
-                let (write, rem) = (pipeline.write.clone(), pipeline.rem_copy.clone());
-                self.copy(place, &pipeline.copies[*buffer], pipeline.full, &rem, &write, clause);
-            }
             Op::Commit { .. } => self.commit(pipeline, clause),
             Op::Wait { .. } => self.wait(pipeline, clause),
             Op::Steps { body, .. } => {

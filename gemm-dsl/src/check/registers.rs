@@ -49,7 +49,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
 
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 fn occupancy(settings: &Settings, geometry: &Geometry, kept: u32, findings: &mut Findings) {
-    let blocks = settings.blocks_per_sm;
+    let Some(blocks) = settings.blocks_per_sm else { return };
     let threads = u64::from(geometry.threads.next_multiple_of(32)) * u64::from(blocks.max(1));
     let share = u64::from(MAX_REGISTERS).min(u64::from(REGISTER_FILE) / threads / 8 * 8);
     if blocks <= 1 || u64::from(kept + BESIDE) <= share {

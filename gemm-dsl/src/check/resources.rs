@@ -144,10 +144,7 @@ impl<'a> Needs<'a> {
 
     /// `blocks_per_sm(n)`: n blocks fit into one multiprocessor.
     fn occupancy(&self, target: Target, choice: Choice, findings: &mut Findings) {
-        let blocks = u64::from(self.settings.blocks_per_sm);
-        if blocks <= 1 {
-            return;
-        }
+        let Some(blocks) = self.settings.blocks_per_sm.map(u64::from).filter(|&blocks| blocks > 1) else { return };
         let (mut most, mut problem) = (u64::from(target.sm_blocks()), None);
         if blocks > most {
             problem = Some(format!("{target} holds {most} blocks per multiprocessor"));

@@ -34,7 +34,7 @@ pub(super) struct Settings<'s> {
     pub order: FmaOrder,
     pub prefetch: Option<u32>,
     pub pace: Pace,
-    pub blocks_per_sm: u32,
+    pub blocks_per_sm: Option<u32>,
     pub spills: Spills,
     pub raster: Raster,
     pub persistent: Option<Wave>,
@@ -66,7 +66,7 @@ impl<'s> Settings<'s> {
             order: FmaOrder::Row,
             prefetch: None,
             pace: Pace::Tile,
-            blocks_per_sm: 1,
+            blocks_per_sm: None,
             spills: Spills::Refuse,
             raster: Raster { group: 1, along: Along::N },
             persistent: None,
@@ -104,7 +104,7 @@ impl<'s> Settings<'s> {
             Clause::Order(order) => self.order = *order,
             Clause::Prefetch(n) => self.prefetch = Some(*n),
             Clause::Pace(pace) => self.pace = *pace,
-            Clause::BlocksPerSm(n) => self.blocks_per_sm = *n,
+            Clause::BlocksPerSm(n) => self.blocks_per_sm = Some(*n),
             Clause::Spills(spills) => self.spills = *spills,
             Clause::Raster(raster) => {
                 let along = raster.along.unwrap_or(Along::N);

@@ -1,0 +1,85 @@
+//! How many blocks a multiprocessor is to hold, which is how many registers the assembler may give a thread.
+//!
+//! The demand is always stated (`.minnctapersm`). Left to itself, NVIDIA's assembler decides by how it is called: as part of
+//! a link it takes 167 registers for `vectorized`, by itself 128, which is one block instead of two and 24.3 instead of
+//! 35.6 TFLOP/s on an H200 at 4096. Stated, the same text is the same machine code on every way to a GPU.
+
+use crate::plan::{Fast, Load, OperandPlan, Operands, Plan, Variant};
+use crate::target::{MAX_REGISTERS, REGISTER_FILE};
+
+/// Registers are given to a thread in pieces of so many (CUDA C++ Programming Guide, "Technical Specifications per
+/// Compute Capability").
+const GRANULE: u32 = 8;
+
+/// Registers for addresses, counters and what the assembler moves ahead, as seen in the machine code of the named cases.
+const BESIDE: u32 = 16;
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+impl Plan {
+    /// Blocks per multiprocessor that `variant` is compiled for: what `blocks_per_sm` states, else the most that threads
+    /// and shared memory allow and that leave every thread the registers it holds data in.
+    pub fn resident_blocks(&self, variant: &Variant) -> u32 {
+        let most = self.most_blocks();
+        let derived = || (2..=most).rev().find(|&blocks| self.fits(variant, blocks)).unwrap_or(1);
+        self.blocks_per_sm.unwrap_or_else(derived)
+    }
+
+    /// Registers that a thread can have when so many blocks share a multiprocessor.
+    pub fn registers_per_thread(&self, blocks: u32) -> u32 {
+        let threads = self.geometry.threads.next_multiple_of(WARP) * blocks.max(1);
+        MAX_REGISTERS.min(REGISTER_FILE / threads / GRANULE * GRANULE)
+    }
+
+    /// Blocks that fit beside each other by threads and shared memory.
+    fn most_blocks(&self) -> u32 {
+        let target = self.target;
+        let threads = target.sm_threads() / self.geometry.threads.next_multiple_of(WARP);
+        let shared = match self.shared_bytes {
+            0 => u32::MAX,
+            bytes => target.sm_shared_bytes() / (bytes + target.reserved_shared_bytes()),
+        };
+        threads.min(shared).min(target.sm_blocks()).max(1)
+    }
+
+    fn fits(&self, variant: &Variant, blocks: u32) -> bool {
+        let (live, given) = (self.live_registers(variant), self.registers_per_thread(blocks));
+        // A second block is worth a tight fit: what is squeezed out costs less (`double_buffered` on an H200: 36.6 instead
+        // of 33.9 TFLOP/s). Before sm_90 the assembler spills.
+        let slack = if blocks == 2 && self.target.capability >= 90 { given / 10 } else { 0 };
+        live <= given + slack
+    }
+
+    /// Registers of a thread that hold data at once in the main loop.
+    fn live_registers(&self, variant: &Variant) -> u32 {
+        let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
+        let fragments = match self.operands {
+            Operands::Shared => 2,
+            Operands::Registers => {
+                self.fragment_registers(&self.a, self.geometry.thread.m)
+                    + self.fragment_registers(&self.b, self.geometry.thread.n)
+            }
+        };
+        // With more than one stage the next tile is on its way while this one is multiplied.
+        let staged = self.a.placement.is_some() && self.stages > 1 && self.load == Load::Registers;
+        let staging = match staged {
+            true => {
+                words(&self.a, variant.a.passes * variant.a.width) + words(&self.b, variant.b.passes * variant.b.width)
+            }
+            false => 0,
+        };
+        // Without staging each row of the thread's tile of A is read through a pointer of its own.
+        let pointers = if self.a.placement.is_none() { 2 * self.geometry.thread.m } else { 0 };
+        self.accumulator_registers + fragments + staging + pointers + BESIDE
+    }
+
+    /// Registers of one operand's fragments: groups of steps read at once, and as many again as are read ahead.
+    fn fragment_registers(&self, operand: &OperandPlan, count: u32) -> u32 {
+        let group = match operand.placement {
+            Some(placement) if placement.fast == Fast::K => operand.read_width,
+            _ => 1,
+        };
+        count * group * (1 + self.prefetch / group) * operand.dtype.bytes().div_ceil(4)
+    }
+}
