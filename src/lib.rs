@@ -130,7 +130,7 @@ pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
     DeviceKind, DeviceMatrix, DeviceVector, Element, Error, InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch,
-    MatrixMut, MatrixRef, Prepared, Resident, ResidentCall, Run, Shape, Stack, cuda, random,
+    MatrixMut, MatrixRef, PinnedMatrix, Prepared, Resident, ResidentCall, Run, Shape, Stack, cuda, random,
 };
 
 /// What the macro's expansion names. No part of the public interface.

@@ -31,6 +31,7 @@ mod health;
 mod interpreter;
 mod kernel;
 mod matrix;
+mod pinned;
 mod pool;
 mod prepared;
 pub mod random;
@@ -53,6 +54,7 @@ pub use error::{ArgumentError, DeviceError, Error, OperandName};
 pub use interpreter::InterpreterOptions;
 pub use kernel::Kernel;
 pub use matrix::Matrix;
+pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
 pub use ptx_gemm_interp as interp;

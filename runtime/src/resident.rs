@@ -1,14 +1,13 @@
 //! Matrices that stay in a device's memory from one product to the next.
 
 use ptx_gemm_dsl::DType;
-use ptx_gemm_dsl::plan::Operand;
 
 use crate::arguments::{DeviceMatrix, DeviceVector};
 use crate::backend::{Buffer, Lifetime, Output};
 use crate::device::Device;
-use crate::error::{ArgumentError, Error, OperandName};
+use crate::error::{ArgumentError, Error};
 use crate::shape::{Shape, Stack};
-use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
+use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
 
 /// A matrix in device memory, given back when it goes out of scope. [`Resident::matrix`] is what
 /// [`crate::CompiledGemm::launch`] takes.
@@ -22,7 +21,7 @@ pub struct Resident {
 }
 
 impl Device {
-    /// Copies a matrix to the device, padding included.
+    /// Copies a matrix to the device, into memory with the same padding.
     pub fn upload(&self, matrix: &impl AsMatrix) -> Result<Resident, Error> {
         let matrix = matrix.as_any();
         let elements = matrix.stack.len(matrix.shape).unwrap_or(usize::MAX);
@@ -55,20 +54,41 @@ impl Resident {
         self.dtype
     }
 
-    /// Copies it back, padding included, into a matrix of the same type and shape.
-    pub fn download(&self, into: &mut impl AsMatrixMut) -> Result<(), Error> {
-        let AnyMut { dtype, shape, stack, bytes } = into.as_any_mut();
-        if dtype != self.dtype {
-            return Err(
-                ArgumentError::Type { operand: OperandName(Operand::D), got: dtype, expected: self.dtype }.into()
-            );
-        }
-        if (shape, stack) != (self.shape, self.stack) {
-            let Shape { rows, cols, layout, ld } = self.shape;
-            let expected = format!("the matrix on the device is {rows} x {cols}, {layout} major, with ld = {ld}");
-            let got = (shape.rows, shape.cols);
-            return Err(ArgumentError::Extents { operand: OperandName(Operand::D), got, expected }.into());
-        }
-        self.device.backend().download(self.buffer.address, "upload", AnyMut { dtype, shape, stack, bytes })
+    /// Where it is.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
+
+    /// Copies other elements into it, from a matrix of the same type and shape, and waits for the end. What runs on a
+    /// queue meanwhile must not use it.
+    pub fn overwrite(&self, with: &impl AsMatrix) -> Result<(), Error> {
+        let with = with.as_any();
+        self.is_like(with)?;
+        self.device.backend().prepare(self.buffer.address, with, Output::InPlace)
+    }
+
+    /// Copies it back into a matrix of the same type and shape, and waits for the end. Padding is no part of it: the host's
+    /// is left alone or gets what the device has there.
+    pub fn download(&self, into: &mut impl AsMatrixMut) -> Result<(), Error> {
+        let into = into.as_any_mut();
+        self.is_like(into.as_ref())?;
+        self.device.backend().download(self.buffer.address, "upload", into)
+    }
+
+    /// Whether a matrix of the host's has this type and shape, and a slice that holds it.
+    pub(crate) fn is_like(&self, host: AnyRef<'_>) -> Result<(), ArgumentError> {
+        let AnyRef { dtype, shape, stack, .. } = host;
+        if (dtype, shape, stack) != (self.dtype, self.shape, self.stack) {
+            let (host, device) = (words(dtype, shape, stack), words(self.dtype, self.shape, self.stack));
+            return Err(ArgumentError::NotAlike { host, device });
+        }
+        let (got, needed) = (host.elements(), stack.len(shape).unwrap_or(usize::MAX));
+        let Shape { rows, cols, ld, .. } = shape;
+        if got < needed { Err(ArgumentError::NoMatrix { got, needed, rows, cols, ld }) } else { Ok(()) }
+    }
+}
+
+fn words(dtype: DType, Shape { rows, cols, layout, ld }: Shape, Stack { count, stride }: Stack) -> String {
+    let stack = if count == 1 { String::new() } else { format!("{count} matrices, {stride} elements apart, of ") };
+    format!("{stack}{dtype}, {rows} x {cols}, {layout} major, ld = {ld}")
 }

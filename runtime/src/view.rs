@@ -130,13 +130,15 @@ impl AnyMut<'_> {
     }
 }
 
-/// Whatever can be passed as a matrix to read: [`Matrix`], [`MatrixRef`], [`AnyRef`].
+/// Whatever can be passed as a matrix to read: [`crate::Matrix`], [`crate::PinnedMatrix`], [`MatrixRef`],
+/// [`AnyRef`].
 pub trait AsMatrix {
     /// The matrix as bytes.
     fn as_any(&self) -> AnyRef<'_>;
 }
 
-/// Whatever can be passed as a matrix to write: [`Matrix`], [`MatrixMut`], [`AnyMut`].
+/// Whatever can be passed as a matrix to write: [`crate::Matrix`], [`crate::PinnedMatrix`], [`MatrixMut`],
+/// [`AnyMut`].
 pub trait AsMatrixMut {
     /// The matrix as bytes.
     fn as_any_mut(&mut self) -> AnyMut<'_>;

@@ -7,6 +7,7 @@ mod claims;
 mod endurance;
 mod inputs;
 mod large;
+mod pinned;
 mod processes;
 mod streams;
 
@@ -76,10 +77,11 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("16 threads, one kernel", Box::new(|| inputs::threads(device))),
     ];
     let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
-    let of_a_gpu: [(&'static str, Test<'_>); 9] = [
+    let of_a_gpu: [(&'static str, Test<'_>); 10] = [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
         ("the caller's stream", Box::new(move || streams::own(ordinal))),
         ("the caller's graph", Box::new(move || streams::graph(ordinal))),
+        ("pinned host copies", Box::new(|| pinned::copies(device))),
         ("10,000 launches", Box::new(move || endurance::launches(ordinal, 10_000))),
         ("2 processes, one cache", Box::new(move || processes::share_a_cache(ordinal))),
         ("no memory left", Box::new(move || endurance::memory(device, ordinal))),

@@ -106,9 +106,46 @@ impl Gpu {
     fn wait(&self) -> Result<(), Error> {
         Ok(self.shared.stream.synchronize().map_err(|error| self.shared.failed("cuStreamSynchronize", error))?)
     }
+
+    /// Puts copies to the device on a stream of the current context. The caller keeps the host's bytes as they are until
+    /// the stream has caught up, also after an error.
+    pub(super) fn enqueue_upload(&self, address: u64, matrix: AnyRef<'_>, stream: sys::CUstream) -> Result<(), Error> {
+        for piece in pieces(matrix) {
+            let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
+            let copy = piece.to_device(host, address);
+            // SAFETY: the slice above proves that the host side holds the piece, and the caller keeps it; the device side
+            // was allocated for the same shape.
+            let copied = match piece.is_one_run() {
+                true => unsafe { result::memcpy_htod_async(address + piece.offset as u64, host, stream) },
+                false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
+            };
+            copied.map_err(|error| self.shared.failed("cuMemcpyHtoDAsync", error))?;
+        }
+        Ok(())
+    }
+
+    /// The same to the host, whose bytes nobody touches until the stream has caught up.
+    pub(super) fn enqueue_download(&self, address: u64, d: AnyMut<'_>, stream: sys::CUstream) -> Result<(), Error> {
+        for piece in pieces(d.as_ref()) {
+            let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
+            let copy = piece.to_host(address, host);
+            // SAFETY: as above; the copy writes the runs and leaves the padding between them alone.
+            let copied = match piece.is_one_run() {
+                true => unsafe { result::memcpy_dtoh_async(host, address + piece.offset as u64, stream) },
+                false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
+            };
+            copied.map_err(|error| self.shared.failed("cuMemcpyDtoHAsync", error))?;
+        }
+        Ok(())
+    }
 }
 
 impl Shared {
+    /// What messages call the GPU.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Makes the context current in this thread, unless it is dead.
     pub(super) fn enter(&self) -> Result<(), DeviceError> {
         self.health.check(&self.name)?;
@@ -207,20 +244,9 @@ impl Backend for Gpu {
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
         self.shared.enter()?;
-        for piece in pieces(matrix) {
-            let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
-            let (copy, stream) = (piece.to_device(host, address), self.shared.stream.cu_stream());
-            // On the stream that the kernel will run on: a copy elsewhere may still be under way when the kernel starts,
-            // even after the call has returned.
-            // SAFETY: the slice above proves that the host side holds the piece, and it is borrowed until the stream has
-            // caught up below; the device side was allocated for the same shape.
-            let copied = match piece.is_one_run() {
-                true => unsafe { result::memcpy_htod_async(address + piece.offset as u64, host, stream) },
-                false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
-            };
-            copied.map_err(|error| self.shared.failed("cuMemcpyHtoDAsync", error))?;
-        }
-        self.wait()
+        // On the stream that the kernel will run on: a copy elsewhere may still be under way when the kernel starts, even
+        // after the call has returned. Waited for also after an error, which leaves earlier pieces under way.
+        self.enqueue_upload(address, matrix, self.shared.stream.cu_stream()).and(self.wait())
     }
 
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
@@ -232,17 +258,7 @@ impl Backend for Gpu {
 
     fn download(&self, address: u64, _entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
         self.shared.enter()?;
-        for piece in pieces(d.as_ref()) {
-            let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
-            let (copy, stream) = (piece.to_host(address, host), self.shared.stream.cu_stream());
-            // SAFETY: as in `upload`; the copy writes the runs and leaves the padding between them alone.
-            let copied = match piece.is_one_run() {
-                true => unsafe { result::memcpy_dtoh_async(host, address + piece.offset as u64, stream) },
-                false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
-            };
-            copied.map_err(|error| self.shared.failed("cuMemcpyDtoHAsync", error))?;
-        }
-        self.wait()
+        self.enqueue_download(address, d, self.shared.stream.cu_stream()).and(self.wait())
     }
 }
 

@@ -17,6 +17,8 @@ mod module;
 #[cfg(feature = "cuda")]
 mod on_stream;
 #[cfg(feature = "cuda")]
+mod pinned;
+#[cfg(feature = "cuda")]
 mod queue;
 
 use std::sync::Arc;
@@ -30,6 +32,8 @@ pub use cudarc;
 pub(crate) use gpu::Gpu;
 #[cfg(feature = "cuda")]
 pub use on_stream::{OnStream, SliceMut, SliceRef};
+#[cfg(feature = "cuda")]
+pub(crate) use pinned::Locked;
 #[cfg(feature = "cuda")]
 pub use queue::{Enqueue, Graph, Properties, Queue};
 

@@ -124,13 +124,18 @@ impl Queue {
         &self.stream
     }
 
+    /// What messages call its GPU.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn check(&self, call: &'static str, result: Result<(), DriverError>) -> Result<(), Error> {
         Ok(result.map_err(|error| failure(call, &self.name, error))?)
     }
 }
 
 /// A driver's error in this crate's words. Contexts that die here are noticed by their modules at the next call.
-fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError {
+pub(super) fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError {
     let (device, code) = (device.to_string(), driver::code(error));
     match driver::kills_context(error) {
         true => DeviceError::ContextDead { device, code },

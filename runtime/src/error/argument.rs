@@ -81,6 +81,20 @@ pub enum ArgumentError {
         /// Bytes that this product needs.
         needed: u64,
     },
+    /// A copy of a matrix in page-locked memory would be recorded into a graph.
+    #[error(
+        "the stream is recording a graph, and a copy of a pinned matrix is no part of one: nothing would keep the host from \
+         its memory while the graph runs"
+    )]
+    PinnedInCapture,
+    /// A copy between matrices that are not alike.
+    #[error("{host} on the host, {device} on the device: a copy is between equal types and shapes")]
+    NotAlike {
+        /// The host's matrix.
+        host: String,
+        /// The device's.
+        device: String,
+    },
     /// An extent beyond what kernels can count.
     #[error("{name} = {got} is above {limit}, the largest extent")]
     ExtentTooLarge {

@@ -1,0 +1,221 @@
+//! Page-locked host memory, and copies of it that a queue makes while the program goes on.
+//!
+//! The driver gives the memory and takes it back. In between every block keeps an event for each copy that may still be
+//! under way, and waits for these before the host touches what they touch: so a copy can be put on a queue by reference,
+//! and neither forgetting a value nor dropping it early lets the GPU and the host meet in the same bytes.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::fmt;
+use std::slice;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::{self, CUstreamCaptureStatus_enum as Capture};
+use cudarc::driver::{CudaEvent, result};
+
+use super::gpu::{Gpu, Shared};
+use super::queue::{Queue, failure};
+use crate::element::Element;
+use crate::error::{ArgumentError, DeviceError, Error};
+use crate::pinned::PinnedMatrix;
+use crate::resident::Resident;
+use crate::shape::Stack;
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
+
+/// A block of page-locked memory.
+pub(crate) struct Locked {
+    start: *mut u8,
+    len: usize,
+    shared: Arc<Shared>,
+    copies: Mutex<Copies>,
+}
+
+// SAFETY: the block is owned; what the GPU does with it is kept apart from the host by `copies`.
+unsafe impl Send for Locked {}
+// SAFETY: as above; through a shared reference the bytes are only read.
+unsafe impl Sync for Locked {}
+
+/// What queues may still be doing with a block.
+#[derive(Default)]
+struct Copies {
+    /// Copies that read it.
+    reading: Vec<CudaEvent>,
+    /// Copies that write it.
+    writing: Vec<CudaEvent>,
+    /// Why a copy that was to write it has not ended well. Told to everyone who reads the bytes until they are made anew.
+    torn: Option<DeviceError>,
+}
+
+impl Gpu {
+    /// At least one byte of page-locked memory, all zero.
+    pub(crate) fn lock_memory(&self, bytes: usize) -> Result<Locked, Error> {
+        self.shared.enter()?;
+        // For every context, so that it is as good for another GPU's copies.
+        // SAFETY: a context is current; `Locked` gives the memory back.
+        let start = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        let start = start.map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                let device = "the host, which this much memory cannot be locked on".into();
+                DeviceError::OutOfMemory { device, what: "a pinned matrix".into(), bytes: bytes as u64 }
+            }
+            _ => self.shared.failed("cuMemHostAlloc", error),
+        })?;
+        let start = start.cast::<u8>();
+        // SAFETY: the driver gave `bytes` bytes there, and nobody else knows them.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(Locked { start, len: bytes, shared: self.shared.clone(), copies: Mutex::default() })
+    }
+}
+
+/// Waits for each; the first error, if there is one. Nothing is under way after an error either: the context is dead.
+fn wait_for(events: &mut Vec<CudaEvent>, device: &str) -> Result<(), DeviceError> {
+    let waited = events.drain(..).map(|event| event.synchronize());
+    let failed = waited.filter_map(Result::err).collect::<Vec<_>>();
+    failed.first().map_or(Ok(()), |&error| Err(failure("cuEventSynchronize", device, error)))
+}
+
+impl Copies {
+    fn end_writing(&mut self, device: &str) {
+        if let Err(error) = wait_for(&mut self.writing, device) {
+            self.torn.get_or_insert(error);
+        }
+    }
+
+    fn end_all(&mut self, device: &str) {
+        self.end_writing(device);
+        // A copy to the device leaves the host's bytes as they are, whatever becomes of it.
+        let _ = wait_for(&mut self.reading, device);
+    }
+
+    fn whole(&self) -> Result<(), DeviceError> {
+        self.torn.clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Locked {
+    /// The bytes, after the copies that write them.
+    pub(crate) fn bytes(&self) -> Result<&[u8], Error> {
+        let bytes = self.bytes_whatever_happened();
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).whole()?;
+        Ok(bytes)
+    }
+
+    /// The same, also if one of these copies has failed.
+    pub(crate) fn bytes_whatever_happened(&self) -> &[u8] {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).end_writing(self.shared.name());
+        // SAFETY: the block is `len` initialised bytes. No copy writes it: those that did have ended, and another needs
+        // `&mut self` to begin.
+        unsafe { slice::from_raw_parts(self.start, self.len) }
+    }
+
+    /// The bytes, after every copy.
+    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
+        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        copies.end_all(self.shared.name());
+        copies.whole()?;
+        Ok(self.bytes_mut_whatever_happened())
+    }
+
+    /// The same, to be made anew.
+    pub(crate) fn bytes_mut_whatever_happened(&mut self) -> &mut [u8] {
+        self.idle().0
+    }
+
+    /// The bytes after every copy, and where to note the next.
+    fn idle(&mut self) -> (&mut [u8], &mut Copies) {
+        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        copies.end_all(self.shared.name());
+        copies.torn = None;
+        // SAFETY: the block is `len` initialised bytes, no copy touches it any more, and another needs a reference.
+        (unsafe { slice::from_raw_parts_mut(self.start, self.len) }, copies)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let name = self.shared.name().to_string();
+        self.copies.get_mut().unwrap_or_else(PoisonError::into_inner).end_all(&name);
+        // In a dead context the driver takes nothing back; the memory stays the process's.
+        if self.shared.enter().is_ok() {
+            // SAFETY: `start` came from cuMemHostAlloc and is freed once; every copy has ended.
+            let _ = unsafe { result::free_host(self.start.cast()) };
+        }
+    }
+}
+
+impl fmt::Debug for Locked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Locked({} bytes)", self.len)
+    }
+}
+
+impl Queue {
+    /// Puts a copy to the device on the queue and returns: `to` has the elements of `from` for what follows on the queue.
+    /// Both are of the same type and shape; padding stays as it is. Writing to `from` waits for the copy.
+    ///
+    /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
+    pub fn upload<T: Element>(&self, from: &PinnedMatrix<T>, to: &Resident) -> Result<(), Error> {
+        let any = from.as_any();
+        let gpu = self.destination(to, any)?;
+        let copy = || gpu.enqueue_upload(to.matrix().address, any, self.stream().cu_stream());
+        match from.locked() {
+            None => copy().and(self.wait()),
+            // Held while the copy is put on the queue: whoever asks for the bytes meanwhile finds it in the list.
+            Some(locked) => {
+                self.tracked(&mut locked.copies.lock().unwrap_or_else(PoisonError::into_inner).reading, copy)
+            }
+        }
+    }
+
+    /// Puts a copy to the host on the queue and returns. Both are of the same type and shape; padding stays as it is.
+    /// Reading `into` waits for the copy, and says if it failed.
+    ///
+    /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
+    pub fn download<T: Element>(&self, from: &Resident, into: &mut PinnedMatrix<T>) -> Result<(), Error> {
+        // Waits for what is under way on `into`; another copy to it begins after that.
+        let gpu = self.destination(from, into.as_any())?;
+        let (address, stream) = (from.matrix().address, self.stream().cu_stream());
+        let shape = into.shape();
+        match into.locked_mut() {
+            None => gpu.enqueue_download(address, into.as_any_mut(), stream).and(self.wait()),
+            Some(locked) => {
+                let (bytes, copies) = locked.idle();
+                let any = AnyMut { dtype: T::DTYPE, shape, stack: Stack::ONE, bytes };
+                self.tracked(&mut copies.writing, || gpu.enqueue_download(address, any, stream))
+            }
+        }
+    }
+
+    /// The GPU of a resident matrix, if the queue is of the same context and the host's matrix is like it.
+    fn destination<'a>(&self, resident: &'a Resident, host: AnyRef<'_>) -> Result<&'a Gpu, Error> {
+        let gpu = resident.device().gpu()?;
+        if gpu.shared.context.cu_ctx() != self.stream().context().cu_ctx() {
+            return Err(
+                DeviceError::OtherContext { what: "the matrix on the device", device: self.name().into() }.into()
+            );
+        }
+        resident.is_like(host)?;
+        gpu.shared.enter()?;
+        let status = self.stream().capture_status();
+        match status.map_err(|error| gpu.shared.failed("cuStreamIsCapturing", error))? {
+            Capture::CU_STREAM_CAPTURE_STATUS_NONE => Ok(gpu),
+            // Nothing could say when such a copy runs, and so the host could not be kept from its bytes.
+            _ => Err(ArgumentError::PinnedInCapture.into()),
+        }
+    }
+
+    /// Begins a copy, and an event at its end among `under_way`.
+    fn tracked(&self, under_way: &mut Vec<CudaEvent>, copy: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let failed = |call| move |error| failure(call, self.name(), error);
+        under_way.retain(|event| !matches!(event.try_is_complete(), Ok(true)));
+        // Before the copy, so that what can fail has failed before there is something to wait for.
+        let event = self.stream().context().new_event(None).map_err(failed("cuEventCreate"))?;
+        let copied = copy();
+        if let Err(error) = event.record(self.stream()) {
+            // No event to wait for: wait for all.
+            let _ = self.stream().synchronize();
+            return copied.and(Err(failed("cuEventRecord")(error).into()));
+        }
+        under_way.push(event);
+        copied
+    }
+}
