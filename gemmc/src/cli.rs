@@ -38,6 +38,9 @@ pub(crate) enum Command {
     Bench(Bench),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
+    /// Time the first launch of a process: a part of selftest
+    #[command(hide = true)]
+    FirstLaunch(FirstLaunch),
 }
 
 /// A schedule, in one of its three forms.
@@ -175,6 +178,17 @@ pub(crate) struct Selftest {
         default_value = "memcheck,racecheck,initcheck,synccheck"
     )]
     pub(crate) tool: Vec<String>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FirstLaunch {
+    /// The name of a case with elements of type f32
+    pub(crate) case: String,
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

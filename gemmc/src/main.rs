@@ -48,6 +48,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Ladder(args) => commands::ladder::run(args, format),
         Command::Bench(args) => commands::bench::run(args),
         Command::Selftest(args) => commands::selftest::run(args, format),
+        Command::FirstLaunch(args) => commands::first_launch::run(args),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }
 }

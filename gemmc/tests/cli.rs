@@ -216,6 +216,20 @@ fn the_selftest_passes_on_the_interpreter() {
     assert!(rows.iter().all(|row| row["products"].as_u64().is_some_and(|products| products > 20)), "{json}");
 }
 
+/// What the selftest starts for its claim about the first launch: right, and with the times that it reads.
+#[test]
+fn a_first_launch_is_timed() {
+    for case in ["double_buffered", "nn_256x128", "lab3"] {
+        let json = gemmc(&["first-launch", case, "--device", "interp", "--json"]).exits(0).json();
+        assert_eq!(json["ok"], true, "{json}");
+        let times = ["compile_ms", "load_ms", "run_ms"].map(|name| json[name].as_f64().expect("a number"));
+        let total = json["total_ms"].as_f64().expect("a number");
+        assert!(times.iter().all(|&time| time > 0.0) && (times.iter().sum::<f64>() - total).abs() < 1e-6, "{json}");
+    }
+    refused(&["first-launch", "no_such_case"], "file", "no case");
+    assert!(!gemmc(&["--help"]).exits(0).stdout.contains("first-launch"));
+}
+
 #[test]
 fn help_and_version_are_fine() {
     gemmc(&["--version"]).exits(0).says("gemmc 0.");

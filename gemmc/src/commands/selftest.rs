@@ -77,13 +77,14 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("16 threads, one kernel", Box::new(|| inputs::threads(device))),
     ];
     let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
-    let of_a_gpu: [(&'static str, Test<'_>); 10] = [
+    let of_a_gpu: [(&'static str, Test<'_>); 11] = [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
         ("the caller's stream", Box::new(move || streams::own(ordinal))),
         ("the caller's graph", Box::new(move || streams::graph(ordinal))),
         ("pinned host copies", Box::new(|| pinned::copies(device))),
         ("10,000 launches", Box::new(move || endurance::launches(ordinal, 10_000))),
         ("2 processes, one cache", Box::new(move || processes::share_a_cache(ordinal))),
+        ("first launch under 20 ms", Box::new(move || processes::first_launch(ordinal))),
         ("no memory left", Box::new(move || endurance::memory(device, ordinal))),
         ("offsets past 2^32", Box::new(move || streams::offsets(ordinal))),
         ("a leading dimension of 2^20", Box::new(|| large::leading_dimension(device))),
