@@ -69,8 +69,9 @@ impl Plan {
             }
             false => 0,
         };
-        // Without staging each row of the thread's tile of A is read through a pointer of its own.
-        let pointers = if self.a.placement.is_none() { 2 * self.geometry.thread.m } else { 0 };
+        // Without staging each row and column of the thread's tile is read through a pointer of its own, at edges at least.
+        let thread = self.geometry.thread;
+        let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n) } else { 0 };
         self.accumulator_registers + fragments + staging + pointers + BESIDE
     }
 

@@ -152,7 +152,10 @@ impl Plan {
         }
         table.row("D", format!("{} wide", variant.d_width));
         let blocks = self.resident_blocks(variant);
-        table.row("blocks per SM", format!("{blocks}, so at most {} registers a thread", self.registers_per_thread(blocks)));
+        table.row(
+            "blocks per SM",
+            format!("{blocks}, so at most {} registers a thread", self.registers_per_thread(blocks)),
+        );
         let needs: Vec<String> = self
             .matrices()
             .map(|operand| (operand, self.alignment(variant, operand)))

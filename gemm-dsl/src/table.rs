@@ -92,19 +92,19 @@ clauses! {
     stages Stages "stages(n)";
     /// `stages(2)`: the next K-tile loads while this one is multiplied.
     double_buffer Stages "double_buffer";
-    /// K-steps unrolled. Default: the tile's k (4 with `shared(none)`).
+    /// K-steps unrolled. Default: the tile's k (with `shared(none)` 4, 8 or 16, the more the smaller the thread tile).
     unroll Unroll "unroll(n)";
     /// The order of the FMA block. Default: row.
     order Order "order(row | snake | column_snake)";
-    /// How many steps ahead fragments are read. Default: 1.
+    /// How many steps ahead fragments are read. Default: 1; 0 in a block of 1024 threads; with `shared(none)` 6 or fewer.
     prefetch Prefetch "prefetch(n)";
     /// One block barrier per staged tile, or a free-running ring. Default: tile.
     pace Pace "pace(tile | free)";
-    /// The occupancy to compile for. Default: 1.
+    /// The occupancy to compile for. Default: what registers, threads and shared memory leave room for.
     blocks_per_sm BlocksPerSm "blocks_per_sm(n)";
     /// Accept that ptxas spills registers. Default: refused.
     spills Spills "spills(allow)";
-    /// The order of the tiles on the grid. Default: `group = 1, along = n`.
+    /// The order of the tiles on the grid. Default: `group = 16, along = n`.
     raster Raster "raster(group = n, along = n | m)";
     /// One wave of blocks that walks all tiles. Default: one block a tile.
     persistent Persistent "persistent or persistent(n)";

@@ -49,6 +49,13 @@ impl Target {
     ];
 }
 
+impl Target {
+    /// The newest target without architecture-specific instructions that a device of `capability` runs.
+    pub fn newest(capability: u32) -> Option<Target> {
+        Target::ALL.into_iter().filter(|target| !target.specific && target.runs_on(capability)).max()
+    }
+}
+
 /// Most threads of one block, on every target.
 pub const MAX_THREADS: u32 = 1024;
 

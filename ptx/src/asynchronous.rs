@@ -84,6 +84,18 @@ pub enum CacheHint {
 
 words!(CacheHint { None "", L2 "L2::cache_hint" });
 
+/// How much a load or copy brings into L2 beside what it asks for: the whole piece of so many bytes that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum PrefetchSize {
+    None,
+    B64,
+    B128,
+    B256,
+}
+
+words!(PrefetchSize { None "", B64 "L2::64B", B128 "L2::128B", B256 "L2::256B" });
+
 /// How a tensor map is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own

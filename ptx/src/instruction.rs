@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::asynchronous::{
-    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, Prefetched, TensorMode, Transaction, Wait,
+    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
+    Transaction, Wait,
 };
 use crate::matrix::{Element, Overflow, Shape, Transpose};
 use crate::types::{Space, Type};
@@ -213,8 +214,8 @@ pub enum Scope {
 pub enum Opcode {
     /// `mov.ty d, a`.
     Mov(Type),
-    /// `ld[.order][.space][.cache][.vN].ty d, [a]`.
-    Ld { order: Order, space: Space, cache: Cache, vector: u8, ty: Type },
+    /// `ld[.order][.space][.cache][.prefetch][.vN].ty d, [a]`.
+    Ld { order: Order, space: Space, cache: Cache, prefetch: PrefetchSize, vector: u8, ty: Type },
     /// `st[.order][.space][.cache][.vN].ty [a], b`.
     St { order: Order, space: Space, cache: Cache, vector: u8, ty: Type },
     /// `add[.rnd][.sat].ty d, a, b`; `ftz` never: we keep subnormals.
@@ -275,8 +276,8 @@ pub enum Opcode {
     Ret,
     /// `exit`.
     Exit,
-    /// `cp.async.ca|cg.shared.global [d], [s], bytes[, src-size]`.
-    CpAsync { cache: Cache },
+    /// `cp.async.ca|cg.shared.global[.prefetch] [d], [s], bytes[, src-size]`.
+    CpAsync { cache: Cache, prefetch: PrefetchSize },
     /// `cp.async.commit_group`.
     CpAsyncCommit,
     /// `cp.async.wait_group n`.

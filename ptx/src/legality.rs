@@ -1,6 +1,6 @@
 //! Rules between an opcode's modifiers and its type that a set of types cannot say.
 
-use crate::asynchronous::{CacheHint, Eviction, Multicast, Prefetched, TensorMode};
+use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
 use crate::instruction::{Atomic, Cache, Compare, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape};
 use crate::types::{Space, Type};
@@ -22,12 +22,19 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         {
             Some("an ordering goes with generic, global and shared memory")
         }
-        Opcode::Ld { order, space, cache, vector, ty } => load(*order, *space, *cache).or(vector_size(*vector, *ty)),
+        Opcode::Ld { space, prefetch, .. }
+            if *prefetch != PrefetchSize::None && !matches!(space, Space::Global | Space::Generic) =>
+        {
+            Some("a prefetch size goes with generic and global memory")
+        }
+        Opcode::Ld { order, space, cache, vector, ty, .. } => {
+            load(*order, *space, *cache).or(vector_size(*vector, *ty))
+        }
         Opcode::St { order, space, cache, vector, ty } => store(*order, *space, *cache).or(vector_size(*vector, *ty)),
         Opcode::Setp { cmp, ty } => comparison(*cmp, *ty),
         Opcode::Cvt { rnd, sat, to, from } => conversion(*rnd, *sat, *to, *from),
         Opcode::Cvta { space: Space::Generic, .. } => Some("cvta wants a state space"),
-        Opcode::CpAsync { cache } if !matches!(cache, Cache::Ca | Cache::Cg) => Some("cp.async is .ca or .cg"),
+        Opcode::CpAsync { cache, .. } if !matches!(cache, Cache::Ca | Cache::Cg) => Some("cp.async is .ca or .cg"),
         Opcode::Atom { order, space, .. } => atomic_space(*space).or(match order {
             Order::Volatile => Some("atom has no .volatile"),
             _ => None,
@@ -215,7 +222,7 @@ pub(crate) fn refuse_constants(instruction: &Instruction) -> Option<&'static str
         (Opcode::MbarrierArrive { space: Space::SharedCluster, .. }, [state, ..]) if *state != Operand::Sink => {
             Some("an arrival at another block's barrier returns no state")
         }
-        (Opcode::CpAsync { cache: Cache::Cg }, [_, _, Operand::Int(bytes), ..]) if *bytes != 16 => {
+        (Opcode::CpAsync { cache: Cache::Cg, .. }, [_, _, Operand::Int(bytes), ..]) if *bytes != 16 => {
             Some("cp.async.cg copies 16 bytes")
         }
         (Opcode::CpAsync { .. }, [_, _, Operand::Int(12), ..]) => Some("cp.async copies 4, 8 or 16 bytes"),

@@ -9,6 +9,7 @@ mod walk;
 
 use walk::{Modifiers, Reader, Writer};
 
+use crate::asynchronous::PrefetchSize;
 use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
 use crate::names::words;
 use crate::prototype;
@@ -40,13 +41,14 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
         | Opcode::Shl(ty)
         | Opcode::Shr(ty)
         | Opcode::Selp(ty) => m.required(ty),
-        Opcode::Ld { order, space, cache, vector, ty } | Opcode::St { order, space, cache, vector, ty } => {
-            if *order == Order::Weak {
-                m.redundant("weak");
-            }
-            m.order(order);
-            m.optional(space);
-            m.optional(cache);
+        Opcode::Ld { order, space, cache, prefetch, vector, ty } => {
+            access(m, order, space, cache);
+            m.optional(prefetch);
+            m.vector(vector);
+            m.required(ty);
+        }
+        Opcode::St { order, space, cache, vector, ty } => {
+            access(m, order, space, cache);
             m.vector(vector);
             m.required(ty);
         }
@@ -81,10 +83,11 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.required(ty);
         }
         Opcode::Bra { uniform } => m.flag(uniform, "uni"),
-        Opcode::CpAsync { cache } => {
+        Opcode::CpAsync { cache, prefetch } => {
             m.required(cache);
             m.literal("shared");
             m.literal("global");
+            m.optional(prefetch);
         }
         Opcode::Fence { acq_rel, scope } => {
             m.either(acq_rel, ["acq_rel", "sc"]);
@@ -112,6 +115,16 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
         Opcode::IsSpaceP(space) => m.required(space),
         op => warp_modifiers(op, m),
     }
+}
+
+/// What a load and a store have in common.
+fn access(m: &mut impl Modifiers, order: &mut Order, space: &mut Space, cache: &mut Cache) {
+    if *order == Order::Weak {
+        m.redundant("weak");
+    }
+    m.order(order);
+    m.optional(space);
+    m.optional(cache);
 }
 
 /// Modifiers of the instructions that a warp, a block or a cluster executes together.
@@ -332,6 +345,6 @@ const ALIASES: &[(&str, Opcode)] = &[
     ("fence.cta", Opcode::Fence { acq_rel: true, scope: Scope::Cta }),
     ("fence.gpu", Opcode::Fence { acq_rel: true, scope: Scope::Gpu }),
     ("fence.sys", Opcode::Fence { acq_rel: true, scope: Scope::Sys }),
-    ("cp.async.ca.shared::cta.global", Opcode::CpAsync { cache: Cache::Ca }),
-    ("cp.async.cg.shared::cta.global", Opcode::CpAsync { cache: Cache::Cg }),
+    ("cp.async.ca.shared::cta.global", Opcode::CpAsync { cache: Cache::Ca, prefetch: PrefetchSize::None }),
+    ("cp.async.cg.shared::cta.global", Opcode::CpAsync { cache: Cache::Cg, prefetch: PrefetchSize::None }),
 ];

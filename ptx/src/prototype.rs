@@ -1,7 +1,8 @@
 //! One opcode of each kind, for the parser to start from: its fields are what a mnemonic that leaves them out means.
 
 use crate::asynchronous::{
-    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, Prefetched, TensorMode, Transaction, Wait,
+    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
+    Transaction, Wait,
 };
 use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Opcode, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape, Transpose};
@@ -50,7 +51,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::CpAsyncCommit,
     Opcode::CpAsyncWait,
     Opcode::CpAsyncWaitAll,
-    Opcode::CpAsync { cache: Cache::None },
+    Opcode::CpAsync { cache: Cache::None, prefetch: PrefetchSize::None },
     Opcode::CpAsyncArrive { pending: Pending::Added, space: Space::Generic },
     Opcode::TensorLoad {
         dimensions: 1,
@@ -87,7 +88,14 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::GetCtaRank { space: Space::Generic, ty: Type::U32 },
     Opcode::GridDepControl(GridDependency::Wait),
     Opcode::IsSpaceP(Space::Generic),
-    Opcode::Ld { order: Order::Weak, space: Space::Generic, cache: Cache::None, vector: 1, ty: Type::B32 },
+    Opcode::Ld {
+        order: Order::Weak,
+        space: Space::Generic,
+        cache: Cache::None,
+        prefetch: PrefetchSize::None,
+        vector: 1,
+        ty: Type::B32,
+    },
     Opcode::LdMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
     approx(Approx::Lg2),
     Opcode::Lop3,

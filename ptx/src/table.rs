@@ -8,6 +8,7 @@
 mod asynchronous;
 mod warp;
 
+use crate::asynchronous::PrefetchSize;
 use crate::instruction::{Approx, Atomic, Half, Opcode, Order, Rounding, Scope, Special};
 use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::{Space, Type};
@@ -53,9 +54,10 @@ pub(crate) const HOPPER: Since = Since::sm(90, (7, 8));
 pub(crate) fn row(op: &Opcode) -> Row {
     match op {
         Opcode::Mov(ty) => Row::typed("mov", *ty, MOVED, &[Slot::MoveTo, Slot::MoveFrom]).since(b128_since(*ty)),
-        Opcode::Ld { order, space, vector, ty, .. } => {
-            memory("ld", &[Slot::WriteLanes, Slot::Address], *space, *vector, *ty)
-                .since(space_since(*space).with(order_since(*order)).with(b128_since(*ty)))
+        Opcode::Ld { order, space, prefetch, vector, ty, .. } => {
+            memory("ld", &[Slot::WriteLanes, Slot::Address], *space, *vector, *ty).since(
+                space_since(*space).with(order_since(*order)).with(b128_since(*ty)).with(prefetch_since(*prefetch)),
+            )
         }
         Opcode::St { order, space, vector, ty, .. } => {
             memory("st", &[Slot::Address, Slot::ReadLanes], *space, *vector, *ty)
@@ -96,7 +98,9 @@ pub(crate) fn row(op: &Opcode) -> Row {
         Opcode::BarWarpSync => Row::plain("bar.warp.sync", &[Slot::Read(BITS_32)]),
         Opcode::Ret => Row::plain("ret", &[]),
         Opcode::Exit => Row::plain("exit", &[]),
-        Opcode::CpAsync { .. } => Row::plain("cp.async", COPY).optional(1).since(AMPERE),
+        Opcode::CpAsync { prefetch, .. } => {
+            Row::plain("cp.async", COPY).optional(1).since(AMPERE.with(prefetch_since(*prefetch)))
+        }
         Opcode::CpAsyncCommit => Row::plain("cp.async.commit_group", &[]).since(AMPERE),
         Opcode::CpAsyncWait => Row::plain("cp.async.wait_group", GROUPS).since(AMPERE),
         Opcode::CpAsyncWaitAll => Row::plain("cp.async.wait_all", &[]).since(AMPERE),
@@ -221,6 +225,15 @@ fn space_since(space: Space) -> Since {
 
 fn scope_since(scope: Scope) -> Since {
     if scope == Scope::Cluster { HOPPER } else { Since::ALWAYS }
+}
+
+/// PTX ISA, `ld` and `cp.async`, "Target ISA Notes".
+fn prefetch_since(size: PrefetchSize) -> Since {
+    match size {
+        PrefetchSize::None => Since::ALWAYS,
+        PrefetchSize::B64 | PrefetchSize::B128 => Since::sm(75, (7, 4)),
+        PrefetchSize::B256 => Since::sm(80, (7, 4)),
+    }
 }
 
 fn order_since(order: Order) -> Since {

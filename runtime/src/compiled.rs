@@ -60,9 +60,9 @@ pub struct DeviceCall<'a> {
 }
 
 impl CompiledGemm {
-    /// Compiles `schedule` for `device` and loads it there.
+    /// Compiles `schedule` for `device` and loads it there; for the target that the schedule names, if it names one.
     pub fn new(schedule: &Schedule, device: &Device) -> Result<CompiledGemm, Error> {
-        CompiledGemm::load(Kernel::compile(schedule, None)?, device)
+        CompiledGemm::load(Kernel::compile_for(schedule, device.limits().target)?, device)
     }
 
     /// The same, for a stated target.
@@ -79,6 +79,11 @@ impl CompiledGemm {
     /// Every number that follows from the schedule.
     pub fn plan(&self) -> &Plan {
         self.kernel.plan()
+    }
+
+    /// The kernel: its plan, and its PTX as text and as data.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
     }
 
     /// The PTX text.

@@ -38,6 +38,16 @@ impl Kernel {
         })
     }
 
+    /// The same for a device: for the target that the schedule names, else for the newest that the device runs, whose
+    /// limits decide how many blocks a multiprocessor is to hold. A device without a target runs any.
+    pub fn compile_for(schedule: &Schedule, device: Option<Target>) -> Result<Arc<Kernel>, Error> {
+        let newest = device.and_then(|device| Target::newest(device.capability));
+        // A schedule that names another target, or needs one with more, says so when it is asked for its own.
+        newest
+            .and_then(|target| Kernel::compile(schedule, Some(target)).ok())
+            .map_or_else(|| Kernel::compile(schedule, None), Ok)
+    }
+
     /// Every number that follows from the schedule.
     pub fn plan(&self) -> &Plan {
         &self.plan

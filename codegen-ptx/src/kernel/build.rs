@@ -1,7 +1,7 @@
 //! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
 
 use super::{
-    Address, Bounds, Expr, Family, FamilyInfo, Guard, Kernel, Math, Op, Origin, Reg, Space, Stmt, Type, Value,
+    Address, Bounds, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Op, Origin, Reg, Space, Stmt, Type, Value,
 };
 
 /// Builds one [`Kernel`].
@@ -146,15 +146,23 @@ impl Builder {
     }
 
     /// Global load.
-    pub fn load_global(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64, guard: Option<Guard>, bounds: Bounds) {
+    pub fn load_global(
+        &mut self,
+        dst: Vec<Reg>,
+        base: &Expr,
+        offset: i64,
+        guard: Option<Guard>,
+        (bounds, locality): (Bounds, Locality),
+    ) {
         let address = self.address(base, offset);
-        self.push(Op::Load { space: Space::Global, dst, address, guard, bounds });
+        self.push(Op::Load { space: Space::Global, dst, address, guard, bounds, locality });
     }
 
     /// Shared load.
     pub fn load_shared(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64) {
         let address = self.address(base, offset);
-        self.push(Op::Load { space: Space::Shared, dst, address, guard: None, bounds: Bounds::Shared });
+        let (bounds, locality) = (Bounds::Shared, Locality::Unknown);
+        self.push(Op::Load { space: Space::Shared, dst, address, guard: None, bounds, locality });
     }
 
     /// Arithmetic on data.

@@ -101,6 +101,15 @@ pub struct Address {
     pub bound: u64,
 }
 
+/// What lies behind a global access in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locality {
+    /// Nothing that is known to be needed.
+    Unknown,
+    /// What the next K-tiles read: it may come closer already.
+    NextTiles,
+}
+
 /// Why a global access stays inside its matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
@@ -188,7 +197,7 @@ pub enum Op {
     /// Evaluates an index expression.
     Set { dst: Reg, value: Expr },
     /// Loads consecutive elements of the destinations' type.
-    Load { space: Space, dst: Vec<Reg>, address: Address, guard: Option<Guard>, bounds: Bounds },
+    Load { space: Space, dst: Vec<Reg>, address: Address, guard: Option<Guard>, bounds: Bounds, locality: Locality },
     /// Stores consecutive elements.
     Store { space: Space, src: Vec<Reg>, address: Address, guard: Option<Guard>, bounds: Bounds },
     /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` are read, the rest are zero.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::expr;
-use super::{Address, Arrival, Bounds, Compare, Expr, Guard, Kernel, Math, Op, Reg, Space, Stmt, Value};
+use super::{Address, Arrival, Bounds, Compare, Expr, Guard, Kernel, Locality, Math, Op, Reg, Space, Stmt, Value};
 
 /// Column of the origin behind a statement.
 const ORIGIN_COLUMN: usize = 88;
@@ -20,10 +20,7 @@ fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
     writeln!(
         out,
         "kernel {} threads {} blocks_per_sm {} shared {} B {{",
-        kernel.name,
-        kernel.threads,
-        kernel.blocks_per_sm,
-        kernel.shared_bytes
+        kernel.name, kernel.threads, kernel.blocks_per_sm, kernel.shared_bytes
     )?;
     for (i, param) in kernel.params.iter().enumerate() {
         writeln!(out, "  param {i} {} {:?}: {}", param.name, param.ty, param.about)?;
@@ -95,8 +92,14 @@ impl Printer<'_> {
         let text = match op {
             Op::Param { dst, index } => format!("{} = param {}", self.reg(*dst), self.kernel.params[*index].name),
             Op::Set { dst, value } => format!("{} = {}", self.reg(*dst), self.expr(value)),
-            Op::Load { space, dst, address, guard, bounds } => {
-                format!("{} = load {}{}", self.regs(dst), self.place(*space, address, *bounds), self.guard(guard))
+            Op::Load { space, dst, address, guard, bounds, locality } => {
+                let ahead = if *locality == Locality::NextTiles { " and ahead" } else { "" };
+                format!(
+                    "{} = load {}{ahead}{}",
+                    self.regs(dst),
+                    self.place(*space, address, *bounds),
+                    self.guard(guard)
+                )
             }
             Op::Store { space, src, address, guard, bounds } => {
                 format!("store {} {}{}", self.place(*space, address, *bounds), self.regs(src), self.guard(guard))

@@ -56,7 +56,7 @@ impl Verifier<'_> {
                     if multiple == 0 { 0 } else { gcd(multiple, 16) };
                 self.define(*dst)
             }
-            Op::Load { space, dst, address, guard, bounds } => {
+            Op::Load { space, dst, address, guard, bounds, .. } => {
                 self.access(*space, dst, address, guard, *bounds)?;
                 dst.iter().try_for_each(|r| self.define(*r))
             }

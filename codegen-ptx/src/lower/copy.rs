@@ -6,9 +6,9 @@
 use ptx_gemm_dsl::plan::{CopyPlan, Fast, Load, Operand, OperandPlan, Param as AbiParam, Placement, Side, Tail};
 
 use super::shared::SharedAddress;
-use super::{Lowering, Place};
+use super::{Lowering, Place, locality};
 use crate::kernel::expr::swizzled_bits;
-use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
+use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Op, Reg, Space};
 
 /// One chunk of a thread: where it lies in the tile and which threads have it.
 struct Pass {
@@ -134,12 +134,14 @@ impl Lowering<'_> {
             copies.passes.push(Pass { pointer, delta, shared, shared_delta, shared_bound, active });
             return;
         }
-        let (outer, inner) = self.coordinates(copies.plan, pass);
+        let (chunk, outer, inner) = self.coordinates(copies.plan, pass);
         let address =
             tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
         let pointer = self.b.variable_wide(address);
         copies.pointers.push(pointer);
         let in_slot = match copies.same_order() {
+            // Chunks that lie side by side are told apart by their number alone.
+            true if chunks_per_row * width == copies.placement.pitch => chunk * width,
             true => outer.clone() * copies.placement.pitch + inner.clone(),
             false => inner.clone() * copies.placement.pitch + outer.clone(),
         };
@@ -153,8 +155,8 @@ impl Lowering<'_> {
             let from = if regular { copies.shared_offset(rows, elements) } else { 0 };
             distances.extend((0..width).map(|e| from + copies.shared_offset(0, e)));
         }
-        let in_shared = in_slot * bytes + copies.placement.offset_bytes;
-        copies.shared.push(SharedAddress::new(&mut self.b, in_shared, copies.placement.swizzle, distances));
+        let Placement { offset_bytes, swizzle, .. } = copies.placement;
+        copies.shared.push(SharedAddress::new(&mut self.b, offset_bytes, in_slot * bytes, swizzle, distances));
         let shared = copies.shared.len() - 1;
         copies.passes.push(Pass {
             pointer: copies.pointers.len() - 1,
@@ -190,10 +192,17 @@ impl Lowering<'_> {
                 inside(self);
                 let then = self.b.close();
                 self.b.open();
+                let rem_k = match self.plan.tail {
+                    Tail::Predicate => {
+                        self.b.origin(&self.plan.clauses.tail, "K left from the tile that is copied");
+                        self.b.set(rem_k.clone())
+                    }
+                    Tail::None => Expr::Const(0),
+                };
                 for (copies, clause) in operands {
                     match (self.plan.tail, self.plan.load) {
-                        (Tail::Predicate, Load::CpAsync) => self.copy_edge_async(place, copies, rem_k, slot, clause),
-                        (Tail::Predicate, _) => self.copy_edge(place, copies, rem_k, clause),
+                        (Tail::Predicate, Load::CpAsync) => self.copy_edge_async(place, copies, &rem_k, slot, clause),
+                        (Tail::Predicate, _) => self.copy_edge(place, copies, &rem_k, clause),
                         // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
                         (Tail::None, _) => self.clear_staging(copies, clause),
                     }
@@ -213,14 +222,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// Where the chunk of a pass lies in the tile, computed from the thread's number: its coordinate along the dimension that
+    /// The number of a pass's chunk, computed from the thread's, and where it lies in the tile: its coordinate along the dimension that
     /// is not contiguous in global memory, and its first element's along the one that is.
-    fn coordinates(&mut self, plan: CopyPlan, pass: u32) -> (Expr, Expr) {
+    fn coordinates(&mut self, plan: CopyPlan, pass: u32) -> (Expr, Expr, Expr) {
         let threads = self.plan.geometry.threads;
         let chunk = self.b.set(Expr::Tid(threads) + pass * threads);
         let outer = self.b.set(chunk.clone() / plan.chunks_per_row);
-        let inner = self.b.set((chunk % plan.chunks_per_row) * plan.width);
-        (outer, inner)
+        let inner = self.b.set((chunk.clone() % plan.chunks_per_row) * plan.width);
+        (chunk, outer, inner)
     }
 
     /// The coordinates of every pass's chunk. Only edges need them, and compute them there: held over the main loop they
@@ -231,8 +240,13 @@ impl Lowering<'_> {
         for (i, pass) in copies.passes.iter().enumerate() {
             let (rows, elements) = pass.delta;
             let (outer, inner) = match &first {
-                Some((outer, inner)) if pass.delta != (0, 0) => (Expr::clone(outer) + rows, Expr::clone(inner) + elements),
-                _ => self.coordinates(copies.plan, i as u32),
+                Some((outer, inner)) if pass.delta != (0, 0) => {
+                    (Expr::clone(outer) + rows, Expr::clone(inner) + elements)
+                }
+                _ => {
+                    let (_, outer, inner) = self.coordinates(copies.plan, i as u32);
+                    (outer, inner)
+                }
             };
             first.get_or_insert_with(|| (outer.clone(), inner.clone()));
             out.push((outer, inner));
@@ -259,6 +273,7 @@ impl Lowering<'_> {
 
     fn copy_inside(&mut self, copies: &Copies, slot: &Expr, clause: &str) {
         let bounds = self.inside();
+        let locality = locality(&copies.operand);
         let width = copies.plan.width;
         self.b.origin(clause, &format!("copy {}: {width} elements a thread and pass", copies.name()));
         let pointers = self.chunk_pointers(copies);
@@ -266,7 +281,7 @@ impl Lowering<'_> {
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
             match self.plan.load {
                 Load::CpAsync => self.copy_async(copies, pass, slot, (&pointer, offset), None, bounds),
-                _ => self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, bounds),
+                _ => self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (bounds, locality)),
             }
         }
     }
@@ -339,7 +354,7 @@ impl Lowering<'_> {
                 let guard = Some(Guard { pred, expect: true });
                 self.b.origin(clause, &format!("copy {}: one element at an edge", copies.name()));
                 let offset = offset + i64::from(e as u32 * bytes);
-                self.b.load_global(vec![*dst], &pointer, offset, guard, Bounds::Guarded);
+                self.b.load_global(vec![*dst], &pointer, offset, guard, (Bounds::Guarded, Locality::Unknown));
             }
         }
     }

@@ -9,7 +9,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::expression::{Element, drops_c, per_row};
 use super::{Lowering, Place, register_type};
 use crate::kernel::expr::UNBOUNDED;
-use crate::kernel::{Address, Bounds, Expr, Guard, Math, Op, Reg, Space, Value};
+use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Math, Op, Reg, Space, Value};
 
 /// One dimension of the thread's part of the tile.
 #[derive(Clone)]
@@ -174,7 +174,13 @@ impl Lowering<'_> {
                 } else {
                     (None, self.inside())
                 };
-                self.b.load_global(vec![*reg], address, i64::from(position * bytes), guard, bounds);
+                self.b.load_global(
+                    vec![*reg],
+                    address,
+                    i64::from(position * bytes),
+                    guard,
+                    (bounds, Locality::Unknown),
+                );
             }
             out.push(regs);
         }
@@ -275,7 +281,7 @@ impl Lowering<'_> {
             }
             let bounds = if guards.is_some() { Bounds::Guarded } else { self.inside() };
             let guard = guard.map(|pred| Guard { pred, expect: true });
-            self.b.load_global(dst, &at, i64::from(offset), guard, bounds);
+            self.b.load_global(dst, &at, i64::from(offset), guard, (bounds, Locality::Unknown));
         }
         if register_type(types.c) == register_type(types.acc) {
             return raw;

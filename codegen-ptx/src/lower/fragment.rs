@@ -31,7 +31,7 @@ struct Fragments {
 /// Where a thread's part of an operand begins in slot 0.
 #[derive(Clone)]
 pub(super) struct FragmentBase {
-    /// In bytes, before any swizzle.
+    /// In bytes from the operand's own start, before any swizzle.
     offset: Expr,
     /// Prepared for the distances of one unrolled body.
     address: SharedAddress,
@@ -97,9 +97,10 @@ impl Lowering<'_> {
             Fast::Mn => own,
         };
         let bytes = self.side(side).1.dtype.bytes();
-        let offset = self.b.set(in_slot * bytes + placement.offset_bytes);
+        let offset = self.b.set(in_slot * bytes);
         let distances = self.fragments(side).distances(self.plan.unroll);
-        let address = SharedAddress::new(&mut self.b, offset.clone(), placement.swizzle, distances);
+        let Placement { offset_bytes, swizzle, .. } = placement;
+        let address = SharedAddress::new(&mut self.b, offset_bytes, offset.clone(), swizzle, distances);
         FragmentBase { offset, address }
     }
 
@@ -153,7 +154,8 @@ impl Lowering<'_> {
             return base.address.in_slot(&mut self.b, distance);
         }
         let offset = base.offset + distance.clone();
-        SharedAddress::new(&mut self.b, offset, side.placement.swizzle, side.distances(self.plan.unroll))
+        let Placement { offset_bytes, swizzle, .. } = side.placement;
+        SharedAddress::new(&mut self.b, offset_bytes, offset, swizzle, side.distances(self.plan.unroll))
     }
 
     fn fragments(&mut self, side: Side) -> Fragments {

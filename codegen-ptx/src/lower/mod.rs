@@ -19,11 +19,11 @@ mod shared;
 mod staged;
 mod walk;
 
-use ptx_gemm_dsl::plan::{Operand, Param as AbiParam, Plan, Side, Swizzle, Variant};
+use ptx_gemm_dsl::plan::{Fast, Operand, OperandPlan, Param as AbiParam, Plan, Side, Swizzle, Variant};
 use ptx_gemm_dsl::types::DType;
 
 use crate::kernel::build::Builder;
-use crate::kernel::{self, Bounds, Expr, Family, Kernel, Origin, Reg, Type};
+use crate::kernel::{self, Bounds, Expr, Family, Kernel, Locality, Origin, Reg, Type};
 use crate::tile::{Count, Op, Program, Statement, Walk};
 use fragment::FragmentBase;
 use walk::Units;
@@ -71,6 +71,11 @@ pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
         }
     }
     lowering.b.finish()
+}
+
+/// What lies behind the elements of a K-tile in memory: in an operand that is contiguous along k, the next K-tiles'.
+fn locality(operand: &OperandPlan) -> Locality {
+    if operand.global_fast == Fast::K { Locality::NextTiles } else { Locality::Unknown }
 }
 
 /// The register type that holds elements of a matrix type.

@@ -13,7 +13,7 @@ use ptx_gemm_dsl::plan::{Param as AbiParam, SplitK};
 use super::walk::Units;
 use super::{Lowering, Place};
 use crate::kernel::expr::UNBOUNDED;
-use crate::kernel::{Address, Bounds, Compare, Expr, Math, Op, Reg, Space, Value};
+use crate::kernel::{Address, Bounds, Compare, Expr, Locality, Math, Op, Reg, Space, Value};
 use crate::tile::Statement;
 
 impl Lowering<'_> {
@@ -108,7 +108,8 @@ impl Lowering<'_> {
         self.b.origin(clause, "the first part's sums");
         for (e, reg) in self.acc.clone().into_iter().enumerate() {
             let address = self.partial(slots, e);
-            self.b.push(Op::Load { space: Space::Global, dst: vec![reg], address, guard: None, bounds: Bounds::Exact });
+            let (bounds, locality) = (Bounds::Exact, Locality::Unknown);
+            self.b.push(Op::Load { space: Space::Global, dst: vec![reg], address, guard: None, bounds, locality });
         }
         if split.parts > 1 {
             self.b.origin(clause, "then those of the others, in their order");
@@ -175,6 +176,7 @@ impl Lowering<'_> {
                 address,
                 guard: None,
                 bounds: Bounds::Exact,
+                locality: Locality::Unknown,
             });
         }
         sums

@@ -1,6 +1,6 @@
 //! Addresses in shared memory, plain and swizzled.
 //!
-//! A plain address is one register and constants. A swizzle is an XOR of address bits, so that a constant may be split off
+//! A plain address is one register and constants, so that operands whose threads stand alike share the register. A swizzle is an XOR of address bits, so that a constant may be split off
 //! only if it leaves those bits alone: by multiples of [`PERIOD`] bytes. Every other distance has a register of its own.
 
 use ptx_gemm_dsl::plan::Swizzle;
@@ -15,22 +15,25 @@ pub(super) const PERIOD: u32 = 1024;
 #[derive(Clone)]
 pub(super) struct SharedAddress {
     swizzle: Swizzle,
+    /// Bytes from what the registers hold to the address, beside the distance.
+    constant: u32,
     /// Per distance modulo the period (only 0 without a swizzle): the address.
     at: Vec<(u32, Expr)>,
 }
 
 impl SharedAddress {
-    /// The address at byte `offset` of shared memory, prepared for the given distances.
+    /// The address at byte `start + offset` of shared memory, prepared for the given distances.
     pub(super) fn new(
         b: &mut Builder,
+        start: u32,
         offset: Expr,
         swizzle: Swizzle,
         distances: impl IntoIterator<Item = u32>,
     ) -> Self {
         if swizzle == Swizzle::None {
-            return SharedAddress { swizzle, at: vec![(0, b.set(Expr::SharedBase + offset))] };
+            return SharedAddress { swizzle, constant: start, at: vec![(0, b.set(Expr::SharedBase + offset))] };
         }
-        let offset = b.set(offset);
+        let offset = b.set(offset + start);
         let mut residues: Vec<u32> = distances.into_iter().map(|d| d % PERIOD).collect();
         residues.sort_unstable();
         residues.dedup();
@@ -41,24 +44,24 @@ impl SharedAddress {
                 (residue, b.set(Expr::SharedBase + permuted))
             })
             .collect();
-        SharedAddress { swizzle, at }
+        SharedAddress { swizzle, constant: 0, at }
     }
 
     /// An address that is replaced before it is used.
     pub(super) fn nowhere() -> Self {
-        SharedAddress { swizzle: Swizzle::None, at: Vec::new() }
+        SharedAddress { swizzle: Swizzle::None, constant: 0, at: Vec::new() }
     }
 
     /// The same in another slot: `slot` is a multiple of the period.
     pub(super) fn in_slot(&self, b: &mut Builder, slot: &Expr) -> Self {
         let at = self.at.iter().map(|(residue, base)| (*residue, b.set(base.clone() + slot.clone()))).collect();
-        SharedAddress { swizzle: self.swizzle, at }
+        SharedAddress { at, ..*self }
     }
 
     /// Base register and constant offset of a distance it was prepared for.
     pub(super) fn at(&self, distance: u32) -> (Expr, u32) {
         let residue = if self.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
         let base = self.at.iter().find(|(r, _)| *r == residue).map_or(Expr::Const(0), |(_, base)| base.clone());
-        (base, distance - residue)
+        (base, self.constant + distance - residue)
     }
 }

@@ -16,10 +16,12 @@ struct Pipeline {
     /// Byte offset of the slot that is filled next, and of the one that is read.
     write: Expr,
     read: Expr,
-    /// K left from the tile that is copied next, and from the one that is multiplied.
-    rem_copy: Expr,
-    rem_read: Expr,
-    /// K that must be left for the unguarded copies: the tile's depth, or more than any k in a tile at an edge.
+    /// K left from the tile that is multiplied.
+    rem: Expr,
+    /// K from that tile to the one that is copied next.
+    ahead: u32,
+    /// What `rem` must be for the copies in the loop to need no guards: it reaches to the end of the tile that is copied;
+    /// more than any k in a tile at an edge.
     need: Expr,
     /// Whether the K-tile being copied lies inside.
     full: Option<Reg>,
@@ -59,21 +61,22 @@ impl Lowering<'_> {
         self.fragment_bases = [self.fragment_base(place, a, Side::A), self.fragment_base(place, b, Side::B)];
         let ring = &self.program.rings[0];
         let (depth, slot_bytes) = (ring.depth, ring.slot_bytes);
+        let need = self.need(place, (depth - 1) * self.plan.block.k);
+        self.b.origin(&tile, "K left");
+        let rem = self.b.variable(place.k.clone(), u64::from(u32::MAX));
+        let (write, read) = (Expr::Const(0), Expr::Const(0));
+        Pipeline { copies, depth, slot_bytes, write, read, rem, ahead: 0, need, full: None, cursors: None }
+    }
+
+    /// What must be left of k for a copy of the tile `ahead` further on to need no guards.
+    fn need(&mut self, place: &Place, ahead: u32) -> Expr {
         let tail = self.plan.clauses.tail.clone();
         self.b.origin(&tail, "K that a copy without guards needs");
-        let need = match place.interior {
-            Some(interior) => {
-                let need = Expr::Reg(interior, 1).select(self.plan.block.k, u64::from(u32::MAX));
-                self.b.set(need)
-            }
-            None => Expr::Const(u64::from(self.plan.block.k)),
-        };
-        self.b.origin(&tile, "K left");
-        let bound = u64::from(u32::MAX);
-        let rem_read = self.b.variable(place.k.clone(), bound);
-        let rem_copy = if depth == 1 { rem_read.clone() } else { self.b.variable(place.k.clone(), bound) };
-        let (write, read) = (Expr::Const(0), Expr::Const(0));
-        Pipeline { copies, depth, slot_bytes, write, read, rem_copy, rem_read, need, full: None, cursors: None }
+        let need = self.plan.block.k + ahead;
+        match place.interior {
+            Some(interior) => self.b.set(Expr::Reg(interior, 1).select(need, u64::from(u32::MAX))),
+            None => Expr::Const(u64::from(need)),
+        }
     }
 
     fn k_loop(&mut self, place: &Place, pipeline: &mut Pipeline, body: &[Statement], clause: &str) {
@@ -95,19 +98,14 @@ impl Lowering<'_> {
         self.b.open();
         self.pipeline_statements(place, pipeline, body);
         self.b.origin(clause, "K left after this tile");
-        let rem = pipeline.rem_read.clone();
-        let left = self.next_rem(&rem);
-        self.b.assign(&rem, left);
+        let rem = pipeline.rem.clone();
+        // Never below 0.
+        let depth = self.plan.block.k;
+        self.b.assign(&rem, rem.clone().max(depth.into()) - depth);
         let again = self.b.set_reg(rem.ge(1u32));
         let body = self.b.close();
         self.b.origin(clause, "over the K-tiles");
         self.b.push(KernelOp::Loop { body, again, uniform: true });
-    }
-
-    /// What is left after one more K-tile: never below 0.
-    fn next_rem(&mut self, rem: &Expr) -> Expr {
-        let depth = self.plan.block.k;
-        rem.clone().max(depth.into()) - depth
     }
 
     fn pipeline_statements(&mut self, place: &Place, pipeline: &mut Pipeline, body: &[Statement]) {
@@ -116,7 +114,7 @@ impl Lowering<'_> {
             match &run[0].op {
                 Op::Copy { .. } => self.copy_run(place, pipeline, run),
                 Op::Loop { body, .. } => self.k_loop(place, pipeline, body, &run[0].clause),
-                _ => self.pipeline_statement(pipeline, &run[0]),
+                _ => self.pipeline_statement(place, pipeline, &run[0]),
             }
         }
     }
@@ -129,13 +127,17 @@ impl Lowering<'_> {
                 _ => None,
             })
             .collect();
-        self.copy(place, &operands, pipeline.full, &pipeline.rem_copy, &pipeline.write);
+        let rem = match pipeline.ahead {
+            0 => pipeline.rem.clone(),
+            ahead => pipeline.rem.clone().max(ahead.into()) - ahead,
+        };
+        self.copy(place, &operands, pipeline.full, &rem, &pipeline.write);
     }
 
-    fn pipeline_statement(&mut self, pipeline: &mut Pipeline, statement: &Statement) {
+    fn pipeline_statement(&mut self, place: &Place, pipeline: &mut Pipeline, statement: &Statement) {
         let clause = &statement.clause;
         match &statement.op {
-            Op::Acquire { .. } => self.acquire(pipeline, clause),
+            Op::Acquire { .. } => self.acquire(place, pipeline, clause),
             Op::Commit { .. } => self.commit(pipeline, clause),
             Op::Wait { .. } => self.wait(pipeline, clause),
             Op::Steps { body, .. } => {
@@ -165,7 +167,7 @@ impl Lowering<'_> {
         matches!(self.program.rings[0].full, Signal::Mbarrier { .. })
     }
 
-    fn acquire(&mut self, pipeline: &mut Pipeline, clause: &str) {
+    fn acquire(&mut self, place: &Place, pipeline: &mut Pipeline, clause: &str) {
         // What is filled before the loop was never read.
         if let Some([producer, _]) = &pipeline.cursors {
             self.b.origin(clause, "all threads have read what the slot held");
@@ -174,8 +176,13 @@ impl Lowering<'_> {
         // Sizes that divide leave only the tile past the end to guard against, and one stage never copies that.
         let always = self.plan.tail == Tail::None && pipeline.depth == 1;
         pipeline.full = (!always).then(|| {
+            // In the loop the need is known from before it.
+            let need = match pipeline.ahead / self.plan.block.k == pipeline.depth - 1 {
+                true => pipeline.need.clone(),
+                false => self.need(place, pipeline.ahead),
+            };
             self.b.origin(clause, "does the next K-tile lie inside?");
-            self.b.set_reg(pipeline.rem_copy.clone().ge(pipeline.need.clone()))
+            self.b.set_reg(pipeline.rem.clone().ge(need))
         });
     }
 
@@ -197,11 +204,10 @@ impl Lowering<'_> {
             self.commit_freely(pipeline, clause);
         }
         if pipeline.depth > 1 {
-            self.b.origin(clause, "on to the next K-tile and slot to fill");
-            let rem = pipeline.rem_copy.clone();
-            let left = self.next_rem(&rem);
-            self.b.assign(&rem, left);
+            self.b.origin(clause, "on to the next slot to fill");
             if matches!(write, Expr::Const(_)) {
+                // Before the loop nothing is multiplied: the tile that is copied moves on alone.
+                pipeline.ahead += self.plan.block.k;
                 pipeline.write =
                     Expr::Const((write.bound() + u64::from(pipeline.slot_bytes)) % self.ring_bytes(pipeline));
             } else {

@@ -164,7 +164,7 @@ fn direct(plan: &Plan, variant: &Variant) -> Statement {
     };
     let body = vec![fetch(Side::A, variant.a.width), fetch(Side::B, variant.b.width), multiply(plan)];
     Statement {
-        op: Op::Steps { count: Count::KSteps, unroll: plan.block.k, prefetch: 0, body },
+        op: Op::Steps { count: Count::KSteps, unroll: plan.block.k, prefetch: plan.prefetch, body },
         clause: plan.clauses.unroll.clone(),
     }
 }

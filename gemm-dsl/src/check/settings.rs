@@ -68,7 +68,7 @@ impl<'s> Settings<'s> {
             pace: Pace::Tile,
             blocks_per_sm: None,
             spills: Spills::Refuse,
-            raster: Raster { group: 1, along: Along::N },
+            raster: Raster { group: RASTER_GROUP, along: Along::N },
             persistent: None,
             split_k: None,
             tail: Tail::Predicate,
@@ -108,7 +108,7 @@ impl<'s> Settings<'s> {
             Clause::Spills(spills) => self.spills = *spills,
             Clause::Raster(raster) => {
                 let along = raster.along.unwrap_or(Along::N);
-                self.raster = Raster { group: raster.group.unwrap_or(1), along };
+                self.raster = Raster { group: raster.group.unwrap_or(RASTER_GROUP), along };
             }
             Clause::Persistent(blocks) => self.persistent = Some(blocks.map_or(Wave::Device, Wave::Blocks)),
             Clause::SplitK(SplitKClause { parts, reduce }) => {
@@ -131,6 +131,10 @@ impl<'s> Settings<'s> {
         self.get(key).map_or_else(|| default.into(), Clause::to_string)
     }
 }
+
+/// Rows of tiles in a band where nothing is said. The 132 to 264 blocks that an H200 holds at once then make a square
+/// rather than a few long rows, and read less of A and B for it (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
+const RASTER_GROUP: u32 = 16;
 
 fn default_orders() -> (StagedOrder, StagedOrder) {
     (StagedOrder { fast: Fast::K, skew: Skew::None }, StagedOrder { fast: Fast::Mn, skew: Skew::None })

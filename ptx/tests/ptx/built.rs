@@ -1,5 +1,6 @@
 //! Modules that the builder makes: printed, read back, verified.
 
+use ptx_gemm_ptx::asynchronous::PrefetchSize;
 use ptx_gemm_ptx::build::EntryBuilder;
 use ptx_gemm_ptx::instruction::{Cache, Compare, Guard, Opcode, Operand, Order, Rounding, Special};
 use ptx_gemm_ptx::module::{Directive, Entry, Module, Variable};
@@ -37,7 +38,8 @@ fn entry() -> Entry {
     let again = entry.label("AGAIN");
     entry.pragma("nounroll");
     entry.bind(&again);
-    let load = Opcode::Ld { order: Order::Weak, space: Space::Shared, cache: Cache::None, vector: 4, ty: Type::F32 };
+    let (cache, prefetch) = (Cache::None, PrefetchSize::None);
+    let load = Opcode::Ld { order: Order::Weak, space: Space::Shared, cache, prefetch, vector: 4, ty: Type::F32 };
     entry.emit(load, [Operand::vector(&values), Operand::address(base, -16)]);
     let outer = entry.set_note(None);
     let sum = Opcode::Fma { rnd: Rounding::Rn, ty: Type::F32 };
