@@ -3,8 +3,9 @@
 use ptx_gemm_dsl::plan::Operand;
 use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_dsl::{DType, Layout};
-use ptx_gemm_runtime::{CompiledGemm, Error, Shape, Stack};
+use ptx_gemm_runtime::{CompiledGemm, Error, Run, Shape, Stack};
 
+use crate::bits::Sums;
 use crate::bound::{Estimate, Rounding};
 use crate::compare::Outcome;
 use crate::data::{Data, HostMatrix, Values, encode_all, round};
@@ -161,45 +162,136 @@ impl Request {
 
 /// Multiplies what `request` describes and compares the result with the reference.
 pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckError> {
-    let problem = &gemm.plan().problem;
-    supported(problem)?;
-    crate::memory::suffices(problem, request)?;
-    let input = Input::generate(problem, request)?;
-    let laid = |operand| (request.shape(problem, operand), request.stack(problem, operand));
-    let encode = |values: &[Values], dtype, (shape, stack)| HostMatrix::encode(values, dtype, shape, stack);
-    let a = encode(&input.a, problem.types.a, laid(Operand::A));
-    let b = encode(&input.b, problem.types.b, laid(Operand::B));
-    let c = problem.epilogue.uses_c().then(|| encode(&input.c, problem.types.c, laid(Operand::C)));
-    let vectors: Vec<Vec<u8>> = input.vectors.iter().map(|vector| encode_all(problem.types.acc, vector)).collect();
-
-    let mut call = gemm.call();
-    for (name, value) in &input.named_scalars {
-        call = call.set(name, *value);
-    }
-    for (vector, bytes) in problem.epilogue.vectors.iter().zip(&vectors) {
-        call = call.vector_bytes(&vector.name, problem.types.acc, bytes);
-    }
-    let (run, d) = match (c, request.output) {
-        (Some(mut d), Output::InPlace) => (call.accumulate_into(&a, &b, &mut d)?, d),
-        (c, _) => {
-            let (shape, stack) = laid(Operand::D);
-            let mut d = HostMatrix::filled(problem.types.d, shape, stack);
-            let call = match &c {
-                Some(c) => call.c(c),
-                None => call,
-            };
-            (call.multiply_into(&a, &b, &mut d)?, d)
-        }
-    };
+    let given = Given::new(gemm.plan().problem.clone(), request)?;
+    let (run, d) = given.multiply(gemm)?;
     let mut outcome = Outcome::new(run);
     outcome.padding_intact = d.padding_is_intact();
     for product in 0..request.batch {
-        match problem.types.acc {
-            DType::I32 => compare_integers(problem, &input, product, &d, &mut outcome),
-            _ => compare_floats(problem, request, &input, product, &d, &mut outcome)?,
+        match given.problem.types.acc {
+            DType::I32 => given.compare_integers(product, &d, &mut outcome),
+            _ => given.compare_floats(product, &d, &mut outcome)?,
         }
     }
     Ok(outcome)
+}
+
+/// A request and its data: everything that does not depend on where it is multiplied.
+pub(crate) struct Given<'a> {
+    pub(crate) problem: Problem,
+    pub(crate) request: &'a Request,
+    input: Input,
+}
+
+impl Given<'_> {
+    /// The data of a request, if there is memory for them and a reference for their types.
+    pub(crate) fn new(problem: Problem, request: &Request) -> Result<Given<'_>, CheckError> {
+        supported(&problem)?;
+        crate::memory::suffices(&problem, request)?;
+        let input = Input::generate(&problem, request)?;
+        Ok(Given { problem, request, input })
+    }
+
+    /// D, and what ran.
+    pub(crate) fn multiply(&self, gemm: &CompiledGemm) -> Result<(Run, HostMatrix), CheckError> {
+        let Given { problem, request, input } = self;
+        let laid = |operand| (request.shape(problem, operand), request.stack(problem, operand));
+        let encode = |values: &[Values], dtype, (shape, stack)| HostMatrix::encode(values, dtype, shape, stack);
+        let a = encode(&input.a, problem.types.a, laid(Operand::A));
+        let b = encode(&input.b, problem.types.b, laid(Operand::B));
+        let c = problem.epilogue.uses_c().then(|| encode(&input.c, problem.types.c, laid(Operand::C)));
+        let vectors: Vec<Vec<u8>> = input.vectors.iter().map(|vector| encode_all(problem.types.acc, vector)).collect();
+        let mut call = gemm.call();
+        for (name, value) in &input.named_scalars {
+            call = call.set(name, *value);
+        }
+        for (vector, bytes) in problem.epilogue.vectors.iter().zip(&vectors) {
+            call = call.vector_bytes(&vector.name, problem.types.acc, bytes);
+        }
+        if let (Some(d), Output::InPlace) = (&c, request.output) {
+            let mut d = d.clone();
+            let run = call.accumulate_into(&a, &b, &mut d)?;
+            return Ok((run, d));
+        }
+        let (shape, stack) = laid(Operand::D);
+        let mut d = HostMatrix::filled(problem.types.d, shape, stack);
+        let call = match &c {
+            Some(c) => call.c(c),
+            None => call,
+        };
+        let run = call.multiply_into(&a, &b, &mut d)?;
+        Ok((run, d))
+    }
+
+    /// The reference of each element, row by row. `relative` is the error granted to functions that hardware
+    /// approximates.
+    pub(crate) fn references(&self, product: usize, relative: f64, sums: Sums) -> Result<Vec<Estimate>, CheckError> {
+        let Given { problem, request, input } = self;
+        let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
+        let doubled = problem.types.acc == DType::F64;
+        let precision = if doubled { Precision::Doubled } else { Precision::Single };
+        let products = Product::of(&input.a[product], &input.b[product], precision);
+        let exact = request.data == Data::Exact;
+        if exact && products.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
+            let limit = (1.0 / acc.unit / 100.0) as usize;
+            return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
+        }
+        let reference = |(index, (&sum, &magnitude)): (usize, (&f64, &f64))| {
+            let (row, col) = (index / request.n, index % request.n);
+            let operands = epilogue::Operands {
+                acc: match sums {
+                    Sums::Free => Estimate::accumulated(sum, magnitude, request.k, acc, exact),
+                    Sums::Fixed => Estimate::exact(sum),
+                },
+                c: input.c_at(product, row, col),
+                row,
+                col,
+                scalars: &input.scalars,
+                vectors: &input.vectors,
+            };
+            let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc, relative);
+            if problem.types.d != problem.types.acc {
+                reference = reference.stored(stored);
+            }
+            if doubled && reference.error > 0.0 {
+                // The reference itself is rounded to f64.
+                reference.error += acc.unit * reference.value.abs();
+            }
+            reference
+        };
+        Ok(products.sum.iter().zip(&products.magnitude).enumerate().map(reference).collect())
+    }
+
+    fn compare_floats(&self, product: usize, d: &HostMatrix, outcome: &mut Outcome) -> Result<(), CheckError> {
+        let stored = Rounding::of(self.problem.types.d);
+        // In whatever order the sums come about.
+        let references = self.references(product, epilogue::APPROXIMATE, Sums::Free)?;
+        for (index, reference) in references.into_iter().enumerate() {
+            let (row, col) = (index / self.request.n, index % self.request.n);
+            outcome.compare(row, col, d.get(product, row, col), reference, stored);
+        }
+        Ok(())
+    }
+
+    fn compare_integers(&self, product: usize, d: &HostMatrix, outcome: &mut Outcome) {
+        let Given { problem, input, .. } = self;
+        let (a, b) = (&input.a[product], &input.b[product]);
+        let sums = integer::product(a, b);
+        for (index, &acc) in sums.iter().enumerate() {
+            let (row, col) = (index / b.cols, index % b.cols);
+            let operands = integer::Operands {
+                acc,
+                c: input.c_at(product, row, col) as i32,
+                row,
+                col,
+                scalars: &input.scalars,
+                vectors: &input.vectors,
+            };
+            if let Some(reference) = integer::evaluate(&problem.epilogue, &operands) {
+                let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));
+                outcome.compare(row, col, d.get(product, row, col), reference, Rounding::of(problem.types.d));
+            }
+        }
+    }
 }
 
 fn supported(problem: &Problem) -> Result<(), CheckError> {
@@ -262,65 +354,5 @@ impl Input {
 
     fn c_at(&self, product: usize, row: usize, col: usize) -> f64 {
         self.c.get(product).map_or(0.0, |c| c.at(row, col))
-    }
-}
-
-fn compare_floats(
-    problem: &Problem,
-    request: &Request,
-    input: &Input,
-    product: usize,
-    d: &HostMatrix,
-    outcome: &mut Outcome,
-) -> Result<(), CheckError> {
-    let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
-    let doubled = problem.types.acc == DType::F64;
-    let sums =
-        Product::of(&input.a[product], &input.b[product], if doubled { Precision::Doubled } else { Precision::Single });
-    let exact = request.data == Data::Exact;
-    if exact && sums.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
-        let limit = (1.0 / acc.unit / 100.0) as usize;
-        return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
-    }
-    for (index, (&sum, &magnitude)) in sums.sum.iter().zip(&sums.magnitude).enumerate() {
-        let (row, col) = (index / request.n, index % request.n);
-        let operands = epilogue::Operands {
-            acc: Estimate::accumulated(sum, magnitude, request.k, acc, exact),
-            c: input.c_at(product, row, col),
-            row,
-            col,
-            scalars: &input.scalars,
-            vectors: &input.vectors,
-        };
-        let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc);
-        if problem.types.d != problem.types.acc {
-            reference = reference.stored(stored);
-        }
-        if doubled && reference.error > 0.0 {
-            // The reference itself is rounded to f64.
-            reference.error += acc.unit * reference.value.abs();
-        }
-        outcome.compare(row, col, d.get(product, row, col), reference, stored);
-    }
-    Ok(())
-}
-
-fn compare_integers(problem: &Problem, input: &Input, product: usize, d: &HostMatrix, outcome: &mut Outcome) {
-    let (a, b) = (&input.a[product], &input.b[product]);
-    let sums = integer::product(a, b);
-    for (index, &acc) in sums.iter().enumerate() {
-        let (row, col) = (index / b.cols, index % b.cols);
-        let operands = integer::Operands {
-            acc,
-            c: input.c_at(product, row, col) as i32,
-            row,
-            col,
-            scalars: &input.scalars,
-            vectors: &input.vectors,
-        };
-        if let Some(reference) = integer::evaluate(&problem.epilogue, &operands) {
-            let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));
-            outcome.compare(row, col, d.get(product, row, col), reference, Rounding::of(problem.types.d));
-        }
     }
 }

@@ -102,6 +102,11 @@ impl HostMatrix {
         encode(self.dtype, value, &mut self.bytes[range]);
     }
 
+    /// The bytes of one element.
+    pub(crate) fn bits(&self, product: usize, row: usize, col: usize) -> &[u8] {
+        &self.bytes[self.range(product, row, col)]
+    }
+
     pub(crate) fn get(&self, product: usize, row: usize, col: usize) -> f64 {
         decode(self.dtype, &self.bytes[self.range(product, row, col)])
     }

@@ -6,7 +6,7 @@ use crate::bound::{Estimate, Rounding};
 
 /// Relative error granted to the functions that hardware approximates; `tanh.approx.f32` is documented with 2^-11
 /// (PTX ISA, "Floating point instructions: tanh"), the others are better.
-const APPROXIMATE: f64 = 1.0 / 1024.0;
+pub(crate) const APPROXIMATE: f64 = 1.0 / 1024.0;
 
 /// What the expression is evaluated with, at one element of D.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +21,10 @@ pub(crate) struct Operands<'a> {
     pub(crate) vectors: &'a [Vec<f64>],
 }
 
-/// Evaluates the epilogue in the accumulator's type.
-pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: Rounding) -> Estimate {
-    Evaluation { epilogue, operands, rounding }.of(&epilogue.expr, Product::Kept)
+/// Evaluates the epilogue in the accumulator's type, with a relative error of `approximate` in functions that hardware
+/// approximates.
+pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: Rounding, approximate: f64) -> Estimate {
+    Evaluation { epilogue, operands, rounding, approximate }.of(&epilogue.expr, Product::Kept)
 }
 
 /// Whether a scalar equal to 0 is a factor of the product that an operand stands in.
@@ -55,6 +56,7 @@ struct Evaluation<'a> {
     epilogue: &'a Epilogue,
     operands: &'a Operands<'a>,
     rounding: Rounding,
+    approximate: f64,
 }
 
 impl Evaluation<'_> {
@@ -101,7 +103,7 @@ impl Evaluation<'_> {
         let zero = Estimate::exact(0.0);
         let arg = |index: usize| args.get(index).copied().unwrap_or(zero);
         let x = arg(0);
-        let approximate = |value: f64, slope: f64| x.map(value, slope, APPROXIMATE, self.rounding);
+        let approximate = |value: f64, slope: f64| x.map(value, slope, self.approximate, self.rounding);
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         match function {
             Function::Relu => x.max(zero),
@@ -113,7 +115,11 @@ impl Evaluation<'_> {
             Function::Tanh => approximate(x.value.tanh(), 1.0),
             Function::Sigmoid => approximate(sigmoid(x.value), 0.25),
             // The slopes of gelu and silu stay below 1.13 and 1.10.
-            Function::Gelu => approximate(gelu(x.value), 1.13),
+            Function::Gelu => {
+                // 1 + tanh cancels for negative x: the error is relative to x, and not to what is left.
+                let near = approximate(gelu(x.value), 1.13);
+                Estimate { error: near.error + self.approximate * x.value.abs(), ..near }
+            }
             Function::Silu => approximate(x.value * sigmoid(x.value), 1.10),
         }
     }

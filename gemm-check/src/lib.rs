@@ -16,6 +16,7 @@
 //! A result is right if every element lies within a bound that is computed together with the reference, in f64, by
 //! running error analysis: see [`bound`]. With exact data the bound is 0, and so right means equal.
 
+mod bits;
 pub mod bound;
 mod cases;
 mod check;
@@ -31,6 +32,7 @@ mod product;
 mod profile;
 mod sizes;
 
+pub use bits::{Agreement, Rule, agree, bit_requests};
 pub use cases::{Case, case, cases, tuned};
 pub use check::{CheckError, Leading, Output, Request, check};
 pub use compare::{Mismatch, Outcome};

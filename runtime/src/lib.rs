@@ -58,6 +58,8 @@ pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
 pub use ptx_gemm_interp as interp;
+/// PTX as data: what [`Kernel::module`] is made of.
+pub use ptx_gemm_ptx as ptx;
 pub use resident::Resident;
 pub use shape::{Shape, Stack};
 pub use view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixMut, MatrixRef};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
-use ptx_gemm::{CompiledGemm, Device, DeviceKind, Layout, Plan, Schedule};
+use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Layout, Plan, Schedule};
 use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
@@ -109,8 +109,9 @@ fn edges(case: &Case, device: &Device, sizes: fn(&Plan) -> Vec<Size>) -> Row {
             let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
             let in_place = if index % 3 == 1 { Output::InPlace } else { Output::Apart };
             let random = Request { output: in_place, ..random.padded(problem, index % 5) };
-            row.product(&gemm, &Request::exact(size.m, size.n, size.k));
-            row.product(&gemm, &random);
+            let products = if problem.batch == Batch::Strided { 2 } else { 1 };
+            row.product(&gemm, &Request::exact(size.m, size.n, size.k).batch(products));
+            row.product(&gemm, &Request { gap: index % 5, ..random.batch(products) });
         }),
         Err(error) => row.wrong.push(error.to_string()),
     }

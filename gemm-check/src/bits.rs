@@ -1,0 +1,321 @@
+//! Two devices' results beside each other, bit by bit: a GPU's and the interpreter's.
+//!
+//! The same text gives the same bits, since every instruction in it is defined to the bit, with exceptions. Those that a
+//! kernel has are read off its PTX and make up its [`Rule`]; a kernel without any is held to equality.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ptx_gemm_dsl::plan::Tail;
+use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::{DType, Plan};
+use ptx_gemm_runtime::ptx::instruction::{Approx, Opcode};
+use ptx_gemm_runtime::ptx::matrix::Element;
+use ptx_gemm_runtime::ptx::module::{Module, Statement};
+use ptx_gemm_runtime::ptx::types::Type;
+use ptx_gemm_runtime::{CompiledGemm, Run};
+
+use crate::check::{CheckError, Given, Output, Request};
+use crate::data::HostMatrix;
+
+/// How far the bits of one kernel may differ from device to device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Instructions that compute approximately, and their largest relative errors.
+    approximate: BTreeMap<&'static str, f64>,
+    sums: Sums,
+}
+
+/// How the accumulators come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sums {
+    /// One fused multiply-add after the other, in the order that the PTX states: to the bit.
+    Fixed,
+    /// In any order, as those of tensor cores, which add the products of a block of K in an order and a precision of their own (PTX ISA,
+    /// "Multiply-and-accumulate instruction: mma": order and rounding are unspecified).
+    Free,
+}
+
+/// A rounding of f32: the operations behind an approximate function see other operands, and so round by themselves.
+const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
+
+impl Rule {
+    /// The rule of a module, by the instructions that it has.
+    pub fn of(module: &Module) -> Rule {
+        let mut rule = Rule { approximate: BTreeMap::new(), sums: Sums::Fixed };
+        for statement in module.entries.iter().flat_map(|entry| &entry.body) {
+            let Statement::Instruction(instruction) = statement else { continue };
+            match &instruction.op {
+                Opcode::Approx { function, ty } => {
+                    let (name, error) = documented(*function, *ty);
+                    rule.approximate.insert(name, error);
+                }
+                Opcode::DivFast { .. } => {
+                    // "div.approx" and "div.full": at most 2 units in the last place.
+                    rule.approximate.insert("div", 4.0 * ROUNDING);
+                }
+                Opcode::Mma { d, .. } | Opcode::Wgmma { d, .. } if *d != Element::S32 => rule.sums = Sums::Free,
+                _ => {}
+            }
+        }
+        rule
+    }
+
+    /// Whether every bit has to be equal.
+    pub fn is_equality(&self) -> bool {
+        self.approximate.is_empty() && self.sums == Sums::Fixed
+    }
+
+    pub(crate) fn sums(&self) -> Sums {
+        self.sums
+    }
+
+    /// Relative error that a function of the epilogue may have; each is made of these instructions and few more.
+    pub(crate) fn relative(&self) -> f64 {
+        let roundings = if self.approximate.is_empty() { 0.0 } else { 4.0 * ROUNDING };
+        self.approximate.values().sum::<f64>() + roundings
+    }
+}
+
+/// The largest relative error of an instruction (PTX ISA, "Floating point instructions" and "Half precision floating point
+/// instructions", each at its own page). Of `sin` and `cos` an absolute one is documented, for results of at most 1; no
+/// function of the language is made of them.
+fn documented(function: Approx, ty: Type) -> (&'static str, f64) {
+    let single = ty == Type::F32;
+    match function {
+        Approx::Tanh if single => ("tanh.approx", 2f64.powi(-11)),
+        Approx::Tanh => ("tanh.approx of 16 bits", 2f64.powi(-8)),
+        Approx::Ex2 if single => ("ex2.approx", 2f64.powi(-22)),
+        Approx::Ex2 => ("ex2.approx of 16 bits", 2f64.powi(-7)),
+        Approx::Lg2 => ("lg2.approx", 2f64.powi(-22)),
+        Approx::Rcp => ("rcp.approx", 2f64.powi(-23)),
+        Approx::Sqrt => ("sqrt.approx", 2f64.powi(-23)),
+        Approx::Rsqrt => ("rsqrt.approx", 2f64.powf(-22.9)),
+        Approx::Sin => ("sin.approx", 2f64.powf(-20.5)),
+        Approx::Cos => ("cos.approx", 2f64.powf(-20.5)),
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_equality() {
+            return f.write_str("every bit");
+        }
+        let names: Vec<&str> = self.approximate.keys().copied().collect();
+        if !names.is_empty() {
+            let log = self.approximate.values().sum::<f64>().log2();
+            write!(f, "approximate functions ({}: within 2^{log:.1} together)", names.join(", "))?;
+        }
+        match (self.sums, names.is_empty()) {
+            (Sums::Fixed, _) => Ok(()),
+            (Sums::Free, true) => f.write_str("sums of tensor cores (within the bound of f32 sums)"),
+            (Sums::Free, false) => f.write_str(" and sums of tensor cores"),
+        }
+    }
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agreement {
+    /// What was asked of the bits.
+    pub rule: Rule,
+    /// What ran on the first device.
+    pub run: Run,
+    /// Elements compared.
+    pub compared: usize,
+    /// Elements whose bits differ.
+    pub differing: usize,
+    /// The largest difference, as a share of what the rule allows; infinite where it allows none.
+    pub share: f64,
+    /// The first element that is beyond it, in words.
+    pub worst: Option<String>,
+    /// Whether neither device wrote around the elements of D.
+    pub padding_intact: bool,
+}
+
+impl Agreement {
+    /// Whether the rule is kept, everywhere.
+    pub fn holds(&self) -> bool {
+        self.share <= 1.0 && self.padding_intact && self.compared > 0
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Agreement { rule, differing, compared, share, .. } = self;
+        write!(f, "{differing} of {compared} elements differ, the rule is {rule}")?;
+        if !rule.is_equality() {
+            write!(f, ", {share:.3} of it used")?;
+        }
+        if let Some(worst) = &self.worst {
+            write!(f, ": {worst}")?;
+        }
+        if !self.padding_intact {
+            f.write_str("; the padding between the rows of D was written")?;
+        }
+        Ok(())
+    }
+}
+
+/// Odd in every direction, and large enough for several tiles of most schedules: the entry without wide accesses.
+const ODD: (usize, usize, usize) = (141, 133, 67);
+/// Multiples of the widest access of every type, past the edges of tiles: the entry with wide accesses.
+const ALIGNED: (usize, usize, usize) = (144, 176, 80);
+
+/// What is compared: both kinds of entries, scalars that are no powers of two, C beside D and in its place, padding, and
+/// gaps in a batch.
+pub fn bit_requests(plan: &Plan) -> Vec<Request> {
+    let problem = &plan.problem;
+    let sizes = match plan.tail {
+        Tail::Predicate => vec![ODD, ALIGNED],
+        Tail::None => {
+            let whole = |extent: usize, tile: u32| extent.next_multiple_of(tile.max(1) as usize);
+            vec![(whole(ODD.0, plan.block.m), whole(ODD.1, plan.block.n), whole(ODD.2, plan.block.k))]
+        }
+    };
+    let integers = problem.types.acc.is_integer();
+    let in_place = problem.types.c == problem.types.d && problem.layouts.c == problem.layouts.d;
+    let of_size = |(index, (m, n, k)): (usize, (usize, usize, usize))| {
+        // The first one with padding; that of the second keeps every row aligned.
+        let padding = if index == 0 && plan.tail == Tail::Predicate { 3 } else { 16 };
+        let mut request = Request { seed: index as u64, ..Request::random(m, n, k) }.padded(problem, padding);
+        for (at, name) in problem.epilogue.scalars.iter().enumerate() {
+            request = request.set(name, if integers { 3.0 - 5.0 * at as f64 } else { 0.7 - 1.3 * at as f64 });
+        }
+        if problem.batch == Batch::Strided {
+            request = Request { gap: padding, ..request.batch(3) };
+        }
+        let output = if index > 0 && in_place { Output::InPlace } else { Output::Apart };
+        Request { output, ..request }
+    };
+    sizes.into_iter().enumerate().map(of_size).collect()
+}
+
+/// Multiplies what `request` describes on two devices, with one kernel, and compares the bits.
+pub fn agree(here: &CompiledGemm, there: &CompiledGemm, request: &Request) -> Result<Agreement, CheckError> {
+    let given = Given::new(here.plan().problem.clone(), request)?;
+    let rule = Rule::of(here.kernel().module());
+    let (run, x) = given.multiply(here)?;
+    let (_, y) = given.multiply(there)?;
+    let padding_intact = x.padding_is_intact() && y.padding_is_intact();
+    let mut found = Agreement { rule, run, compared: 0, differing: 0, share: 0.0, worst: None, padding_intact };
+    for product in 0..request.batch {
+        found.product(&given, product, &x, &y)?;
+    }
+    Ok(found)
+}
+
+impl Agreement {
+    fn product(&mut self, given: &Given, product: usize, x: &HostMatrix, y: &HostMatrix) -> Result<(), CheckError> {
+        let (m, n) = (given.request.m, given.request.n);
+        let integers = given.problem.types.acc == DType::I32;
+        let allowed = match self.rule.is_equality() || integers {
+            true => None,
+            false => Some(given.references(product, self.rule.relative(), self.rule.sums())?),
+        };
+        for index in 0..m * n {
+            let (row, col) = (index / n, index % n);
+            self.compared += 1;
+            if x.bits(product, row, col) == y.bits(product, row, col) {
+                continue;
+            }
+            self.differing += 1;
+            let (here, there) = (x.get(product, row, col), y.get(product, row, col));
+            // Both devices may be off, each its own way.
+            let bound = allowed.as_ref().map_or(0.0, |references| 2.0 * references[index].error);
+            let difference = (here - there).abs();
+            let share = if bound > 0.0 && difference.is_finite() { difference / bound } else { f64::INFINITY };
+            if share > 1.0 && self.worst.is_none() {
+                self.worst = Some(format!("D[{row}, {col}] is {here:e} and {there:e}, {bound:e} apart at most"));
+            }
+            self.share = self.share.max(share);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::Schedule;
+    use ptx_gemm_runtime::{CompiledGemm, Device, ptx};
+
+    use super::{Agreement, Given, Rule};
+    use crate::check::Request;
+
+    fn compiled() -> CompiledGemm {
+        let schedule: Schedule =
+            "tile(4, 4, 4); thread(2, 2); tail(none); epilogue(|acc, c| acc + c);".parse().unwrap();
+        CompiledGemm::new(&schedule, &Device::interpreter()).unwrap()
+    }
+
+    /// The rule of a kernel with one more instruction.
+    fn rule(instruction: &str) -> Rule {
+        let text = compiled().ptx().replacen("    ret;", &format!("    {instruction}\n    ret;"), 1);
+        Rule::of(&ptx::parse::parse(&text).unwrap())
+    }
+
+    #[test]
+    fn rules_are_read_off_the_ptx() {
+        for (instruction, words) in [
+            ("", "every bit"),
+            ("// ex2.approx.f32", "every bit"),
+            ("ex2.approx.f32 %acc0, %acc0;", "approximate functions (ex2.approx: within 2^-22.0 together)"),
+            ("tanh.approx.f32 %acc0, %acc0;", "approximate functions (tanh.approx: within 2^-11.0 together)"),
+            (
+                "rcp.approx.f32 %acc0, %acc0; ex2.approx.f32 %acc0, %acc0;",
+                "approximate functions (ex2.approx, rcp.approx: within 2^-21.4 together)",
+            ),
+            ("rcp.rn.f32 %acc0, %acc0;", "every bit"),
+            ("div.rn.f32 %acc0, %acc0, %acc0;", "every bit"),
+            ("div.full.f32 %acc0, %acc0, %acc0;", "approximate functions (div: within 2^-22.0 together)"),
+            (
+                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%a0, %a0, %a0, %a0}, {%a0, %a0, %a0, %a0}, {%a0, %a0}, {%a0, %a0, %a0, %a0};",
+                "sums of tensor cores (within the bound of f32 sums)",
+            ),
+            (
+                "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%a0, %a0, %a0, %a0}, {%a0, %a0, %a0, %a0}, {%a0, %a0}, {%a0, %a0, %a0, %a0};",
+                "every bit",
+            ),
+        ] {
+            assert_eq!(rule(instruction).to_string(), words, "{instruction}");
+        }
+    }
+
+    #[test]
+    fn a_difference_is_measured_by_the_rule() {
+        let gemm = compiled();
+        let request = Request::random(4, 4, 4);
+        let given = Given::new(gemm.plan().problem.clone(), &request).unwrap();
+        let (run, x) = given.multiply(&gemm).unwrap();
+        let found = |rule: &Rule, ulps: f64| {
+            let mut y = x.clone();
+            let value = x.get(0, 2, 3);
+            y.set(0, 2, 3, value * (1.0 + ulps * 2f64.powi(-23)));
+            let mut found = Agreement {
+                rule: rule.clone(),
+                run: run.clone(),
+                compared: 0,
+                differing: 0,
+                share: 0.0,
+                worst: None,
+                padding_intact: true,
+            };
+            found.product(&given, 0, &x, &y).unwrap();
+            assert_eq!(found.compared, 16);
+            found
+        };
+        let (equal, sums) = (
+            rule(""),
+            rule(
+                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%a0, %a0, %a0, %a0}, {%a0, %a0, %a0, %a0}, {%a0, %a0}, {%a0, %a0, %a0, %a0};",
+            ),
+        );
+        for (rule, ulps, differing, holds) in
+            [(&equal, 0.0, 0, true), (&equal, 1.0, 1, false), (&sums, 1.0, 1, true), (&sums, 1e4, 1, false)]
+        {
+            let found = found(rule, ulps);
+            assert_eq!((found.differing, found.holds()), (differing, holds), "{ulps}: {found}");
+            assert_eq!(found.worst.is_none(), holds);
+        }
+    }
+}
