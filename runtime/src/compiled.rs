@@ -246,12 +246,12 @@ impl CompiledGemm {
             self.device.backend().upload(buffer.address, flags)?;
         }
         let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.plan(), &ready.launch));
-        Ok(Prepared::new(self.module.clone(), ready, notes))
+        Ok(Prepared::new(self.module.clone(), self.device.clone(), ready, notes))
     }
 
     /// The same for matrices that this crate keeps in device memory.
     pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
-        call.check_types(&self.plan().problem)?;
+        call.check(&self.plan().problem, &self.device)?;
         // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
         // device.
         #[allow(unsafe_code)]

@@ -80,6 +80,18 @@ impl Device {
         &self.inner.backend
     }
 
+    /// Whether addresses of one are addresses of the other: two devices for one GPU have one context.
+    pub(crate) fn shares_memory_with(&self, other: &Device) -> bool {
+        let same = Arc::ptr_eq(&self.inner.backend, &other.inner.backend);
+        #[cfg(feature = "cuda")]
+        let same = same
+            || match (self.backend().gpu(), other.backend().gpu()) {
+                (Some(one), Some(other)) => one.has_context_of(other),
+                _ => false,
+            };
+        same
+    }
+
     pub(crate) fn module(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         let module = self.inner.modules.get(kernel.key(), || self.inner.backend.load(kernel));
         if matches!(module, Err(Error::Device(_))) {

@@ -8,6 +8,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use crate::backend::{Module, StreamHandle};
 use crate::compiled::{DeviceCall, Ready};
+use crate::device::Device;
 use crate::element;
 use crate::error::{ArgumentError, Error, OperandName};
 use crate::resident::Resident;
@@ -19,6 +20,7 @@ use crate::resident::Resident;
 #[derive(Debug)]
 pub struct Prepared<'a> {
     module: Arc<dyn Module>,
+    device: Device,
     ready: Option<Ready>,
     notes: Vec<String>,
     operands: PhantomData<&'a Resident>,
@@ -40,8 +42,13 @@ pub struct ResidentCall<'a, 's> {
 }
 
 impl Prepared<'_> {
-    pub(crate) fn new(module: Arc<dyn Module>, ready: Option<Ready>, notes: Vec<String>) -> Self {
-        Prepared { module, ready, notes, operands: PhantomData }
+    pub(crate) fn new(module: Arc<dyn Module>, device: Device, ready: Option<Ready>, notes: Vec<String>) -> Self {
+        Prepared { module, device, ready, notes, operands: PhantomData }
+    }
+
+    /// Where it runs.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Blocks of the grid; 0 if there is nothing to compute.
@@ -63,14 +70,19 @@ impl Prepared<'_> {
 }
 
 impl ResidentCall<'_, '_> {
-    /// Whether each matrix has the elements that the schedule multiplies.
-    pub(crate) fn check_types(&self, problem: &Problem) -> Result<(), ArgumentError> {
+    /// Whether each matrix has the elements that the schedule multiplies, and lies where the kernel is.
+    pub(crate) fn check(&self, problem: &Problem, device: &Device) -> Result<(), ArgumentError> {
         let operands =
             [(Operand::A, Some(self.a)), (Operand::B, Some(self.b)), (Operand::C, self.c), (Operand::D, Some(self.d))];
         for (operand, resident) in operands {
-            let (Some(got), expected) = (resident.map(Resident::dtype), problem.types.of(operand)) else { continue };
+            let Some(resident) = resident else { continue };
+            let (got, expected, operand) = (resident.dtype(), problem.types.of(operand), OperandName(operand));
             if !element::holds(got, expected) {
-                return Err(ArgumentError::Type { operand: OperandName(operand), got, expected });
+                return Err(ArgumentError::Type { operand, got, expected });
+            }
+            if !resident.device().shares_memory_with(device) {
+                let (got, expected) = (resident.device().to_string(), device.to_string());
+                return Err(ArgumentError::OtherDevice { operand, got, expected });
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 
 mod bits;
 mod claims;
+mod devices;
 mod endurance;
 mod inputs;
 mod large;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
+use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Layout, Plan, Schedule};
 use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
@@ -91,6 +93,10 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("2^31 + 1 rows", Box::new(|| large::rows(device))),
     ];
     tests.extend(of_a_gpu);
+    // What one device cannot show is no claim where there is one.
+    if let Ok(CudaStatus { devices: count @ 2.., .. }) = ptx_gemm::cuda::status() {
+        tests.push(("every device at once", Box::new(move || devices::all(count))));
+    }
     tests
 }
 

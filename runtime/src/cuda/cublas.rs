@@ -105,6 +105,11 @@ impl Cublas {
         b: &'a Resident,
         d: &'a Resident,
     ) -> Result<CublasProduct<'a>, Error> {
+        for resident in [a, b, d] {
+            if resident.device().gpu()?.shared.context.cu_ctx() != self.stream.context().cu_ctx() {
+                return Err(refused(&format!("a matrix is in the memory of {}", resident.device())).into());
+            }
+        }
         let (a, b, d) = (a.matrix(), b.matrix(), d.matrix());
         let (compute, scalars) = compute(types).ok_or_else(|| {
             let Types { a, b, acc, d, .. } = types;

@@ -102,6 +102,11 @@ impl Drop for Gpu {
 }
 
 impl Gpu {
+    /// Whether memory and streams of one are the other's.
+    pub(crate) fn has_context_of(&self, other: &Gpu) -> bool {
+        self.shared.context.cu_ctx() == other.shared.context.cu_ctx()
+    }
+
     /// Waits for everything on the stream.
     fn wait(&self) -> Result<(), Error> {
         Ok(self.shared.stream.synchronize().map_err(|error| self.shared.failed("cuStreamSynchronize", error))?)

@@ -189,9 +189,8 @@ impl Queue {
     fn destination<'a>(&self, resident: &'a Resident, host: AnyRef<'_>) -> Result<&'a Gpu, Error> {
         let gpu = resident.device().gpu()?;
         if gpu.shared.context.cu_ctx() != self.stream().context().cu_ctx() {
-            return Err(
-                DeviceError::OtherContext { what: "the matrix on the device", device: self.name().into() }.into()
-            );
+            let device = gpu.shared.name().into();
+            return Err(DeviceError::OtherContext { what: "the queue", device }.into());
         }
         resident.is_like(host)?;
         gpu.shared.enter()?;

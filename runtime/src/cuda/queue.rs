@@ -34,6 +34,7 @@ pub trait Enqueue {
 /// Work that was recorded, to be replayed with one call of the driver.
 pub struct Graph<'a> {
     graph: CudaGraph,
+    stream: Arc<CudaStream>,
     work: PhantomData<&'a dyn Enqueue>,
 }
 
@@ -103,7 +104,7 @@ impl Queue {
             device: self.name.clone(),
             code: "no graph".into(),
         })?;
-        Ok(Graph { graph, work: PhantomData })
+        Ok(Graph { graph, stream: self.stream.clone(), work: PhantomData })
     }
 
     /// What the GPU is made of.
@@ -145,6 +146,10 @@ pub(super) fn failure(call: &'static str, device: &str, error: DriverError) -> D
 
 impl Enqueue for Prepared<'_> {
     fn enqueue(&self, queue: &Queue) -> Result<(), Error> {
+        if self.device().gpu()?.shared.context.cu_ctx() != queue.stream.context().cu_ctx() {
+            let device = self.device().name().into();
+            return Err(DeviceError::OtherContext { what: "the queue", device }.into());
+        }
         Prepared::enqueue(self, StreamHandle(queue.stream.cu_stream() as usize))
     }
 }
@@ -152,6 +157,9 @@ impl Enqueue for Prepared<'_> {
 impl Enqueue for Graph<'_> {
     /// Replays it, on the queue that recorded it.
     fn enqueue(&self, queue: &Queue) -> Result<(), Error> {
+        if self.stream.cu_stream() != queue.stream.cu_stream() {
+            return Err(DeviceError::OtherQueue { device: queue.name.clone() }.into());
+        }
         queue.check("cuGraphLaunch", self.graph.launch())
     }
 }

@@ -81,6 +81,16 @@ pub enum ArgumentError {
         /// Bytes that this product needs.
         needed: u64,
     },
+    /// A matrix in the memory of another device.
+    #[error("{} is in the memory of {got}, and the kernel is on {expected}", .operand.upper())]
+    OtherDevice {
+        /// Which matrix.
+        operand: OperandName,
+        /// The matrix's device.
+        got: String,
+        /// The kernel's device.
+        expected: String,
+    },
     /// A copy of a matrix in page-locked memory would be recorded into a graph.
     #[error(
         "the stream is recording a graph, and a copy of a pinned matrix is no part of one: nothing would keep the host from \

@@ -102,6 +102,12 @@ pub enum DeviceError {
         /// The device's name.
         device: String,
     },
+    /// A graph is replayed on the queue that recorded it, and this is another.
+    #[error("the graph was recorded on another queue of {device}: it is replayed there, where it can be waited for")]
+    OtherQueue {
+        /// The device's name.
+        device: String,
+    },
     /// cuBLAS is missing, refused, or cannot compute what was asked.
     #[error("cuBLAS: {message}")]
     Cublas {

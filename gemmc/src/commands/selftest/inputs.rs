@@ -1,8 +1,8 @@
 //! Wrong inputs, and inputs at the edge of right: each gets its typed answer, and the device goes on.
 
 use ptx_gemm::{
-    ArgumentError as Argument, CompiledGemm, Device, DeviceError, DeviceKind, Error, Matrix, MatrixMut, MatrixRef,
-    ResidentCall, Schedule, Target,
+    ArgumentError as Argument, CompiledGemm, Device, DeviceError, DeviceKind, Error, InterpreterOptions, Matrix,
+    MatrixMut, MatrixRef, ResidentCall, Schedule, Target,
 };
 
 use super::claims::{Answer, Trouble, expect};
@@ -45,7 +45,20 @@ pub(crate) fn refused(device: &Device) -> Answer {
     let onto_itself = ResidentCall { a: &resident, b: &resident, c: None, d: &resident, scalars: &[] };
     let empty = Matrix::<f32>::zeros(0, 0);
     let tall = MatrixRef::new(empty.as_slice(), 1 << 33, 0);
+    let elsewhere = Device::interpreter_with(InterpreterOptions::default()).upload(&ones(4, 4))?;
+    let [b, d] = [device.upload(&ones(4, 4))?, device.upload(&ones(4, 4))?];
+    let of_another = ResidentCall { a: &elsewhere, b: &b, c: None, d: &d, scalars: &[] };
     let mut mistakes = vec![
+        mistake!(
+            "a matrix of another device",
+            gemm.prepare_resident(&of_another).map(drop),
+            Error::Argument(Argument::OtherDevice { .. })
+        ),
+        mistake!(
+            "a device that does not exist",
+            Device::cuda(1 << 20).map(drop),
+            Error::Device(DeviceError::NoSuchDevice { .. } | DeviceError::NoCuda { .. })
+        ),
         mistake!("ld too small", multiply(whole().ld(3), whole()), Error::Argument(Argument::LeadingDimension { .. })),
         mistake!("slice too short", multiply(whole().ld(5), whole()), Error::Argument(Argument::TooShort { .. })),
         mistake!(
