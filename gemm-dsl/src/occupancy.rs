@@ -22,7 +22,8 @@ impl Plan {
     /// and shared memory allow and that leave every thread the registers it holds data in.
     pub fn resident_blocks(&self, variant: &Variant) -> u32 {
         let most = self.most_blocks();
-        let derived = || (2..=most).rev().find(|&blocks| self.fits(variant, blocks)).unwrap_or(1);
+        let live = self.live_registers(variant);
+        let derived = || (2..=most).rev().find(|&blocks| live <= self.registers_per_thread(blocks)).unwrap_or(1);
         self.blocks_per_sm.unwrap_or_else(derived)
     }
 
@@ -43,14 +44,6 @@ impl Plan {
         threads.min(shared).min(target.sm_blocks()).max(1)
     }
 
-    fn fits(&self, variant: &Variant, blocks: u32) -> bool {
-        let (live, given) = (self.live_registers(variant), self.registers_per_thread(blocks));
-        // A second block is worth a tight fit: what is squeezed out costs less (`double_buffered` on an H200: 36.6 instead
-        // of 33.9 TFLOP/s). Before sm_90 the assembler spills.
-        let slack = if blocks == 2 && self.target.capability >= 90 { given / 10 } else { 0 };
-        live <= given + slack
-    }
-
     /// Registers of a thread that hold data at once in the main loop.
     fn live_registers(&self, variant: &Variant) -> u32 {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
@@ -69,9 +62,10 @@ impl Plan {
             }
             false => 0,
         };
-        // Without staging each row and column of the thread's tile is read through a pointer of its own, at edges at least.
+        // Without staging each row and column of the thread's tile is read through a pointer of its own, at edges at least,
+        // and both operands' leading dimensions are at hand.
         let thread = self.geometry.thread;
-        let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n) } else { 0 };
+        let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
         self.accumulator_registers + fragments + staging + pointers + BESIDE
     }
 

@@ -168,9 +168,8 @@ impl Lowering<'_> {
         });
     }
 
-    /// Copies the K-tiles that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`, and
-    /// moves the pointers on. Through registers only the first half happens here; [`Lowering::land`] does the other.
-    /// Operands that are copied one after the other share one branch: each costs the main loop an instruction or two that
+    /// Copies the K-tiles that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`. Through
+    /// registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one after the other share one branch: each costs the main loop an instruction or two that
     /// no multiply can fill.
     ///
     /// `full` says whether the whole K-tile lies inside; absent if it always does.
@@ -214,11 +213,13 @@ impl Lowering<'_> {
                 self.b.branch(full, true, then, other);
             }
         }
-        for (copies, clause) in operands {
-            self.b.origin(clause, &format!("{}: on to the next K-tile", copies.name()));
-            for pointer in &copies.pointers {
-                self.b.assign(pointer, pointer.clone() + copies.advance.clone());
-            }
+    }
+
+    /// Moves an operand's pointers on to the next K-tile.
+    pub(super) fn advance(&mut self, copies: &Copies, clause: &str) {
+        self.b.origin(clause, &format!("{}: on to the next K-tile", copies.name()));
+        for pointer in &copies.pointers {
+            self.b.assign(pointer, pointer.clone() + copies.advance.clone());
         }
     }
 

@@ -200,6 +200,11 @@ impl Lowering<'_> {
                 self.b.push(KernelOp::CommitCopies);
             }
         }
+        // Not with the copies: through registers the multiply stands in between, and the assembler would hold each pointer
+        // twice over it.
+        for copies in &pipeline.copies {
+            self.advance(copies, clause);
+        }
         if self.free_running() {
             self.commit_freely(pipeline, clause);
         }
