@@ -174,7 +174,6 @@ pub fn bit_requests(plan: &Plan) -> Vec<Request> {
         }
     };
     let integers = problem.types.acc.is_integer();
-    let in_place = problem.types.c == problem.types.d && problem.layouts.c == problem.layouts.d;
     let of_size = |(index, (m, n, k)): (usize, (usize, usize, usize))| {
         // The first one with padding; that of the second keeps every row aligned.
         let padding = if index == 0 && plan.tail == Tail::Predicate { 3 } else { 16 };
@@ -185,7 +184,7 @@ pub fn bit_requests(plan: &Plan) -> Vec<Request> {
         if problem.batch == Batch::Strided {
             request = Request { gap: padding, ..request.batch(3) };
         }
-        let output = if index > 0 && in_place { Output::InPlace } else { Output::Apart };
+        let output = if index > 0 { Output::in_place_if_possible(problem) } else { Output::Apart };
         Request { output, ..request }
     };
     sizes.into_iter().enumerate().map(of_size).collect()

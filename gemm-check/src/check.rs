@@ -56,6 +56,14 @@ pub enum Output {
     InPlace,
 }
 
+impl Output {
+    /// In place, where the problem's C and D can be one matrix.
+    pub fn in_place_if_possible(problem: &Problem) -> Output {
+        let (types, layouts) = (problem.types, problem.layouts);
+        if types.c == types.d && layouts.c == layouts.d { Output::InPlace } else { Output::Apart }
+    }
+}
+
 /// Why there was nothing to compare.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -69,3 +69,35 @@ fn around(extents: [usize; 4], widths: [usize; 3]) -> BTreeSet<usize> {
     let all = extents.into_iter().chain(widths).chain([1]);
     all.flat_map(|extent| [extent.saturating_sub(1), extent, extent + 1]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::plan::Tail;
+
+    use super::quick_sizes;
+    use crate::{cases, tuned};
+
+    /// What the sanitizer sees: every schedule inside its tiles and at their edges, with every kind of access.
+    #[test]
+    fn quick_sizes_have_an_inside_and_an_edge() {
+        for case in cases().chain(tuned()) {
+            let plan = case.schedule().unwrap().plan(None).unwrap();
+            let block = [plan.block.m, plan.block.n, plan.block.k.max(1)].map(|extent| extent as usize);
+            let divided = |size: &super::Size| {
+                let rests = [size.m, size.n, size.k].into_iter().zip(block).map(|(extent, tile)| extent % tile == 0);
+                rests.filter(|&divides| divides).count()
+            };
+            let sizes = quick_sizes(&plan);
+            assert!(sizes.iter().any(|size| divided(size) == 3), "{}: nothing inside", case.name);
+            if plan.tail == Tail::Predicate {
+                let unit = block.iter().filter(|&&tile| tile == 1).count();
+                assert!(sizes.iter().any(|size| divided(size) == unit), "{}: nothing at every edge", case.name);
+                // Rows that keep every alignment, and rows that keep none.
+                let wide = |size: &super::Size| [size.m, size.n, size.k].iter().all(|extent| extent.is_multiple_of(16));
+                let odd = |size: &super::Size| size.m % 2 == 1 || size.n % 2 == 1;
+                assert!(sizes.iter().any(wide) || plan.variants.len() == 1, "{}: no wide access", case.name);
+                assert!(sizes.iter().any(odd), "{}: no scalar access", case.name);
+            }
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! `gemmc selftest --sanitize`: the quick test under each tool of NVIDIA's compute-sanitizer.
 //!
 //! The interpreter looks for the same mistakes in the same text. This is the second opinion, on what the driver's
-//! assembler has made of it.
+//! assembler has made of it. A tool is believed when it says in its summary that it found nothing, and says nothing else:
+//! it also ends with status 0 after races that it calls warnings, and where it could not watch at all.
 
 use std::io;
 use std::process::{Command, Output};
@@ -11,6 +12,7 @@ use ptx_gemm::DeviceKind;
 use serde_json::json;
 
 use crate::cli::Selftest;
+use crate::commands::selftest;
 use crate::reply::{Failure, Reply, Status};
 
 const PROGRAM: &str = "compute-sanitizer";
@@ -23,7 +25,9 @@ pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
     let DeviceKind::Cuda(ordinal) = args.device.open(0)?.kind() else {
         return Err(Failure::refused("device", "compute-sanitizer watches a GPU; the interpreter watches itself"));
     };
-    let mut text = format!("{:12} {:>9}  verdict\n", "tool", "seconds");
+    let schedules = selftest::schedules().count();
+    let mut text = format!("{schedules} schedules under each tool, inside and at the edges\n\n");
+    text.push_str(&format!("{:12} {:>9}  verdict\n", "tool", "seconds"));
     let (mut rows, mut worst) = (Vec::new(), Status::Fine);
     for tool in &args.tool {
         let start = Instant::now();
@@ -31,12 +35,7 @@ pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
         let seconds = start.elapsed().as_secs_f64();
         let log = [output.stdout, output.stderr].concat();
         let log = String::from_utf8_lossy(&log);
-        let (verdict, status) = match output.status.code() {
-            Some(0) => ("clean", Status::Fine),
-            Some(FOUND) => ("FOUND SOMETHING", Status::Wrong),
-            Some(2) => ("WRONG RESULTS", Status::Wrong),
-            _ => ("did not run", Status::Refused),
-        };
+        let Verdict { words: verdict, status } = verdict(output.status.code(), &log);
         text.push_str(&format!("{tool:12} {seconds:>9.1}  {verdict}\n"));
         let tail: Vec<&str> = log.lines().rev().take(SHOWN).collect::<Vec<_>>().into_iter().rev().collect();
         if status != Status::Fine {
@@ -45,7 +44,8 @@ pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
         rows.push(json!({ "tool": tool, "seconds": seconds, "verdict": verdict, "log": tail }));
         worst = worse(worst, status);
     }
-    Ok(Reply { text, json: json!({ "ok": worst == Status::Fine, "tools": rows }), status: worst })
+    let json = json!({ "ok": worst == Status::Fine, "schedules": schedules, "tools": rows });
+    Ok(Reply { text, json, status: worst })
 }
 
 /// This very program under a tool.
@@ -62,10 +62,100 @@ fn watched(tool: &str, ordinal: usize) -> Result<Output, Failure> {
     })
 }
 
+/// What is to be thought of a tool's output.
+#[derive(Debug, PartialEq, Eq)]
+struct Verdict {
+    words: &'static str,
+    status: Status,
+}
+
+fn verdict(exit: Option<i32>, log: &str) -> Verdict {
+    let said = |words, status| Verdict { words, status };
+    // Its own lines begin like this; those of the program that it watches do not.
+    let lines = || log.lines().filter_map(|line| line.strip_prefix("=========")).map(str::trim);
+    let summaries: Vec<&str> = lines().filter(|line| line.contains("SUMMARY:")).collect();
+    let is_routine = |line: &&str| line.is_empty() || *line == "COMPUTE-SANITIZER" || summaries.contains(line);
+    // More than one if it followed a second process.
+    let findings: Option<u64> = summaries.iter().map(|summary| findings(summary)).sum();
+    match (exit, findings) {
+        (Some(FOUND), _) => said("FOUND SOMETHING", Status::Wrong),
+        (_, Some(1..)) => said("FOUND SOMETHING", Status::Wrong),
+        (Some(2), _) => said("WRONG RESULTS", Status::Wrong),
+        _ if summaries.is_empty() => said("did not run: no summary", Status::Refused),
+        (_, None) => said("a summary that cannot be read", Status::Refused),
+        (Some(0), _) if lines().all(|line| is_routine(&line)) => said("clean", Status::Fine),
+        (Some(0), _) => said("COMPLAINED", Status::Wrong),
+        _ => said("did not run", Status::Refused),
+    }
+}
+
+/// Everything that a summary counts: errors, hazards, warnings, bytes leaked. `None` if it counts nothing, not even to 0.
+fn findings(summary: &str) -> Option<u64> {
+    let (_, counts) = summary.split_once("SUMMARY:")?;
+    let digits = counts.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let numbers = digits.map(|digits| digits.parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
+    (!numbers.is_empty()).then(|| numbers.into_iter().fold(0, u64::saturating_add))
+}
+
 fn worse(x: Status, y: Status) -> Status {
     match (x, y) {
         (Status::Wrong, _) | (_, Status::Wrong) => Status::Wrong,
         (Status::Refused, _) | (_, Status::Refused) => Status::Refused,
         _ => Status::Fine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOUND, findings, verdict};
+    use crate::reply::Status;
+
+    #[track_caller]
+    fn check(exit: Option<i32>, log: &str, words: &str, status: Status) {
+        let verdict = verdict(exit, log);
+        assert_eq!((verdict.words, verdict.status), (words, status), "{exit:?}\n{log}");
+    }
+
+    #[test]
+    fn only_an_empty_summary_is_clean() {
+        const RACES: &str = "========= RACECHECK SUMMARY:";
+        let clean = "========= COMPUTE-SANITIZER\nall right\n========= ERROR SUMMARY: 0 errors\n";
+        check(Some(0), clean, "clean", Status::Fine);
+        check(Some(0), &format!("{RACES} 0 hazards displayed (0 errors, 0 warnings)"), "clean", Status::Fine);
+        check(Some(0), &clean.replace("0 errors", "1 error"), "FOUND SOMETHING", Status::Wrong);
+        check(Some(0), &clean.replace("0 errors", "12 errors"), "FOUND SOMETHING", Status::Wrong);
+        // Races of the lesser kind leave the exit status as it was.
+        check(Some(0), &format!("{RACES} 1 hazard displayed (0 errors, 1 warning)"), "FOUND SOMETHING", Status::Wrong);
+        check(Some(FOUND), clean, "FOUND SOMETHING", Status::Wrong);
+        check(Some(2), clean, "WRONG RESULTS", Status::Wrong);
+        // Two processes, of which one found something.
+        check(Some(0), &format!("{clean}========= ERROR SUMMARY: 3 errors"), "FOUND SOMETHING", Status::Wrong);
+    }
+
+    #[test]
+    fn what_did_not_watch_is_not_clean() {
+        let empty = "========= COMPUTE-SANITIZER\nall right\n";
+        check(Some(0), empty, "did not run: no summary", Status::Refused);
+        check(Some(0), "", "did not run: no summary", Status::Refused);
+        check(Some(1), "========= Error: no such device", "did not run: no summary", Status::Refused);
+        check(None, "========= ERROR SUMMARY: 0 errors", "did not run", Status::Refused);
+        check(Some(0), "========= ERROR SUMMARY: none", "a summary that cannot be read", Status::Refused);
+        // A program's own line is no summary of the tool's.
+        check(Some(0), "ERROR SUMMARY: 0 errors", "did not run: no summary", Status::Refused);
+        let warned = "========= Warning: the device is not supported\n========= ERROR SUMMARY: 0 errors";
+        check(Some(0), warned, "COMPLAINED", Status::Wrong);
+    }
+
+    #[test]
+    fn summaries_are_counted() {
+        for (summary, count) in [
+            ("ERROR SUMMARY: 0 errors", Some(0)),
+            ("LEAK SUMMARY: 4096 bytes leaked in 2 allocations", Some(4098)),
+            ("RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)", Some(4)),
+            ("ERROR SUMMARY:", None),
+            ("ERROR SUMMARY: 99999999999999999999 errors", None),
+        ] {
+            assert_eq!(findings(summary), count, "{summary}");
+        }
     }
 }

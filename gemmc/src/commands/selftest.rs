@@ -1,4 +1,5 @@
-//! `gemmc selftest`: every case and every tuned schedule on every edge size, netlib's grid, and what else is claimed, on one device.
+//! `gemmc selftest`: every case, every tuned schedule and every kind of schedule on every edge size, netlib's grid, and what
+//! else is claimed, on one device.
 //!
 //! `--quick` takes a few sizes each and leaves out the rest; `--sanitize` runs that under NVIDIA's compute-sanitizer.
 
@@ -7,6 +8,7 @@ mod claims;
 mod devices;
 mod endurance;
 mod inputs;
+mod kinds;
 mod large;
 mod pinned;
 mod processes;
@@ -17,8 +19,8 @@ use std::time::{Duration, Instant};
 use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::cuda::CudaStatus;
-use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Layout, Plan, Schedule};
-use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
+use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Error, Layout, Plan, Schedule};
+use ptx_gemm_check::{Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
@@ -33,6 +35,8 @@ struct Row {
     time: Duration,
     /// Each wrong product, in words.
     wrong: Vec<String>,
+    /// Entries of the kernel that have not run yet.
+    left: Vec<String>,
 }
 
 pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
@@ -41,16 +45,17 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     }
     let device = args.device.open(0)?;
     let tests = if args.quick { Vec::new() } else { tests(&device) };
-    let all = cases().len() + tuned().len() + usize::from(!args.quick) + tests.len();
+    let schedules: Vec<Named> = schedules().collect();
+    let all = schedules.len() + usize::from(!args.quick) + tests.len();
     let bar = ProgressBar::new(all as u64).with_style(style());
     if format == Format::Json {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     let mut rows = Vec::new();
     let sizes = if args.quick { quick_sizes } else { edge_sizes };
-    for case in cases().chain(tuned()) {
-        bar.set_message(case.name);
-        rows.push(edges(&case, &device, sizes));
+    for (name, schedule) in schedules {
+        bar.set_message(name.clone());
+        rows.push(edges(name, schedule, &device, sizes));
         bar.inc(1);
     }
     if !args.quick {
@@ -67,6 +72,15 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     let claims: Vec<Claim> = tested.collect();
     bar.finish_and_clear();
     Ok(reply(&device, &rows, &claims))
+}
+
+/// A schedule by its name in the table.
+type Named = (String, Result<Schedule, Error>);
+
+/// Every case, every tuned schedule, and every kind of schedule that is neither.
+pub(crate) fn schedules() -> impl Iterator<Item = Named> {
+    let files = cases().chain(tuned()).map(|case| (case.name.to_string(), case.schedule().map_err(Error::from)));
+    files.chain(kinds::schedules().map(|(name, schedule)| (name, Ok(schedule))))
 }
 
 type Test<'a> = Box<dyn FnOnce() -> Answer + 'a>;
@@ -104,34 +118,46 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A case on some sizes: exact data, and random data with padded leading dimensions and in place by turns.
-fn edges(case: &Case, device: &Device, sizes: fn(&Plan) -> Vec<Size>) -> Row {
+/// A schedule on some sizes: exact data, and random data with padded leading dimensions and in place by turns.
+fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes: fn(&Plan) -> Vec<Size>) -> Row {
     let start = Instant::now();
-    let mut row = Row { name: case.name.into(), products: 0, worst: 0.0, time: Duration::ZERO, wrong: Vec::new() };
-    let compiled = case.schedule().map_err(Into::into).and_then(|schedule| CompiledGemm::new(&schedule, device));
+    let (wrong, left) = (Vec::new(), Vec::new());
+    let mut row = Row { name, products: 0, worst: 0.0, time: Duration::ZERO, wrong, left };
+    let compiled = schedule.and_then(|schedule| CompiledGemm::new(&schedule, device));
     match compiled {
-        Ok(gemm) => sizes(gemm.plan()).into_iter().enumerate().for_each(|(index, size)| {
-            let problem = &gemm.plan().problem;
-            let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
-            let in_place = if index % 3 == 1 { Output::InPlace } else { Output::Apart };
-            let random = Request { output: in_place, ..random.padded(problem, index % 5) };
-            let products = if problem.batch == Batch::Strided { 2 } else { 1 };
-            row.product(&gemm, &Request::exact(size.m, size.n, size.k).batch(products));
-            row.product(&gemm, &Request { gap: index % 5, ..random.batch(products) });
-        }),
+        Ok(gemm) => {
+            row.left = gemm.plan().variants.iter().map(|variant| variant.entry.clone()).collect();
+            sizes(gemm.plan()).into_iter().enumerate().for_each(|(index, size)| {
+                let problem = &gemm.plan().problem;
+                let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
+                let in_place = if index % 3 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
+                let random = Request { output: in_place, ..random.padded(problem, index % 5) };
+                let products = if problem.batch == Batch::Strided { 2 } else { 1 };
+                row.product(&gemm, &Request::exact(size.m, size.n, size.k).batch(products));
+                row.product(&gemm, &Request { gap: index % 5, ..random.batch(products) });
+            })
+        }
         Err(error) => row.wrong.push(error.to_string()),
     }
+    row.unseen();
     row.time = start.elapsed();
     row
 }
 
 impl Row {
+    /// A test that leaves an entry out has shown nothing of it.
+    fn unseen(&mut self) {
+        let left = std::mem::take(&mut self.left);
+        self.wrong.extend(left.into_iter().map(|entry| format!("entry `{entry}` was never run")));
+    }
+
     fn product(&mut self, gemm: &CompiledGemm, request: &Request) {
         let Request { m, n, k, .. } = request;
         self.products += 1;
         match check(gemm, request) {
             Ok(outcome) => {
                 self.worst = self.worst.max(outcome.max_error);
+                self.left.retain(|entry| Some(entry) != outcome.run.entry.as_ref());
                 if !outcome.is_right() {
                     self.wrong.push(format!("{m} x {n} x {k}: {outcome}"));
                 }
@@ -159,13 +185,13 @@ fn grid(device: &Device) -> Row {
         }
         Err(error) => (0, 0.0, vec![error.to_string()]),
     };
-    Row { name: "netlib sgemm".into(), products, worst, time: start.elapsed(), wrong }
+    Row { name: "netlib sgemm".into(), products, worst, time: start.elapsed(), wrong, left: Vec::new() }
 }
 
 fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
     let mut text = format!("{device}\n\n{:20} {:>9} {:>12} {:>9}\n", "case", "products", "max error", "seconds");
     let mut list: Vec<Value> = Vec::new();
-    for Row { name, products, worst, time, wrong } in rows {
+    for Row { name, products, worst, time, wrong, .. } in rows {
         let seconds = time.as_secs_f64();
         let verdict = if wrong.is_empty() { "" } else { "  WRONG" };
         text.push_str(&format!("{name:20} {products:>9} {worst:>12.4} {seconds:>9.2}{verdict}\n"));

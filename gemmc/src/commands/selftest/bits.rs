@@ -1,64 +1,19 @@
-//! The device's bits beside the interpreter's: every case, every tuned schedule, and what no case has: each type, each kind
-//! of epilogue, batches, split sums.
+//! The device's bits beside the interpreter's: every case, every tuned schedule, and every kind of schedule that is neither.
 
 use std::collections::BTreeMap;
 
-use ptx_gemm::{CompiledGemm, DType, Device, Diagnostics, Error, Schedule};
-use ptx_gemm_check::{Agreement, CheckError, Request, agree, bit_requests, cases, tuned};
+use ptx_gemm::{CompiledGemm, Device, Schedule};
+use ptx_gemm_check::{Agreement, CheckError, Request, agree, bit_requests};
 
 use super::claims::{Answer, Trouble, expect};
-
-const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
-/// What the cases have not, each with `TILE`.
-const MORE: [(&str, &str); 13] = [
-    ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
-    ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
-    ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
-    ("clamp", "double_buffer; epilogue(|acc, c, low| clamp(acc - c, low, 2 * c));"),
-    ("c by columns", "layout(a = col, c = col); epilogue(|acc, c, beta| acc + beta * c);"),
-    ("batch", "batch(strided);"),
-    ("batch alpha beta", "batch(strided); epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
-    ("split", "split_k(3); epilogue(|acc, c, beta, bias| acc + beta * c + bias[m]);"),
-    ("split workspace", "split_k(4, reduce = workspace); epilogue(|acc, c, beta| acc + beta * c);"),
-    ("split batch", "split_k(2); batch(strided);"),
-    ("persistent", "persistent; epilogue(|acc, c, beta| acc + beta * c);"),
-    ("cp_async", "load(cp_async); stages(3);"),
-    ("functions", "epilogue(|acc, c| exp(acc / 8) + tanh(c) * sigmoid(acc) - gelu(acc) + silu(c));"),
-];
-
-/// A schedule by its name here.
-type Named = (String, Result<Schedule, Diagnostics>);
+use super::kinds;
 
 pub(crate) fn equal(device: &Device) -> Answer {
     let mut report = Report::default();
-    let files = cases().chain(tuned()).map(|case| (case.name.to_string(), case.schedule()));
-    for (name, schedule) in files {
-        report.add(name, &schedule.map_err(Error::from)?, device)?;
-    }
-    for (name, schedule) in more() {
-        match schedule {
-            Ok(schedule) => report.add(name, &schedule, device)?,
-            // What the compiler says it cannot do yet: nothing to compare.
-            Err(_) => report.unknown.push(name),
-        }
+    for (name, schedule) in super::schedules() {
+        report.add(name, &schedule?, device)?;
     }
     Ok(report.words())
-}
-
-fn more() -> impl Iterator<Item = Named> {
-    let more = MORE.iter().map(|(name, clauses)| (name.to_string(), format!("{TILE}{clauses}")));
-    let typed = DType::ALL.into_iter().flat_map(|dtype| {
-        let clauses = format!("tile(32, 32, 16); thread(2, 4); vector(2); types({dtype}); double_buffer;");
-        let scaled = format!("{clauses}epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);");
-        [(format!("{dtype}"), clauses), (format!("{dtype} alpha beta"), scaled)]
-    });
-    more.chain(typed).map(|(name, clauses)| {
-        let schedule = clauses.parse::<Schedule>().and_then(|schedule| {
-            schedule.plan(None)?;
-            Ok(schedule)
-        });
-        (name, schedule)
-    })
 }
 
 #[derive(Default)]
@@ -68,8 +23,6 @@ struct Report {
     elements: usize,
     /// What was compared by another rule than equality, by that rule's words: names, and the largest share of it used.
     by_rule: BTreeMap<String, (Vec<String>, f64)>,
-    /// What the compiler cannot do yet.
-    unknown: Vec<String>,
 }
 
 impl Report {
@@ -97,7 +50,7 @@ impl Report {
     }
 
     fn words(&self) -> String {
-        let Report { schedules, products, elements, by_rule, unknown } = self;
+        let Report { schedules, products, elements, by_rule } = self;
         let other: usize = by_rule.values().map(|(names, _)| names.len()).sum();
         let equal = schedules - other;
         let mut words = format!(
@@ -107,6 +60,7 @@ impl Report {
         for (rule, (names, share)) in by_rule {
             words.push_str(&format!("; by the rule of {rule}, {share:.3} of it used: {}", names.join(", ")));
         }
+        let unknown = kinds::unknown();
         if !unknown.is_empty() {
             words.push_str(&format!("; not in the compiler yet: {}", unknown.join(", ")));
         }
@@ -118,7 +72,7 @@ impl Report {
 mod tests {
     use ptx_gemm::{Device, InterpreterOptions};
 
-    use super::{MORE, equal, more};
+    use super::equal;
     use crate::commands::selftest::claims::Trouble;
 
     /// An interpreter that aligns nothing, and so runs other entries than the one it is compared with.
@@ -130,17 +84,5 @@ mod tests {
             Err(Trouble::Wrong(words)) => panic!("{words}"),
         };
         assert!(words.contains(" schedules, ") && words.contains("every bit the interpreter's"), "{words}");
-    }
-
-    /// A name that the compiler does not know would leave a schedule out without a word about it.
-    #[test]
-    fn what_is_left_out_is_only_what_is_not_implemented() {
-        for (name, schedule) in more() {
-            if let Err(errors) = schedule {
-                let words = errors.to_string();
-                assert!(words.contains("not implemented yet"), "{name}: {words}");
-            }
-        }
-        assert!(more().filter(|(_, schedule)| schedule.is_ok()).count() >= MORE.len());
     }
 }

@@ -1,0 +1,68 @@
+//! What no case has, for the tests that take every schedule: each type, each kind of epilogue, batches, split sums, copies by
+//! the hardware. A schedule that the compiler cannot do yet joins when it can.
+
+use ptx_gemm::{DType, Diagnostics, Schedule};
+
+const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
+/// Clauses beside `TILE`.
+const KINDS: [(&str, &str); 13] = [
+    ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
+    ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
+    ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
+    ("clamp", "double_buffer; epilogue(|acc, c, low| clamp(acc - c, low, 2 * c));"),
+    ("c by columns", "layout(a = col, c = col); epilogue(|acc, c, beta| acc + beta * c);"),
+    ("batch", "batch(strided);"),
+    ("batch alpha beta", "batch(strided); epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
+    ("split", "split_k(3); epilogue(|acc, c, beta, bias| acc + beta * c + bias[m]);"),
+    ("split workspace", "split_k(4, reduce = workspace); epilogue(|acc, c, beta| acc + beta * c);"),
+    ("split batch", "split_k(2); batch(strided);"),
+    ("persistent", "persistent; epilogue(|acc, c, beta| acc + beta * c);"),
+    ("cp_async", "load(cp_async); stages(3);"),
+    ("functions", "epilogue(|acc, c| exp(acc / 8) + tanh(c) * sigmoid(acc) - gelu(acc) + silu(c));"),
+];
+
+/// A schedule by its name here, or why there is none.
+type Named = (String, Result<Schedule, Diagnostics>);
+
+/// Those that the compiler does, by name.
+pub(crate) fn schedules() -> impl Iterator<Item = (String, Schedule)> {
+    named().filter_map(|(name, schedule)| Some((name, schedule.ok()?)))
+}
+
+/// Names of those that it does not do yet.
+pub(crate) fn unknown() -> Vec<String> {
+    named().filter(|(_, schedule)| schedule.is_err()).map(|(name, _)| name).collect()
+}
+
+fn named() -> impl Iterator<Item = Named> {
+    let more = KINDS.iter().map(|(name, clauses)| (name.to_string(), format!("{TILE}{clauses}")));
+    let typed = DType::ALL.into_iter().flat_map(|dtype| {
+        let clauses = format!("tile(32, 32, 16); thread(2, 4); vector(2); types({dtype}); double_buffer;");
+        let scaled = format!("{clauses}epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);");
+        [(format!("{dtype}"), clauses), (format!("{dtype} alpha beta"), scaled)]
+    });
+    more.chain(typed).map(|(name, clauses)| {
+        let schedule = clauses.parse::<Schedule>().and_then(|schedule| {
+            schedule.plan(None)?;
+            Ok(schedule)
+        });
+        (name, schedule)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KINDS, named, schedules};
+
+    /// A name that the compiler does not know would leave a schedule out without a word about it.
+    #[test]
+    fn what_is_left_out_is_only_what_is_not_implemented() {
+        for (name, schedule) in named() {
+            if let Err(errors) = schedule {
+                let words = errors.to_string();
+                assert!(words.contains("not implemented yet"), "{name}: {words}");
+            }
+        }
+        assert!(schedules().count() >= KINDS.len());
+    }
+}
