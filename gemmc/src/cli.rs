@@ -231,6 +231,9 @@ pub(crate) struct Bench {
     /// Of that table only the fastest schedule of each product
     #[arg(long, requires = "table")]
     pub(crate) best: bool,
+    /// Beside that table the speeds of another file of results, by schedule
+    #[arg(long, requires = "table", value_name = "FILE.json")]
+    pub(crate) beside: Option<PathBuf>,
 }
 
 /// A device by name.

@@ -45,14 +45,26 @@ fn results_become_a_table() {
     let output = bench(&["--table", file.to_str().expect("text")]);
     let table = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(0), "{table}");
-    assert!(table.starts_with("Some GPU; `gemmc bench`\n\n| m x n x k |"), "{table}");
-    let expected = "| 4096 x 512 x 64 | f32 | row, row, row | `nn_256x128` | 2.750 | 49.9 | 2.673 | 97.2% | 0.4% |\n";
+    assert!(table.starts_with("Some GPU: `gemmc bench`.\n\n| schedule | m x n x k |"), "{table}");
+    let expected = "| `nn_256x128` | 4096 x 512 x 64 | f32 | row, row, row | 2.750 | 49.9 | 2.673 | 97.2% | 0.4% |\n";
     assert!(table.contains(expected), "{table}");
     assert_eq!(table.matches("x 64 |").count(), 2, "{table}");
     let best = bench(&["--table", file.to_str().expect("text"), "--best"]);
     let best = String::from_utf8(best.stdout).expect("text");
     assert!(best.matches("x 64 |").count() == 1 && best.contains(expected), "{best}");
-    assert!(table.contains("| 4096 x 512 x 128 | f32 | row, row, row | `nn_256x128` | 2.750 | 49.9 | - | - | 0.4% |"));
+    assert!(table.contains("| `nn_256x128` | 4096 x 512 x 128 | f32 | row, row, row | 2.750 | 49.9 | - | - | 0.4% |"));
+    let none = bench(&["--table", file.to_str().expect("text"), "--schedules", "nn_64x64"]);
+    assert!(!String::from_utf8(none.stdout).expect("text").contains("nn_"));
+
+    let other = folder.join("other.json");
+    let text = r#"{"device": "The same", "command": "another", "title": "theirs", "about": "By hand.", "rows":
+        [{"schedule": "nn_256x128", "m": 4096, "n": 512, "k": 128, "tflops": 40.0}]}"#;
+    std::fs::write(&other, text).expect("written");
+    let beside = bench(&["--table", file.to_str().expect("text"), "--beside", other.to_str().expect("text")]);
+    let beside = String::from_utf8(beside.stdout).expect("text");
+    assert!(beside.contains("The same: `another`. By hand.\n") && beside.contains("| theirs | of that |\n"), "{beside}");
+    assert!(beside.contains("| 49.9 | - | - | 0.4% | 40.0 | 124.8% |\n"), "{beside}");
+    assert!(beside.contains("| 97.2% | 0.4% | - | - |\n"), "{beside}");
 
     std::fs::write(&file, "{\"rows\": 1}").expect("written");
     refused(&["--table", file.to_str().expect("text")], "no file of results");

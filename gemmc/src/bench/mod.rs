@@ -9,6 +9,7 @@
 
 pub(crate) mod agree;
 pub(crate) mod host;
+pub(crate) mod markdown;
 pub(crate) mod measure;
 pub(crate) mod operands;
 pub(crate) mod plot;

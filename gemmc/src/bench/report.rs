@@ -1,6 +1,4 @@
-//! What is said about the rows: JSON for the file of results, a table for the terminal, and one for the README.
-
-use std::fmt::Write;
+//! What is said about the rows: JSON for the file of results, and a table for the terminal.
 
 use ptx_gemm::cuda::Properties;
 use serde_json::{Value, json};
@@ -117,49 +115,4 @@ pub(crate) fn best<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
         }
     }
     best
-}
-
-/// Which rows of a file of results to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    All,
-    /// For each product and layout the fastest schedule.
-    Best,
-}
-
-/// Whether `row` is the fastest of the rows on its product.
-fn is_best(row: &Value, rows: &[Value]) -> bool {
-    let product = |row: &Value| ["types", "layout", "m", "n", "k", "batch"].map(|name| row[name].clone());
-    let ms = |row: &Value| row["ms"].as_f64().unwrap_or(f64::INFINITY);
-    rows.iter().filter(|other| product(other) == product(row)).all(|other| ms(row) <= ms(other))
-}
-
-/// A file of results as a table in Markdown. `None` if it is not one.
-pub(crate) fn markdown(results: &Value, shown: Shown) -> Option<String> {
-    let mut text = format!("{}; `{}`\n\n", results["device"].as_str()?, results["command"].as_str()?);
-    text.push_str(
-        "| m x n x k | types | layout (a, b, d) | schedule | ms | TFLOP/s | cuBLAS ms | of cuBLAS | spread |\n",
-    );
-    text.push_str("|---|---|---|---|---:|---:|---:|---:|---:|\n");
-    let rows = results["rows"].as_array()?;
-    for row in rows.iter().filter(|row| shown == Shown::All || is_best(row, rows)) {
-        let extent = |name: &str| row[name].as_u64();
-        let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
-        let batch =
-            extent("batch").filter(|&batch| batch > 1).map_or(String::new(), |batch| format!(", {batch} times"));
-        let percent = |value: &Value| value.as_f64().map_or("-".into(), |share| format!("{:.1}%", 100.0 * share));
-        let cublas = row["cublas_ms"].as_f64().map_or("-".into(), |ms| format!("{ms:.3}"));
-        let _ = writeln!(
-            text,
-            "| {m} x {n} x {k}{batch} | {} | {} | `{}` | {:.3} | {:.1} | {cublas} | {} | {} |",
-            row["types"].as_str()?,
-            row["layout"].as_str()?.replace(',', ", "),
-            row["schedule"].as_str()?,
-            row["ms"].as_f64()?,
-            row["tflops"].as_f64()?,
-            percent(&row["ratio"]),
-            percent(&row["spread"]),
-        );
-    }
-    Some(text)
 }

@@ -10,7 +10,7 @@ use ptx_gemm::{Batch, DType, Device, DeviceKind};
 use ptx_gemm_check::case;
 use serde_json::Value;
 
-use crate::bench::report::Shown;
+use crate::bench::markdown::{self, Shown};
 use crate::bench::session::{self, Event, Order, Orders, Reason, Row};
 use crate::bench::suites::{Named, Suite};
 use crate::bench::{plot, report};
@@ -38,8 +38,7 @@ struct Results<'a> {
 
 pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
-        let shown = if args.best { Shown::Best } else { Shown::All };
-        return table(path, shown);
+        return table(path, args);
     }
     let device = args.device.open(0)?;
     let orders = orders(args, &device)?;
@@ -63,12 +62,18 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
 }
 
 /// A file of results as a table in Markdown.
-fn table(path: &Path, shown: Shown) -> Result<Reply, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
-    let results: Value = serde_json::from_str(&text).map_err(|error| file_failure(path, &error))?;
-    let text = report::markdown(&results, shown)
+fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
+    let results = read(path)?;
+    let beside = args.beside.as_deref().map(read).transpose()?;
+    let shown = Shown { best: args.best, schedules: &args.schedules, beside: beside.as_ref() };
+    let text = markdown::table(&results, shown)
         .ok_or_else(|| Failure::refused("file", format!("{}: no file of results", path.display())))?;
     Ok(Reply::fine(text, results))
+}
+
+fn read(path: &Path) -> Result<Value, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
+    serde_json::from_str(&text).map_err(|error| file_failure(path, &error))
 }
 
 fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {

@@ -1,0 +1,90 @@
+//! A file of results as a table in Markdown, for the README.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// What of a file of results to show.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown<'a> {
+    /// Only the fastest schedule of each product and layout.
+    pub(crate) best: bool,
+    /// Only schedules of these names, in this order; all if empty.
+    pub(crate) schedules: &'a [String],
+    /// Another file of results: its times for schedules of the same name.
+    pub(crate) beside: Option<&'a Value>,
+}
+
+/// `None` if it is no file of results.
+pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
+    let rows = results["rows"].as_array()?;
+    let mut text = source(results)?;
+    let mut heads = vec!["schedule", "m x n x k", "types", "layout (a, b, d)", "ms", "TFLOP/s", "cuBLAS ms", "of cuBLAS"];
+    heads.push("spread");
+    if let Some(beside) = shown.beside {
+        text.push_str(&source(beside)?);
+        heads.extend([beside["title"].as_str()?, "of that"]);
+    }
+    let _ = writeln!(text, "\n| {} |", heads.join(" | "));
+    let _ = writeln!(text, "|{}{}|", "---|".repeat(4), vec!["---:"; heads.len() - 4].join("|"));
+    for row in chosen(rows, shown) {
+        let mut cells = cells(row)?;
+        if let Some(beside) = shown.beside {
+            cells.extend(compared(row, beside["rows"].as_array()?));
+        }
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    Some(text)
+}
+
+/// On what, and by which command.
+fn source(results: &Value) -> Option<String> {
+    let about = results["about"].as_str().map_or(String::new(), |about| format!(" {about}"));
+    Some(format!("{}: `{}`.{about}\n", results["device"].as_str()?, results["command"].as_str()?))
+}
+
+fn chosen<'a>(rows: &'a [Value], shown: Shown<'_>) -> Vec<&'a Value> {
+    let rows: Vec<&Value> = match shown.schedules {
+        [] => rows.iter().collect(),
+        names => names.iter().flat_map(|name| rows.iter().filter(move |row| row["schedule"] == **name)).collect(),
+    };
+    let best = |row: &&&Value| !shown.best || is_best(row, &rows);
+    rows.iter().filter(best).copied().collect()
+}
+
+/// Whether `row` is the fastest of the rows on its product.
+fn is_best(row: &Value, rows: &[&Value]) -> bool {
+    let product = |row: &Value| ["types", "layout", "m", "n", "k", "batch"].map(|name| row[name].clone());
+    let ms = |row: &Value| row["ms"].as_f64().unwrap_or(f64::INFINITY);
+    rows.iter().filter(|other| product(other) == product(row)).all(|other| ms(row) <= ms(other))
+}
+
+fn cells(row: &Value) -> Option<Vec<String>> {
+    let extent = |name: &str| row[name].as_u64();
+    let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
+    let batch = extent("batch").filter(|&batch| batch > 1).map_or(String::new(), |batch| format!(", {batch} times"));
+    let cublas = row["cublas_ms"].as_f64().map_or("-".into(), |ms| format!("{ms:.3}"));
+    Some(vec![
+        format!("`{}`", row["schedule"].as_str()?),
+        format!("{m} x {n} x {k}{batch}"),
+        row["types"].as_str()?.into(),
+        row["layout"].as_str()?.replace(',', ", "),
+        format!("{:.3}", row["ms"].as_f64()?),
+        format!("{:.1}", row["tflops"].as_f64()?),
+        cublas,
+        percent(row["ratio"].as_f64()),
+        percent(row["spread"].as_f64()),
+    ])
+}
+
+/// The other file's speed on the same schedule and product, and the share of it that ours is.
+fn compared(row: &Value, others: &[Value]) -> [String; 2] {
+    let same = |other: &&Value| ["schedule", "m", "n", "k"].iter().all(|name| other[*name] == row[*name]);
+    let theirs = others.iter().find(same).and_then(|other| other["tflops"].as_f64());
+    let share = theirs.zip(row["tflops"].as_f64()).map(|(theirs, ours)| ours / theirs);
+    [theirs.map_or("-".into(), |tflops| format!("{tflops:.1}")), percent(share)]
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{:.1}%", 100.0 * share))
+}
