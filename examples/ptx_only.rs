@@ -19,6 +19,9 @@ const M: u32 = 200;
 const N: u32 = 120;
 const K: u32 = 90;
 
+/// What both launches below pass, in this order.
+const ARGUMENTS: [&str; 9] = ["a", "b", "d", "m", "n", "k", "lda", "ldb", "ldd"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let kernel = gemm! {
         target(sm_75);
@@ -29,6 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (ptx, abi) = (kernel.ptx(Target::SM_75)?, kernel.abi(Target::SM_75)?);
     println!("{} lines of PTX, to be launched like this:\n\n{abi}", ptx.lines().count());
 
+    let asked: Vec<&str> = abi.params.iter().map(|param| param.name.as_str()).collect();
+    if asked != ARGUMENTS {
+        return Err(format!("the kernel asks for {asked:?}, and this program has {ARGUMENTS:?}").into());
+    }
     let a = Matrix::<f32>::random(M as usize, K as usize, 1);
     let b = Matrix::<f32>::random(K as usize, N as usize, 2);
     let d = match cuda::status() {
@@ -68,7 +75,7 @@ fn on_the_gpu(ptx: &str, abi: &Abi, a: &Matrix<f32>, b: &Matrix<f32>) -> Result<
     };
     let (lda, ldb, ldd) = (u64::from(K), u64::from(N), u64::from(N));
     let mut call = stream.launch_builder(&function);
-    // In the order of the ABI: a, b, d, m, n, k, lda, ldb, ldd.
+    // In the order of `ARGUMENTS`.
     call.arg(&a).arg(&b).arg(&mut d).arg(&M).arg(&N).arg(&K).arg(&lda).arg(&ldb).arg(&ldd);
     // SAFETY: the slices hold what extents and leading dimensions say, and the arguments are those of the ABI, in order.
     unsafe { call.launch(config) }?;
