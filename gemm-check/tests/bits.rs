@@ -37,7 +37,11 @@ fn entries_agree_to_the_bit() {
     ] {
         let found = two_entries(&format!("{TILE} {clauses}"), &request);
         assert!(found.holds() && found.differing == 0, "{clauses}: {found}");
-        assert!(found.rule.is_equality() && found.run.entry.as_deref() == Some("gemm_v2"), "{clauses}: {:?}", found.run);
+        assert!(
+            found.rule.is_equality() && found.run.entry.as_deref() == Some("gemm_v2"),
+            "{clauses}: {:?}",
+            found.run
+        );
         assert_eq!(found.compared, 24 * 36 * request.batch, "{clauses}");
     }
 }

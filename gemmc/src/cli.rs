@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// Time the first launch of a process: a part of selftest
     #[command(hide = true)]
     FirstLaunch(FirstLaunch),
+    /// Let a kernel read where nothing is: a part of selftest
+    #[command(hide = true)]
+    StrayPointer(StrayPointer),
 }
 
 /// A schedule, in one of its three forms.
@@ -188,6 +191,15 @@ pub(crate) struct FirstLaunch {
     pub(crate) case: String,
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StrayPointer {
+    /// Where to run: cuda:N
+    #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
     #[command(flatten)]
     pub(crate) plain: Plain,

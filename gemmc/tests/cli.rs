@@ -227,7 +227,10 @@ fn a_first_launch_is_timed() {
         assert!(times.iter().all(|&time| time > 0.0) && (times.iter().sum::<f64>() - total).abs() < 1e-6, "{json}");
     }
     refused(&["first-launch", "no_such_case"], "file", "no case");
-    assert!(!gemmc(&["--help"]).exits(0).stdout.contains("first-launch"));
+    refused(&["stray-pointer", "--device", "interp"], "device", "no streams");
+    refused(&["selftest", "--sanitize", "--device", "interp"], "device", "watches itself");
+    let help = gemmc(&["--help"]).exits(0).stdout;
+    assert!(!help.contains("first-launch") && !help.contains("stray-pointer"), "{help}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::{Schedule, Target};
 
 use crate::backend::{Backend, Execution, Launch, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::compiled::CompiledGemm;
@@ -22,6 +22,7 @@ const CLAUSES: &str =
 #[derive(Debug)]
 struct Faulty {
     inner: Interpreter,
+    limits: Limits,
     state: Arc<State>,
 }
 
@@ -42,7 +43,7 @@ impl Backend for Faulty {
     }
 
     fn limits(&self) -> &Limits {
-        self.inner.limits()
+        &self.limits
     }
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
@@ -110,8 +111,13 @@ impl Module for FaultyModule {
 
 fn device() -> (Device, Arc<State>) {
     let state = Arc::new(State { room: AtomicI64::new(1000), lives: AtomicI64::new(1000), ..State::default() });
+    let limits = Interpreter::new(InterpreterOptions::default()).limits().clone();
+    (device_with(limits, &state), state)
+}
+
+fn device_with(limits: Limits, state: &Arc<State>) -> Device {
     let inner = Interpreter::new(InterpreterOptions::default());
-    (Device::with(DeviceKind::Cuda(0), Arc::new(Faulty { inner, state: state.clone() })), state)
+    Device::with(DeviceKind::Cuda(0), Arc::new(Faulty { inner, limits, state: state.clone() }))
 }
 
 fn gemm(device: &Device) -> CompiledGemm {
@@ -199,4 +205,34 @@ fn sixteen_threads_load_a_kernel_once() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(gemms.iter().all(|gemm| std::ptr::eq(gemm.ptx(), gemms[0].ptx())));
+}
+
+/// What a kernel needs and a device has not: an error before the device is asked for anything.
+#[test]
+fn kernels_beyond_a_device_are_refused() {
+    let state = Arc::new(State::default());
+    let limits = |capability, threads, shared_bytes| Limits {
+        target: Some(Target { capability, specific: false }),
+        threads,
+        shared_bytes,
+    };
+    let refused = |clauses: &str, limits: Limits, words: &str| {
+        let schedule: Schedule = clauses.parse().unwrap();
+        let error = CompiledGemm::new(&schedule, &device_with(limits, &state)).unwrap_err();
+        assert!(matches!(error, Error::Device(DeviceError::Limit { .. } | DeviceError::Target { .. })), "{error:?}");
+        assert_eq!(error.to_string(), words);
+    };
+    const CASE: &str = "target(sm_80); tile(128, 128, 32); thread(8, 4); double_buffer;";
+    refused(CASE, limits(80, 256, 1 << 18), "a block needs 512 threads, a GPU allows 256");
+    refused(CASE, limits(80, 1024, 48 << 10), "a block needs 65536 bytes of shared memory, a GPU allows 49152");
+    refused(
+        CASE,
+        limits(75, 1024, 1 << 18),
+        "the kernel is for sm_80, a GPU is sm_75; target(sm_75) or a lower one runs there",
+    );
+    let schedule: Schedule = "tile(16, 16, 8); thread(2, 4);".parse().unwrap();
+    let device = device_with(limits(100, 1024, 1 << 18), &state);
+    let error = CompiledGemm::for_target(&schedule, Target::SM_90A, &device).unwrap_err();
+    let words = "the kernel is for sm_90a, a GPU is sm_100; `sm_90a` instructions run on that capability alone";
+    assert_eq!(error.to_string(), words);
 }

@@ -2,7 +2,7 @@
 
 use ptx_gemm_dsl::{Layout, Schedule};
 use ptx_gemm_runtime::{
-    ArgumentError, CompiledGemm, Device, DeviceError, Error, Matrix, MatrixMut, PinnedMatrix, Shape,
+    ArgumentError, CompiledGemm, Device, DeviceError, Error, Matrix, MatrixMut, MatrixRef, PinnedMatrix, Shape,
 };
 
 fn compiled(clauses: &str, device: &Device) -> CompiledGemm {
@@ -72,6 +72,12 @@ fn copies_are_between_equals() {
             resident.overwrite(&device.pinned(Shape::packed(4, 3, Layout::Col), 0.0f32).unwrap()),
             &format!("f32, 4 x 3, col major, ld = 4 on the host, {here}"),
         );
+        for (elements, ld, needed) in [(11, 3, 12), (12, 4, 15), (12, 2, 9), (0, usize::MAX, usize::MAX)] {
+            let answer = device.upload(&MatrixRef::new(&[0.0f32; 12][..elements], 4, 3).ld(ld));
+            let is_right = matches!(&answer, Err(Error::Argument(ArgumentError::NoMatrix { got, needed: n, .. }))
+                if (*got, *n) == (elements, needed));
+            assert!(is_right, "{elements} elements, ld = {ld}: {answer:?}");
+        }
         let short = resident.download(&mut MatrixMut::new(&mut [0.0f32; 11], 4, 3));
         assert!(
             matches!(short, Err(Error::Argument(ArgumentError::NoMatrix { got: 11, needed: 12, .. }))),

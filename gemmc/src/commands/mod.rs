@@ -12,3 +12,4 @@ pub(crate) mod ptx;
 pub(crate) mod run;
 pub(crate) mod sanitize;
 pub(crate) mod selftest;
+pub(crate) mod stray_pointer;

@@ -93,8 +93,10 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("16 threads, one kernel", Box::new(|| inputs::threads(device))),
     ];
     let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
-    let of_a_gpu: [(&'static str, Test<'_>); 11] = [
+    let of_a_gpu: [(&'static str, Test<'_>); 13] = [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
+        ("PTX that is refused", Box::new(|| inputs::linker(device))),
+        ("an illegal address", Box::new(move || processes::stray_pointer(ordinal))),
         ("the caller's stream", Box::new(move || streams::own(ordinal))),
         ("the caller's graph", Box::new(move || streams::graph(ordinal))),
         ("pinned host copies", Box::new(|| pinned::copies(device))),

@@ -107,6 +107,12 @@ impl Gpu {
         self.shared.context.cu_ctx() == other.shared.context.cu_ctx()
     }
 
+    /// PTX text to a cubin for this GPU.
+    pub(super) fn assemble(&self, ptx: &str) -> Result<Vec<u8>, Error> {
+        self.shared.enter()?;
+        Ok(link::assemble(ptx)?)
+    }
+
     /// Waits for everything on the stream.
     fn wait(&self) -> Result<(), Error> {
         Ok(self.shared.stream.synchronize().map_err(|error| self.shared.failed("cuStreamSynchronize", error))?)

@@ -27,14 +27,22 @@ impl Drop for Linker {
 
 /// Links PTX text for the device of the current context.
 pub(super) fn cubin(kernel: &Kernel, driver: &str) -> Result<Vec<u8>, DeviceError> {
-    let (version, ptx) = (kernel.module().version, kernel.ptx());
+    let version = kernel.module().version;
     versions::check(version, driver)?;
+    assemble(kernel.ptx()).map_err(|error| match error {
+        DeviceError::Link { code, .. } if code == UNSUPPORTED_VERSION => versions::too_old(version, driver),
+        other => other,
+    })
+}
+
+/// The driver's code for PTX that is newer than the driver.
+const UNSUPPORTED_VERSION: &str = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION";
+
+/// Any text, for the device of the current context.
+pub(super) fn assemble(ptx: &str) -> Result<Vec<u8>, DeviceError> {
     let mut log = vec![0u8; LOG];
     link(ptx, &mut log).map_err(|error| {
         let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string();
-        if error.0 == sys::CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION {
-            return versions::too_old(version, driver);
-        }
         DeviceError::Link { code: code(error), log: cited(&text, ptx) }
     })
 }

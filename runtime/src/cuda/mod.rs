@@ -38,7 +38,11 @@ pub(crate) use pinned::Locked;
 pub use queue::{Enqueue, Graph, Properties, Queue};
 
 use crate::backend::Backend;
+#[cfg(feature = "cuda")]
+use crate::device::Device;
 use crate::error::DeviceError;
+#[cfg(feature = "cuda")]
+use crate::error::Error;
 
 /// What is known about CUDA on this machine, without using a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,13 @@ pub fn status() -> Result<CudaStatus, DeviceError> {
     return driver::status();
     #[cfg(not(feature = "cuda"))]
     return Err(without_feature());
+}
+
+/// PTX text to a cubin, by the driver's linker for a GPU. Text that it refuses is an error with the linker's log and the
+/// lines that the log names; text with a zero byte ends there.
+#[cfg(feature = "cuda")]
+pub fn assemble(device: &Device, ptx: &str) -> Result<Vec<u8>, Error> {
+    device.gpu()?.assemble(ptx)
 }
 
 #[cfg(feature = "cuda")]

@@ -67,23 +67,32 @@ impl Gpu {
 }
 
 /// Waits for each; the first error, if there is one. Nothing is under way after an error either: the context is dead.
-fn wait_for(events: &mut Vec<CudaEvent>, device: &str) -> Result<(), DeviceError> {
-    let waited = events.drain(..).map(|event| event.synchronize());
-    let failed = waited.filter_map(Result::err).collect::<Vec<_>>();
-    failed.first().map_or(Ok(()), |&error| Err(failure("cuEventSynchronize", device, error)))
+fn wait_for(events: &mut Vec<CudaEvent>, shared: &Shared) -> Result<(), DeviceError> {
+    let mut result = Ok(());
+    for event in events.drain(..) {
+        let Err(error) = event.synchronize() else { continue };
+        // A queue of another GPU may have made the copy: that one is to blame, and not the one that gave the memory.
+        let own = event.context().cu_ctx() == shared.context.cu_ctx();
+        let call = "cuEventSynchronize";
+        result = result.and(Err(match own {
+            true => shared.failed(call, error),
+            false => failure(call, "the GPU that copies", error),
+        }));
+    }
+    result
 }
 
 impl Copies {
-    fn end_writing(&mut self, device: &str) {
-        if let Err(error) = wait_for(&mut self.writing, device) {
+    fn end_writing(&mut self, shared: &Shared) {
+        if let Err(error) = wait_for(&mut self.writing, shared) {
             self.torn.get_or_insert(error);
         }
     }
 
-    fn end_all(&mut self, device: &str) {
-        self.end_writing(device);
+    fn end_all(&mut self, shared: &Shared) {
+        self.end_writing(shared);
         // A copy to the device leaves the host's bytes as they are, whatever becomes of it.
-        let _ = wait_for(&mut self.reading, device);
+        let _ = wait_for(&mut self.reading, shared);
     }
 
     fn whole(&self) -> Result<(), DeviceError> {
@@ -101,7 +110,7 @@ impl Locked {
 
     /// The same, also if one of these copies has failed.
     pub(crate) fn bytes_whatever_happened(&self) -> &[u8] {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner).end_writing(self.shared.name());
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).end_writing(&self.shared);
         // SAFETY: the block is `len` initialised bytes. No copy writes it: those that did have ended, and another needs
         // `&mut self` to begin.
         unsafe { slice::from_raw_parts(self.start, self.len) }
@@ -110,7 +119,7 @@ impl Locked {
     /// The bytes, after every copy.
     pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
         let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
-        copies.end_all(self.shared.name());
+        copies.end_all(&self.shared);
         copies.whole()?;
         Ok(self.bytes_mut_whatever_happened())
     }
@@ -123,7 +132,7 @@ impl Locked {
     /// The bytes after every copy, and where to note the next.
     fn idle(&mut self) -> (&mut [u8], &mut Copies) {
         let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
-        copies.end_all(self.shared.name());
+        copies.end_all(&self.shared);
         copies.torn = None;
         // SAFETY: the block is `len` initialised bytes, no copy touches it any more, and another needs a reference.
         (unsafe { slice::from_raw_parts_mut(self.start, self.len) }, copies)
@@ -132,8 +141,7 @@ impl Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        let name = self.shared.name().to_string();
-        self.copies.get_mut().unwrap_or_else(PoisonError::into_inner).end_all(&name);
+        self.copies.get_mut().unwrap_or_else(PoisonError::into_inner).end_all(&self.shared);
         // In a dead context the driver takes nothing back; the memory stays the process's.
         if self.shared.enter().is_ok() {
             // SAFETY: `start` came from cuMemHostAlloc and is freed once; every copy has ended.

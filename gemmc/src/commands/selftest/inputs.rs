@@ -5,6 +5,8 @@ use ptx_gemm::{
     MatrixMut, MatrixRef, ResidentCall, Schedule, Target,
 };
 
+use ptx_gemm::cuda;
+
 use super::claims::{Answer, Trouble, expect};
 
 pub(crate) const CLAUSES: &str = "tile(32, 32, 8); thread(4, 4); vector(4);";
@@ -129,6 +131,29 @@ pub(crate) fn edges(device: &Device) -> Answer {
     expect(d.as_slice() == [4.0; 16], || format!("lda = 5: {:?}", d.as_slice()))?;
     expect(!run.notes.is_empty(), || "lda = 5 ran without a word".into())?;
     Ok(format!("m, n or k = 0; {}", run.notes.join("; ")))
+}
+
+/// A kernel with one wrong line: the driver's words for it, the line, and the clause that the line is from.
+pub(crate) fn linker(device: &Device) -> Answer {
+    let gemm = compiled(CLAUSES, device)?;
+    let whole = cuda::assemble(device, gemm.ptx())?;
+    let Some(line) = gemm.ptx().lines().find(|line| line.contains("fma.rn.f32")) else {
+        return Err(Trouble::Wrong("a kernel without a multiply-add".into()));
+    };
+    let wrong = line.replacen("fma.rn.f32", "fma.rn.u32", 1);
+    let error = match cuda::assemble(device, &gemm.ptx().replacen(line, &wrong, 1)) {
+        Err(Error::Device(error @ DeviceError::Link { .. })) => error.to_string(),
+        other => return Err(Trouble::Wrong(format!("PTX with `{}`: {other:?}", wrong.trim()))),
+    };
+    expect(error.contains("ptxas") && error.contains(wrong.trim()), || {
+        format!("the log does not say which line: {error}")
+    })?;
+    let clause = line.split_once("//@").map_or("", |(_, clause)| clause.trim());
+    let named = !clause.is_empty() && error.contains(clause);
+    expect(named, || format!("the log does not name the clause `{clause}`: {error}"))?;
+    let d: Matrix<f32> = gemm.multiply(&ones(4, 4), &ones(4, 4))?;
+    expect(d.as_slice() == [4.0; 16], || format!("the product after it is {:?}", d.as_slice()))?;
+    Ok(format!("{} bytes of cubin; a wrong line is quoted, with `{clause}`", whole.len()))
 }
 
 pub(crate) fn threads(device: &Device) -> Answer {

@@ -32,6 +32,20 @@ pub(crate) fn first_launch(ordinal: usize) -> Answer {
     Ok(words.join("; "))
 }
 
+/// A process whose context dies: it is told so, and ends by itself, in good order.
+pub(crate) fn stray_pointer(ordinal: usize) -> Answer {
+    let program = std::env::current_exe().map_err(|error| failed("this program's own path")(&error))?;
+    let mut command = Command::new(program);
+    command.arg("stray-pointer").arg(format!("--device=cuda:{ordinal}"));
+    let output = command.output().map_err(|error| failed("starting this program again")(&error))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    expect(output.status.success() && complained.is_empty(), || {
+        format!("the process ended with {}: {said}{complained}", output.status)
+    })?;
+    Ok(said.trim().into())
+}
+
 /// Runs a test with this program's path and a folder that is not there yet, and removes it afterwards.
 fn in_a_folder(name: &str, test: impl FnOnce(&Path, &Path) -> Answer) -> Answer {
     let program = std::env::current_exe().map_err(|error| failed("this program's own path")(&error))?;
