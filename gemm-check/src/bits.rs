@@ -83,16 +83,16 @@ impl Rule {
 fn documented(function: Approx, ty: Type) -> (&'static str, f64) {
     let single = ty == Type::F32;
     match function {
-        Approx::Tanh if single => ("tanh.approx", 2f64.powi(-11)),
-        Approx::Tanh => ("tanh.approx of 16 bits", 2f64.powi(-8)),
-        Approx::Ex2 if single => ("ex2.approx", 2f64.powi(-22)),
-        Approx::Ex2 => ("ex2.approx of 16 bits", 2f64.powi(-7)),
-        Approx::Lg2 => ("lg2.approx", 2f64.powi(-22)),
-        Approx::Rcp => ("rcp.approx", 2f64.powi(-23)),
-        Approx::Sqrt => ("sqrt.approx", 2f64.powi(-23)),
-        Approx::Rsqrt => ("rsqrt.approx", 2f64.powf(-22.9)),
-        Approx::Sin => ("sin.approx", 2f64.powf(-20.5)),
-        Approx::Cos => ("cos.approx", 2f64.powf(-20.5)),
+        Approx::Tanh if single => ("tanh", 2f64.powi(-11)),
+        Approx::Tanh => ("tanh of 16 bits", 2f64.powi(-8)),
+        Approx::Ex2 if single => ("ex2", 2f64.powi(-22)),
+        Approx::Ex2 => ("ex2 of 16 bits", 2f64.powi(-7)),
+        Approx::Lg2 => ("lg2", 2f64.powi(-22)),
+        Approx::Rcp => ("rcp", 2f64.powi(-23)),
+        Approx::Sqrt => ("sqrt", 2f64.powi(-23)),
+        Approx::Rsqrt => ("rsqrt", 2f64.powf(-22.9)),
+        Approx::Sin => ("sin", 2f64.powf(-20.5)),
+        Approx::Cos => ("cos", 2f64.powf(-20.5)),
     }
 }
 
@@ -258,11 +258,11 @@ mod tests {
         for (instruction, words) in [
             ("", "every bit"),
             ("// ex2.approx.f32", "every bit"),
-            ("ex2.approx.f32 %acc0, %acc0;", "approximate functions (ex2.approx: within 2^-22.0 together)"),
-            ("tanh.approx.f32 %acc0, %acc0;", "approximate functions (tanh.approx: within 2^-11.0 together)"),
+            ("ex2.approx.f32 %acc0, %acc0;", "approximate functions (ex2: within 2^-22.0 together)"),
+            ("tanh.approx.f32 %acc0, %acc0;", "approximate functions (tanh: within 2^-11.0 together)"),
             (
                 "rcp.approx.f32 %acc0, %acc0; ex2.approx.f32 %acc0, %acc0;",
-                "approximate functions (ex2.approx, rcp.approx: within 2^-21.4 together)",
+                "approximate functions (ex2, rcp: within 2^-21.4 together)",
             ),
             ("rcp.rn.f32 %acc0, %acc0;", "every bit"),
             ("div.rn.f32 %acc0, %acc0, %acc0;", "every bit"),

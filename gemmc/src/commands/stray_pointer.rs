@@ -1,9 +1,8 @@
 //! `gemmc stray-pointer`, for `gemmc selftest` alone: a kernel reads where nothing is, which ends the GPU's context for this
 //! process, and so needs a process of its own.
-#![allow(unsafe_code)] // The wrong pointer is the point.
 
-use ptx_gemm::cuda::Queue;
-use ptx_gemm::{CompiledGemm, Device, DeviceCall, DeviceError, Error, Layout, Matrix, PinnedMatrix, Schedule, Shape};
+use ptx_gemm::cuda::{self, Queue};
+use ptx_gemm::{CompiledGemm, Device, DeviceError, Error, Layout, Matrix, PinnedMatrix, ResidentCall, Schedule, Shape};
 use serde_json::json;
 
 use crate::cli::StrayPointer;
@@ -31,11 +30,7 @@ fn die(device: &Device) -> Result<Seen, Error> {
     let mut back = device.pinned(Shape::packed(4, 4, Layout::Row), 0.0f32)?;
     let [a, b, d] = [device.upload(&ones)?, device.upload(&ones)?, device.upload(&ones)?];
     let queue = Queue::new(device)?;
-    let mut stray = a.matrix();
-    stray.address = 0x1000;
-    let call = DeviceCall { a: stray, b: b.matrix(), c: None, d: d.matrix(), vectors: &[], scalars: &[] };
-    // SAFETY: none. The address is nobody's; the GPU refuses it, and this process does nothing after this.
-    let prepared = unsafe { gemm.prepare(&call) }?;
+    let prepared = cuda::prepare_stray(&gemm, &ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] })?;
     queue.launch(&prepared)?;
     // Put on the queue behind the launch, before anybody knows. An error here is as good as one below.
     let begun = queue.download(&d, &mut back);

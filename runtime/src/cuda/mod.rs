@@ -20,6 +20,8 @@ mod on_stream;
 mod pinned;
 #[cfg(feature = "cuda")]
 mod queue;
+#[cfg(feature = "cuda")]
+mod stray;
 
 use std::sync::Arc;
 
@@ -36,6 +38,10 @@ pub use on_stream::{OnStream, SliceMut, SliceRef};
 pub(crate) use pinned::Locked;
 #[cfg(feature = "cuda")]
 pub use queue::{Enqueue, Graph, Properties, Queue};
+
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub use stray::prepare_stray;
 
 use crate::backend::Backend;
 #[cfg(feature = "cuda")]

@@ -137,10 +137,11 @@ pub(crate) fn edges(device: &Device) -> Answer {
 pub(crate) fn linker(device: &Device) -> Answer {
     let gemm = compiled(CLAUSES, device)?;
     let whole = cuda::assemble(device, gemm.ptx())?;
-    let Some(line) = gemm.ptx().lines().find(|line| line.contains("fma.rn.f32")) else {
-        return Err(Trouble::Wrong("a kernel without a multiply-add".into()));
+    let Some(line) = gemm.ptx().lines().find(|line| line.contains("//@ thread(4, 4): multiply")) else {
+        return Err(Trouble::Wrong("a kernel that multiplies nothing".into()));
     };
-    let wrong = line.replacen("fma.rn.f32", "fma.rn.u32", 1);
+    let opcode = line.split_whitespace().next().unwrap_or_default();
+    let wrong = line.replacen(opcode, "nonsense", 1);
     let error = match cuda::assemble(device, &gemm.ptx().replacen(line, &wrong, 1)) {
         Err(Error::Device(error @ DeviceError::Link { .. })) => error.to_string(),
         other => return Err(Trouble::Wrong(format!("PTX with `{}`: {other:?}", wrong.trim()))),
