@@ -62,7 +62,10 @@ fn results_become_a_table() {
     std::fs::write(&other, text).expect("written");
     let beside = bench(&["--table", file.to_str().expect("text"), "--beside", other.to_str().expect("text")]);
     let beside = String::from_utf8(beside.stdout).expect("text");
-    assert!(beside.contains("The same: `another`. By hand.\n") && beside.contains("| theirs | of that |\n"), "{beside}");
+    assert!(
+        beside.contains("The same: `another`. By hand.\n") && beside.contains("| theirs | of that |\n"),
+        "{beside}"
+    );
     assert!(beside.contains("| 49.9 | - | - | 0.4% | 40.0 | 124.8% |\n"), "{beside}");
     assert!(beside.contains("| 97.2% | 0.4% | - | - |\n"), "{beside}");
 

@@ -19,7 +19,8 @@ pub(crate) struct Shown<'a> {
 pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     let rows = results["rows"].as_array()?;
     let mut text = source(results)?;
-    let mut heads = vec!["schedule", "m x n x k", "types", "layout (a, b, d)", "ms", "TFLOP/s", "cuBLAS ms", "of cuBLAS"];
+    let mut heads =
+        vec!["schedule", "m x n x k", "types", "layout (a, b, d)", "ms", "TFLOP/s", "cuBLAS ms", "of cuBLAS"];
     heads.push("spread");
     if let Some(beside) = shown.beside {
         text.push_str(&source(beside)?);
