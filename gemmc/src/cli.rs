@@ -169,6 +169,9 @@ pub(crate) struct Selftest {
     /// A few sizes for each schedule, and nothing else
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Only what has this text in its name: a schedule, or one of the claims below them
+    #[arg(long, value_name = "TEXT", conflicts_with = "sanitize")]
+    pub(crate) only: Option<String>,
     /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
     #[arg(long)]
     pub(crate) sanitize: bool,

@@ -229,6 +229,7 @@ fn a_first_launch_is_timed() {
     refused(&["first-launch", "no_such_case"], "file", "no case");
     refused(&["stray-pointer", "--device", "interp"], "device", "no streams");
     refused(&["selftest", "--sanitize", "--device", "interp"], "device", "watches itself");
+    refused(&["selftest", "--device", "interp", "--only", "no such thing"], "usage", "nothing is called");
     let help = gemmc(&["--help"]).exits(0).stdout;
     assert!(!help.contains("first-launch") && !help.contains("stray-pointer"), "{help}");
 }

@@ -79,7 +79,7 @@ const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128"]
 const TRIED: [(Suite, &[&str]); 7] = [
     (Suite::Ladder, LARGE),
     (Suite::Square, &["nn_256x128", "nn_128x128", "nn_64x64", "nn_64x64_split4", "tn_256x128", "tn_128x128"]),
-    (Suite::Odd, &["nn_256x128", "nn_128x128", "nn_64x64", "tn_256x128"]),
+    (Suite::Odd, &["nn_256x128", "nn_128x128", "nn_64x64", "tn_256x128", "tn_128x128"]),
     (
         Suite::Skinny,
         &["nn_128x128", "nn_64x64", "nn_64x64_split4", "nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8"],

@@ -27,6 +27,9 @@ use crate::cli::Selftest;
 use crate::commands::sanitize;
 use crate::reply::{Failure, Format, Reply, Status};
 
+/// The name of the row of netlib's grid.
+const NETLIB: &str = "netlib sgemm";
+
 /// What one row of the table says.
 struct Row {
     name: String,
@@ -44,9 +47,16 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
         return sanitize::run(args);
     }
     let device = args.device.open(0)?;
-    let tests = if args.quick { Vec::new() } else { tests(&device) };
-    let schedules: Vec<Named> = schedules().collect();
-    let all = schedules.len() + usize::from(!args.quick) + tests.len();
+    let meant = |name: &str| args.only.as_deref().is_none_or(|text| name.contains(text));
+    let mut tests = if args.quick { Vec::new() } else { tests(&device) };
+    tests.retain(|(name, _)| meant(name));
+    let schedules: Vec<Named> = schedules().filter(|(name, _)| meant(name)).collect();
+    let netlib = !args.quick && meant(NETLIB);
+    let all = schedules.len() + usize::from(netlib) + tests.len();
+    if all == 0 {
+        let text = args.only.as_deref().unwrap_or_default();
+        return Err(Failure::refused("usage", format!("nothing is called `{text}`: leave --only out to see the names")));
+    }
     let bar = ProgressBar::new(all as u64).with_style(style());
     if format == Format::Json {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
@@ -58,8 +68,8 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
         rows.push(edges(name, schedule, &device, sizes));
         bar.inc(1);
     }
-    if !args.quick {
-        bar.set_message("netlib");
+    if netlib {
+        bar.set_message(NETLIB);
         rows.push(grid(&device));
         bar.inc(1);
     }
@@ -187,11 +197,14 @@ fn grid(device: &Device) -> Row {
         }
         Err(error) => (0, 0.0, vec![error.to_string()]),
     };
-    Row { name: "netlib sgemm".into(), products, worst, time: start.elapsed(), wrong, left: Vec::new() }
+    Row { name: NETLIB.into(), products, worst, time: start.elapsed(), wrong, left: Vec::new() }
 }
 
 fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
-    let mut text = format!("{device}\n\n{:20} {:>9} {:>12} {:>9}\n", "case", "products", "max error", "seconds");
+    let mut text = format!("{device}\n");
+    if !rows.is_empty() {
+        text.push_str(&format!("\n{:20} {:>9} {:>12} {:>9}\n", "case", "products", "max error", "seconds"));
+    }
     let mut list: Vec<Value> = Vec::new();
     for Row { name, products, worst, time, wrong, .. } in rows {
         let seconds = time.as_secs_f64();
