@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) struct Shown<'a> {
     /// Only the fastest schedule of each product and layout.
     pub(crate) best: bool,
-    /// Only schedules of these names, in this order; all if empty.
+    /// Only schedules of these names; all if empty.
     pub(crate) schedules: &'a [String],
     /// Another file of results: its times for schedules of the same name.
     pub(crate) beside: Option<&'a Value>,
@@ -44,11 +44,14 @@ fn source(results: &Value) -> Option<String> {
     Some(format!("{}: `{}`.{about}\n", results["device"].as_str()?, results["command"].as_str()?))
 }
 
+/// In the order of the products, or of the names, if there are some and all their rows are shown.
 fn chosen<'a>(rows: &'a [Value], shown: Shown<'_>) -> Vec<&'a Value> {
-    let rows: Vec<&Value> = match shown.schedules {
-        [] => rows.iter().collect(),
-        names => names.iter().flat_map(|name| rows.iter().filter(move |row| row["schedule"] == **name)).collect(),
-    };
+    let place = |row: &Value| shown.schedules.iter().position(|name| row["schedule"] == **name);
+    let mut rows: Vec<&Value> =
+        rows.iter().filter(|row| shown.schedules.is_empty() || place(row).is_some()).collect();
+    if !shown.best {
+        rows.sort_by_key(|row| place(row));
+    }
     let best = |row: &&&Value| !shown.best || is_best(row, &rows);
     rows.iter().filter(best).copied().collect()
 }
