@@ -47,8 +47,7 @@ fn source(results: &Value) -> Option<String> {
 /// In the order of the products, or of the names, if there are some and all their rows are shown.
 fn chosen<'a>(rows: &'a [Value], shown: Shown<'_>) -> Vec<&'a Value> {
     let place = |row: &Value| shown.schedules.iter().position(|name| row["schedule"] == **name);
-    let mut rows: Vec<&Value> =
-        rows.iter().filter(|row| shown.schedules.is_empty() || place(row).is_some()).collect();
+    let mut rows: Vec<&Value> = rows.iter().filter(|row| shown.schedules.is_empty() || place(row).is_some()).collect();
     if !shown.best {
         rows.sort_by_key(|row| place(row));
     }

@@ -55,7 +55,10 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     let all = schedules.len() + usize::from(netlib) + tests.len();
     if all == 0 {
         let text = args.only.as_deref().unwrap_or_default();
-        return Err(Failure::refused("usage", format!("nothing is called `{text}`: leave --only out to see the names")));
+        return Err(Failure::refused(
+            "usage",
+            format!("nothing is called `{text}`: leave --only out to see the names"),
+        ));
     }
     let bar = ProgressBar::new(all as u64).with_style(style());
     if format == Format::Json {
