@@ -106,7 +106,9 @@ impl Lowering<'_> {
             (self.b.set(tile.clone() / walked.clone()), self.b.set(tile % walked))
         } else {
             let banded = self.b.set(units.banded.clone());
-            let per_band = self.b.set(walked * group);
+            // Not the group itself: a row of tiles times that may not fit 32 bits, the tiles of a grid do.
+            let band = self.b.set(banded.clone().min(group.into()));
+            let per_band = self.b.set(walked * band);
             let first = self.b.set((tile.clone() / per_band.clone()) * group);
             let within = self.b.set(tile % per_band);
             // The last band may be narrower.

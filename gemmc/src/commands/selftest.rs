@@ -106,7 +106,7 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("16 threads, one kernel", Box::new(|| inputs::threads(device))),
     ];
     let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
-    let of_a_gpu: [(&'static str, Test<'_>); 13] = [
+    let of_a_gpu: [(&'static str, Test<'_>); 14] = [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
         ("PTX that is refused", Box::new(|| inputs::linker(device))),
         ("an illegal address", Box::new(move || processes::stray_pointer(ordinal))),
@@ -120,6 +120,7 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("offsets past 2^32", Box::new(move || streams::offsets(ordinal))),
         ("a leading dimension of 2^20", Box::new(|| large::leading_dimension(device))),
         ("2^31 + 1 rows", Box::new(|| large::rows(device))),
+        ("2^28 + 3 tiles in a row", Box::new(|| large::tiles(device))),
     ];
     tests.extend(of_a_gpu);
     // What one device cannot show is no claim where there is one.

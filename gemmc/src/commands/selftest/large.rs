@@ -46,6 +46,19 @@ pub(crate) fn leading_dimension(device: &Device) -> Answer {
     Ok(format!("{N}^3 with lda = {LDA}: exact in every 89th row"))
 }
 
+/// More tiles in one row than a band of 16 rows could have in 32 bits.
+pub(crate) fn tiles(device: &Device) -> Answer {
+    const N: usize = (1 << 28) + 3;
+    let gemm = compiled("tile(1, 1, 1); thread(1, 1);", device)?;
+    let (mut b, mut d) = (zeros(N)?, zeros(N)?);
+    b.iter_mut().enumerate().for_each(|(col, b)| *b = entry(0, col));
+    gemm.multiply_into(&MatrixRef::new(&[3.0_f32], 1, 1), &MatrixRef::new(&b, 1, N), &mut MatrixMut::new(&mut d, 1, N))
+        .map_err(skip_without_memory)?;
+    let wrong = (0..N).find(|&col| d[col] != 3.0 * b[col]);
+    expect(wrong.is_none(), || format!("D[0, {}] is {}", wrong.unwrap_or(0), d[wrong.unwrap_or(0)]))?;
+    Ok(format!("1 x {N} x 1 in as many tiles: exact in every column"))
+}
+
 pub(crate) fn rows(device: &Device) -> Answer {
     const M: usize = (1 << 31) + 1;
     let gemm = compiled(CLAUSES, device)?;
