@@ -228,7 +228,7 @@ pub(crate) struct Bench {
     /// One JSON object on standard output, and nothing else; also written to FILE if there is one
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
-    /// Draw the shares of cuBLAS and of the peak
+    /// Draw the shares of cuBLAS and of the peak; with --table those of the file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
     /// Write SUITE.json and SUITE.svg there, each as soon as its suite has ended
@@ -240,7 +240,7 @@ pub(crate) struct Bench {
     /// Begin no further measurement after this time
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,
-    /// Measure nothing: print a file of results as a table in Markdown
+    /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
     #[arg(long, value_name = "FILE.json")]
     pub(crate) table: Option<PathBuf>,
     /// Of that table only the fastest schedule of each product

@@ -53,6 +53,11 @@ fn results_become_a_table() {
     let best = String::from_utf8(best.stdout).expect("text");
     assert!(best.matches("x 64 |").count() == 1 && best.contains(expected), "{best}");
     assert!(table.contains("| `nn_256x128` | 4096 x 512 x 128 | f32 | row, row, row | 2.750 | 49.9 | - | - | 0.4% |"));
+    let picture = folder.join("square.svg");
+    let drawn = bench(&["--table", file.to_str().expect("text"), "--plot", picture.to_str().expect("text")]);
+    assert_eq!(drawn.status.code(), Some(0));
+    let svg = std::fs::read_to_string(&picture).expect("drawn");
+    assert!(svg.contains("4096x512x64") && svg.contains("square: Some GPU"), "{svg}");
     let none = bench(&["--table", file.to_str().expect("text"), "--schedules", "nn_64x64"]);
     assert!(!String::from_utf8(none.stdout).expect("text").contains("nn_"));
 

@@ -2,9 +2,11 @@
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::report::best;
 use super::session::Row;
+use super::suites::Size;
 
 const SIZE: (u32, u32) = (1100, 460);
 const COLORS: [RGBColor; 6] = [
@@ -32,9 +34,9 @@ fn draw(text: &mut String, suite: &str, device: &str, rows: &[&Row], peak: f64) 
     root.fill(&WHITE).map_err(plain)?;
     let root = root.titled(&format!("{suite}: {device}"), ("sans-serif", 18)).map_err(plain)?;
     // The suite of cases has one product and many schedules; the others have many products, and the best counts.
-    let by_schedule = best(rows).len() == 1;
+    let by_schedule = rows.windows(2).all(|pair| pair[0].size == pair[1].size);
     let shown: Vec<&Row> = if by_schedule { by_speed(rows) } else { best(rows) };
-    let label = |row: &Row| if by_schedule { row.schedule.clone() } else { row.size.to_string().replace(' ', "") };
+    let label = |row: &Row| if by_schedule { row.schedule.clone() } else { short(row.size) };
     let mut places: Vec<String> = Vec::new();
     for row in &shown {
         if !places.contains(&label(row)) {
@@ -60,6 +62,15 @@ fn draw(text: &mut String, suite: &str, device: &str, rows: &[&Row], peak: f64) 
     root.present().map_err(plain)
 }
 
+/// A product's extents; a cube's once.
+fn short(size: Size) -> String {
+    let text = size.to_string().replace(' ', "");
+    match size.m == size.n && size.n == size.k {
+        true => text.replacen(&format!("{m}x{m}x{m}", m = size.m), &size.m.to_string(), 1),
+        false => text,
+    }
+}
+
 fn by_speed<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
     let mut rows = rows.to_vec();
     rows.sort_by(|x, y| y.times.ms.total_cmp(&x.times.ms));
@@ -79,22 +90,23 @@ where
         .y_label_area_size(45)
         .build_cartesian_2d(-0.5..last + 0.5, 0.0..highest * 1.05)
         .map_err(plain)?;
-    let name = |x: &f64| {
-        let place = x.round();
-        let near = (x - place).abs() < 0.05 && place >= 0.0;
-        places.get(place as usize).filter(|_| near).cloned().unwrap_or_default()
-    };
     chart
         .configure_mesh()
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
         .y_labels(12)
-        .x_labels(places.len().max(2) * 2)
-        .x_label_formatter(&name)
-        .x_label_style(("sans-serif", 9).into_font().transform(FontTransform::Rotate90))
+        .x_labels(0)
         .y_label_formatter(&|share| format!("{:.0}%", 100.0 * share))
         .draw()
         .map_err(plain)?;
+    // Turned, and from the axis down: the mesh would centre them on it.
+    let style = TextStyle::from(("sans-serif", 11).into_font().transform(FontTransform::Rotate90));
+    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+    let (left, top) = area.get_base_pixel();
+    for (place, name) in places.iter().enumerate() {
+        let (x, y) = chart.backend_coord(&(place as f64, 0.0));
+        area.draw_text(name, &style, (x - left, y - top + 6)).map_err(plain)?;
+    }
     for (index, (name, points)) in lines.iter().enumerate() {
         let color = COLORS[index % COLORS.len()];
         let points: Vec<(f64, f64)> = points.iter().map(|&(place, share)| (place as f64, share)).collect();
@@ -142,7 +154,7 @@ mod tests {
         let chosen: Vec<&str> = best(&rows).iter().map(|row| row.schedule.as_str()).collect();
         assert_eq!(chosen, ["fast", "fast"]);
         let svg = plot("square", "Some GPU", &rows, 60.0).unwrap();
-        assert!(svg.starts_with("<svg") && svg.contains("64x64x64") && svg.contains("square: Some GPU"), "{svg}");
+        assert!(svg.starts_with("<svg") && svg.contains("128") && svg.contains("square: Some GPU"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 4, "two products, each in both panels");
     }
 

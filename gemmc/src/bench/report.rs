@@ -3,8 +3,9 @@
 use ptx_gemm::cuda::Properties;
 use serde_json::{Value, json};
 
-use super::measure::How;
+use super::measure::{How, Times};
 use super::session::Row;
+use super::suites::Size;
 
 /// Lanes of a multiprocessor that multiply and add in f32, on every architecture since sm_86 and on sm_90 (CUDA C++
 /// Programming Guide, "Arithmetic instructions").
@@ -63,7 +64,7 @@ pub(crate) fn heading() -> String {
 }
 
 /// The rows of one suite as the file of results has them.
-pub(crate) fn json(device: &str, command: &str, rows: &[&Row]) -> Value {
+pub(crate) fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -84,7 +85,34 @@ pub(crate) fn json(device: &str, command: &str, rows: &[&Row]) -> Value {
             })
         })
         .collect();
-    json!({ "device": device, "command": command, "rows": rows })
+    json!({ "device": device, "command": command, "f32_peak_tflops": rounded(peak), "rows": rows })
+}
+
+/// The rows of a file of results, and the peak; `None` if it is not one.
+pub(crate) fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
+    let row = |row: &Value| {
+        let (text, extent) = (|name: &str| row[name].as_str(), |name: &str| Some(row[name].as_u64()? as usize));
+        let times = Times {
+            ms: row["ms"].as_f64()?,
+            cublas_ms: row["cublas_ms"].as_f64(),
+            ratio: row["ratio"].as_f64(),
+            spread: row["spread"].as_f64()?,
+            // Not kept.
+            samples: 0,
+            how: How::Stream,
+        };
+        Some(Row {
+            suite: text("suite")?.into(),
+            types: text("types")?.into(),
+            layout: text("layout")?.into(),
+            size: Size { m: extent("m")?, n: extent("n")?, k: extent("k")?, batch: extent("batch")? },
+            schedule: text("schedule")?.into(),
+            times,
+            equal_bits: None,
+        })
+    };
+    let rows: Option<Vec<Row>> = results["rows"].as_array()?.iter().map(row).collect();
+    Some((rows?, results["f32_peak_tflops"].as_f64().unwrap_or_default()))
 }
 
 /// To five digits, which is more than a measurement has.
@@ -96,9 +124,10 @@ fn rounded(value: f64) -> f64 {
 pub(crate) fn file(results: &Value) -> String {
     let rows: Vec<String> = results["rows"].as_array().into_iter().flatten().map(|row| format!("    {row}")).collect();
     format!(
-        "{{\n  \"device\": {},\n  \"command\": {},\n  \"rows\": [\n{}\n  ]\n}}\n",
+        "{{\n  \"device\": {},\n  \"command\": {},\n  \"f32_peak_tflops\": {},\n  \"rows\": [\n{}\n  ]\n}}\n",
         results["device"],
         results["command"],
+        results["f32_peak_tflops"],
         rows.join(",\n")
     )
 }

@@ -66,8 +66,14 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     let results = read(path)?;
     let beside = args.beside.as_deref().map(read).transpose()?;
     let shown = Shown { best: args.best, schedules: &args.schedules, beside: beside.as_ref() };
-    let text = markdown::table(&results, shown)
-        .ok_or_else(|| Failure::refused("file", format!("{}: no file of results", path.display())))?;
+    let none = || Failure::refused("file", format!("{}: no file of results", path.display()));
+    let text = markdown::table(&results, shown).ok_or_else(none)?;
+    if let Some(picture) = &args.plot {
+        let (rows, peak) = report::read(&results).ok_or_else(none)?;
+        let rows: Vec<&Row> = rows.iter().collect();
+        let suite = rows.first().map_or("", |row| row.suite.as_str());
+        draw(picture, suite, results["device"].as_str().unwrap_or_default(), &rows, peak)?;
+    }
     Ok(Reply::fine(text, results))
 }
 
@@ -205,25 +211,20 @@ impl Results<'_> {
             DType::F32 => suite.to_string(),
             other => format!("{suite}_{other}"),
         };
-        let results = report::json(&self.device, &self.command, &rows);
+        let results = report::json(&self.device, &self.command, self.peak, &rows);
         write(&folder.join(format!("{stem}.json")), &report::file(&results))?;
-        self.draw(&folder.join(format!("{stem}.svg")), suite, &rows)
-    }
-
-    fn draw(&self, path: &Path, suite: &str, rows: &[&Row]) -> Result<(), Failure> {
-        let svg = plot::plot(suite, &self.device, rows, self.peak);
-        write(path, &svg.map_err(|error| Failure::refused("plot", error))?)
+        draw(&folder.join(format!("{stem}.svg")), suite, &self.device, &rows, self.peak)
     }
 
     fn reply(self) -> Result<Reply, Failure> {
         let rows: Vec<&Row> = self.rows.iter().collect();
-        let json = report::json(&self.device, &self.command, &rows);
+        let json = report::json(&self.device, &self.command, self.peak, &rows);
         // `--json` alone means standard output, which the reply takes care of.
         if let Some(path) = self.args.json.as_deref().filter(|path| *path != Path::new("-")) {
             write(path, &report::file(&json))?;
         }
         if let Some(path) = &self.args.plot {
-            self.draw(path, &self.suites().join(", "), &rows)?;
+            draw(path, &self.suites().join(", "), &self.device, &rows, self.peak)?;
         }
         let mut text = format!("{}\n", self.device);
         self.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
@@ -262,6 +263,11 @@ impl Results<'_> {
         }
         text
     }
+}
+
+fn draw(path: &Path, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<(), Failure> {
+    let svg = plot::plot(suite, device, rows, peak);
+    write(path, &svg.map_err(|error| Failure::refused("plot", error))?)
 }
 
 /// An argument as a shell would want it.
