@@ -5,11 +5,7 @@
 //! 35.6 TFLOP/s on an H200 at 4096. Stated, the same text is the same machine code on every way to a GPU.
 
 use crate::plan::{Fast, Load, OperandPlan, Operands, Plan, Variant};
-use crate::target::{MAX_REGISTERS, REGISTER_FILE};
-
-/// Registers are given to a thread in pieces of so many (CUDA C++ Programming Guide, "Technical Specifications per
-/// Compute Capability").
-const GRANULE: u32 = 8;
+use crate::target;
 
 /// Registers for addresses, counters and what the assembler moves ahead, as seen in the machine code of the named cases.
 const BESIDE: u32 = 16;
@@ -28,8 +24,7 @@ impl Plan {
 
     /// Registers that a thread can have when so many blocks share a multiprocessor.
     pub fn registers_per_thread(&self, blocks: u32) -> u32 {
-        let threads = self.geometry.threads.next_multiple_of(WARP) * blocks.max(1);
-        MAX_REGISTERS.min(REGISTER_FILE / threads / GRANULE * GRANULE)
+        target::registers_per_thread(self.geometry.threads, blocks)
     }
 
     /// Blocks that fit beside each other by threads and shared memory.
@@ -57,8 +52,8 @@ impl Plan {
         let fragments = match self.operands {
             Operands::Shared => 2,
             Operands::Registers => {
-                self.fragment_registers(&self.a, self.geometry.thread.m)
-                    + self.fragment_registers(&self.b, self.geometry.thread.n)
+                self.fragment_registers(&self.a, variant.a.width, self.geometry.thread.m)
+                    + self.fragment_registers(&self.b, variant.b.width, self.geometry.thread.n)
             }
         };
         // With more than one stage the next tile is on its way while this one is multiplied.
@@ -76,12 +71,16 @@ impl Plan {
         self.accumulator_registers + fragments + staging + pointers + BESIDE
     }
 
-    /// Registers of one operand's fragments: groups of steps read at once, and as many again as are read ahead.
-    fn fragment_registers(&self, operand: &OperandPlan, count: u32) -> u32 {
+    /// Registers of one operand's fragments: groups of steps read at once, and as many again as are read ahead; and one
+    /// group in the accumulator's type, where that is another. `width` is that of global accesses.
+    fn fragment_registers(&self, operand: &OperandPlan, width: u32, count: u32) -> u32 {
         let group = match operand.placement {
             Some(placement) if placement.fast == Fast::K => operand.read_width,
+            None if operand.global_fast == Fast::K => width,
             _ => 1,
         };
-        count * group * (1 + self.prefetch / group) * operand.dtype.bytes().div_ceil(4)
+        let acc = self.problem.types.acc;
+        let converted = if operand.dtype == acc { 0 } else { count * group * acc.bytes().div_ceil(4) };
+        count * group * (1 + self.prefetch / group) * operand.dtype.bytes().div_ceil(4) + converted
     }
 }

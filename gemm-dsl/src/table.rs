@@ -65,7 +65,7 @@ clauses! {
     epilogue Epilogue "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)";
     /// Many products in one launch. Default: one.
     batch Batch "batch(strided | grouped)";
-    /// Compile for this target. Default: the first whose instructions and limits suffice.
+    /// Compile for this target. Default: the device's; with no device yet, the first whose instructions and limits suffice.
     target Target "target(sm_75 | sm_80 | sm_86 | sm_89 | sm_90 | sm_90a | sm_100 | sm_120)";
     /// What one thread block computes, and the depth of one staged K-tile; without a depth only with `shared(none)`.
     tile Tile "tile(m, n, k)";
@@ -102,7 +102,8 @@ clauses! {
     pace Pace "pace(tile | free)";
     /// The occupancy to compile for. Default: what registers, threads and shared memory leave room for.
     blocks_per_sm BlocksPerSm "blocks_per_sm(n)";
-    /// Accept that ptxas spills registers. Default: refused.
+    /// Accept that ptxas spills for want of registers for the accumulators. Default: refused; a few bytes beside them are a
+    /// note, or break `expect { spills = 0 }`.
     spills Spills "spills(allow)";
     /// The order of the tiles on the grid. Default: `group = 16, along = n`.
     raster Raster "raster(group = n, along = n | m)";

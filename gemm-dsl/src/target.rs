@@ -68,6 +68,20 @@ pub const REGISTER_FILE: u32 = 65536;
 /// Shared memory that a block has without opting in, in bytes, on every target.
 pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
 
+/// Registers are given to a warp for all its lanes in pieces of so many a lane, and warps stand in fours, one for each
+/// scheduler (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; what ptxas 13.0 makes of
+/// `.minnctapersm`).
+const GRANULE: u64 = 8;
+const SCHEDULERS: u64 = 4;
+
+/// Registers that each of a block's threads can have when `blocks` blocks share a multiprocessor.
+pub fn registers_per_thread(threads: u32, blocks: u32) -> u32 {
+    let warps = u64::from(threads.div_ceil(32)).saturating_mul(u64::from(blocks)).max(1);
+    let lanes = warps.next_multiple_of(SCHEDULERS).saturating_mul(32);
+    let share = u64::from(REGISTER_FILE) / lanes / GRANULE * GRANULE;
+    share.min(u64::from(MAX_REGISTERS)) as u32
+}
+
 /// Limits per compute capability: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 impl Target {
     /// Most shared memory of one block, opted in, in bytes.

@@ -241,7 +241,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,
     /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["suite", "size", "results"])]
     pub(crate) table: Option<PathBuf>,
     /// Of that table only the fastest schedule of each product
     #[arg(long, requires = "table")]

@@ -257,7 +257,7 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Threads per block.
     pub threads: u32,
-    /// Blocks per multiprocessor to compile for; the assembler's choice if absent.
+    /// Blocks per multiprocessor to compile for.
     pub blocks_per_sm: u32,
     /// Shared memory of a block in bytes.
     pub shared_bytes: u32,

@@ -72,7 +72,7 @@ impl Lowering<'_> {
         };
         let tile_base = self.b.set(base.clone() + own_bytes);
         let first_k = match operand.global_fast {
-            Fast::K => (place.k0.clone() * bytes).wide(),
+            Fast::K => place.k0.clone().wide() * bytes,
             Fast::Mn => place.k0.clone().wide() * row_bytes.clone(),
         };
         let tile_base = self.b.set(tile_base + first_k);

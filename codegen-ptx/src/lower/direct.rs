@@ -208,7 +208,7 @@ impl Lowering<'_> {
             Fast::Mn => Expr::Const(u64::from(bytes)),
         };
         let first_k = match fast {
-            Fast::K => (place.k0.clone() * bytes).wide(),
+            Fast::K => place.k0.clone().wide() * bytes,
             Fast::Mn => place.k0.clone().wide() * ld_bytes.clone(),
         };
         let base = self.b.set(base + first_k);

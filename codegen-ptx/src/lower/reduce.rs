@@ -23,7 +23,7 @@ impl Lowering<'_> {
         let threads = self.plan.geometry.threads;
         self.b.origin(clause, "this thread's flag and its partial sums");
         let workspace = self.wide_arg(&AbiParam::Workspace);
-        let flag_of = (place.tile.clone() * threads + Expr::Tid(threads)).wide() * 4u32;
+        let flag_of = place.tile.clone().wide() * (threads * 4) + (Expr::Tid(threads) * 4u32).wide();
         let flag = self.b.set(workspace.clone() + flag_of);
         let flag = Address { base: self.b.set_reg(flag), offset: 0, bound: UNBOUNDED };
         let flags = ((units.all_tiles.clone().wide() * (threads * 4) + 255u32) / 256u32) * 256u32;

@@ -91,9 +91,11 @@ impl Lowering<'_> {
         self.b.origin(&clause, "first k of this part, and its extent");
         let depth = self.plan.block.k;
         let tiles = self.b.set((k.clone() + (depth - 1)) / depth);
-        let per_part = self.b.set(((tiles + (split.parts - 1)) / split.parts) * depth);
-        let first = self.b.set((part.clone() * per_part.clone()).min(k.clone()));
-        let left = self.b.set((k - first.clone()).min(per_part));
+        let per_part = self.b.set((tiles.clone() + (split.parts - 1)) / split.parts);
+        // In tiles before it is in k: the last parts may begin far behind the end, past 32 bits.
+        let first = self.b.set((part.clone() * per_part.clone()).min(tiles));
+        let first = self.b.set((first * depth).min(k.clone()));
+        let left = self.b.set((k - first.clone()).min(per_part * depth));
         (first, left)
     }
 

@@ -5,7 +5,7 @@ use crate::check::settings::Settings;
 use crate::clause::Spills;
 use crate::plan::Geometry;
 use crate::table::Key;
-use crate::target::{MAX_REGISTERS, REGISTER_FILE};
+use crate::target::registers_per_thread;
 
 /// Registers that a thread needs beside its accumulators, at the very least.
 const BESIDE: u32 = 16;
@@ -15,7 +15,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let acc = settings.problem.types.acc;
     let words = acc.bytes().div_ceil(4);
     let kept = geometry.thread.m * geometry.thread.n * words;
-    let limit = MAX_REGISTERS.min(REGISTER_FILE / geometry.threads / 8 * 8);
+    let limit = registers_per_thread(geometry.threads, 1);
     if settings.spills == Spills::Allow {
         return;
     }
@@ -50,9 +50,8 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 fn occupancy(settings: &Settings, geometry: &Geometry, kept: u32, findings: &mut Findings) {
     let Some(blocks) = settings.blocks_per_sm else { return };
-    let threads = u64::from(geometry.threads.next_multiple_of(32)) * u64::from(blocks.max(1));
-    let share = u64::from(MAX_REGISTERS).min(u64::from(REGISTER_FILE) / threads / 8 * 8);
-    if blocks <= 1 || u64::from(kept + BESIDE) <= share {
+    let share = registers_per_thread(geometry.threads, blocks);
+    if blocks <= 1 || kept + BESIDE <= share {
         return;
     }
     let message = format!(

@@ -24,7 +24,7 @@ pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     heads.push("spread");
     if let Some(beside) = shown.beside {
         text.push_str(&source(beside)?);
-        heads.extend([beside["title"].as_str()?, "of that"]);
+        heads.extend([beside["title"].as_str().unwrap_or("TFLOP/s beside"), "of that"]);
     }
     let _ = writeln!(text, "\n| {} |", heads.join(" | "));
     let _ = writeln!(text, "|{}{}|", "---|".repeat(4), vec!["---:"; heads.len() - 4].join("|"));
@@ -36,6 +36,11 @@ pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     Some(text)
+}
+
+/// Whether a file can stand beside another one.
+pub(crate) fn is_comparable(results: &Value) -> bool {
+    source(results).is_some() && results["rows"].is_array()
 }
 
 /// On what, and by which command.
@@ -80,9 +85,12 @@ fn cells(row: &Value) -> Option<Vec<String>> {
     ])
 }
 
-/// The other file's speed on the same schedule and product, and the share of it that ours is.
+/// The other file's speed on the same schedule and product, and the share of it that ours is. What the other file does not
+/// say agrees.
 fn compared(row: &Value, others: &[Value]) -> [String; 2] {
-    let same = |other: &&Value| ["schedule", "m", "n", "k"].iter().all(|name| other[*name] == row[*name]);
+    let agrees = |other: &Value, name: &str| other[name].is_null() || other[name] == row[name];
+    let named = ["schedule", "m", "n", "k", "batch", "types", "layout"];
+    let same = |other: &&Value| !other["schedule"].is_null() && named.iter().all(|name| agrees(other, name));
     let theirs = others.iter().find(same).and_then(|other| other["tflops"].as_f64());
     let share = theirs.zip(row["tflops"].as_f64()).map(|(theirs, ours)| ours / theirs);
     [theirs.map_or("-".into(), |tflops| format!("{tflops:.1}")), percent(share)]

@@ -48,7 +48,7 @@ fn draw(text: &mut String, suite: &str, device: &str, rows: &[&Row], peak: f64) 
         for row in &shown {
             let name = format!("{} {}", row.types, row.layout);
             let Some(place) = places.iter().position(|place| *place == label(row)) else { continue };
-            let Some(share) = share(row) else { continue };
+            let Some(share) = share(row).filter(|share| (0.0..1e6).contains(share)) else { continue };
             match lines.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, points)) => points.push((place, share)),
                 None => lines.push((name, vec![(place, share)])),

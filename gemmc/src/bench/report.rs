@@ -93,9 +93,9 @@ pub(crate) fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
     let row = |row: &Value| {
         let (text, extent) = (|name: &str| row[name].as_str(), |name: &str| Some(row[name].as_u64()? as usize));
         let times = Times {
-            ms: row["ms"].as_f64()?,
+            ms: row["ms"].as_f64().filter(|ms| (1e-9..1e12).contains(ms))?,
             cublas_ms: row["cublas_ms"].as_f64(),
-            ratio: row["ratio"].as_f64(),
+            ratio: row["ratio"].as_f64().filter(|ratio| (0.0..1e6).contains(ratio)),
             spread: row["spread"].as_f64()?,
             // Not kept.
             samples: 0,

@@ -66,13 +66,22 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     let results = read(path)?;
     let beside = args.beside.as_deref().map(read).transpose()?;
     let shown = Shown { best: args.best, schedules: &args.schedules, beside: beside.as_ref() };
-    let none = || Failure::refused("file", format!("{}: no file of results", path.display()));
+    let of = |path: &Path| Failure::refused("file", format!("{}: no file of results", path.display()));
+    let none = || of(path);
+    if let (Some(path), Some(beside)) = (&args.beside, &beside)
+        && !markdown::is_comparable(beside)
+    {
+        return Err(of(path));
+    }
     let text = markdown::table(&results, shown).ok_or_else(none)?;
     if let Some(picture) = &args.plot {
         let (rows, peak) = report::read(&results).ok_or_else(none)?;
         let rows: Vec<&Row> = rows.iter().collect();
         let suite = rows.first().map_or("", |row| row.suite.as_str());
         draw(picture, suite, results["device"].as_str().unwrap_or_default(), &rows, peak)?;
+    }
+    if let Some(copy) = args.json.as_deref().filter(|copy| *copy != Path::new("-")) {
+        write(copy, &report::file(&results))?;
     }
     Ok(Reply::fine(text, results))
 }
