@@ -166,3 +166,21 @@ impl fmt::Debug for Target {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::registers_per_thread;
+
+    #[test]
+    fn registers_are_shared_by_warps_in_fours() {
+        // As ptxas 13.0 holds kernels of so many threads to so many blocks of a multiprocessor.
+        for (threads, blocks, registers) in
+            [(256, 2, 128), (1024, 1, 64), (512, 4, 32), (64, 9, 96), (64, 8, 128), (320, 1, 168), (96, 6, 96)]
+        {
+            assert_eq!(registers_per_thread(threads, blocks), registers, "{threads} x {blocks}");
+        }
+        assert_eq!(registers_per_thread(1, 1), 255, "no thread can name more");
+        assert_eq!(registers_per_thread(u32::MAX, u32::MAX), 0);
+        assert_eq!(registers_per_thread(0, 0), 255);
+    }
+}
