@@ -3,12 +3,14 @@
 //! The tile is cut into chunks along the operand's contiguous dimension in global memory (`plan::CopyPlan`), which the
 //! threads take in turn. Where the passes differ by constants one pointer serves them all.
 
+mod edge;
+
 use ptx_gemm_dsl::plan::{CopyPlan, Fast, Load, Operand, OperandPlan, Param as AbiParam, Placement, Side, Tail};
 
 use super::shared::SharedAddress;
 use super::{Lowering, Place, locality};
 use crate::kernel::expr::swizzled_bits;
-use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Op, Reg, Space};
+use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
 
 /// One chunk of a thread: where it lies in the tile and which threads have it.
 struct Pass {
@@ -168,9 +170,9 @@ impl Lowering<'_> {
         });
     }
 
-    /// Copies the K-tiles that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`. Through
-    /// registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one after the other share one branch: each costs the main loop an instruction or two that
-    /// no multiply can fill.
+    /// Copies the K-tiles that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`.
+    /// Through registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one
+    /// after the other share one branch: each costs the main loop an instruction or two that no multiply can fill.
     ///
     /// `full` says whether the whole K-tile lies inside; absent if it always does.
     pub(super) fn copy(
@@ -223,36 +225,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// The number of a pass's chunk, computed from the thread's, and where it lies in the tile: its coordinate along the dimension that
-    /// is not contiguous in global memory, and its first element's along the one that is.
+    /// The number of a pass's chunk, computed from the thread's, and where it lies in the tile: its coordinate along the
+    /// dimension that is not contiguous in global memory, and its first element's along the one that is.
     fn coordinates(&mut self, plan: CopyPlan, pass: u32) -> (Expr, Expr, Expr) {
         let threads = self.plan.geometry.threads;
         let chunk = self.b.set(Expr::Tid(threads) + pass * threads);
         let outer = self.b.set(chunk.clone() / plan.chunks_per_row);
         let inner = self.b.set((chunk.clone() % plan.chunks_per_row) * plan.width);
         (chunk, outer, inner)
-    }
-
-    /// The coordinates of every pass's chunk. Only edges need them, and compute them there: held over the main loop they
-    /// are the four registers that make `vectorized` spill.
-    fn all_coordinates(&mut self, copies: &Copies) -> Vec<(Expr, Expr)> {
-        let mut first = None;
-        let mut out = Vec::new();
-        for (i, pass) in copies.passes.iter().enumerate() {
-            let (rows, elements) = pass.delta;
-            let (outer, inner) = match &first {
-                Some((outer, inner)) if pass.delta != (0, 0) => {
-                    (Expr::clone(outer) + rows, Expr::clone(inner) + elements)
-                }
-                _ => {
-                    let (_, outer, inner) = self.coordinates(copies.plan, i as u32);
-                    (outer, inner)
-                }
-            };
-            first.get_or_insert_with(|| (outer.clone(), inner.clone()));
-            out.push((outer, inner));
-        }
-        out
     }
 
     /// The global address of each pass's chunk, as a register and a constant; rows are stepped through one after the other.
@@ -321,61 +301,6 @@ impl Lowering<'_> {
         let last = pass.shared_bound + u64::from(copies.shared_offset(0, e));
         let bound = ((last | swizzled) + slot.bound()).saturating_sub(u64::from(offset));
         Address { base, offset: i64::from(offset), bound }
-    }
-
-    /// How many elements of the chunk at these coordinates lie inside the matrix, counted from its first.
-    fn inside_count(&mut self, place: &Place, copies: &Copies, at: (Expr, Expr), rem_k: &Expr) -> Expr {
-        let own = if copies.side == Side::A { place.rem_m.clone() } else { place.rem_n.clone() };
-        let (rem_outer, rem_inner) = match copies.operand.global_fast {
-            Fast::K => (own, rem_k.clone()),
-            Fast::Mn => (rem_k.clone(), own),
-        };
-        let (outer, inner) = at;
-        let left = self.b.set(rem_inner.max(inner.clone()) - inner);
-        self.b.set(outer.lt(rem_outer).select(left, 0u32))
-    }
-
-    fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, clause: &str) {
-        let tail = self.plan.clauses.tail.clone();
-        let bytes = copies.operand.dtype.bytes();
-        let pointers = self.chunk_pointers(copies);
-        self.b.origin(&tail, &format!("copy {}: which elements are this thread's", copies.name()));
-        let coordinates = self.all_coordinates(copies);
-        for (i, ((pass, (pointer, offset)), at)) in copies.passes.iter().zip(pointers).zip(coordinates).enumerate() {
-            self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", copies.name()));
-            let mut inside = self.inside_count(place, copies, at, rem_k);
-            if let Some(active) = pass.active {
-                inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
-            }
-            self.b.origin(&tail, &format!("copy {}: zero outside", copies.name()));
-            self.b.push(Op::Clear { dst: copies.chunk(i).to_vec() });
-            for (e, dst) in copies.chunk(i).iter().enumerate() {
-                self.b.origin(&tail, &format!("copy {}: is this element inside?", copies.name()));
-                let pred = self.b.set_reg(Expr::Const(e as u64).lt(inside.clone()));
-                let guard = Some(Guard { pred, expect: true });
-                self.b.origin(clause, &format!("copy {}: one element at an edge", copies.name()));
-                let offset = offset + i64::from(e as u32 * bytes);
-                self.b.load_global(vec![*dst], &pointer, offset, guard, (Bounds::Guarded, Locality::Unknown));
-            }
-        }
-    }
-
-    fn copy_edge_async(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, slot: &Expr, clause: &str) {
-        self.b.origin(clause, &format!("copy {}: what lies outside is zero", copies.name()));
-        let pointers = self.chunk_pointers(copies);
-        let coordinates = self.all_coordinates(copies);
-        for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
-            let inside = self.inside_count(place, copies, at, rem_k);
-            // A copy of nothing still states an address: one that is as aligned as the matrix.
-            let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
-            let pointer = self.b.set(somewhere);
-            self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), Bounds::Guarded);
-        }
-    }
-
-    fn clear_staging(&mut self, copies: &Copies, clause: &str) {
-        self.b.origin(clause, &format!("copy {}: nothing is left", copies.name()));
-        self.b.push(Op::Clear { dst: copies.staging.clone() });
     }
 
     /// The second half of a copy through registers: stores the staged elements into the slot at byte offset `slot`.
