@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ptx_gemm_dsl::plan::Tail;
+use ptx_gemm_dsl::terms::Tail;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{DType, Plan};
 use ptx_gemm_runtime::ptx::instruction::{Approx, Opcode};

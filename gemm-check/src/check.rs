@@ -1,6 +1,6 @@
 //! One product, run and compared with its reference.
 
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_dsl::{DType, Layout};
 use ptx_gemm_runtime::{CompiledGemm, Error, Run, Shape, Stack};

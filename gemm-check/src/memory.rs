@@ -1,6 +1,6 @@
 //! Whether this machine has the memory that a check takes: a polite refusal instead of an aborted process.
 
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
 
 use crate::check::{CheckError, Request};

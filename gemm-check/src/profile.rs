@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_runtime::interp::{Cost, Counting, GlobalCost, Options, SharedCost, Traffic};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};

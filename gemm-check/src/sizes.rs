@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::Plan;
-use ptx_gemm_dsl::plan::Tail;
+use ptx_gemm_dsl::terms::Tail;
 
 /// Extents of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +72,7 @@ fn around(extents: [usize; 4], widths: [usize; 3]) -> BTreeSet<usize> {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm_dsl::plan::Tail;
+    use ptx_gemm_dsl::terms::Tail;
 
     use super::quick_sizes;
     use crate::{cases, tuned};

@@ -1,15 +1,15 @@
 //! The builder: a method for every clause. None of them fails; what is wrong is reported when the schedule is checked.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, Pace,
-    RasterClause, Reduce, RegistersClause, Relation, Roles, SharedClause, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, Store, TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, RasterClause,
+    RegistersClause, Relation, Roles, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store,
+    TileClause, TypesClause, VectorClause,
 };
 use crate::diagnostic::Diagnostic;
 use crate::grammar::Item;
-use crate::plan::{Along, Extent2, FmaOrder, Load, Operands, Tail};
 use crate::schedule::Schedule;
 use crate::target::Target;
+use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reduce, Tail};
 use crate::types::{DType, Layouts};
 
 impl Schedule {

@@ -1,8 +1,8 @@
 //! The clauses as data: exactly what the user wrote, before any default.
 
 use crate::epilogue::Epilogue;
-use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Tail};
 use crate::target::Target;
+use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
 use crate::types::{DType, Layout};
 
 /// One clause of a schedule.
@@ -221,16 +221,6 @@ pub enum Skew {
     Swizzle(u32),
 }
 
-/// What keeps the warps of a block in step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pace {
-    /// One block barrier per staged tile.
-    Tile,
-    /// Only the ring's own signals.
-    Free,
-}
-
 /// What to do when registers do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spills {
@@ -256,16 +246,6 @@ pub struct SplitKClause {
     pub parts: u32,
     /// How they are summed.
     pub reduce: Option<Reduce>,
-}
-
-/// How the parts of K are summed, always in a fixed order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reduce {
-    /// Each block adds to the one before it.
-    Serial,
-    /// Partial sums in memory of their own, added at the end.
-    Workspace,
 }
 
 /// Which operands one load brings to several blocks.

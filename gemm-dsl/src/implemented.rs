@@ -3,11 +3,11 @@
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
 
-use crate::clause::{Atom, BatchKind, Clause, Pace, Store};
+use crate::clause::{Atom, BatchKind, Clause, Store};
 use crate::epilogue::{Expr, Function};
-use crate::plan::Load;
 use crate::schedule::Schedule;
 use crate::table::Key;
+use crate::terms::{Load, Pace};
 use crate::types::DType;
 use crate::words::Word;
 

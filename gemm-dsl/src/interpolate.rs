@@ -52,8 +52,8 @@ macro_rules! words {
 integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 floats!(f32 f64);
 words!(DType Layout);
-words!(crate::plan::Along crate::plan::Operands crate::plan::Load crate::plan::FmaOrder crate::plan::Tail);
-words!(crate::clause::Pace crate::clause::Spills crate::clause::Reduce crate::clause::Store);
+words!(crate::terms::Along crate::terms::Operands crate::terms::Load crate::terms::FmaOrder crate::terms::Tail);
+words!(crate::terms::Pace crate::clause::Spills crate::terms::Reduce crate::clause::Store);
 
 impl Interpolate for Target {
     fn text(&self) -> Cow<'static, str> {

@@ -19,6 +19,7 @@ pub mod schedule;
 pub mod span;
 pub mod table;
 pub mod target;
+pub mod terms;
 pub mod token;
 pub mod tokens;
 pub mod types;

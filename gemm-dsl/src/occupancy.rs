@@ -4,8 +4,9 @@
 //! a link it takes 167 registers for `vectorized`, by itself 128, which is one block instead of two and 24.3 instead of
 //! 35.6 TFLOP/s on an H200 at 4096. Stated, the registers are the same on every way to a GPU, and the speeds within 3%.
 
-use crate::plan::{Fast, Load, OperandPlan, Operands, Plan, Variant};
+use crate::plan::{OperandPlan, Plan, Variant};
 use crate::target;
+use crate::terms::{Fast, Load, Operands};
 
 /// Registers for addresses, counters and what the assembler moves ahead, as seen in the machine code of the named cases.
 const BESIDE: u32 = 16;

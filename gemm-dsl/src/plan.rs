@@ -6,43 +6,15 @@
 use serde::Serialize;
 
 use crate::check;
-use crate::clause::{Expectation, Pace, Reduce};
+use crate::clause::Expectation;
 use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::Target;
+use crate::terms::{
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reduce, Side, SplitK,
+    Swizzle, Tail, Wave,
+};
 use crate::types::{Batch, DType, Problem};
-
-/// Extents of a tile: rows of D, columns of D, depth of K.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Extent3 {
-    /// Rows.
-    pub m: u32,
-    /// Columns.
-    pub n: u32,
-    /// Depth; for `shared(none)` the number of K-steps unrolled.
-    pub k: u32,
-}
-
-/// Extents of a two-dimensional piece of D.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Extent2 {
-    /// Rows.
-    pub m: u32,
-    /// Columns.
-    pub n: u32,
-}
-
-/// How threads are numbered within a grid of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Along {
-    /// n fastest.
-    N,
-    /// m fastest.
-    M,
-    /// The lane order of maxas: x = 2 (lane / 8) + lane % 2, y = (lane / 2) % 4; with `warp` only.
-    Z,
-}
 
 /// The geometry of the threads of one block (`atom(fma)`).
 ///
@@ -69,37 +41,6 @@ pub struct Geometry {
     pub repeat: Extent2,
     /// Distance between two repetitions: region / repeat.
     pub stride: Extent2,
-}
-
-/// Which of the two input operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// A, M x K: its outer dimension (the one that is not k) is m.
-    A,
-    /// B, K x N: its outer dimension is n.
-    B,
-}
-
-/// The dimension that runs fastest: the operand's own (m or n), or k.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fast {
-    /// k is contiguous.
-    K,
-    /// m (for A) or n (for B) is contiguous.
-    Mn,
-}
-
-/// An XOR on shared addresses, by the span it permutes within (TMA's function: bits [6:4] ^= [9:7] for 128,
-/// [5:4] ^= [8:7] for 64, [4] ^= [7] for 32).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Swizzle {
-    /// Addresses as they are.
-    None,
-    /// A span of 32, 64 or 128 bytes.
-    Bytes(u32),
 }
 
 /// Where one operand's K-tile lies in shared memory.
@@ -159,81 +100,6 @@ pub struct OperandPlan {
     pub read_width: u32,
 }
 
-/// How tiles travel from global to shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Load {
-    /// Through registers.
-    Registers,
-    /// `cp.async`.
-    CpAsync,
-    /// The tensor memory accelerator.
-    Tma,
-}
-
-/// Order of the FMAs of one K-step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FmaOrder {
-    /// Rows of the thread tile, each from left to right.
-    Row,
-    /// Rows, every other one from right to left.
-    Snake,
-    /// Columns, every other one from bottom to top.
-    ColumnSnake,
-}
-
-/// Whether a step's operand fragments are held in registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operands {
-    /// Read once per step, held.
-    Registers,
-    /// Read again for every product.
-    Shared,
-}
-
-/// Order of the tiles on the flat grid.
-///
-/// Along n with group g: bands of g tile rows; within a band m runs fastest, then n. Along m: the same with m and n
-/// exchanged. Group 1 along n is plain row-major order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Raster {
-    /// Tile rows (columns) in a band.
-    pub group: u32,
-    /// Direction of the walk: [`Along::N`] or [`Along::M`].
-    pub along: Along,
-}
-
-/// What happens at the edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tail {
-    /// Every size is right.
-    Predicate,
-    /// Sizes must be multiples of the tile; the launch refuses others.
-    None,
-}
-
-/// The size of the one wave of blocks of a persistent kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wave {
-    /// As many blocks as the device holds at once.
-    Device,
-    /// So many blocks.
-    Blocks(u32),
-}
-
-/// K divided among blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct SplitK {
-    /// Parts of K.
-    pub parts: u32,
-    /// How they are summed.
-    pub reduce: Reduce,
-}
-
 /// What an operand must be a multiple of for one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Alignment {
@@ -256,58 +122,6 @@ pub struct Variant {
     pub c_width: u32,
     /// Elements per access of D.
     pub d_width: u32,
-}
-
-/// One kernel parameter, in the order of the ABI.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Param {
-    /// Pointer to a matrix: u64, global address of element (0, 0).
-    Matrix(Operand),
-    /// Pointer to a vector of the epilogue, by index: u64.
-    Vector(usize),
-    /// Extent: u32.
-    M,
-    /// Extent: u32.
-    N,
-    /// Extent: u32.
-    K,
-    /// Leading dimension in elements: u64.
-    Ld(Operand),
-    /// Elements from one product of a batch to the next: u64.
-    BatchStride(Operand),
-    /// Run-time scalar of the epilogue, by index, in the accumulator's type.
-    Scalar(usize),
-    /// Products of the batch: u32.
-    Batch,
-    /// Pointer to the workspace of split-K: u64.
-    Workspace,
-}
-
-/// A matrix of the problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operand {
-    /// M x K.
-    A,
-    /// K x N.
-    B,
-    /// M x N.
-    C,
-    /// M x N.
-    D,
-}
-
-impl Operand {
-    /// Its letter, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Operand::A => "a",
-            Operand::B => "b",
-            Operand::C => "c",
-            Operand::D => "d",
-        }
-    }
 }
 
 /// Every number that follows from a schedule for one target.

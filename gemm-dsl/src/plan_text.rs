@@ -3,10 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::epilogue::Axis;
-use crate::plan::{
-    Along, CopyPlan, Fast, OperandPlan, Operands, Param, Placement, Plan, Side, Swizzle, Tail, Variant, Wave,
-};
+use crate::plan::{CopyPlan, OperandPlan, Placement, Plan, Variant};
 use crate::target::{MAX_REGISTERS, REGISTER_FILE};
+use crate::terms::{Along, Fast, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
 
 /// Rows of two columns under headings.

@@ -6,8 +6,8 @@ use crate::clause::{
     Atom, Clause, Crew, Expectation, Fetch, Metric, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
 };
 use crate::epilogue::{BinaryOp, Epilogue, Expr, Function};
-use crate::plan::Fast;
 use crate::table::Key;
+use crate::terms::Fast;
 use crate::words::Word;
 
 impl Clause {

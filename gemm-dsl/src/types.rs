@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::epilogue::Epilogue;
-use crate::plan::Operand;
+use crate::terms::Operand;
 
 /// The type of a matrix element or of an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -1,7 +1,7 @@
 //! The arguments of one product on a device: what every launch, from host data or from device pointers, comes down to.
 
 use ptx_gemm_dsl::DType;
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 
 use crate::shape::{Shape, Stack};
 

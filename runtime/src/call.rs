@@ -1,6 +1,6 @@
 //! One product on host matrices: what it reads beside A and B, and the way to the device and back.
 
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};

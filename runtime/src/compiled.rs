@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_dsl::plan::Wave;
+use ptx_gemm_dsl::terms::Wave;
 use ptx_gemm_dsl::{DType, Layout, Plan, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};

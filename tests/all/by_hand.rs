@@ -5,7 +5,7 @@ use ptx_gemm_codegen::tile::{
     Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk, print,
     verify,
 };
-use ptx_gemm_dsl::plan::{Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, Swizzle, Tail};
+use ptx_gemm_dsl::terms::{Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::DType;
 
 fn at(op: Op, clause: &str) -> Statement {

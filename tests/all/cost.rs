@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use ptx_gemm_check::{Case, Profile, cases};
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 
 /// Counted once for all tests of this file.
 fn profiles() -> &'static BTreeMap<&'static str, Profile> {

@@ -227,7 +227,7 @@ impl Emitter<'_> {
         acc: &[kernel::Reg],
         a: &[kernel::Reg],
         b: &[kernel::Reg],
-        order: ptx_gemm_dsl::plan::FmaOrder,
+        order: ptx_gemm_dsl::terms::FmaOrder,
     ) {
         let ty = acc.first().map_or(Type::F32, |r| scalar_type(self.kernel.ty(*r)));
         for (i, j) in outer_order(a.len(), b.len(), order) {

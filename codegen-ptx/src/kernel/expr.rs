@@ -5,7 +5,7 @@
 
 use std::ops;
 
-use ptx_gemm_dsl::plan::Swizzle;
+use ptx_gemm_dsl::terms::Swizzle;
 
 use super::Reg;
 

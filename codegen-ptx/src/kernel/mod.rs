@@ -22,7 +22,7 @@ pub mod verify;
 
 use std::fmt;
 
-use ptx_gemm_dsl::plan::FmaOrder;
+use ptx_gemm_dsl::terms::FmaOrder;
 
 pub use crate::origin::Origin;
 pub use expr::{Compare, Expr};

@@ -5,7 +5,8 @@
 
 mod edge;
 
-use ptx_gemm_dsl::plan::{CopyPlan, Fast, Load, Operand, OperandPlan, Param as AbiParam, Placement, Side, Tail};
+use ptx_gemm_dsl::plan::{CopyPlan, OperandPlan, Placement};
+use ptx_gemm_dsl::terms::{Fast, Load, Operand, Param as AbiParam, Side, Tail};
 
 use super::shared::SharedAddress;
 use super::{Lowering, Place, locality};

@@ -8,7 +8,7 @@
 //! is computed there is not stored. Where a thread's elements would share one pointer (or one vector access) inside,
 //! tiles that lie inside have a loop of their own.
 
-use ptx_gemm_dsl::plan::{Fast, FmaOrder, Operand, Param as AbiParam, Side, Tail};
+use ptx_gemm_dsl::terms::{Fast, FmaOrder, Operand, Param as AbiParam, Side, Tail};
 
 use super::{Lowering, Place, locality, register_type};
 use crate::kernel::{Bounds, Expr, Guard, Locality, Math, Op as KernelOp, Reg, Value};

@@ -3,7 +3,7 @@
 //! A line runs along D's contiguous dimension. Tiles that lie inside are stored with the widest accesses; at an edge
 //! each element has its own predicate.
 
-use ptx_gemm_dsl::plan::{Operand, Param as AbiParam};
+use ptx_gemm_dsl::terms::{Operand, Param as AbiParam};
 use ptx_gemm_dsl::types::Layout;
 
 use super::expression::{Element, drops_c, per_row};

@@ -4,7 +4,8 @@
 //! group, along k one group serves that many steps. Reads run `prefetch` steps ahead of the products that use them, within
 //! the unrolled body, rounded down to whole groups: a group of four steps is not held twice to be one step early.
 
-use ptx_gemm_dsl::plan::{Fast, FmaOrder, OperandPlan, Operands, Placement, Side, Swizzle};
+use ptx_gemm_dsl::plan::{OperandPlan, Placement};
+use ptx_gemm_dsl::terms::{Fast, FmaOrder, Operands, Side, Swizzle};
 
 use super::shared::SharedAddress;
 use super::{Lowering, Place, register_type};

@@ -19,7 +19,8 @@ mod shared;
 mod staged;
 mod walk;
 
-use ptx_gemm_dsl::plan::{Fast, Operand, OperandPlan, Param as AbiParam, Plan, Side, Swizzle, Variant};
+use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
+use ptx_gemm_dsl::terms::{Fast, Operand, Param as AbiParam, Side, Swizzle};
 use ptx_gemm_dsl::types::DType;
 
 use crate::kernel::build::Builder;
@@ -280,8 +281,8 @@ impl Lowering<'_> {
     /// Why an access in the unguarded path is in bounds.
     fn inside(&self) -> Bounds {
         match self.plan.tail {
-            ptx_gemm_dsl::plan::Tail::Predicate => Bounds::Interior,
-            ptx_gemm_dsl::plan::Tail::None => Bounds::Exact,
+            ptx_gemm_dsl::terms::Tail::Predicate => Bounds::Interior,
+            ptx_gemm_dsl::terms::Tail::None => Bounds::Exact,
         }
     }
 

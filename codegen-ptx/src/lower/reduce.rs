@@ -7,8 +7,7 @@
 //! `serial`: part p waits until the flag says p, adds its sums to those so far, and passes them on.
 //! `workspace`: every part stores its sums; the one that counts the flag full adds them all up.
 
-use ptx_gemm_dsl::clause::Reduce;
-use ptx_gemm_dsl::plan::{Param as AbiParam, SplitK};
+use ptx_gemm_dsl::terms::{Param as AbiParam, Reduce, SplitK};
 
 use super::walk::Units;
 use super::{Lowering, Place};

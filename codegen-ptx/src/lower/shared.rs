@@ -3,7 +3,7 @@
 //! A plain address is one register and constants, so that operands whose threads stand alike share the register. A swizzle is an XOR of address bits, so that a constant may be split off
 //! only if it leaves those bits alone: by multiples of [`PERIOD`] bytes. Every other distance has a register of its own.
 
-use ptx_gemm_dsl::plan::Swizzle;
+use ptx_gemm_dsl::terms::Swizzle;
 
 use crate::kernel::Expr;
 use crate::kernel::build::Builder;

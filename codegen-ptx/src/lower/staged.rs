@@ -1,6 +1,7 @@
 //! The pipeline over staged K-tiles: copies, waits and the multiply, slot by slot.
 
-use ptx_gemm_dsl::plan::{Load, Placement, Side, Tail};
+use ptx_gemm_dsl::plan::Placement;
+use ptx_gemm_dsl::terms::{Load, Side, Tail};
 
 use super::copy::Copies;
 use super::ring::Cursor;

@@ -1,6 +1,6 @@
 //! Where the block's tile lies, and the thread in it.
 
-use ptx_gemm_dsl::plan::{Along, Extent2, Tail};
+use ptx_gemm_dsl::terms::{Along, Extent2, Tail};
 use ptx_gemm_dsl::types::Batch;
 
 use super::{Lowering, Place};

@@ -7,8 +7,8 @@
 //! which the slot read in the iteration before is free to be filled. Through registers the copy of the next tile is
 //! issued before the multiply and lands in shared memory (`commit`) after it, so that its latency hides behind it.
 
-use ptx_gemm_dsl::clause::Pace;
-use ptx_gemm_dsl::plan::{Load, OperandPlan, Plan, Side, Variant, Wave};
+use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
+use ptx_gemm_dsl::terms::{Load, Pace, Side, Wave};
 
 use super::{
     Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk,
@@ -56,14 +56,14 @@ pub fn build(plan: &Plan, variant: &Variant) -> Program {
     Program {
         name: variant.entry.clone(),
         block: plan.block,
-        cluster: ptx_gemm_dsl::plan::Extent2 { m: 1, n: 1 },
+        cluster: ptx_gemm_dsl::terms::Extent2 { m: 1, n: 1 },
         tail: plan.tail,
         buffers,
         rings,
         accumulators: vec![Accumulator {
             name: "acc",
             element: plan.problem.types.acc,
-            shape: ptx_gemm_dsl::plan::Extent2 { m: plan.block.m, n: plan.block.n },
+            shape: ptx_gemm_dsl::terms::Extent2 { m: plan.block.m, n: plan.block.n },
             atom: Atom::Fma,
         }],
         walk,

@@ -21,7 +21,7 @@ pub mod verify;
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::plan::{Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, SplitK, Swizzle, Tail};
+use ptx_gemm_dsl::terms::{Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, SplitK, Swizzle, Tail};
 use ptx_gemm_dsl::types::DType;
 
 /// A staged K-tile of one operand in shared memory: one placement map for stores, loads, TMA and descriptors.

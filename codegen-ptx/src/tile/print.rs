@@ -2,8 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use ptx_gemm_dsl::clause::Reduce;
-use ptx_gemm_dsl::plan::{Along, Fast, Load, Operands, Raster, Side, Swizzle, Tail};
+use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Raster, Reduce, Side, Swizzle, Tail};
 
 use super::{Atom, Buffer, Count, Index, Op, Program, Ring, Signal, Source, Statement, Through, Walk};
 
@@ -166,9 +165,9 @@ fn head<'a>(program: &Program, op: &'a Op) -> (String, Option<&'a [Statement]>) 
         }
         Op::Multiply { acc: a, order, fresh } => {
             let order = match order {
-                ptx_gemm_dsl::plan::FmaOrder::Row => "row",
-                ptx_gemm_dsl::plan::FmaOrder::Snake => "snake",
-                ptx_gemm_dsl::plan::FmaOrder::ColumnSnake => "column_snake",
+                ptx_gemm_dsl::terms::FmaOrder::Row => "row",
+                ptx_gemm_dsl::terms::FmaOrder::Snake => "snake",
+                ptx_gemm_dsl::terms::FmaOrder::ColumnSnake => "column_snake",
             };
             format!("multiply {} {} a * b order {order}", acc(*a), if *fresh { "=" } else { "+=" })
         }

@@ -11,7 +11,7 @@
 
 use super::{Atom, Count, Index, Op, Program, Signal, Source, Statement};
 use crate::Violation;
-use ptx_gemm_dsl::plan::{Load, Side};
+use ptx_gemm_dsl::terms::{Load, Side};
 
 /// Checks `program` against the rules above; the first broken one is returned.
 pub fn verify(program: &Program) -> Result<(), Violation> {

@@ -2,7 +2,8 @@
 
 use crate::check::settings::Settings;
 use crate::check::staging::Staging;
-use crate::plan::{CopyPlan, Extent3, Fast, Geometry, Load, OperandPlan, Placement, Side, Variant};
+use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Variant};
+use crate::terms::{Extent3, Fast, Load, Side};
 use crate::types::{DType, Layout};
 
 /// Widest access of the hardware.

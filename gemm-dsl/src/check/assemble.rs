@@ -3,9 +3,10 @@
 use crate::check::access;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::plan::{Extent3, Geometry, Operand, Operands, Param, Plan, Provenance};
+use crate::plan::{Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
+use crate::terms::{Extent3, Operand, Operands, Param};
 use crate::types::{Batch, Problem};
 
 /// K-steps unrolled where nothing is staged and nothing is said: more, the less there is to do in one of them.

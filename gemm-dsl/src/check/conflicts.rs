@@ -5,9 +5,9 @@ use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause};
 use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
-use crate::plan::{Load, Operands};
 use crate::schedule::Schedule;
 use crate::table::Key;
+use crate::terms::{Load, Operands};
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);

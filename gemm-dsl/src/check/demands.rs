@@ -4,8 +4,9 @@ use crate::check::access::{Input, MAX_ACCESS_BYTES, output_run, widest};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, VectorClause};
-use crate::plan::{Fast, Geometry, Load, Side};
+use crate::plan::Geometry;
 use crate::table::Key;
+use crate::terms::{Fast, Load, Side};
 use crate::types::{DType, Layout};
 
 /// What every width follows from.

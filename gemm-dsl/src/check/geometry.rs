@@ -3,9 +3,10 @@
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, TileClause};
-use crate::plan::{Along, Extent2, Geometry};
+use crate::plan::Geometry;
 use crate::table::Key;
 use crate::target::MAX_THREADS;
+use crate::terms::{Along, Extent2};
 
 /// Derives the geometry; `None` if a rule is broken.
 pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {

@@ -1,10 +1,10 @@
 //! Instructions that only some targets have.
 
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Pace, Store};
-use crate::plan::Load;
+use crate::clause::{Atom, Clause, Store};
 use crate::table::Key;
 use crate::target::Target;
+use crate::terms::{Load, Pace};
 use crate::types::DType;
 
 /// A clause that needs more than the oldest target.

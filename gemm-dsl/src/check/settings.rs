@@ -1,15 +1,15 @@
 //! The clauses with every default filled in that depends on no rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Expectation, LayoutClause, Pace, Reduce, SharedClause, Skew, Spills, SplitKClause,
-    StagedOrder, TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Expectation, LayoutClause, SharedClause, Skew, Spills, SplitKClause, StagedOrder,
+    TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
-use crate::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Raster, SplitK, Tail, Wave};
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::Target;
+use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reduce, SplitK, Tail, Wave};
 use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 /// What a schedule says, defaults included.

@@ -1,8 +1,9 @@
 //! K-tiles in shared memory: orders, pads, slots, stages.
 
 use crate::check::settings::Settings;
-use crate::clause::{Pace, Skew, StagedOrder, TileClause};
-use crate::plan::{Fast, Placement, Swizzle};
+use crate::clause::{Skew, StagedOrder, TileClause};
+use crate::plan::Placement;
+use crate::terms::{Fast, Pace, Swizzle};
 
 /// Bytes of the two mbarriers of a slot in a free-running ring: full and empty.
 const BARRIER_BYTES: u64 = 16;

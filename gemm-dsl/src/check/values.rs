@@ -7,9 +7,9 @@ use crate::clause::{
     Clause, Crew, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder,
     TileClause, VectorClause,
 };
-use crate::plan::{Along, Extent2};
 use crate::schedule::Schedule;
 use crate::target::Target;
+use crate::terms::{Along, Extent2};
 
 /// Largest extent of a tile along one dimension.
 const MAX_EXTENT: u32 = 32_768;

@@ -6,9 +6,9 @@ use crate::clause::{
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
-use crate::plan::{Along, Extent2, Fast};
 use crate::span::Span;
 use crate::suggest;
+use crate::terms::{Along, Extent2, Fast};
 use crate::token::{Delimiter, Token, TokenKind};
 
 /// Reads the arguments of any clause but `epilogue` and `expect`.

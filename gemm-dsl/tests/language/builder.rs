@@ -1,6 +1,6 @@
 //! Builder, text and extension say the same, and fail at the same moment: when the schedule is checked.
 
-use ptx_gemm_dsl::plan::{Along, Fast, FmaOrder, Load, Operands, Tail};
+use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
 use ptx_gemm_dsl::types::Layouts;
 use ptx_gemm_dsl::{DType, Diagnostics, Layout, Schedule, Target, clause::*};
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::*;
-use ptx_gemm_dsl::plan::{Along, Extent2, Fast, FmaOrder, Load, Operands, Tail};
+use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Tail};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
 

@@ -1,6 +1,7 @@
 //! Figures of plans.
 
-use ptx_gemm_dsl::plan::{Alignment, Operand, Param};
+use ptx_gemm_dsl::plan::Alignment;
+use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::{Diagnostics, Plan, Schedule, Target};
 
 fn plan(text: &str) -> Plan {

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use ptx_gemm_dsl::plan::{Fast, Plan};
+use ptx_gemm_dsl::plan::Plan;
+use ptx_gemm_dsl::terms::Fast;
 use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Severity, Target};
 
 use crate::generate;

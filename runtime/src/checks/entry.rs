@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use ptx_gemm_dsl::plan::{Operand, Param, Variant};
+use ptx_gemm_dsl::plan::Variant;
+use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::{DType, Plan};
 
 use crate::arguments::Arguments;

@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use ptx_gemm_dsl::Plan;
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::checks::shapes::dtype;

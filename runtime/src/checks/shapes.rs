@@ -1,6 +1,6 @@
 //! Extents, layouts, leading dimensions and lengths of the four matrices.
 
-use ptx_gemm_dsl::plan::{Operand, Tail};
+use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_dsl::{DType, Layout, Plan};
 

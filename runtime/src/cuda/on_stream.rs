@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus_enum as Capture};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
 use super::{driver, gpu::Gpu};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::plan::Operand;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
 /// A wrong argument of a launch.

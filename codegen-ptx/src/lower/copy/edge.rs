@@ -3,7 +3,7 @@
 //! They are the other branch of what the main loop does, and keep nothing in registers for it: what they need of the thread's
 //! place they compute anew.
 
-use ptx_gemm_dsl::plan::{Fast, Side};
+use ptx_gemm_dsl::terms::{Fast, Side};
 
 use super::{Copies, Lowering, Place};
 use crate::kernel::{Bounds, Expr, Guard, Locality, Op};
