@@ -1,0 +1,1 @@
+use super::text::*; use super::*; pub fn parse(_: &str) -> Result<(Module, Positions), TextErrors> { Err(TextErrors(vec![])) }
