@@ -132,7 +132,10 @@ impl<'p> Builder<'p> {
         let mut body = vec![at(Op::Clear { acc: 0 }, &clauses.thread)];
         let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
         body.extend(sum);
-        let (width, c_width) = (self.variant.d_width, self.variant.c_width);
+        let layouts = self.problem.layouts;
+        let width = self.variant.d_width;
+        // A C that lies across D's lines is read element by element.
+        let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
         let store = at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue);
         match plan.split_k {
             None => body.push(store),

@@ -18,6 +18,7 @@
 
 pub mod build;
 pub mod interface;
+mod lexer;
 
 pub mod map;
 pub mod parse;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::target::Target;
 use ptx_gemm_dsl::terms::{Extent3, Fast, FmaOrder, Operands, Param, Raster, Reduce, Side, Swizzle, Tail, Wave};
-use ptx_gemm_dsl::types::{DType, Problem};
+use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 pub use map::{Digit, Map};
 
@@ -458,6 +459,14 @@ impl Program {
 
 /// Bytes of the two mbarriers of a slot.
 pub const MBARRIER_PAIR: u64 = 16;
+
+/// The word for a kind of batch.
+fn batch_word(batch: Batch) -> &'static str {
+    match batch {
+        Batch::One => "one",
+        Batch::Strided => "strided",
+    }
+}
 
 /// A parameter's name in the ABI.
 pub fn param_name(param: &Param, problem: &Problem) -> String {

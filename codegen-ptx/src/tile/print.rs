@@ -1,3 +1,246 @@
-use super::*;
-pub fn print(_: &Module) -> String { String::new() }
-pub fn name(_: &Op) -> String { String::new() }
+//! The text form of tile IR: one declaration or statement a line, its note after `;`. The grammar is in [`super::parse`].
+
+use std::fmt::Write;
+
+use ptx_gemm_dsl::terms::{Fast, Operands, Side, Swizzle, Wave};
+use ptx_gemm_dsl::words::Word;
+
+use super::{
+    Accumulator, Buffer, Digit, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring, Source, Span,
+    Statement, interface, param_name,
+};
+
+/// Column of the notes.
+const NOTE_COLUMN: usize = 72;
+
+/// A module as text.
+pub fn print(module: &Module) -> String {
+    let mut out = Printer { text: String::new(), indent: 0 };
+    out.module(module);
+    out.text
+}
+
+struct Printer {
+    text: String,
+    indent: usize,
+}
+
+impl Printer {
+    fn line(&mut self, text: &str, note: &str) {
+        let line = format!("{:indent$}{text}", "", indent = self.indent);
+        // Writing to a String does not fail.
+        let _ = match note {
+            "" => writeln!(self.text, "{line}"),
+            note => writeln!(self.text, "{line:NOTE_COLUMN$} ; {note}"),
+        };
+    }
+
+    fn nested(&mut self, head: &str, note: &str, body: impl FnOnce(&mut Self)) {
+        self.line(&format!("{head} {{"), note);
+        self.indent += 2;
+        body(self);
+        self.indent -= 2;
+        self.line("}", "");
+    }
+
+    fn module(&mut self, module: &Module) {
+        let problem = &module.problem;
+        self.nested(&format!("module {}", module.target), "", |out| {
+            let matrices: Vec<_> = interface::matrices(problem).collect();
+            let types: Vec<String> =
+                matrices.iter().map(|matrix| format!("{} {}", matrix.name(), problem.types.of(*matrix))).collect();
+            out.line(&format!("types {}, acc {}", types.join(", "), problem.types.acc), "");
+            let layouts: Vec<String> =
+                matrices.iter().map(|matrix| format!("{} {}", matrix.name(), problem.layouts.of(*matrix))).collect();
+            out.line(&format!("layout {}", layouts.join(", ")), "");
+            out.line(&format!("epilogue {}", problem.epilogue), "");
+            out.line(&format!("batch {}", super::batch_word(problem.batch)), "");
+            module.entries.iter().for_each(|program| out.program(program));
+        });
+    }
+
+    fn program(&mut self, program: &Program) {
+        self.nested(&format!("entry {}", program.name), "", |out| {
+            let block = program.block;
+            out.line(&format!("tile m {}, n {}, k {}", block.m, block.n, block.k), &program.block_note);
+            out.line(&format!("tail {}", program.tail.word()), &program.tail_note);
+            out.line(&format!("blocks_per_sm {}", program.blocks_per_sm), "");
+            let params: Vec<String> = program.params.iter().map(|p| param_name(p, &program.problem)).collect();
+            out.line(&format!("params {}", params.join(", ")), "");
+            let walk = &program.walk;
+            let raster = format!("raster group {} along {}", walk.raster.group, walk.raster.along.word());
+            out.line(&raster, &walk.raster_note);
+            match walk.persistent {
+                None => {}
+                Some(Wave::Device) => out.line("persistent", &walk.persistent_note),
+                Some(Wave::Blocks(n)) => out.line(&format!("persistent blocks {n}"), &walk.persistent_note),
+            }
+            if let Some(parts) = walk.parts {
+                out.line(&format!("parts {parts}"), &walk.parts_note);
+            }
+            program.buffers.iter().for_each(|buffer| out.buffer(buffer));
+            program.rings.iter().for_each(|ring| out.ring(program, ring));
+            for barrier in &program.barriers {
+                let text = format!("barrier {} number {} threads {}", barrier.name, barrier.number, barrier.threads);
+                out.line(&text, &barrier.note);
+            }
+            program.accumulators.iter().for_each(|acc| out.accumulator(acc));
+            for role in &program.roles {
+                let head = format!("role {} threads {}..{}", role.name, role.threads.start, role.threads.end);
+                out.nested(&head, &role.note, |out| out.body(program, &role.body));
+            }
+        });
+    }
+
+    fn buffer(&mut self, buffer: &Buffer) {
+        let own = match buffer.side {
+            Side::A => "m",
+            Side::B => "n",
+        };
+        let (own, k) = (format!("[{own} {}]", buffer.extent), format!("[k {}]", buffer.depth));
+        let (slow, fast) = match buffer.fast {
+            Fast::K => (own, k),
+            Fast::Mn => (k, own),
+        };
+        let swizzle = match buffer.swizzle {
+            Swizzle::None => String::new(),
+            Swizzle::Bytes(bytes) => format!(" swizzle {bytes} B"),
+        };
+        let (name, pitch, at) = (&buffer.name, buffer.pitch, buffer.offset_bytes);
+        let text = format!("buffer {name} of {} {slow}{fast} pitch {pitch} at {at} B{swizzle}", side(buffer.side));
+        self.line(&text, &buffer.note);
+    }
+
+    fn ring(&mut self, program: &Program, ring: &Ring) {
+        let buffers: Vec<&str> = ring.buffers.iter().map(|b| program.buffers[*b].name.as_str()).collect();
+        let full = match ring.full {
+            Full::Barrier => "barrier".into(),
+            Full::CopyGroups { in_flight } => format!("copy_groups({in_flight})"),
+            Full::Mbarrier { arrivals } => format!("mbarrier({arrivals})"),
+        };
+        let empty = match ring.empty {
+            Empty::Barrier => "barrier".into(),
+            Empty::NextWait => "next_wait".into(),
+            Empty::Mbarrier { arrivals } => format!("mbarrier({arrivals})"),
+        };
+        let (name, depth, slot) = (&ring.name, ring.depth, ring.slot_bytes);
+        let text =
+            format!("ring {name} ({}) depth {depth} slot {slot} B full {full} empty {empty}", buffers.join(", "));
+        self.line(&text, &ring.note);
+        if let Some(at) = ring.mbarriers {
+            self.line(&format!("mbarriers {name} at {at} B"), &ring.mbarrier_note);
+        }
+    }
+
+    fn accumulator(&mut self, acc: &Accumulator) {
+        let digits = |word: &str, digits: &[Digit]| {
+            digits.iter().fold(format!(" {word}"), |text, digit| match *digit {
+                Digit { extent, m: 0, n } => format!("{text} {extent}:n{n}"),
+                Digit { extent, m, .. } => format!("{text} {extent}:m{m}"),
+            })
+        };
+        let warps = if acc.map.warp.is_empty() { String::new() } else { digits("warps", &acc.map.warp) };
+        let (threads, holds) = (digits("threads", &acc.map.thread), digits("holds", &acc.map.element));
+        self.line(&format!("accumulator {}{threads}{warps}{holds}", acc.name), &acc.note);
+    }
+
+    fn body(&mut self, program: &Program, body: &[Statement]) {
+        for statement in body {
+            let head = head(program, &statement.op);
+            match &statement.op {
+                Op::Steps { fetches, multiply, multiply_note, .. } => self.nested(&head, &statement.note, |out| {
+                    for (fetch, note) in fetches {
+                        out.line(&fetch_text(program, fetch), note);
+                    }
+                    out.line(&multiply_text(program, multiply), multiply_note);
+                }),
+                Op::Tiles { body } | Op::IfAnyK { body } | Op::Loop { body } | Op::Reduce { body, .. } => {
+                    self.nested(&head, &statement.note, |out| out.body(program, body));
+                }
+                _ => self.line(&head, &statement.note),
+            }
+        }
+    }
+}
+
+/// The statement's first word.
+pub fn name(op: &Op) -> &'static str {
+    match op {
+        Op::Tiles { .. } => "tiles",
+        Op::IfAnyK { .. } => "if_any_k",
+        Op::Loop { .. } => "loop",
+        Op::Clear { .. } => "clear",
+        Op::Acquire { .. } => "acquire",
+        Op::Copy { .. } => "copy",
+        Op::Commit { .. } => "commit",
+        Op::Wait { .. } => "wait",
+        Op::Release { .. } => "release",
+        Op::Steps { .. } => "steps",
+        Op::Promote { .. } => "promote",
+        Op::Sync => "sync",
+        Op::Meet { .. } => "meet",
+        Op::Drain => "drain",
+        Op::Reduce { .. } => "reduce",
+        Op::Store { .. } => "store",
+    }
+}
+
+/// A statement's line, without what is nested in it.
+fn head(program: &Program, op: &Op) -> String {
+    let name = name(op);
+    let ring = |r: usize| program.rings[r].name.as_str();
+    let acc = |a: usize| program.accumulators[a].name.as_str();
+    match op {
+        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain => name.into(),
+        Op::Loop { .. } => format!("{name} kt"),
+        Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
+        Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r } => {
+            format!("{name} {}", ring(*r))
+        }
+        Op::Copy { buffer, tile, by } => {
+            let buffer = &program.buffers[*buffer];
+            let tile = match tile {
+                Index::At(n) => n.to_string(),
+                Index::Ahead(0) => "kt".into(),
+                Index::Ahead(n) => format!("kt + {n}"),
+            };
+            let by = match by {
+                Mover::Registers { width, store } => format!("registers width {width} store {store}"),
+                Mover::CpAsync { width, piece } => format!("cp_async width {width} piece {piece}"),
+            };
+            format!("{name} {}[{tile}] -> {} by {by}", side(buffer.side), buffer.name)
+        }
+        Op::Steps { span, unroll, .. } => match span {
+            Span::Tile(range) => format!("{name} {}..{} unroll {unroll}", range.start, range.end),
+            Span::All => format!("{name} all unroll {unroll}"),
+        },
+        Op::Promote { from, into } => format!("{name} {} into {}", acc(*from), acc(*into)),
+        Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
+        Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
+        Op::Store { acc: a, width, c_width } => {
+            let c = if program.problem.epilogue.uses_c() { format!(" c width {c_width}") } else { String::new() };
+            format!("{name} {} -> d width {width}{c}", acc(*a))
+        }
+    }
+}
+
+fn fetch_text(program: &Program, fetch: &Fetch) -> String {
+    let from = match fetch.from {
+        Source::Buffer(buffer) => program.buffers[buffer].name.as_str(),
+        Source::Global => "global",
+    };
+    let hold = match fetch.hold {
+        Operands::Registers => format!("ahead {}", fetch.ahead),
+        Operands::Shared => "each product".into(),
+    };
+    format!("fetch {} <- {from} width {} {hold}", side(fetch.side), fetch.width)
+}
+
+fn multiply_text(program: &Program, multiply: &Multiply) -> String {
+    format!("multiply {} += a * b order {}", program.accumulators[multiply.acc].name, multiply.order.word())
+}
+
+/// The operand's letter.
+pub(super) fn side(side: Side) -> &'static str {
+    side.operand().name()
+}
