@@ -158,7 +158,7 @@ pub fn plausible() -> impl Strategy<Value = Schedule> {
     let grid = (select(vec![1u32, 2, 3, 4, 8, 16]), select(vec![1u32, 2, 4, 7, 8, 16]));
     let depth = select(vec![1u32, 2, 4, 5, 8, 12, 16]);
     let memory = (
-        maybe(select(vec![1u32, 2, 3, 4, 8])),
+        maybe(select(vec![1u32, 2, 4, 8, 16])),
         maybe((maybe(staged()), staged())),
         any::<bool>(),
         proptest::bool::weighted(0.2),

@@ -57,7 +57,8 @@ fn widths_follow_the_contiguous_runs() {
         (widest.a.width, widest.a.store_width, widest.b.width, widest.b.store_width, widest.d_width, plan.a.read_width)
     };
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4)"), (4, 4, 4, 4, 4, 4));
-    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(3)"), (2, 2, 2, 2, 2, 2));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(2)"), (2, 2, 2, 2, 2, 2));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(8)"), (4, 4, 4, 4, 4, 4));
     assert_eq!(widths("tile(128, 128, 6); thread(8, 8); vector(4)"), (2, 2, 4, 4, 4, 2));
     // Transposed on the way into shared memory: stored one by one, read along m.
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); shared(a = km)"), (4, 1, 4, 4, 4, 4));

@@ -110,7 +110,13 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 128); thread(128, 128); spills(allow); unroll(1)",
     // Widths.
     "tile(128, 128, 8); thread(8, 8); vector(d = 16)",
+    "tile(128, 128, 8); thread(8, 8); vector(3)",
+    "tile(128, 128, 8); thread(8, 8); vector(1000)",
+    "tile(128, 128, 8); thread(8, 8); vector(4000)",
     "tile(128, 128, 8); thread(8, 8); vector(a = 3)",
+    "tile(128, 128, 8); thread(8, 8); vector(a = 24)",
+    "tile(128, 128, 8); thread(8, 8); vector(6, a = 3, d = 5)",
+    "types(f16); tile(128, 128, 8); thread(8, 8); load(cp_async); vector(3)",
     "tile(128, 128, 6); thread(8, 8); vector(a = 4)",
     "tile(128, 128, 8); thread(8, 8); fragment(4, 2); vector(d = 4)",
     "tile(128, 128, 8); thread(8, 8); vector(4, c = 4)",
