@@ -9,21 +9,21 @@ use crate::check;
 use crate::clause::Expectation;
 use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
-use crate::target::Target;
+use crate::target::{Target, WARP};
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reduce, Side, SplitK,
     Swizzle, Tail, Wave,
 };
 use crate::types::{Batch, DType, Problem};
 
-/// The geometry of the threads of one block (`atom(fma)`).
+/// The geometry of the threads of one block that multiply (`atom(fma)`): with `specialize`, the consumers.
 ///
 /// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each
 /// repetition (p, q) of its fragment, rows `p * stride.m + i * fragment.m ..` and columns
 /// `q * stride.n + j * fragment.n ..` of that region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Geometry {
-    /// Threads per block.
+    /// Threads that hold accumulators.
     pub threads: u32,
     /// The region over which one thread grid is spread: the block tile, or the warp tile.
     pub region: Extent2,
@@ -41,6 +41,18 @@ pub struct Geometry {
     pub repeat: Extent2,
     /// Distance between two repetitions: region / repeat.
     pub stride: Extent2,
+}
+
+impl Geometry {
+    /// Threads of a block in which `producers` more warps only copy.
+    pub(crate) fn with_producers(&self, producers: u32) -> u32 {
+        self.threads.saturating_add(producers.saturating_mul(WARP))
+    }
+
+    /// Threads that copy K-tiles where `producers` warps only copy: these, or all if there are none.
+    pub(crate) fn copying(&self, producers: u32) -> u32 {
+        if producers == 0 { self.threads } else { producers.saturating_mul(WARP) }
+    }
 }
 
 /// Where one operand's K-tile lies in shared memory.
@@ -65,8 +77,8 @@ pub struct Placement {
 /// How one operand's K-tile is copied from global to shared memory in one variant.
 ///
 /// The tile is cut into chunks of `width` elements along the *global* contiguous dimension; chunk c lies at outer
-/// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; thread t takes chunks
-/// t, t + threads, t + 2 threads ...
+/// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; of the n threads that copy
+/// ([`Plan::copying_threads`]), the one with index t takes chunks t, t + n, t + 2 n ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CopyPlan {
     /// Elements moved by one global access.
@@ -77,7 +89,7 @@ pub struct CopyPlan {
     pub chunks_per_row: u32,
     /// Chunks in the tile.
     pub chunks: u32,
-    /// Passes over the threads: ceil(chunks / threads).
+    /// Passes over the threads that copy: ceil(chunks / n).
     pub passes: u32,
 }
 
@@ -133,8 +145,10 @@ pub struct Plan {
     pub target: Target,
     /// The block tile.
     pub block: Extent3,
-    /// The threads.
+    /// The threads that multiply.
     pub geometry: Geometry,
+    /// Warps that only copy, numbered after those that multiply; 0: the threads that multiply copy as well.
+    pub producer_warps: u32,
     /// Operand A.
     pub a: OperandPlan,
     /// Operand B.
@@ -168,7 +182,7 @@ pub struct Plan {
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
     /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
-    /// Shared memory of a block, in bytes, all slots.
+    /// Shared memory of a block, in bytes: all slots, and the mbarriers after them.
     pub shared_bytes: u32,
     /// Accumulators per thread, in 32-bit registers.
     pub accumulator_registers: u32,
@@ -191,10 +205,22 @@ impl Plan {
         m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
     }
 
-    /// Where the mbarriers of a free-running ring begin in shared memory, in bytes: per slot one that counts it full, then
-    /// one that counts it empty, 8 bytes each. `None` with `pace(tile)` or without staging.
+    /// Where the mbarriers of the ring begin in shared memory, in bytes: per slot one that counts it full, then one that
+    /// counts it empty, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
+    /// staging.
     pub fn barrier_offset(&self) -> Option<u32> {
-        (self.pace == Pace::Free && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
+        let mbarriers = self.pace == Pace::Free || self.producer_warps > 0;
+        (mbarriers && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
+    }
+
+    /// Threads of a block: those that multiply, then those that only copy.
+    pub fn threads(&self) -> u32 {
+        self.geometry.with_producers(self.producer_warps)
+    }
+
+    /// Threads of a block that copy K-tiles: the producers, or all.
+    pub fn copying_threads(&self) -> u32 {
+        self.geometry.copying(self.producer_warps)
     }
 
     /// Units of work of a launch: tiles, times `batch` products, times parts of k. Without `persistent` each is a block.
@@ -336,4 +362,6 @@ pub struct Provenance {
     pub split_k: String,
     /// `persistent`.
     pub persistent: String,
+    /// `specialize(...)`, else `one role`.
+    pub specialize: String,
 }

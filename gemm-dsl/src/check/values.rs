@@ -208,7 +208,9 @@ impl Values<'_> {
     fn specialize(&mut self, s: SpecializeClause) {
         let (name, crew) = ("producers", s.producers);
         self.crew(name, crew, |producers| Clause::Specialize(SpecializeClause { producers, ..s }));
-        self.crew("consumers", s.consumers, |consumers| Clause::Specialize(SpecializeClause { consumers, ..s }));
+        if let Some(crew) = s.consumers {
+            self.crew("consumers", crew, |crew| Clause::Specialize(SpecializeClause { consumers: Some(crew), ..s }));
+        }
     }
 
     fn crew(&mut self, name: &str, crew: Crew, rebuild: impl Fn(Crew) -> Clause) {

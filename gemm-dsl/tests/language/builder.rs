@@ -36,7 +36,11 @@ fn every_clause_has_a_method() {
         .stream_k()
         .cluster(2, 1)
         .multicast(Fetch::Multicast, Fetch::Own)
-        .specialize(Crew::Warps(1), Crew::Groups(2), Roles::Cooperative)
+        .specialize_of(SpecializeClause {
+            producers: Crew::Warps(1),
+            consumers: Some(Crew::Groups(2)),
+            roles: Some(Roles::Cooperative),
+        })
         .registers(40, 232)
         .store(Store::Tma)
         .promote(4)
