@@ -11,10 +11,10 @@ use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::{Target, WARP};
 use crate::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reduce, Side, SplitK,
-    Swizzle, Tail, Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail,
+    Wave,
 };
-use crate::types::{Batch, DType, Problem};
+use crate::types::{DType, Problem};
 
 /// The geometry of the threads of one block that multiply (`atom(fma)`): with `specialize`, the consumers.
 ///
@@ -200,11 +200,6 @@ impl Plan {
         check::plan_of(problem, schedule, target)
     }
 
-    /// Tiles of an m x n result: the blocks of the flat grid, where one block computes one tile.
-    pub fn grid(&self, m: u64, n: u64) -> u64 {
-        m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
-    }
-
     /// Where the mbarriers of the ring begin in shared memory, in bytes: per slot one that counts it full, then one that
     /// counts it empty, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
     /// staging.
@@ -223,80 +218,6 @@ impl Plan {
         self.geometry.copying(self.producer_warps)
     }
 
-    /// Units of work of a launch: tiles, times `batch` products, times parts of k. Without `persistent` each is a block.
-    pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
-        self.grid(m, n).saturating_mul(batch).saturating_mul(self.split_k.map_or(1, |split| u64::from(split.parts)))
-    }
-
-    /// The blocks of a launch as a formula: what [`Plan::units`] counts, and no more than the wave of a persistent grid.
-    pub fn grid_formula(&self) -> String {
-        let mut formula = format!("ceil(m / {}) * ceil(n / {})", self.block.m, self.block.n);
-        if self.problem.batch == Batch::Strided {
-            formula.push_str(" * batch");
-        }
-        if let Some(split) = self.split_k {
-            formula.push_str(&format!(" * {}", split.parts));
-        }
-        match self.persistent {
-            None => formula,
-            Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
-            Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
-        }
-    }
-
-    /// The bytes of the workspace as a formula, and which of them are zero at a launch; `None` without split-K.
-    pub fn workspace_formula(&self) -> Option<String> {
-        let split = self.split_k?;
-        let slots = match split.reduce {
-            Reduce::Serial => 1,
-            Reduce::Workspace => split.parts,
-        };
-        let batch = if self.problem.batch == Batch::Strided { " * batch" } else { "" };
-        let threads = self.geometry.threads;
-        let slot_bytes = u64::from(slots * threads * self.accumulators()) * u64::from(self.problem.types.acc.bytes());
-        Some(format!(
-            "tiles * {} bytes, up to a multiple of 256, of zeros (zero again afterwards), then tiles * {slot_bytes} bytes; \
-             tiles = ceil(m / {}) * ceil(n / {}){batch}",
-            threads * 4,
-            self.block.m,
-            self.block.n
-        ))
-    }
-
-    /// Bytes of the workspace's flags, which stand at its start: one u32 per tile and thread, rounded up to 256 bytes. They
-    /// must be zero at a launch, and are zero again after it. 0 without split-K.
-    pub fn flag_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        let Some(_) = self.split_k else { return 0 };
-        let flags = self.grid(m, n).saturating_mul(batch).saturating_mul(u64::from(self.geometry.threads) * 4);
-        flags.checked_next_multiple_of(256).unwrap_or(u64::MAX)
-    }
-
-    /// Bytes of the workspace: the flags, then partial sums in the accumulator's type, a slot per tile (`serial`) or per
-    /// tile and part (`workspace`). 0 without split-K.
-    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        let Some(split) = self.split_k else { return 0 };
-        let slots = match split.reduce {
-            Reduce::Serial => 1,
-            Reduce::Workspace => u64::from(split.parts),
-        };
-        let slot_bytes = u64::from(self.accumulators())
-            * u64::from(self.geometry.threads)
-            * u64::from(self.problem.types.acc.bytes());
-        let sums = self.grid(m, n).saturating_mul(batch).saturating_mul(slots).saturating_mul(slot_bytes);
-        self.flag_bytes(m, n, batch).saturating_add(sums)
-    }
-
-    /// What `operand` must be aligned to for `variant`.
-    pub fn alignment(&self, variant: &Variant, operand: Operand) -> Alignment {
-        let elements = match operand {
-            Operand::A => variant.a.width,
-            Operand::B => variant.b.width,
-            Operand::C => variant.c_width,
-            Operand::D => variant.d_width,
-        };
-        Alignment { elements, bytes: elements * self.problem.types.of(operand).bytes() }
-    }
-
     /// The matrices that the kernel reads and writes: A, B, C if the epilogue reads it, D.
     pub fn matrices(&self) -> impl Iterator<Item = Operand> {
         let c = self.problem.epilogue.uses_c();
@@ -306,17 +227,6 @@ impl Plan {
     /// Accumulators of one thread.
     pub fn accumulators(&self) -> u32 {
         self.geometry.thread.m * self.geometry.thread.n
-    }
-
-    /// Floating-point operations per byte that a block reads of A and B.
-    pub fn intensity(&self) -> f64 {
-        let (m, n) = match self.a.placement {
-            Some(_) => (self.block.m, self.block.n),
-            // Without staging every thread reads its own fragments.
-            None => (self.geometry.thread.m, self.geometry.thread.n),
-        };
-        let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
-        2.0 * f64::from(m) * f64::from(n) / bytes
     }
 }
 

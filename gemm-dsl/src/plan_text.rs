@@ -191,6 +191,17 @@ impl Plan {
         )
     }
 
+    /// Floating-point operations per byte that a block reads of A and B.
+    fn intensity(&self) -> f64 {
+        let (m, n) = match self.a.placement {
+            Some(_) => (self.block.m, self.block.n),
+            // Without staging every thread reads its own fragments.
+            None => (self.geometry.thread.m, self.geometry.thread.n),
+        };
+        let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
+        2.0 * f64::from(m) * f64::from(n) / bytes
+    }
+
     fn parameter(&self, param: &Param) -> (String, String) {
         let epilogue = &self.problem.epilogue;
         let types = self.problem.types;

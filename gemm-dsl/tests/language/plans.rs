@@ -156,3 +156,15 @@ fn registers_are_one_figure() {
     let roles = plan("tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); specialize(producers = 1 warp)");
     assert_eq!((roles.threads(), roles.registers_per_thread(1), roles.registers_per_thread(2)), (288, 168, 96));
 }
+
+/// Partial sums are counted in 64 bits, in the formula as well.
+#[test]
+fn the_largest_workspace_has_a_formula() {
+    let plan = plan(
+        "tile(4096, 4096); thread(128, 128); shared(none); unroll(1); spills(allow); \
+         split_k(1024, reduce = workspace); types(f64)",
+    );
+    let sums = 1024 * 1024 * 128 * 128 * 8_u64;
+    assert!(plan.workspace_formula().unwrap().contains(&format!("then tiles * {sums} bytes")));
+    assert_eq!(plan.workspace_bytes(1, 1, 1), 1024 * 4 + sums);
+}
