@@ -80,6 +80,30 @@ fn clauses_beside_a_base_take_the_place_of_its_own() -> Result<(), Diagnostics> 
     Ok(())
 }
 
+macro_rules! pipelined {
+    ($base:expr) => {
+        gemm! { ..$base.clone(); double_buffer }
+    };
+}
+
+macro_rules! resized {
+    ($base:expr, $size:expr) => {
+        gemm! { $base; double_buffer; tile({$size * 2}, 64, {$size}) }
+    };
+}
+
+/// A base and a hole may be any expressions; one that another macro passes on binds as one.
+#[test]
+fn bases_and_holes_are_expressions() -> Result<(), Diagnostics> {
+    let kernel = gemm! { tile(128, 64, 8); thread(8, 8) };
+    let (reference, expected) = (&kernel, gemm! { tile(128, 64, 8); thread(8, 8); double_buffer });
+    assert_eq!(pipelined!(*reference)?, expected);
+    assert_eq!(resized!(..reference, 8 + 8)?, gemm! { thread(8, 8); double_buffer; tile(32, 64, 16) });
+    assert_eq!(gemm! { ..if kernel == expected { &expected } else { reference }; double_buffer }?, expected);
+    assert_eq!(gemm! { ..{ let other = kernel.clone(); other }; double_buffer }?, expected);
+    Ok(())
+}
+
 /// Clause names do not clash with anything of the user's, and the expansion is quiet under strict lints.
 #[deny(warnings)]
 mod hygiene {
