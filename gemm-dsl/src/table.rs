@@ -120,7 +120,8 @@ clauses! {
     multicast Multicast "multicast(a, b)";
     /// Roles of warps: producers copy, consumers multiply. Counts are warp groups of four, or `warps`. With `atom(fma)` the
     /// consumers are the warps that `tile` and `thread` make, and may be left out. Default: every warp does both.
-    specialize Specialize "specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)";
+    specialize Specialize
+        "specialize(producers = 1 warp) or specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)";
     /// Registers per thread of each role.
     registers Registers "registers(producer = n, consumer = n)";
     /// How D leaves. Default: direct.

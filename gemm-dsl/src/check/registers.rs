@@ -6,7 +6,7 @@ use crate::clause::{Clause, Crew, SpecializeClause, Spills};
 use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
 use crate::table::Key;
-use crate::target::registers_per_thread;
+use crate::target::{MAX_THREADS, registers_per_thread};
 
 /// What the limit and the accumulators follow from.
 const DEPENDS: [Key; 5] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize];
@@ -18,7 +18,8 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let kept = geometry.thread.m * geometry.thread.n * words;
     let threads = settings.threads(geometry);
     let limit = registers_per_thread(threads, 1);
-    if settings.spills == Spills::Allow {
+    // More threads than a block can have is an error of its own.
+    if settings.spills == Spills::Allow || threads > MAX_THREADS {
         return;
     }
     if kept + BESIDES <= limit {

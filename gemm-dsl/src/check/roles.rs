@@ -126,7 +126,8 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
     );
     let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread], message);
     let left = (MAX_THREADS - geometry.threads.min(MAX_THREADS)) / WARP;
-    for warps in (1..=left).rev().take(4) {
+    // All that there is room for, and fewer: the registers are shared by all threads.
+    for warps in [left, left / 2, 8, 4, 2, 1].into_iter().filter(|warps| (1..=left).contains(warps)) {
         let fewer = text(SpecializeClause { producers: Crew::Warps(warps), ..clause });
         finding.set(&fewer, format!("{fewer} fits"));
     }

@@ -222,6 +222,8 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 64); thread(8, 8); load(cp_async); stages(4); specialize(producers = 1 warp); target(sm_90)",
     "tile(240, 240, 8); thread(15, 15); load(cp_async); specialize(producers = 4 warps)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 24 warps)",
+    "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 31 warps)",
+    "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 4294967295)",
     // Not implemented yet.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); store(staged)",
