@@ -206,7 +206,7 @@ impl Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// One block barrier per staged tile.
+    /// One barrier per staged tile: of the block, or of the consumers where warps are specialized.
     Tile,
     /// Only the ring's own signals.
     Free,
