@@ -16,6 +16,8 @@ const LONG: usize = 2 << 20;
 /// The version whose figures are snapshotted.
 const FIGURES: &str = "V13.0.88";
 
+pub(crate) const SNAPSHOT: &str = "ptxas_figures";
+
 struct Ptxas {
     path: PathBuf,
     version: String,
@@ -101,6 +103,6 @@ fn every_case_assembles_for_every_target() {
         }
     }
     if !table.is_empty() {
-        crate::snapshots().bind(|| insta::assert_snapshot!("ptxas_figures", table));
+        crate::snapshots().bind(|| insta::assert_snapshot!(SNAPSHOT, table));
     }
 }

@@ -158,13 +158,22 @@ fn tma_wgmma() -> Program {
     }
 }
 
+fn snapshot_name(program: &Program) -> String {
+    format!("by_hand__{}", program.name)
+}
+
+/// Every snapshot of this file.
+pub(crate) fn snapshot_names() -> Vec<String> {
+    [tma_fma(), tma_wgmma()].iter().map(snapshot_name).collect()
+}
+
 #[test]
 fn hopper_programs_verify_and_print() {
     let settings = crate::snapshots();
     settings.bind(|| {
         for program in [tma_fma(), tma_wgmma()] {
             verify::verify(&program).unwrap();
-            insta::assert_snapshot!(format!("by_hand__{}", program.name), print::print(&program));
+            insta::assert_snapshot!(snapshot_name(&program), print::print(&program));
         }
     });
 }

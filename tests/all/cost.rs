@@ -18,13 +18,22 @@ fn profiles() -> &'static BTreeMap<&'static str, Profile> {
     &PROFILES
 }
 
+fn snapshot_name(case: &str) -> String {
+    format!("{case}__cost")
+}
+
+/// Every snapshot of this file.
+pub(crate) fn snapshot_names() -> Vec<String> {
+    cases().map(|case| snapshot_name(case.name)).collect()
+}
+
 #[test]
 fn every_case_costs_what_it_did() {
     let profiles = profiles();
     crate::snapshots().bind(|| {
         for (name, profile) in profiles {
             assert!(profile.is_right, "{name}: the largest error is {} of its bound", profile.max_error);
-            insta::assert_snapshot!(format!("{name}__cost"), profile.to_string());
+            insta::assert_snapshot!(snapshot_name(name), profile.to_string());
         }
     });
 }

@@ -9,6 +9,8 @@ use std::fmt::Write;
 use ptx_gemm_check::{cases, tuned};
 use ptx_gemm_dsl::Schedule;
 
+pub(crate) const SNAPSHOT: &str = "net";
+
 /// Random legal schedules, one a line, drawn once and kept: the net does not move when the generator does.
 const RANDOM: &str = include_str!("../net/schedules.txt");
 
@@ -60,13 +62,13 @@ fn row(out: &mut String, name: &str, schedule: &Schedule) {
 fn instructions_are_what_they_were() {
     let mut out = String::new();
     for case in cases().chain(tuned()) {
-        row(&mut out, &case.name, &case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name)));
+        row(&mut out, case.name, &case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name)));
     }
     assert!(RANDOM.lines().count() > 300);
     for text in RANDOM.lines() {
         row(&mut out, text, &text.parse().unwrap_or_else(|e| panic!("{text}: {e}")));
     }
-    crate::snapshots().bind(|| insta::assert_snapshot!("net", out));
+    crate::snapshots().bind(|| insta::assert_snapshot!(SNAPSHOT, out));
 }
 
 #[test]
