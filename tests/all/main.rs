@@ -8,6 +8,7 @@ mod documents;
 mod execution;
 mod levels;
 mod macros;
+mod mutants;
 mod net;
 mod random;
 mod special;
