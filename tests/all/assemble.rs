@@ -86,8 +86,10 @@ fn every_case_assembles_for_every_target() {
     let mut table = String::new();
     for case in cases() {
         let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let mut targets = 0;
         for target in Target::ALL {
             let Ok(plan) = schedule.plan(Some(target)) else { continue };
+            targets += 1;
             let ptx = ptx_gemm_codegen::compile(&plan).unwrap().ptx;
             let long = ptx.len() > LONG;
             if long && Ok(target) != schedule.plan(None).map(|plan| plan.target) {
@@ -101,6 +103,7 @@ fn every_case_assembles_for_every_target() {
                 }
             }
         }
+        assert!(targets > 0, "{} compiles for no target", case.name);
     }
     if !table.is_empty() {
         crate::snapshots().bind(|| insta::assert_snapshot!(SNAPSHOT, table));

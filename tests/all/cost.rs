@@ -13,7 +13,9 @@ fn profiles() -> &'static BTreeMap<&'static str, Profile> {
             let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
             (case.name, Profile::new(&schedule).unwrap_or_else(|e| panic!("{}: {e}", case.name)))
         };
-        cases().map(profile).collect()
+        let profiles: BTreeMap<_, _> = cases().map(profile).collect();
+        assert!(profiles.len() >= 30, "only {} cases were found", profiles.len());
+        profiles
     });
     &PROFILES
 }
