@@ -61,12 +61,11 @@ mod phases {
     use super::*;
 
     fn programs(plan: &Plan) -> Vec<Program> {
-        plan.variants.iter().map(|variant| tile::build::build(plan, variant)).collect()
+        tile::build::build(plan).entries
     }
 
     fn kernels(plan: &Plan) -> Vec<Kernel> {
-        let lower = |(program, variant)| lower::lower(program, plan, variant);
-        programs(plan).iter().zip(&plan.variants).map(lower).collect()
+        programs(plan).iter().map(|program| lower::lower(program).expect("the program is right")).collect()
     }
 
     #[divan::bench]
@@ -96,8 +95,7 @@ mod phases {
     fn e_lower(bencher: Bencher) {
         let plan = plan(DOUBLE_BUFFERED);
         let programs = programs(&plan);
-        let lower = |(program, variant)| lower::lower(program, &plan, variant);
-        bencher.bench(|| programs.iter().zip(&plan.variants).map(lower).collect::<Vec<_>>());
+        bencher.bench(|| programs.iter().map(lower::lower).collect::<Vec<_>>());
     }
 
     #[divan::bench]

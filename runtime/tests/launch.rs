@@ -167,10 +167,11 @@ fn a_zero_scalar_drops_what_it_multiplies() {
     assert_eq!(d, Matrix::from_fn(3, 3, |_, _| 3.0));
     let d: Matrix<f32> = gemm.c(&b).set("alpha", 0).set("beta", 2).multiply(&nan, &nan).unwrap();
     assert_eq!(d, Matrix::from_fn(3, 3, |_, _| 2.0));
+    let nans = |d: &Matrix<f32>| d.as_slice().iter().filter(|x| x.is_nan()).count();
     let d: Matrix<f32> = gemm.c(&nan).set("alpha", 1).set("beta", 1).multiply(&a, &b).unwrap();
-    assert!(d.as_slice().iter().all(|x| x.is_nan()));
+    assert_eq!(nans(&d), 9);
     let d: Matrix<f32> = gemm.c(&b).set("alpha", 1).set("beta", 1).multiply(&a, &nan).unwrap();
-    assert!(d.as_slice().iter().all(|x| x.is_nan()));
+    assert_eq!(nans(&d), 9);
 }
 
 #[test]
@@ -228,6 +229,7 @@ fn padding_is_neither_read_nor_written() {
     let b = ones(6, 7).with_ld(11, f32::NAN);
     let mut d = Matrix::in_shape(Shape { rows: 5, cols: 7, layout: Layout::Row, ld: 10 }, -1e10f32);
     gemm.multiply_into(&a, &b, &mut d).unwrap();
+    assert_eq!(d.as_slice().len(), 50);
     for (index, &value) in d.as_slice().iter().enumerate() {
         assert_eq!(value, if index % 10 < 7 { 6.0 } else { -1e10 }, "element {index}");
     }

@@ -35,6 +35,7 @@ fn pinned_operands_give_the_bits_of_others() {
         // One device's memory is the other's operand.
         let elsewhere: Matrix<f32> =
             gemm.in_interpreter().unwrap().c(&c).set("alpha", 2).set("beta", -1).multiply(&a, &b).unwrap();
+        assert_eq!((elsewhere.rows(), elsewhere.cols()), (33, 17));
         assert!((0..33).all(|row| (0..17).all(|col| elsewhere.get(row, col) == expected.get(row, col))));
     }
 }

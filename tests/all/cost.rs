@@ -13,9 +13,20 @@ fn profiles() -> &'static BTreeMap<&'static str, Profile> {
             let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
             (case.name, Profile::new(&schedule).unwrap_or_else(|e| panic!("{}: {e}", case.name)))
         };
-        cases().map(profile).collect()
+        let profiles: BTreeMap<_, _> = cases().map(profile).collect();
+        assert!(profiles.len() >= 30, "only {} cases were found", profiles.len());
+        profiles
     });
     &PROFILES
+}
+
+fn snapshot_name(case: &str) -> String {
+    format!("{case}__cost")
+}
+
+/// Every snapshot of this file.
+pub(crate) fn snapshot_names() -> Vec<String> {
+    cases().map(|case| snapshot_name(case.name)).collect()
 }
 
 #[test]
@@ -24,7 +35,7 @@ fn every_case_costs_what_it_did() {
     crate::snapshots().bind(|| {
         for (name, profile) in profiles {
             assert!(profile.is_right, "{name}: the largest error is {} of its bound", profile.max_error);
-            insta::assert_snapshot!(format!("{name}__cost"), profile.to_string());
+            insta::assert_snapshot!(snapshot_name(name), profile.to_string());
         }
     });
 }

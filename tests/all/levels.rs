@@ -1,23 +1,47 @@
-//! Snapshots of every case and every tuned schedule at every level. Long runs of like lines are abridged, and a digest of the whole text stands
-//! at the end, so that no change goes unseen.
+//! What the compiler writes at every level, for people to review.
+//!
+//! A few cases that show different things have their text in full: long runs of like lines are abridged, and the last line
+//! is a digest of the whole text, so that no change goes unseen. Every case has a row in one table per level: its length,
+//! its digest and how often each operation occurs, once for all targets that give the same. Digests and tables leave
+//! comments out, so that rewording one changes the full texts and nothing else.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use ptx_gemm_check::{cases, tuned};
-use ptx_gemm_codegen::{Level, compile_observed};
+use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm_codegen::{Level, compile, compile_observed};
+use ptx_gemm_dsl::{Plan, Schedule, Target};
+
+use crate::net::{digest, instructions};
+
+/// The cases whose texts are kept in full, and what each of them shows.
+const FULL: [&str; 8] = [
+    "naive",           // no shared memory, alpha and beta
+    "direct_4x4_i32",  // no shared memory, several results a thread, integers
+    "shared_32",       // one slot of shared memory
+    "double_buffered", // two slots filled through registers, wide accesses
+    "warp_tiled",      // warps, fragments, a padded and transposed tile
+    "tn_128x128",      // a ring filled by cp.async
+    "nn_64x64_split4", // split-K with a workspace
+    "dgemm_nn_128x64", // double precision
+];
+
+const LEVELS: [&str; 4] = ["plan", "tile", "kernel", "ptx"];
 
 /// The longest cycle of unlike lines that is looked for, and the fewest rounds of a cycle that are abridged to one.
 const CYCLE: usize = 5;
 const ROUNDS: usize = 3;
 
-/// What makes two lines alike: the first word, and what stands behind the text.
+/// The first word of a line, or that of the value where the line begins with a destination.
+fn operation(line: &str) -> &str {
+    let text = line.split_once(" = ").map_or(line, |(_, value)| value);
+    text.split_whitespace().next().unwrap_or("")
+}
+
+/// What makes two lines alike: the operation, and the note after the text.
 fn kind(line: &str) -> (String, &str) {
-    let text = line.trim_start();
-    let word = text.split_whitespace().next().unwrap_or("");
-    // Kernel IR begins with the destination: its operation tells more.
-    let word = text.split_once(" = ").map_or(word, |(_, value)| value.split_whitespace().next().unwrap_or(""));
     let note = line.split_once("//@ ").or_else(|| line.split_once("; ")).map_or("", |(_, note)| note);
-    (word.chars().filter(|c| !c.is_ascii_digit()).collect(), note)
+    (operation(line).chars().filter(|c| !c.is_ascii_digit()).collect(), note)
 }
 
 /// Rounds of the best cycle that begins at the first line: (lines of a round, rounds).
@@ -52,37 +76,176 @@ fn abridge(text: &str) -> String {
     out
 }
 
-/// FNV-1a.
-fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+fn every_case() -> impl Iterator<Item = Case> {
+    cases().chain(tuned())
+}
+
+fn schedule(case: &Case) -> Schedule {
+    case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name))
+}
+
+/// The texts of a plan, in the order of [`LEVELS`].
+fn texts(name: &str, plan: &Plan) -> [String; 4] {
+    let mut levels = [String::new(), String::new(), String::new()];
+    let mut observe = |level: Level, text: &str| levels[level as usize].push_str(text);
+    let compiled = compile_observed(plan, Some(&mut observe)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let [tile, kernel, ptx] = levels;
+    assert_eq!(ptx, compiled.ptx, "{name}");
+    [plan.to_string(), tile, kernel, ptx]
+}
+
+/// A text without comments and without the lines that name its target.
+fn bare(level: &str, text: &str) -> String {
+    let comments = |line: &str| {
+        let code = line.split(';').next().unwrap_or("");
+        // Declarations of the kernel say after a colon what they are for.
+        code.split(": ").next().unwrap_or("").trim_end().to_string() + "\n"
+    };
+    match level {
+        "plan" => text.lines().filter(|l| !l.starts_with("  target ")).map(|l| l.to_string() + "\n").collect(),
+        "ptx" => {
+            let of_target = |line: &&str| line.starts_with(".version") || line.starts_with(".target");
+            instructions(text).lines().filter(|line| !of_target(line)).map(|l| l.to_string() + "\n").collect()
+        }
+        _ => text.lines().map(comments).collect(),
+    }
+}
+
+/// Parts of a mnemonic that a histogram tells apart; types, rounding and cache hints are not among them.
+const MODIFIERS: [&str; 11] =
+    ["global", "shared", "param", "async", "sync", "wide", "v2", "v4", "commit_group", "wait_group", "shared::cta"];
+
+/// The name under which a line is counted, if it is an operation.
+fn counted(level: &str, line: &str) -> Option<String> {
+    if level != "ptx" {
+        let word = if line.contains(" += ") { "+=" } else { operation(line) };
+        // A register or an expression.
+        let value = word.starts_with('(') || word.contains(|c: char| c.is_ascii_digit());
+        return Some(if value { "value" } else { word }).filter(|word| !"{}".contains(*word)).map(str::to_string);
+    }
+    let mut words = line.split_whitespace().skip_while(|word| word.starts_with('@'));
+    let mut parts = words.next()?.trim_end_matches(';').split('.');
+    let stem = parts.next().filter(|stem| stem.starts_with(|c: char| c.is_ascii_lowercase()))?;
+    let modifiers = parts.filter(|part| MODIFIERS.contains(part)).map(|part| format!(".{part}"));
+    Some(format!("{stem}{}", modifiers.collect::<String>()))
+}
+
+/// What a row says of one text: its length, its digest, and how often each operation occurs.
+fn figures(level: &str, plan: &Plan, text: &str) -> String {
+    let bare = bare(level, text);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for name in bare.lines().filter_map(|line| counted(level, line)) {
+        *counts.entry(name).or_default() += 1;
+    }
+    let what = if level == "plan" {
+        let (threads, variants) = (plan.geometry.threads, plan.variants.len());
+        format!("{threads} threads, {} B shared, {} stages, {variants} variants", plan.shared_bytes, plan.stages)
+    } else {
+        counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(" ")
+    };
+    format!("{:5} lines {:016x}  {what}", bare.lines().count(), digest(&bare))
+}
+
+/// The rows of one case at one level: targets with the same figures share a row.
+fn rows(out: &mut String, name: &str, figures: Vec<(Target, String)>) {
+    let mut rows: Vec<(Vec<Target>, String)> = Vec::new();
+    for (target, figures) in figures {
+        match rows.iter_mut().find(|(_, known)| *known == figures) {
+            Some((targets, _)) => targets.push(target),
+            None => rows.push((vec![target], figures)),
+        }
+    }
+    assert!(!rows.is_empty(), "{name} compiles for no target");
+    for (targets, figures) in rows {
+        writeln!(out, "{name:18} {:20} {figures}", range(&targets)).unwrap();
+    }
+}
+
+/// Neighbours among all targets as `first..last`.
+fn range(targets: &[Target]) -> String {
+    match targets {
+        [first, .., last] if Target::ALL.windows(targets.len()).any(|all| all == targets) => format!("{first}..{last}"),
+        _ => targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Every snapshot of this file.
+pub(crate) fn snapshot_names() -> Vec<String> {
+    let of = |name: &str| LEVELS.map(|level| format!("{name}__{level}"));
+    FULL.iter().flat_map(|name| of(name)).chain(of("every_case")).collect()
 }
 
 #[test]
-fn every_case_at_every_level() {
+fn some_cases_in_full() {
+    for name in FULL {
+        let case = every_case().find(|case| case.name == name).unwrap_or_else(|| panic!("there is no case {name}"));
+        let plan = schedule(&case).plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let [plan, tile, kernel, ptx] = texts(name, &plan);
+        crate::snapshots().bind(|| {
+            insta::assert_snapshot!(format!("{name}__plan"), plan);
+            insta::assert_snapshot!(format!("{name}__tile"), tile);
+            insta::assert_snapshot!(format!("{name}__kernel"), abridge(&kernel));
+            insta::assert_snapshot!(format!("{name}__ptx"), abridge(&ptx));
+        });
+    }
+}
+
+#[test]
+fn every_case_at_every_level_for_every_target() {
+    let mut tables = LEVELS.map(|_| String::new());
+    for case in every_case() {
+        let schedule = schedule(&case);
+        let mut found = LEVELS.map(|_| Vec::new());
+        for target in Target::ALL {
+            let Ok(plan) = schedule.plan(Some(target)) else { continue };
+            for ((level, text), found) in LEVELS.iter().zip(texts(case.name, &plan)).zip(&mut found) {
+                found.push((target, figures(level, &plan, &text)));
+            }
+        }
+        for (table, found) in tables.iter_mut().zip(found) {
+            rows(table, case.name, found);
+        }
+    }
     crate::snapshots().bind(|| {
-        for case in cases().chain(tuned()) {
-            let plan = case.schedule().and_then(|s| s.plan(None)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-            let mut levels = [String::new(), String::new(), String::new()];
-            let mut observe = |level: Level, text: &str| levels[level as usize].push_str(text);
-            let compiled = compile_observed(&plan, Some(&mut observe)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-            let [tile, kernel, ptx] = levels;
-            assert_eq!(ptx, compiled.ptx);
-            insta::assert_snapshot!(format!("{}__plan", case.name), plan.to_string());
-            insta::assert_snapshot!(format!("{}__tile", case.name), tile);
-            insta::assert_snapshot!(format!("{}__kernel", case.name), abridge(&kernel));
-            insta::assert_snapshot!(format!("{}__ptx", case.name), abridge(&ptx));
+        for (level, table) in LEVELS.iter().zip(tables) {
+            insta::assert_snapshot!(format!("every_case__{level}"), table);
         }
     });
 }
 
-/// The same plan gives the same bytes, and what is printed parses to what was printed.
+/// The same plan gives the same bytes, and what is printed parses to what was printed, for every target.
 #[test]
 fn texts_are_stable_and_parse_back() {
-    for case in cases().chain(tuned()) {
-        let plan = case.schedule().and_then(|s| s.plan(None)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let first = ptx_gemm_codegen::compile(&plan).unwrap();
-        assert_eq!(first.ptx, ptx_gemm_codegen::compile(&plan).unwrap().ptx, "{}", case.name);
-        let parsed = ptx_gemm_ptx::parse::parse(&first.ptx).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        assert!(parsed == first.module, "{}: the text parses to something else", case.name);
+    for case in every_case() {
+        let schedule = schedule(&case);
+        let plans: Vec<Plan> = Target::ALL.into_iter().filter_map(|target| schedule.plan(Some(target)).ok()).collect();
+        assert!(!plans.is_empty(), "{} compiles for no target", case.name);
+        for plan in plans {
+            let first = compile(&plan).unwrap();
+            let what = format!("{} for {}", case.name, plan.target);
+            assert_eq!(first.ptx, compile(&plan).unwrap().ptx, "{what}");
+            let parsed = ptx_gemm_ptx::parse::parse(&first.ptx).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(parsed == first.module, "{what}: the text parses to something else");
+        }
+    }
+}
+
+#[test]
+fn figures_see_operations_and_no_comments() {
+    let ptx =
+        "ld.global.L2::128B.v4.f32 {%a0, %a1}, [%rd4+16]; //@ tile: a\n@!%p1 bra.uni end_0;\nend_0:\n.reg .u32 %r<3>;";
+    let names = |level, text: &str| bare(level, text).lines().filter_map(|l| counted(level, l)).collect::<Vec<_>>();
+    assert_eq!(names("ptx", ptx), ["ld.global.v4", "bra"]);
+    assert_eq!(
+        names("kernel", "  r0 = param m   ; a note\n  } else {\n  commit_copies ; b"),
+        ["param", "commit_copies"]
+    );
+    for (level, text) in
+        [("ptx", ptx), ("kernel", "registers p0..3 Pred: a\nbarrier ; a note"), ("tile", "wait ab ; a")]
+    {
+        let changed = |from: char, to: &str| bare(level, &text.replace(from, to)) == bare(level, text);
+        assert!(!changed('b', "c"), "{level}: `{text}`");
+        let reworded = text.replace(": a", ": b").replace("; a", "; b");
+        assert_eq!(bare(level, &reworded), bare(level, text), "{level}: `{text}`");
     }
 }

@@ -7,6 +7,7 @@ mod documents;
 mod execution;
 mod levels;
 mod macros;
+mod mutants;
 mod net;
 mod random;
 mod special;

@@ -9,6 +9,8 @@ use std::fmt::Write;
 use ptx_gemm_check::{cases, tuned};
 use ptx_gemm_dsl::Schedule;
 
+pub(crate) const SNAPSHOT: &str = "net";
+
 /// Random legal schedules, one a line, drawn once and kept: the net does not move when the generator does.
 const RANDOM: &str = include_str!("../net/schedules.txt");
 
@@ -66,7 +68,7 @@ fn instructions_are_what_they_were() {
     for text in RANDOM.lines() {
         row(&mut out, text, &text.parse().unwrap_or_else(|e| panic!("{text}: {e}")));
     }
-    crate::snapshots().bind(|| insta::assert_snapshot!("net", out));
+    crate::snapshots().bind(|| insta::assert_snapshot!(SNAPSHOT, out));
 }
 
 #[test]

@@ -12,6 +12,9 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 const MOST_LINES: usize = 600;
 const MANY_LINES: usize = 400;
 
+/// The most bytes that all snapshots may have: more than this nobody reviews.
+const MOST_SNAPSHOT_BYTES: u64 = 5 << 19;
+
 /// Which crate of the workspace may know which others: all its arrows, no more and no less.
 const ARROWS: [(&str, &[&str]); 10] = [
     ("gemm-dsl", &[]),
@@ -274,14 +277,36 @@ fn unsafe_code_is_where_it_is_expected() {
 }
 
 #[test]
+fn snapshots_are_few_enough_to_review() {
+    let snapshots: Vec<PathBuf> =
+        files("snap").into_iter().filter(|path| relative(path).contains("tests/snapshots/")).collect();
+    let bytes: u64 = snapshots.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    println!("{} snapshots, {bytes} bytes", snapshots.len());
+    assert!(snapshots.len() > 20, "only {} snapshots were found", snapshots.len());
+    assert!(bytes <= MOST_SNAPSHOT_BYTES, "snapshots have {bytes} bytes, {MOST_SNAPSHOT_BYTES} are allowed");
+}
+
+#[test]
+fn every_snapshot_belongs_to_a_test() {
+    let owned = [crate::levels::snapshot_names(), crate::cost::snapshot_names()];
+    let mut expected: BTreeSet<String> = owned.into_iter().flatten().collect();
+    expected.extend([crate::net::SNAPSHOT, crate::assemble::SNAPSHOT].map(str::to_string));
+    let folder = root().join("tests/snapshots");
+    let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    // What git ignores is a snapshot that waits for its review.
+    let found: BTreeSet<String> = entries.filter(|name| !name.ends_with(".snap.new")).collect();
+    let expected: BTreeSet<String> = expected.into_iter().map(|name| name + ".snap").collect();
+    none("no test writes these snapshots", found.difference(&expected).cloned());
+    none("these snapshots are missing", expected.difference(&found).cloned());
+}
+
+#[test]
 fn the_architecture_names_every_crate() {
-    let Ok(text) = fs::read_to_string(root().join("ARCHITECTURE.md")) else {
-        println!("there is no ARCHITECTURE.md: skipped");
-        return;
-    };
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap_or_else(|e| panic!("ARCHITECTURE.md: {e}"));
     let lines = text.lines().count();
     assert!(lines < 300, "ARCHITECTURE.md has {lines} lines, 300 are too many");
     let manifests = manifests();
+    assert_eq!(manifests.len(), ARROWS.len());
     let folders = manifests.keys().filter(|folder| !folder.is_empty());
     none("not in ARCHITECTURE.md", folders.filter(|folder| !text.contains(&format!("`{folder}"))).cloned());
 }

@@ -131,13 +131,17 @@ fn repairs(before: &Diagnostics, error: &Diagnostic, after: &Diagnostics, text: 
     }
 }
 
-fn fixes_repair(schedule: &Schedule) {
+/// Applies every fix to the schedule; how many there were.
+fn fixes_repair(schedule: &Schedule) -> usize {
     let before = checked(schedule);
+    let mut applied = 0;
     for error in before.errors() {
         let Some(fix) = &error.fix else { continue };
         let Some(changed) = fix.apply(schedule) else { continue };
         repairs(&before, error, &checked(&changed), &schedule.to_string());
+        applied += 1;
     }
+    applied
 }
 
 #[test]
@@ -145,8 +149,7 @@ fn suggested_clauses_repair_what_they_are_suggested_for() {
     let mut applied = 0;
     for text in WRONG {
         let Ok(schedule) = Schedule::parse(text) else { continue };
-        fixes_repair(&schedule);
-        applied += checked(&schedule).errors().filter(|error| error.fix.is_some()).count();
+        applied += fixes_repair(&schedule);
     }
     assert!(applied > 60, "only {applied} fixes");
 }
@@ -172,14 +175,17 @@ fn suggested_spellings_repair_what_they_are_suggested_for() {
 /// Most legal-looking schedules with one wrong thing get a fix.
 #[test]
 fn errors_about_single_clauses_come_with_a_fix() {
-    let mut bare = Vec::new();
+    let (mut bare, mut single) = (Vec::new(), 0);
     for text in WRONG {
         let Ok(schedule) = Schedule::parse(text) else { continue };
         let said = checked(&schedule);
-        if said.errors().count() == 1 && said.errors().all(|error| error.fix.is_none()) {
-            bare.push(*text);
+        let errors: Vec<&Diagnostic> = said.errors().collect();
+        if let [error] = errors[..] {
+            single += 1;
+            bare.extend(error.fix.is_none().then_some(*text));
         }
     }
+    assert!(single > 60, "only {single} schedules have one error");
     // A literal of the epilogue has no obvious replacement.
     assert!(bare.iter().all(|text| text.contains("epilogue")), "{bare:?}");
 }
@@ -297,15 +303,31 @@ fn holds_together(plan: &Plan) {
     assert!(plan.variants.iter().map(|variant| &variant.entry).is_sorted_by(|a, b| a != b));
 }
 
-/// The generator is worth something only if most of what it makes is legal.
-#[test]
-fn plausible_schedules_are_mostly_accepted() {
+/// 400 schedules, the same every time.
+fn sample(strategy: impl Strategy<Value = Schedule>) -> impl Iterator<Item = Schedule> {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
+    (0..400).map(move |_| strategy.new_tree(&mut runner).unwrap().current())
+}
+
+/// What the properties above say of plans and of fixes, they say of many.
+#[test]
+fn generated_schedules_have_plans_and_fixes() {
+    let plans = sample(generate::plausible()).filter_map(|schedule| schedule.plan(None).ok());
+    let plans = plans.inspect(holds_together).count();
+    assert!(plans > 100, "only {plans} of 400 plausible schedules have a plan");
+    let fixes: usize = sample(generate::anything()).map(|schedule| fixes_repair(&schedule)).sum();
+    assert!(fixes > 100, "only {fixes} fixes for 400 schedules");
+    let fixes: usize = sample(generate::plausible()).map(|schedule| fixes_repair(&schedule)).sum();
+    assert!(fixes > 10, "only {fixes} fixes for 400 plausible schedules");
+}
+
+/// The generator is worth something only if most of what it makes is legal.
+#[test]
+fn plausible_schedules_are_mostly_accepted() {
     let mut refused = Vec::new();
-    for _ in 0..400 {
-        let schedule = generate::plausible().new_tree(&mut runner).unwrap().current();
+    for schedule in sample(generate::plausible()) {
         let said = checked(&schedule);
         if said.errors().any(|error| error.severity == Severity::Error && error.rule != "not-implemented") {
             refused.push(said.to_string());
