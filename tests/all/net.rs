@@ -12,7 +12,7 @@ use ptx_gemm_dsl::Schedule;
 pub(crate) const SNAPSHOT: &str = "net";
 
 /// Random legal schedules, one a line, drawn once and kept: the net does not move when the generator does.
-const RANDOM: &str = include_str!("../net/schedules.txt");
+pub(crate) const RANDOM: &str = include_str!("../net/schedules.txt");
 
 /// The instructions of a module, one a line, with registers and labels numbered by their first use in an entry.
 pub(crate) fn instructions(ptx: &str) -> String {

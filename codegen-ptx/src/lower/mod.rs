@@ -353,6 +353,11 @@ impl<'a> Lowering<'a> {
             Op::Promote { from, into } => self.promote(*from, *into, note),
             Op::Drain => {
                 self.b.origin(note, "no copy is in flight");
+                let groups = |ring: &crate::tile::Ring| matches!(ring.full, crate::tile::Full::CopyGroups { .. });
+                if !self.program.rings.iter().all(groups) {
+                    // Copies that signal an mbarrier belong to no group yet.
+                    self.b.push(kernel::Op::CommitCopies);
+                }
                 self.b.push(kernel::Op::WaitCopies(0));
             }
             Op::Sync => {

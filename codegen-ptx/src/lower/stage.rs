@@ -263,7 +263,8 @@ impl<'a> Lowering<'a> {
         match &statement.op {
             Op::Acquire { ring } => {
                 // What is filled before the loop was never read.
-                if let Some(producer) = pipeline.ring(*ring).producer.clone() {
+                let state = pipeline.ring(*ring);
+                if let (Some(producer), Empty::Mbarrier { .. }) = (state.producer.clone(), state.ring.empty) {
                     self.b.origin(note, "all threads have read what the slot held");
                     self.wait_empty(&producer);
                 }

@@ -61,6 +61,11 @@ fn note(clause: &str) -> Note {
     clause.into()
 }
 
+/// The note of a line that is only there if something holds.
+fn note_if(holds: bool, clause: &str) -> Note {
+    note(if holds { clause } else { "" })
+}
+
 fn at(op: Op, clause: &str) -> Statement {
     Statement { op, note: note(clause) }
 }
@@ -97,9 +102,9 @@ impl<'p> Builder<'p> {
                 raster: plan.raster,
                 raster_note: note(&clauses.raster),
                 persistent: plan.persistent,
-                persistent_note: note(&clauses.persistent),
+                persistent_note: note_if(plan.persistent.is_some(), &clauses.persistent),
                 parts: plan.split_k.map(|split| split.parts),
-                parts_note: note(&clauses.split_k),
+                parts_note: note_if(plan.split_k.is_some(), &clauses.split_k),
             },
             rings: if staged { vec![self.ring()] } else { Vec::new() },
             buffers,
@@ -115,15 +120,43 @@ impl<'p> Builder<'p> {
 
     fn roles(&self, staged: bool) -> Vec<Role> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        let role = |name: &str, threads, body| {
+        let role = |name: &str, threads, body, clause: &str| {
             let body = vec![at(Op::Tiles { body }, &clauses.raster)];
-            Role { name: name.into(), threads, body, note: note(&clauses.lanes) }
+            Role { name: name.into(), threads, body, note: note(clause) }
         };
         let math = plan.geometry.threads;
         if !staged {
-            return vec![role("all", 0..math, self.with_store(vec![self.direct()]))];
+            return vec![role("all", 0..math, self.with_store(vec![self.direct()]), &clauses.lanes)];
         }
-        vec![role("all", 0..math, self.with_store(self.staged()))]
+        if plan.producer_warps == 0 {
+            return vec![role("all", 0..math, self.with_store(self.staged()), &clauses.lanes)];
+        }
+        vec![
+            role("consumers", 0..math, self.with_store(self.consumer()), &clauses.specialize),
+            role("producers", math..plan.threads(), self.producer(), &clauses.specialize),
+        ]
+    }
+
+    /// The half of the loop that copies.
+    fn producer(&self) -> Vec<Statement> {
+        let clauses = &self.plan.clauses;
+        let mut body = self.produce(Index::Ahead(0));
+        body.push(at(Op::Commit { ring: 0 }, &clauses.stages));
+        let sum = vec![at(Op::Loop { body }, &clauses.tile)];
+        // A thread does not leave while its copies are in flight.
+        vec![at(Op::IfAnyK { body: sum }, &clauses.tile), at(Op::Drain, &clauses.specialize)]
+    }
+
+    /// The half that multiplies.
+    fn consumer(&self) -> Vec<Statement> {
+        let clauses = &self.plan.clauses;
+        let mut body = vec![at(Op::Wait { ring: 0 }, &clauses.stages)];
+        if self.plan.pace == Pace::Tile {
+            body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
+        }
+        body.extend([self.steps(), at(Op::Release { ring: 0 }, &clauses.stages)]);
+        let sum = vec![at(Op::Loop { body }, &clauses.tile)];
+        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
     /// A tile from the clearing of its accumulators to its store; a persistent block leaves its slots at rest.
@@ -152,18 +185,24 @@ impl<'p> Builder<'p> {
         body
     }
 
+    /// What keeps the consumers in step, where they have the block's pace but not its barrier.
     fn barriers(&self) -> Vec<Barrier> {
-        Vec::new()
+        let plan = self.plan;
+        let paced = plan.producer_warps > 0 && plan.pace == Pace::Tile;
+        let threads = plan.geometry.threads;
+        let barrier = Barrier { name: "pace".into(), number: 1, threads, note: note(&plan.clauses.pace) };
+        paced.then_some(barrier).into_iter().collect()
     }
 
     fn ring(&self) -> Ring {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        let arrivals = plan.geometry.threads;
+        let (fill, read) = (plan.copying_threads(), plan.geometry.threads);
         // How a slot is known to be free where the block keeps pace: by a barrier of its own, or by the one of the next wait.
         let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
         let (full, empty) = match (plan.pace, plan.load) {
             // Every thread says for itself that its copies have landed, and that it has read the slot.
-            (Pace::Free, _) => (Full::Mbarrier { arrivals }, Empty::Mbarrier { arrivals }),
+            _ if plan.producer_warps > 0 => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
+            (Pace::Free, _) => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
             (Pace::Tile, Load::CpAsync) => {
                 (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle)
             }
@@ -178,7 +217,10 @@ impl<'p> Builder<'p> {
             empty,
             mbarriers: plan.barrier_offset(),
             note: note(&clauses.stages),
-            mbarrier_note: note(&clauses.pace),
+            mbarrier_note: note_if(
+                plan.barrier_offset().is_some(),
+                if plan.producer_warps > 0 { &clauses.specialize } else { &clauses.pace },
+            ),
         }
     }
 

@@ -4,14 +4,20 @@ use ptx_gemm_dsl::terms::Fast;
 
 use super::shapes::{MAX_ACCESS_BYTES, vector};
 use super::{Check, rule};
-use crate::tile::{Mover, Program, Role};
+use crate::tile::{Mover, Op, Program, Role};
 use crate::violation::Site;
 
 /// Most elements that one thread copies of a K-tile.
 const MAX_COPIES: u64 = 8192;
 
-pub(super) fn check(program: &Program, role: &Role, buffer: usize, by: Mover, site: Site) -> Check {
-    let buffer = &program.buffers[buffer];
+pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, site: Site) -> Check {
+    let buffer = &program.buffers[index];
+    // One set of pointers and addresses serves them all.
+    let alike = program.statements().iter().all(|statement| match &statement.op {
+        Op::Copy { buffer, by: other, .. } => *buffer != index || *other == by,
+        _ => true,
+    });
+    rule(alike, site.clone(), || format!("all copies to {} travel alike", buffer.name))?;
     let bytes = program.element(buffer.side).bytes();
     let global_fast = program.problem.layouts.fast(buffer.side);
     let row = match global_fast {

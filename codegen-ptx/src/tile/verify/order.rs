@@ -309,6 +309,12 @@ impl<'a> Block<'a> {
             }
             join(&mut self.threads[t].clock, &barrier.done);
         }
+        let clock = &self.threads[t].clock;
+        for buffer in &decl.buffers {
+            if self.slots[*buffer][slot].read.iter().any(|(reader, time)| clock[*reader] < *time) {
+                return Err(self.fault(format_args!("{}: slot {slot} is acquired while it may still be read", decl.name)));
+            }
+        }
         self.threads[t].rings[ring].acquired += 1;
         Ok(true)
     }
