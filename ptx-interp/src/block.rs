@@ -8,7 +8,7 @@ use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop};
-use crate::launch::{Counting, WarpOrder, Watch};
+use crate::options::{Counting, WarpOrder, Watch};
 use crate::row::{LANES, lanes};
 use crate::violation::{Fault, Site, Violation, ViolationKind, triple};
 use crate::warp::{Spin, Warp};
