@@ -33,6 +33,7 @@ mod keys;
 mod lexer;
 mod occupancy;
 mod plan_text;
+mod planning;
 mod print;
 mod suggest;
 

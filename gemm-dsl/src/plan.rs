@@ -5,10 +5,7 @@
 
 use serde::Serialize;
 
-use crate::check;
 use crate::clause::Expectation;
-use crate::diagnostics::Diagnostics;
-use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reduce, Side, SplitK,
@@ -181,11 +178,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Derives the plan of `schedule` for `target`.
-    pub fn new(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
-        check::plan_of(problem, schedule, target)
-    }
-
     /// Tiles of an m x n result: the blocks of the flat grid, where one block computes one tile.
     pub fn grid(&self, m: u64, n: u64) -> u64 {
         m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
