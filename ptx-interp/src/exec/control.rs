@@ -1,11 +1,10 @@
 //! Polls, barriers and guards: what decides whether a group goes on, and the reports of those that must not.
 
 use super::Stop;
-use super::spot::Checked;
 use crate::env::Env;
 use crate::op::{P, R32, Slot};
 use crate::row::lanes;
-use crate::violation::{Fault, ViolationKind};
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::{Group, Parked, Spin, Warp};
 
 /// After this many polls without anything else, a group lets others go first.

@@ -4,6 +4,7 @@
 //! inlined into it. `WATCH` compiles the loop twice: once bare, once following uninitialised values and asking the
 //! checks about every access.
 
+mod access;
 mod alu;
 mod atomic;
 mod bits;
@@ -181,7 +182,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             | Op::CpAsync { .. }
             | Op::CpAsyncCommit
             | Op::CpAsyncWait { .. }
-            | Op::CpAsyncWaitAll => check!(memory::execute::<WATCH>(warp, block, env, &instr.op, lanes, pc)),
+            | Op::CpAsyncWaitAll => check!(access::execute::<WATCH>(warp, block, env, &instr.op, lanes, pc)),
             Op::Barrier { id, count } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
                 if active != warp.live {
