@@ -79,6 +79,7 @@ mod row;
 mod shadow;
 mod shared;
 mod taint;
+mod turns;
 mod violation;
 mod warp;
 

@@ -17,11 +17,24 @@ pub enum WarpOrder {
     Forward,
     /// In step, last warp first.
     Backward,
-    /// Random turns of random length, the same for the same seed.
+    /// Random turns of random length, the same for the same seed. The order changes with every round of turns, and turns
+    /// end between barriers too.
     Seeded(u64),
-    /// Each runs as far as it can: the fastest.
+    /// Each runs as far as it can, first warp first: the fastest.
     #[default]
     RunToBarrier,
+}
+
+impl WarpOrder {
+    /// One of the orders, by a random number: every second one is a random order.
+    pub fn drawn(number: u64) -> WarpOrder {
+        match number % 8 {
+            0 | 1 => WarpOrder::RunToBarrier,
+            2 => WarpOrder::Forward,
+            3 => WarpOrder::Backward,
+            _ => WarpOrder::Seeded(number / 8),
+        }
+    }
 }
 
 /// Whether a launch counts what it costs.
