@@ -5,6 +5,7 @@ mod report;
 use pulp::Arch;
 
 use crate::barrier::{Barriers, MAX_BARRIERS};
+use crate::clocks::Waits;
 use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
@@ -208,7 +209,8 @@ impl Block {
             ));
         }
         if env.watch == Watch::On {
-            self.memory.clocks.arrive(index, id as usize);
+            let waits = if self.status[index] == Status::Ready { Waits::No } else { Waits::Yes };
+            self.memory.clocks.arrive(index, id as usize, waits);
         }
         match self.barriers.arrive(id, expected) {
             Err(others) => mismatch(format!(

@@ -230,6 +230,29 @@ fn every_arrival_matters() {
 }
 
 #[test]
+fn an_arrival_orders_nothing_for_the_warp_that_arrives() {
+    let body = format!(
+        "mov.u32 %r1, scratch;
+         mad.lo.u32 %r2, %t, 4, %r1;
+         sub.u32 %r3, 31, %t;
+         mad.lo.u32 %r3, %r3, 4, %r1;
+         mov.u32 %r0, 0;
+         setp.ge.u32 %p1, %t, 32;
+         @%p1 bra WAIT;
+         st.shared.u32 [%r2], %t;
+         bar.arrive 1, 64;
+         bar.warp.sync -1; // lanes
+         ld.shared.u32 %r0, [%r3];
+         bra END;
+         WAIT: bar.sync 1, 64;
+         END: {STORE}"
+    );
+    let want: Vec<u32> = (0..64).map(|t| if t < 32 { 31 - t } else { 0 }).collect();
+    check("arrival", &body, 64, &want);
+    check_found("arrival: lanes have not met", &[Race], &mutate(&body, "bar.warp.sync -1; // lanes", ""), 64);
+}
+
+#[test]
 fn who_waits_for_whom_is_reported() {
     // Every warp waits or has exited; with the numbers of the barrier.
     let body = "setp.ge.u32 %p0, %t, 64;
