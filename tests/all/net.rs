@@ -60,7 +60,7 @@ fn row(out: &mut String, name: &str, schedule: &Schedule) {
 fn instructions_are_what_they_were() {
     let mut out = String::new();
     for case in cases().chain(tuned()) {
-        row(&mut out, &case.name, &case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name)));
+        row(&mut out, case.name, &case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name)));
     }
     assert!(RANDOM.lines().count() > 300);
     for text in RANDOM.lines() {
