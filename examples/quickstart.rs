@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "    entry {}, {} blocks of {} threads",
             run.entry.as_deref().unwrap_or("-"),
             run.blocks,
-            gemm.plan().geometry.threads
+            gemm.plan().threads()
         );
         println!("    {} bytes of shared memory per block", gemm.plan().shared_bytes);
         if let Some(counts) = &run.counts {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ptx_gemm_dsl::Target;
+use ptx_gemm_dsl::target::STATIC_SHARED_BYTES;
 use ptx_gemm_runtime::Kernel;
 
 /// Everything that a launch must state. It prints as the table that a caller needs.
@@ -48,9 +49,6 @@ pub struct AbiParam {
     pub meaning: String,
 }
 
-/// Shared memory above this cannot be declared statically (PTX ISA, "State spaces: shared").
-const STATIC_SHARED_BYTES: u32 = 48 << 10;
-
 impl Abi {
     pub(crate) fn of(kernel: &Kernel) -> Abi {
         let plan = kernel.plan();
@@ -76,7 +74,7 @@ impl Abi {
             tile: (plan.block.m, plan.block.n),
             grid: plan.grid_formula(),
             workspace: plan.workspace_formula(),
-            threads: plan.geometry.threads,
+            threads: plan.threads(),
             dynamic_shared_bytes,
             static_shared_bytes,
         }

@@ -1,23 +1,34 @@
 //! The comment at the head of a module: what it computes and how to launch it by hand.
 
-use ptx_gemm_dsl::plan::Plan;
+use ptx_gemm_dsl::terms::Operand;
+
+use crate::tile::interface::Interface;
 
 /// The lines of the comment.
-pub fn lines(plan: &Plan) -> Vec<String> {
-    let types = plan.problem.types;
-    let layouts = plan.problem.layouts;
+pub fn lines(interface: &Interface) -> Vec<String> {
+    let problem = &interface.problem;
+    let matrices: Vec<String> = interface
+        .matrices()
+        .map(|operand| {
+            let name = operand.name().to_uppercase();
+            format!("{name} {} {}", problem.types.of(operand), problem.layouts.of(operand))
+        })
+        .collect();
     let mut out = vec![
         "ptx-gemm: D[m,n] = epilogue(sum over k of A[m,k] B[k,n])".to_string(),
-        format!(
-            "A {} {}, B {} {}, C {} {}, D {} {}, accumulated in {}",
-            types.a, layouts.a, types.b, layouts.b, types.c, layouts.c, types.d, layouts.d, types.acc
-        ),
-        format!("grid  {} blocks, one-dimensional", plan.grid_formula()),
-        format!("block {} threads, {} bytes of shared memory", plan.geometry.threads, plan.shared_bytes),
+        format!("{}, accumulated in {}", matrices.join(", "), problem.types.acc),
+        format!("epilogue {}", problem.epilogue),
     ];
-    out.extend(plan.workspace_formula().map(|bytes| format!("workspace {bytes}")));
-    out.extend(plan.variants.iter().map(|v| {
-        format!("entry {}: widths a {}, b {}, c {}, d {} elements", v.entry, v.a.width, v.b.width, v.c_width, v.d_width)
-    }));
+    for entry in &interface.entries {
+        let width = |operand: Operand| entry.alignment(operand, problem).elements;
+        let widths: Vec<String> =
+            interface.matrices().map(|operand| format!("{} {}", operand.name(), width(operand))).collect();
+        out.push(format!("entry {}: widths {} elements", entry.name, widths.join(", ")));
+        for launch in &entry.launches {
+            out.push(format!("  grid  {} blocks, one-dimensional", launch.grid.formula()));
+            out.push(format!("  block {} threads, {} bytes of shared memory", launch.threads, launch.shared_bytes));
+        }
+        out.extend(entry.workspace_formula(problem).map(|bytes| format!("  workspace {bytes}")));
+    }
     out
 }

@@ -1,7 +1,8 @@
-//! Lowers a plan through tile IR and kernel IR to PTX.
+//! Lowers a plan, or a tile program that somebody wrote, through tile IR and kernel IR to PTX.
 //!
 //! ```text
-//! Plan -> tile::Program -> kernel::Kernel -> ptx::Module -> text
+//! Plan -> tile::Module -> kernel::Kernel -> ptx::Module -> text
+//!         ^ text of a .tile file
 //! ```
 
 pub mod emit;
@@ -12,6 +13,8 @@ pub mod origin;
 pub mod tile;
 mod violation;
 
+pub use tile::interface::Interface;
+pub use tile::text::{TextError, TextErrors};
 pub use violation::Violation;
 
 use ptx_gemm_dsl::plan::Plan;
@@ -20,7 +23,7 @@ use ptx_gemm_ptx::module::Module;
 /// A level whose text an observer may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// [`tile::Program`].
+    /// [`tile::Module`].
     Tile,
     /// [`kernel::Kernel`].
     Kernel,
@@ -28,13 +31,17 @@ pub enum Level {
     Ptx,
 }
 
-/// What a plan compiles to.
+/// What a module of tile programs compiles to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
-    /// The module as text: the same bytes for the same plan, always.
+    /// The module as text: the same bytes for the same programs, always.
     pub ptx: String,
     /// The module as data.
     pub module: Module,
+    /// The programs that it was compiled from.
+    pub programs: tile::Module,
+    /// How it is launched.
+    pub interface: Interface,
 }
 
 /// Compiles a plan.
@@ -52,22 +59,39 @@ pub type Observer<'a> = &'a mut dyn FnMut(Level, &str);
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_observed(plan: &Plan, mut observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
-    let mut module = Module::new(plan.target.to_string());
-    module.header = header::lines(plan);
-    for variant in &plan.variants {
-        let program = tile::build::build(plan, variant);
-        observe(&mut observer, Level::Tile, || tile::print::print(&program));
-        tile::verify::verify(&program).map_err(|v| v.with_text(tile::print::print(&program)))?;
+pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
+    let programs = tile::build::build(plan);
+    compile_programs(&programs, observer).map_err(|v| v.with_text(tile::print::print(&programs)))
+}
 
-        let kernel = lower::lower(&program, plan, variant);
+/// Compiles the text of a `.tile` file.
+///
+/// # Errors
+/// Everything that the parser finds wrong with it, or else the first rule that it breaks; each with its line and column.
+pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compiled, TextErrors> {
+    let (programs, positions) = tile::text::parse(text)?;
+    compile_programs(&programs, observer).map_err(|violation| positions.locate(violation))
+}
+
+/// Compiles programs: verifies and lowers each, verifies the kernel, emits the entry; then verifies the module.
+///
+/// # Errors
+/// The first rule that a program breaks, or one of the compiler's own below it.
+pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
+    observe(&mut observer, Level::Tile, || tile::print::print(programs));
+    let interface = Interface::of(programs);
+    let mut module = Module::new(programs.target.to_string());
+    module.header = header::lines(&interface);
+    tile::verify::module(programs)?;
+    for (index, program) in programs.entries.iter().enumerate() {
+        let kernel = lower::lower(program).map_err(|violation| violation.in_entry(index))?;
         observe(&mut observer, Level::Kernel, || kernel::print::print(&kernel));
         kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
 
         if let Some(variable) = emit::shared_variable(&kernel).filter(|v| v.is_extern) {
             module.variables = vec![variable];
         }
-        module.entries.push(emit::emit(&kernel, plan.target));
+        module.entries.push(emit::emit(&kernel, programs.target));
     }
     module.version = ptx_gemm_ptx::verify::required_version(&module);
     let ptx = ptx_gemm_ptx::print::print(&module);
@@ -76,7 +100,7 @@ pub fn compile_observed(plan: &Plan, mut observer: Option<Observer<'_>>) -> Resu
         let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
         Violation::new("PTX", all.join("; ")).with_text(ptx.clone())
     })?;
-    Ok(Compiled { ptx, module })
+    Ok(Compiled { ptx, module, programs: programs.clone(), interface })
 }
 
 fn observe(observer: &mut Option<Observer<'_>>, level: Level, text: impl FnOnce() -> String) {

@@ -1,6 +1,30 @@
-//! A broken invariant of the compiler: never the user's fault.
+//! A broken invariant: of the compiler, if the program came from a plan; of the program, if somebody wrote it.
 
 use std::fmt;
+
+/// The part of a tile program that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Site {
+    /// The line of the tile's extents.
+    Tile,
+    /// The line of the parameters.
+    Params,
+    /// The lines of the walk.
+    Walk,
+    /// A buffer.
+    Buffer(usize),
+    /// A ring.
+    Ring(usize),
+    /// A named barrier.
+    Barrier(usize),
+    /// A set of accumulators.
+    Accumulator(usize),
+    /// A role.
+    Role(usize),
+    /// A statement: its role, then its place in each body from the outermost on. Within `steps`, the fetches are numbered
+    /// first, and the multiply after them.
+    Statement(Vec<usize>),
+}
 
 /// What a verifier found wrong, at which level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,12 +33,14 @@ pub struct Violation {
     message: String,
     within: Option<String>,
     text: Option<String>,
+    entry: Option<usize>,
+    site: Option<Site>,
 }
 
 impl Violation {
     /// A violation of a rule of the named level.
     pub fn new(level: &'static str, message: String) -> Violation {
-        Violation { level, message, within: None, text: None }
+        Violation { level, message, within: None, text: None, entry: None, site: None }
     }
 
     /// Names the statement; the innermost one stays.
@@ -23,23 +49,46 @@ impl Violation {
         self
     }
 
-    /// Attaches the text of the program that breaks the rule.
-    pub fn with_text(mut self, text: String) -> Violation {
-        self.text = Some(text);
+    /// Says which part of the program it is; the innermost one stays.
+    pub fn at(mut self, site: Site) -> Violation {
+        self.site.get_or_insert(site);
         self
+    }
+
+    /// Says which entry it is.
+    pub fn in_entry(mut self, entry: usize) -> Violation {
+        self.entry.get_or_insert(entry);
+        self
+    }
+
+    /// Attaches the text of the program that breaks the rule; the innermost one stays.
+    pub fn with_text(mut self, text: String) -> Violation {
+        self.text.get_or_insert(text);
+        self
+    }
+
+    /// The number of the entry, if it is known.
+    pub fn entry(&self) -> Option<usize> {
+        self.entry
+    }
+
+    /// The part of the program, if it is known.
+    pub fn site(&self) -> Option<&Site> {
+        self.site.as_ref()
+    }
+
+    /// The rule that is broken, and by which statement.
+    pub fn reason(&self) -> String {
+        match &self.within {
+            Some(within) => format!("{} (in `{within}`)", self.message),
+            None => self.message.clone(),
+        }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "this is a bug in the compiler, not in the schedule: the {} verifier found {}",
-            self.level, self.message
-        )?;
-        if let Some(within) = &self.within {
-            write!(f, " (in `{within}`)")?;
-        }
+        write!(f, "this is a bug in the compiler, not in the schedule: the {} verifier found {}", self.level, self.reason())?;
         match &self.text {
             Some(text) => write!(f, "\n{text}"),
             None => Ok(()),

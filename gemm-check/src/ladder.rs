@@ -159,7 +159,7 @@ impl Climb<'_> {
             point: case.point(),
             clauses: lines.join(" "),
             target: plan.target.to_string(),
-            threads: plan.geometry.threads,
+            threads: plan.threads(),
             shared_bytes: plan.shared_bytes,
             assembled,
             size: [profile.size.m, profile.size.n, profile.size.k],

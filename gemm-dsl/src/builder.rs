@@ -2,8 +2,8 @@
 
 use crate::clause::{
     Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, RasterClause,
-    RegistersClause, Relation, Roles, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store,
-    TileClause, TypesClause, VectorClause,
+    RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store, TileClause,
+    TypesClause, VectorClause,
 };
 use crate::diagnostic::Diagnostic;
 use crate::grammar::Item;
@@ -206,9 +206,14 @@ impl Schedule {
         self.clause(Clause::Multicast(MulticastClause { a, b }))
     }
 
-    /// `specialize(producers = .., consumers = .., cooperative | pingpong)`
-    pub fn specialize(self, producers: Crew, consumers: Crew, roles: Roles) -> Schedule {
-        self.clause(Clause::Specialize(SpecializeClause { producers, consumers, roles: Some(roles) }))
+    /// `specialize(producers = ..)`: every other warp of the block multiplies.
+    pub fn specialize(self, producers: Crew) -> Schedule {
+        self.specialize_of(SpecializeClause { producers, consumers: None, roles: None })
+    }
+
+    /// `specialize(producers = .., consumers = .., cooperative | pingpong)`, what is absent by its default.
+    pub fn specialize_of(self, roles: SpecializeClause) -> Schedule {
+        self.clause(Clause::Specialize(roles))
     }
 
     /// `registers(producer = n, consumer = n)`

@@ -67,7 +67,7 @@ pub enum Clause {
     Cluster(Extent2),
     /// `multicast(a, b)`
     Multicast(MulticastClause),
-    /// `specialize(producers = 1 warp, consumers = 2, cooperative)`
+    /// `specialize(producers = 1 warp)`, `specialize(producers = 1 warp, consumers = 2, cooperative)`
     Specialize(SpecializeClause),
     /// `registers(producer = 40, consumer = 232)`
     Registers(RegistersClause),
@@ -269,10 +269,10 @@ pub enum Fetch {
 /// Roles of warps as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpecializeClause {
-    /// Who loads.
+    /// Who copies.
     pub producers: Crew,
-    /// Who multiplies.
-    pub consumers: Crew,
+    /// Who multiplies; `None` with `atom(fma)`: the warps that `tile` and `thread` make.
+    pub consumers: Option<Crew>,
     /// How consumers share the work.
     pub roles: Option<Roles>,
 }
@@ -280,10 +280,20 @@ pub struct SpecializeClause {
 /// A number of warps or warp groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Crew {
-    /// So many warps of 32 threads.
+    /// Warps of 32 threads.
     Warps(u32),
-    /// So many warp groups of 128 threads.
+    /// Warp groups of 128 threads.
     Groups(u32),
+}
+
+impl Crew {
+    /// The number of warps.
+    pub fn warps(self) -> u32 {
+        match self {
+            Crew::Warps(n) => n,
+            Crew::Groups(n) => n.saturating_mul(4),
+        }
+    }
 }
 
 /// How consumers share the work.

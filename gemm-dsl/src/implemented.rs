@@ -3,7 +3,7 @@
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
 
-use crate::clause::{Atom, BatchKind, Clause, Store};
+use crate::clause::{Atom, BatchKind, Clause, Roles, SpecializeClause, Store};
 use crate::epilogue::{Expr, Function};
 use crate::schedule::Schedule;
 use crate::table::Key;
@@ -52,6 +52,17 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
                 lacks(format!("the depth of {whole}"), Some(&flat));
             }
             Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => lacks(whole, Some("atom(fma)")),
+            Clause::Specialize(specialize) => {
+                if !matches!(schedule.get(Key::Atom), None | Some(Clause::Atom(Atom::Fma))) {
+                    lacks(whole, None);
+                } else if specialize.roles == Some(Roles::Pingpong) {
+                    let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
+                    lacks("specialize with pingpong".into(), Some(&together.to_string()));
+                }
+                if schedule.get(Key::Persistent).is_some() {
+                    lacks("specialize with persistent".into(), None);
+                }
+            }
             Clause::Load(Load::Tma) => lacks(whole, Some("load(cp_async)")),
             Clause::Pace(Pace::Free) if schedule.get(Key::Persistent).is_some() => {
                 lacks("pace(free) with persistent".into(), Some("pace(tile)"));
@@ -61,7 +72,6 @@ pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
             | Clause::StreamK
             | Clause::Cluster(_)
             | Clause::Multicast(_)
-            | Clause::Specialize(_)
             | Clause::Registers(_)
             | Clause::Promote(_)
             | Clause::Emulate(_) => lacks(whole, None),

@@ -5,14 +5,11 @@
 //! 35.6 TFLOP/s on an H200 at 4096. Stated, the registers are the same on every way to a GPU, and the speeds within 3%.
 
 use crate::plan::{OperandPlan, Plan, Variant};
-use crate::target;
+use crate::target::{self, WARP};
 use crate::terms::{Fast, Load, Operands};
 
 /// Registers for addresses, counters and what the assembler moves ahead, as seen in the machine code of the named cases.
-const BESIDE: u32 = 16;
-
-/// Threads of a warp.
-const WARP: u32 = 32;
+pub(crate) const BESIDES: u32 = 16;
 
 impl Plan {
     /// Blocks per multiprocessor that `variant` is compiled for: what `blocks_per_sm` states, else the most that threads
@@ -25,13 +22,13 @@ impl Plan {
 
     /// Registers that a thread can have when so many blocks share a multiprocessor.
     pub fn registers_per_thread(&self, blocks: u32) -> u32 {
-        target::registers_per_thread(self.geometry.threads, blocks)
+        target::registers_per_thread(self.threads(), blocks)
     }
 
     /// Blocks that fit beside each other by threads and shared memory.
     fn most_blocks(&self) -> u32 {
         let target = self.target;
-        let threads = target.sm_threads() / self.geometry.threads.next_multiple_of(WARP);
+        let threads = target.sm_threads() / self.threads().next_multiple_of(WARP);
         let shared = match self.shared_bytes {
             0 => u32::MAX,
             bytes => target.sm_shared_bytes() / (bytes + target.reserved_shared_bytes()),
@@ -69,7 +66,7 @@ impl Plan {
         // and both operands' leading dimensions are at hand.
         let thread = self.geometry.thread;
         let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
-        self.accumulator_registers + fragments + staging + pointers + BESIDE
+        self.accumulator_registers + fragments + staging + pointers + BESIDES
     }
 
     /// Registers of one operand's fragments: groups of steps read at once, and as many again as are read ahead; and one

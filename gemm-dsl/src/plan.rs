@@ -6,21 +6,21 @@
 use serde::Serialize;
 
 use crate::clause::Expectation;
-use crate::target::Target;
+use crate::target::{Target, WARP};
 use crate::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reduce, Side, SplitK,
-    Swizzle, Tail, Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail,
+    Wave,
 };
-use crate::types::{Batch, DType, Problem};
+use crate::types::{DType, Problem};
 
-/// The geometry of the threads of one block (`atom(fma)`).
+/// The geometry of the threads of one block that multiply (`atom(fma)`): with `specialize`, the consumers.
 ///
 /// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each
 /// repetition (p, q) of its fragment, rows `p * stride.m + i * fragment.m ..` and columns
 /// `q * stride.n + j * fragment.n ..` of that region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Geometry {
-    /// Threads per block.
+    /// Threads that hold accumulators.
     pub threads: u32,
     /// The region over which one thread grid is spread: the block tile, or the warp tile.
     pub region: Extent2,
@@ -38,6 +38,18 @@ pub struct Geometry {
     pub repeat: Extent2,
     /// Distance between two repetitions: region / repeat.
     pub stride: Extent2,
+}
+
+impl Geometry {
+    /// Threads of a block in which `producers` more warps only copy.
+    pub(crate) fn with_producers(&self, producers: u32) -> u32 {
+        self.threads.saturating_add(producers.saturating_mul(WARP))
+    }
+
+    /// Threads that copy K-tiles where `producers` warps only copy: these, or all if there are none.
+    pub(crate) fn copying(&self, producers: u32) -> u32 {
+        if producers == 0 { self.threads } else { producers.saturating_mul(WARP) }
+    }
 }
 
 /// Where one operand's K-tile lies in shared memory.
@@ -62,8 +74,8 @@ pub struct Placement {
 /// How one operand's K-tile is copied from global to shared memory in one variant.
 ///
 /// The tile is cut into chunks of `width` elements along the *global* contiguous dimension; chunk c lies at outer
-/// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; thread t takes chunks
-/// t, t + threads, t + 2 threads ...
+/// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; of the n threads that copy
+/// ([`Plan::copying_threads`]), the one with index t takes chunks t, t + n, t + 2 n ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CopyPlan {
     /// Elements moved by one global access.
@@ -74,7 +86,7 @@ pub struct CopyPlan {
     pub chunks_per_row: u32,
     /// Chunks in the tile.
     pub chunks: u32,
-    /// Passes over the threads: ceil(chunks / threads).
+    /// Passes over the threads that copy: ceil(chunks / n).
     pub passes: u32,
 }
 
@@ -130,8 +142,10 @@ pub struct Plan {
     pub target: Target,
     /// The block tile.
     pub block: Extent3,
-    /// The threads.
+    /// The threads that multiply.
     pub geometry: Geometry,
+    /// Warps that only copy, numbered after those that multiply; 0: the threads that multiply copy as well.
+    pub producer_warps: u32,
     /// Operand A.
     pub a: OperandPlan,
     /// Operand B.
@@ -165,7 +179,7 @@ pub struct Plan {
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
     /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
-    /// Shared memory of a block, in bytes, all slots.
+    /// Shared memory of a block, in bytes: all slots, and the mbarriers after them.
     pub shared_bytes: u32,
     /// Accumulators per thread, in 32-bit registers.
     pub accumulator_registers: u32,
@@ -178,89 +192,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Tiles of an m x n result: the blocks of the flat grid, where one block computes one tile.
-    pub fn grid(&self, m: u64, n: u64) -> u64 {
-        m.div_ceil(u64::from(self.block.m)).saturating_mul(n.div_ceil(u64::from(self.block.n)))
-    }
-
-    /// Where the mbarriers of a free-running ring begin in shared memory, in bytes: per slot one that counts it full, then
-    /// one that counts it empty, 8 bytes each. `None` with `pace(tile)` or without staging.
+    /// Where the mbarriers of the ring begin in shared memory, in bytes: per slot one that counts it full, then one that
+    /// counts it empty, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
+    /// staging.
     pub fn barrier_offset(&self) -> Option<u32> {
-        (self.pace == Pace::Free && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
+        let mbarriers = self.pace == Pace::Free || self.producer_warps > 0;
+        (mbarriers && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
     }
 
-    /// Units of work of a launch: tiles, times `batch` products, times parts of k. Without `persistent` each is a block.
-    pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
-        self.grid(m, n).saturating_mul(batch).saturating_mul(self.split_k.map_or(1, |split| u64::from(split.parts)))
+    /// Threads of a block: those that multiply, then those that only copy.
+    pub fn threads(&self) -> u32 {
+        self.geometry.with_producers(self.producer_warps)
     }
 
-    /// The blocks of a launch as a formula: what [`Plan::units`] counts, and no more than the wave of a persistent grid.
-    pub fn grid_formula(&self) -> String {
-        let mut formula = format!("ceil(m / {}) * ceil(n / {})", self.block.m, self.block.n);
-        if self.problem.batch == Batch::Strided {
-            formula.push_str(" * batch");
-        }
-        if let Some(split) = self.split_k {
-            formula.push_str(&format!(" * {}", split.parts));
-        }
-        match self.persistent {
-            None => formula,
-            Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
-            Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
-        }
-    }
-
-    /// The bytes of the workspace as a formula, and which of them are zero at a launch; `None` without split-K.
-    pub fn workspace_formula(&self) -> Option<String> {
-        let split = self.split_k?;
-        let slots = match split.reduce {
-            Reduce::Serial => 1,
-            Reduce::Workspace => split.parts,
-        };
-        let batch = if self.problem.batch == Batch::Strided { " * batch" } else { "" };
-        let threads = self.geometry.threads;
-        let slot_bytes = u64::from(slots * threads * self.accumulators()) * u64::from(self.problem.types.acc.bytes());
-        Some(format!(
-            "tiles * {} bytes, up to a multiple of 256, of zeros (zero again afterwards), then tiles * {slot_bytes} bytes; \
-             tiles = ceil(m / {}) * ceil(n / {}){batch}",
-            threads * 4,
-            self.block.m,
-            self.block.n
-        ))
-    }
-
-    /// Bytes of the workspace's flags, which stand at its start: one u32 per tile and thread, rounded up to 256 bytes. They
-    /// must be zero at a launch, and are zero again after it. 0 without split-K.
-    pub fn flag_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        let Some(_) = self.split_k else { return 0 };
-        let flags = self.grid(m, n).saturating_mul(batch).saturating_mul(u64::from(self.geometry.threads) * 4);
-        flags.checked_next_multiple_of(256).unwrap_or(u64::MAX)
-    }
-
-    /// Bytes of the workspace: the flags, then partial sums in the accumulator's type, a slot per tile (`serial`) or per
-    /// tile and part (`workspace`). 0 without split-K.
-    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        let Some(split) = self.split_k else { return 0 };
-        let slots = match split.reduce {
-            Reduce::Serial => 1,
-            Reduce::Workspace => u64::from(split.parts),
-        };
-        let slot_bytes = u64::from(self.accumulators())
-            * u64::from(self.geometry.threads)
-            * u64::from(self.problem.types.acc.bytes());
-        let sums = self.grid(m, n).saturating_mul(batch).saturating_mul(slots).saturating_mul(slot_bytes);
-        self.flag_bytes(m, n, batch).saturating_add(sums)
-    }
-
-    /// What `operand` must be aligned to for `variant`.
-    pub fn alignment(&self, variant: &Variant, operand: Operand) -> Alignment {
-        let elements = match operand {
-            Operand::A => variant.a.width,
-            Operand::B => variant.b.width,
-            Operand::C => variant.c_width,
-            Operand::D => variant.d_width,
-        };
-        Alignment { elements, bytes: elements * self.problem.types.of(operand).bytes() }
+    /// Threads of a block that copy K-tiles: the producers, or all.
+    pub fn copying_threads(&self) -> u32 {
+        self.geometry.copying(self.producer_warps)
     }
 
     /// The matrices that the kernel reads and writes: A, B, C if the epilogue reads it, D.
@@ -272,17 +219,6 @@ impl Plan {
     /// Accumulators of one thread.
     pub fn accumulators(&self) -> u32 {
         self.geometry.thread.m * self.geometry.thread.n
-    }
-
-    /// Floating-point operations per byte that a block reads of A and B.
-    pub fn intensity(&self) -> f64 {
-        let (m, n) = match self.a.placement {
-            Some(_) => (self.block.m, self.block.n),
-            // Without staging every thread reads its own fragments.
-            None => (self.geometry.thread.m, self.geometry.thread.n),
-        };
-        let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
-        2.0 * f64::from(m) * f64::from(n) / bytes
     }
 }
 
@@ -328,4 +264,6 @@ pub struct Provenance {
     pub split_k: String,
     /// `persistent`.
     pub persistent: String,
+    /// `specialize(...)`, else `one role`.
+    pub specialize: String,
 }

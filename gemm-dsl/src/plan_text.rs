@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, OperandPlan, Placement, Plan, Variant};
-use crate::target::{MAX_REGISTERS, REGISTER_FILE};
+use crate::target::WARP;
 use crate::terms::{Along, Fast, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
 
@@ -65,9 +65,7 @@ impl Plan {
         let g = &self.geometry;
         table.heading("threads");
         table.row("block tile", format!("{} x {} x {}", self.block.m, self.block.n, self.block.k));
-        let idle = g.threads.next_multiple_of(32) - g.threads;
-        let idle = if idle == 0 { String::new() } else { format!(", {idle} lanes of the last warp idle") };
-        table.row("threads", format!("{} = {} warps{idle}", g.threads, g.threads.div_ceil(32)));
+        table.row("threads", self.warps());
         if g.regions.m * g.regions.n > 1 {
             table.row(
                 "warps",
@@ -88,11 +86,19 @@ impl Plan {
                 g.repeat.m, g.repeat.n, g.fragment.m, g.fragment.n, g.stride.m, g.stride.n
             ),
         );
-        let limit = MAX_REGISTERS.min(REGISTER_FILE / g.threads / 8 * 8);
-        table.row(
-            "accumulators",
-            format!("{} in {} registers of at most {limit}", self.accumulators(), self.accumulator_registers),
-        );
+        // How many registers there are in all depends on the blocks per multiprocessor, and is a row of each variant.
+        table.row("accumulators", format!("{} in {} registers", self.accumulators(), self.accumulator_registers));
+    }
+
+    fn warps(&self) -> String {
+        let (threads, multiply) = (self.threads(), self.geometry.threads);
+        if self.producer_warps > 0 {
+            let consumers = multiply.div_ceil(WARP);
+            return format!("{threads} = {consumers} consumer + {} producer warps", self.producer_warps);
+        }
+        let idle = threads.next_multiple_of(WARP) - threads;
+        let idle = if idle == 0 { String::new() } else { format!(", {idle} lanes of the last warp idle") };
+        format!("{threads} = {} warps{idle}", threads.div_ceil(WARP))
     }
 
     fn memory_rows(&self, table: &mut Table) {
@@ -102,6 +108,9 @@ impl Plan {
             table.row(name, operand.placement.map_or("not staged".into(), |p| placement(operand, &p)));
         }
         table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
+        if let Some(offset) = self.barrier_offset() {
+            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages));
+        }
         table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));
     }
 
@@ -173,13 +182,24 @@ impl Plan {
         if operand.placement.is_none() {
             return format!("{} wide along {along}", copy.width);
         }
-        let threads = self.geometry.threads;
-        let idle = u64::from(copy.passes) * u64::from(threads) - u64::from(copy.chunks);
+        let idle = u64::from(copy.passes) * u64::from(self.copying_threads()) - u64::from(copy.chunks);
         let idle = if idle == 0 { String::new() } else { format!(", {idle} idle in the last") };
+        let thread = if self.producer_warps > 0 { "producer thread" } else { "thread" };
         format!(
-            "{} chunks {} wide along {along}, {} per thread{idle}, stored {} wide",
+            "{} chunks {} wide along {along}, {} per {thread}{idle}, stored {} wide",
             copy.chunks, copy.width, copy.passes, copy.store_width
         )
+    }
+
+    /// Floating-point operations per byte that a block reads of A and B.
+    fn intensity(&self) -> f64 {
+        let (m, n) = match self.a.placement {
+            Some(_) => (self.block.m, self.block.n),
+            // Without staging every thread reads its own fragments.
+            None => (self.geometry.thread.m, self.geometry.thread.n),
+        };
+        let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
+        2.0 * f64::from(m) * f64::from(n) / bytes
     }
 
     fn parameter(&self, param: &Param) -> (String, String) {

@@ -156,7 +156,7 @@ fn multicast(clause: &MulticastClause) -> Args {
 fn specialize(clause: &SpecializeClause) -> Args {
     Args::default()
         .named("producers", Some(clause.producers))
-        .named("consumers", Some(clause.consumers))
+        .named("consumers", clause.consumers)
         .maybe(clause.roles.map(Word::word))
 }
 

@@ -98,7 +98,8 @@ clauses! {
     order Order "order(row | snake | column_snake)";
     /// How many steps ahead fragments are read. Default: 1; 0 in a block of 1024 threads; with `shared(none)` 6 or fewer.
     prefetch Prefetch "prefetch(n)";
-    /// One block barrier per staged tile, or a free-running ring. Default: tile.
+    /// One barrier per staged tile of the warps that multiply (and copy, where none are specialized), or a free-running ring.
+    /// Default: tile.
     pace Pace "pace(tile | free)";
     /// The occupancy to compile for. Default: what registers, threads and shared memory leave room for.
     blocks_per_sm BlocksPerSm "blocks_per_sm(n)";
@@ -117,8 +118,10 @@ clauses! {
     cluster Cluster "cluster(m, n)";
     /// One load for several blocks of a cluster.
     multicast Multicast "multicast(a, b)";
-    /// Roles of warps.
-    specialize Specialize "specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)";
+    /// Roles of warps: producers copy, consumers multiply. Counts are warp groups of four, or `warps`. With `atom(fma)` the
+    /// consumers are the warps that `tile` and `thread` make, and may be left out. Default: every warp does both.
+    specialize Specialize
+        "specialize(producers = 1 warp) or specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)";
     /// Registers per thread of each role.
     registers Registers "registers(producer = n, consumer = n)";
     /// How D leaves. Default: direct.

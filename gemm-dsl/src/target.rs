@@ -55,6 +55,9 @@ impl Target {
     }
 }
 
+/// Threads of a warp, on every target.
+pub const WARP: u32 = 32;
+
 /// Most threads of one block, on every target.
 pub const MAX_THREADS: u32 = 1024;
 

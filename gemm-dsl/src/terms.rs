@@ -44,6 +44,16 @@ pub enum Side {
     B,
 }
 
+impl Side {
+    /// The operand as a matrix of the problem.
+    pub fn operand(self) -> Operand {
+        match self {
+            Side::A => Operand::A,
+            Side::B => Operand::B,
+        }
+    }
+}
+
 /// The dimension that runs fastest: the operand's own (m or n), or k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -196,7 +206,7 @@ impl Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// One block barrier per staged tile.
+    /// One barrier per staged tile: of the block, or of the consumers where warps are specialized.
     Tile,
     /// Only the ring's own signals.
     Free,

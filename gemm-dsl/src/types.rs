@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::epilogue::Epilogue;
-use crate::terms::Operand;
+use crate::terms::{Fast, Operand, Side};
 
 /// The type of a matrix element or of an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -162,6 +162,14 @@ impl Layouts {
             Operand::B => self.b,
             Operand::C => self.c,
             Operand::D => self.d,
+        }
+    }
+
+    /// The dimension along which an input operand is contiguous in global memory.
+    pub fn fast(&self, side: Side) -> Fast {
+        match (side, self.of(side.operand())) {
+            (Side::A, Layout::Row) | (Side::B, Layout::Col) => Fast::K,
+            (Side::A, Layout::Col) | (Side::B, Layout::Row) => Fast::Mn,
         }
     }
 }

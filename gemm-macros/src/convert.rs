@@ -1,8 +1,14 @@
 //! Rust tokens to the tokens of the language, with the compiler's spans beside them.
 
+use std::ops::Range;
+
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use ptx_gemm_dsl::token::{self, MAX_DEPTH, Token, TokenKind};
 use ptx_gemm_dsl::{Diagnostic, tokens};
+use syn::parse::{ParseStream, Parser};
+use syn::token::Paren;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, ExprParen};
 
 /// The tokens of a schedule.
 #[derive(Default)]
@@ -10,9 +16,13 @@ pub struct Source {
     /// For the grammar. A token's span counts entries of `spans`.
     pub tokens: Vec<Token>,
     /// The Rust tokens that the top-level tokens were made from, one for one.
-    pub trees: Vec<TokenTree>,
-    /// The holes by number: an expression in braces.
-    pub holes: Vec<Group>,
+    trees: Vec<TokenTree>,
+    /// The input of the macro: the same, with the invisible groups.
+    input: Vec<TokenTree>,
+    /// Which token of the input each top-level token is, or is a part of.
+    origins: Vec<usize>,
+    /// The holes by number, braces included.
+    holes: Vec<Group>,
     /// The compiler's spans: one for each token, two for a group.
     spans: Vec<Span>,
 }
@@ -20,10 +30,38 @@ pub struct Source {
 impl Source {
     /// Converts the input of the macro; the error is about brackets nested too deep.
     pub fn new(input: TokenStream) -> Result<Source, (Box<Diagnostic>, Span)> {
-        let mut source = Source::default();
-        flatten(input, &mut source.trees);
+        let mut source = Source { input: input.into_iter().collect(), ..Source::default() };
+        for (index, tree) in source.input.iter().enumerate() {
+            flatten(tree.clone().into(), &mut source.trees);
+            source.origins.resize(source.trees.len(), index);
+        }
         source.tokens = source.level(source.trees.clone(), 0)?;
         Ok(source)
+    }
+
+    /// The value of a hole: a block of Rust.
+    pub fn hole(&self, number: u32) -> syn::Result<Expr> {
+        let hole = TokenTree::Group(self.holes[number as usize].clone());
+        syn::parse2(hole.into()).map(parenthesized)
+    }
+
+    /// The schedule that is extended: the expression after the two dots, `range` of the top-level tokens.
+    pub fn base(&self, range: Range<usize>) -> syn::Result<Expr> {
+        let (first, last) = (self.origins[range.start], self.origins[range.end - 1]);
+        let apart = self.origins[range.start - 1] != first && self.origins.get(range.end) != Some(&last);
+        // What a `macro_rules!` passes on as one expression binds as one, unless the dots or a semicolon are part of it.
+        let tokens = if apart { self.input[first..=last].to_vec() } else { self.trees[range].to_vec() };
+        let end = tokens.last().map_or_else(Span::call_site, TokenTree::span);
+        // In parentheses, so that an expression that breaks off is reported at its last token.
+        let mut group = Group::new(Delimiter::Parenthesis, tokens.into_iter().collect());
+        group.set_span(end);
+        let expression = |input: ParseStream| {
+            let inner;
+            syn::parenthesized!(inner in input);
+            let expression = inner.parse()?;
+            if inner.is_empty() { Ok(expression) } else { Err(inner.error("expected `;`")) }
+        };
+        expression.parse2(TokenTree::Group(group).into()).map(parenthesized)
     }
 
     /// The compiler's spans of the first and the last token of `span`.
@@ -71,6 +109,9 @@ impl Source {
             return Err((tokens::too_deep(start), group.span_open()));
         }
         if group.delimiter() == Delimiter::Brace && !contracts {
+            if deeper(group.stream(), MAX_DEPTH - depth) {
+                return Err((tokens::too_deep(start), group.span_open()));
+            }
             let number = self.holes.len() as u32;
             self.holes.push(group.clone());
             return Ok((TokenKind::Hole(number), start));
@@ -91,6 +132,42 @@ impl Source {
     fn record(&mut self, span: Span) -> ptx_gemm_dsl::Span {
         self.spans.push(span);
         ptx_gemm_dsl::Span::token(self.spans.len() as u32 - 1)
+    }
+}
+
+/// True if groups are nested more than `limit` deep. Rust's grammar is read by recursion, which must end.
+fn deeper(stream: TokenStream, limit: u32) -> bool {
+    let mut streams = vec![(stream, 0)];
+    while let Some((stream, depth)) = streams.pop() {
+        if depth >= limit {
+            return true;
+        }
+        for tree in stream {
+            if let TokenTree::Group(group) = tree {
+                streams.push((group.stream(), depth + 1));
+            }
+        }
+    }
+    false
+}
+
+/// The same with parentheses for invisible groups, which the compiler does not see in what a macro returns.
+fn parenthesized(mut expression: Expr) -> Expr {
+    Parenthesize.visit_expr_mut(&mut expression);
+    expression
+}
+
+struct Parenthesize;
+
+impl VisitMut for Parenthesize {
+    fn visit_expr_mut(&mut self, expression: &mut Expr) {
+        visit_mut::visit_expr_mut(self, expression);
+        if let Expr::Group(group) = expression {
+            let inner = std::mem::replace(&mut *group.expr, Expr::Verbatim(TokenStream::new()));
+            // Nobody wrote these parentheses, so no lint is to find them unnecessary.
+            let paren_token = Paren(Span::mixed_site());
+            *expression = Expr::Paren(ExprParen { attrs: Vec::new(), paren_token, expr: inner.into() });
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a call of the macro becomes.
 
-use std::ops::Range;
-
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream};
 use ptx_gemm_dsl::token::{Token, TokenKind};
 use ptx_gemm_dsl::tokens::{self, Knowledge, Reading};
 use ptx_gemm_dsl::{Diagnostic, Severity};
 use quote::{quote, quote_spanned};
+use syn::Expr;
+use syn::spanned::Spanned;
 
 use crate::convert::Source;
 
@@ -24,15 +24,12 @@ pub fn expand(input: TokenStream) -> TokenStream {
     };
     let reading = tokens::read(&source.tokens);
     let mentions = mentions(&facade, &source, &reading);
-    let errors: TokenStream = reading
-        .errors
-        .iter()
-        .filter(|diagnostic| diagnostic.severity == Severity::Error)
-        .map(|diagnostic| {
-            let call = Span::call_site();
-            compile_error(diagnostic, diagnostic.span.map_or((call, call), |span| source.ends(span)))
-        })
-        .collect();
+    let expressions = Expressions::read(&source, &reading);
+    let told = reading.errors.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).map(|diagnostic| {
+        let call = Span::call_site();
+        compile_error(diagnostic, diagnostic.span.map_or((call, call), |span| source.ends(span)))
+    });
+    let errors: TokenStream = told.chain(expressions.errors()).collect();
     let value = if !errors.is_empty() {
         let stub = stub(&facade, reading.knowledge);
         quote!(#errors #stub)
@@ -40,7 +37,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
         let text = reading.schedule.to_string();
         quote!(#facade::__private::checked(#text))
     } else {
-        constructed(&facade, &source, &reading)
+        constructed(&facade, &source, &reading, &expressions)
     };
     quote!({ #mentions #value })
 }
@@ -91,34 +88,64 @@ fn stub(facade: &TokenStream, knowledge: Knowledge) -> TokenStream {
 }
 
 /// A schedule that is put together and checked when the program runs.
-fn constructed(facade: &TokenStream, source: &Source, reading: &Reading) -> TokenStream {
+fn constructed(facade: &TokenStream, source: &Source, reading: &Reading, expressions: &Expressions) -> TokenStream {
     let mut pieces = Pieces::default();
-    let own = |index: &usize| reading.base.as_ref().is_none_or(|base| !within(base, *index));
-    let tokens: Vec<&Token> = (0..source.tokens.len()).filter(own).map(|index| &source.tokens[index]).collect();
-    pieces.list(&tokens);
+    pieces.list(&own_tokens(source, reading));
     let pieces = pieces.finish().into_iter().map(|piece| match piece {
         Piece::Text(text) => quote!(#facade::__private::Piece::Text(#text)),
         Piece::Hole(number) => {
             // Errors about the value's type point at the hole.
-            let value = &source.holes[number as usize];
-            let reference = quote_spanned!(value.span()=> &#value);
+            let value =
+                expressions.holes.iter().find(|(own, _)| *own == number).and_then(|(_, hole)| hole.as_ref().ok());
+            let reference = value.map(|value| quote_spanned!(value.span()=> &#value));
             quote!(#facade::__private::Piece::Value(#reference))
         }
     });
-    let base: TokenStream = match &reading.base {
-        Some(range) => {
-            let trees: TokenStream = source.trees[range.clone()].iter().cloned().collect();
-            let start = source.trees.get(range.start).map_or_else(Span::call_site, |tree| tree.span());
-            quote_spanned!(start=> &(#trees))
-        }
-        None => quote!(&#facade::__private::Schedule::new()),
+    let base = match &expressions.base {
+        Some(Ok(base)) => quote_spanned!(base.span()=> &(#base)),
+        _ => quote!(&#facade::__private::Schedule::new()),
     };
     quote!(#facade::__private::constructed(&[#(#pieces),*], #base))
 }
 
-/// True for the tokens of the base and the two dots before it.
-fn within(base: &Range<usize>, index: usize) -> bool {
-    (base.start - 2..base.end).contains(&index)
+/// The top-level tokens of the schedule itself: all but the base and the two dots before it.
+fn own_tokens<'s>(source: &'s Source, reading: &Reading) -> Vec<&'s Token> {
+    let base = reading.base.as_ref().map_or(0..0, |base| base.start - 2..base.end);
+    let own = source.tokens.iter().enumerate().filter(|(index, _)| !base.contains(index));
+    own.map(|(_, token)| token).collect()
+}
+
+/// The Rust expressions of a call, by Rust's grammar.
+struct Expressions {
+    base: Option<syn::Result<Expr>>,
+    /// Holes outside the base, with their numbers.
+    holes: Vec<(u32, syn::Result<Expr>)>,
+}
+
+impl Expressions {
+    fn read(source: &Source, reading: &Reading) -> Expressions {
+        let mut numbers = Vec::new();
+        own_tokens(source, reading).into_iter().for_each(|token| holes(token, &mut numbers));
+        Expressions {
+            base: reading.base.clone().map(|range| source.base(range)),
+            holes: numbers.into_iter().map(|number| (number, source.hole(number))).collect(),
+        }
+    }
+
+    /// What is no expression, each as an error of the compiler at its own place.
+    fn errors(&self) -> impl Iterator<Item = TokenStream> {
+        let all = self.base.iter().chain(self.holes.iter().map(|(_, hole)| hole));
+        all.filter_map(|expression| expression.as_ref().err().map(syn::Error::to_compile_error))
+    }
+}
+
+/// Adds the numbers of the holes in a token.
+fn holes(token: &Token, numbers: &mut Vec<u32>) {
+    match &token.kind {
+        TokenKind::Hole(number) => numbers.push(*number),
+        TokenKind::Group(_, inner) => inner.iter().for_each(|token| holes(token, numbers)),
+        _ => {}
+    }
 }
 
 enum Piece {

@@ -51,6 +51,15 @@ fn holes_take_values_from_the_surrounding_code() -> Result<(), Diagnostics> {
 }
 
 #[test]
+fn roles_take_holes() -> Result<(), Diagnostics> {
+    let warps = 2;
+    let kernel = gemm! { tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = {warps} warps) }?;
+    assert_eq!(kernel, gemm! { tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 2 warps) });
+    assert_eq!(kernel.plan(None)?.threads(), 256 + 64);
+    Ok(())
+}
+
+#[test]
 fn what_holes_make_wrong_is_said_when_it_is_constructed() {
     let three = 3;
     let refused = gemm! { tile(128, 128, 8); thread({three}, 8); }.unwrap_err();
@@ -77,6 +86,30 @@ fn clauses_beside_a_base_take_the_place_of_its_own() -> Result<(), Diagnostics> 
     let from_schedule = gemm! { ..pipelined.schedule(); stages({1}) }?;
     assert_eq!(again, from_schedule);
     assert_eq!(again.to_string(), "tile(128, 64, 8);\nthread(8, 8);\nvector(2);\nstages(1);\n");
+    Ok(())
+}
+
+macro_rules! pipelined {
+    ($base:expr) => {
+        gemm! { ..$base.clone(); double_buffer }
+    };
+}
+
+macro_rules! resized {
+    ($base:expr, $size:expr) => {
+        gemm! { $base; double_buffer; tile({$size * 2}, 64, {$size}) }
+    };
+}
+
+/// A base and a hole may be any expressions; one that another macro passes on binds as one.
+#[test]
+fn bases_and_holes_are_expressions() -> Result<(), Diagnostics> {
+    let kernel = gemm! { tile(128, 64, 8); thread(8, 8) };
+    let (reference, expected) = (&kernel, gemm! { tile(128, 64, 8); thread(8, 8); double_buffer });
+    assert_eq!(pipelined!(*reference)?, expected);
+    assert_eq!(resized!(..reference, 8 + 8)?, gemm! { thread(8, 8); double_buffer; tile(32, 64, 16) });
+    assert_eq!(gemm! { ..if kernel == expected { &expected } else { reference }; double_buffer }?, expected);
+    assert_eq!(gemm! { ..{ let other = &kernel; other.clone() }; double_buffer }?, expected);
     Ok(())
 }
 

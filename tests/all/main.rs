@@ -1,7 +1,6 @@
 //! One binary with the tests that cross crates.
 
 mod assemble;
-mod by_hand;
 mod conformance;
 mod cost;
 mod documents;

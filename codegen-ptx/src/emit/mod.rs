@@ -13,12 +13,12 @@ use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Note, Opcode, Operan
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
 
-use ptx_gemm_dsl::target::Target;
+use ptx_gemm_dsl::target::{STATIC_SHARED_BYTES, Target};
 
 use crate::kernel::{self, Address, Kernel, Op, Stmt, outer_order};
 
-/// Static shared memory ends here (PTX ISA, `.shared`); more is dynamic.
-pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
+
+
 
 /// Name of the shared memory in the text.
 const SHARED: &str = "smem";
@@ -200,6 +200,9 @@ impl Emitter<'_> {
                 self.entry.emit(op, [self.address(address), self.reg(*value).into()]);
             }
             Op::Barrier => self.entry.emit(Opcode::BarSync, [Operand::Int(0)]),
+            Op::NamedBarrier { number, threads } => {
+                self.entry.emit(Opcode::BarSync, [Operand::from(*number), Operand::from(*threads)]);
+            }
             Op::If { cond, uniform, then, other } => self.branch(*cond, *uniform, then, other),
             Op::Loop { body, again, uniform } => self.repeat(body, *again, *uniform),
         }

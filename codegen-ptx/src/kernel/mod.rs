@@ -218,6 +218,8 @@ pub enum Op {
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
     /// All threads of the block meet.
     Barrier,
+    /// The threads that take part in a named barrier meet.
+    NamedBarrier { number: u32, threads: u32 },
     /// Makes 8 bytes of shared memory an mbarrier whose phases so many arrivals complete.
     InitBarrier { address: Address, arrivals: u32 },
     /// Arrives at an mbarrier, at once or when this thread's asynchronous copies have landed.

@@ -131,6 +131,7 @@ impl Printer<'_> {
                 self.regs(b)
             ),
             Op::Barrier => "barrier".to_string(),
+            Op::NamedBarrier { number, threads } => format!("barrier {number} of {threads} threads"),
             Op::InitBarrier { address, arrivals } => {
                 format!("init_barrier {} arrivals {arrivals}", self.address(address))
             }

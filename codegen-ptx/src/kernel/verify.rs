@@ -81,7 +81,7 @@ impl Verifier<'_> {
                 self.define(*dst)
             }
             Op::RaiseFlag { address, value } => self.used(address.base).and_then(|()| self.used(*value)),
-            Op::CommitCopies => Ok(()),
+            Op::CommitCopies | Op::NamedBarrier { .. } => Ok(()),
             Op::WaitCopies(_) | Op::Barrier => {
                 self.rule(self.uniform, || "collective operation in divergent code".into())
             }

@@ -1,17 +1,44 @@
-//! Copies of one operand's K-tile: global memory to registers to shared memory, or asynchronously without registers.
+//! Copies of one buffer's K-tile: global memory to registers to shared memory, or asynchronously without registers.
 //!
-//! The tile is cut into chunks along the operand's contiguous dimension in global memory (`plan::CopyPlan`), which the
-//! threads take in turn. Where the passes differ by constants one pointer serves them all.
+//! The tile is cut into chunks along the operand's contiguous dimension in global memory. Chunk c begins at coordinate
+//! `c / per_row` of the other dimension; thread t of the role takes chunks t, t + threads, t + 2 threads, one in each *pass*.
+//! Where the passes differ by constants one pointer serves them all.
 
 mod edge;
 
-use ptx_gemm_dsl::plan::{CopyPlan, OperandPlan, Placement};
-use ptx_gemm_dsl::terms::{Fast, Load, Operand, Param as AbiParam, Side, Tail};
+use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
 use super::shared::SharedAddress;
-use super::{Lowering, Place, locality};
+use super::{Lowered, Lowering, Place, index, letter};
 use crate::kernel::expr::swizzled_bits;
 use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
+use crate::tile::{Buffer, Mover, Note};
+use ptx_gemm_dsl::terms::Param;
+
+/// How a tile is cut up.
+#[derive(Clone, Copy)]
+struct Chunks {
+    /// Elements of a chunk, and of one access to shared memory.
+    width: u32,
+    piece: u32,
+    /// Chunks along the contiguous dimension, and in the tile.
+    per_row: u32,
+    count: u32,
+    /// Passes over the threads.
+    passes: u32,
+}
+
+impl Chunks {
+    fn of(buffer: &Buffer, global_fast: Fast, by: Mover, threads: u32) -> Chunks {
+        let (row, rows) = match global_fast {
+            Fast::K => (buffer.depth, buffer.extent),
+            Fast::Mn => (buffer.extent, buffer.depth),
+        };
+        let per_row = row / by.width();
+        let count = per_row * rows;
+        Chunks { width: by.width(), piece: by.piece(), per_row, count, passes: count.div_ceil(threads) }
+    }
+}
 
 /// One chunk of a thread: where it lies in the tile and which threads have it.
 struct Pass {
@@ -28,16 +55,21 @@ struct Pass {
     active: Option<Reg>,
 }
 
-/// The state of one operand's copies.
+/// The state of one buffer's copies.
 pub(super) struct Copies {
+    /// The buffer, and its place among the program's.
+    pub buffer: usize,
     side: Side,
-    plan: CopyPlan,
-    operand: OperandPlan,
-    placement: Placement,
+    by: Mover,
+    chunks: Chunks,
+    tile: Buffer,
+    global_fast: Fast,
+    /// Bytes of an element.
+    bytes: u32,
     /// Address of the matrix.
     matrix: Expr,
     passes: Vec<Pass>,
-    /// Addresses in slot 0, prepared for every element of the passes that start from them.
+    /// Addresses in slot 0, prepared for every access of the passes that start from them.
     shared: Vec<SharedAddress>,
     /// Global addresses, advanced from K-tile to K-tile.
     pointers: Vec<Expr>,
@@ -53,48 +85,50 @@ pub(super) struct Copies {
 }
 
 impl Lowering<'_> {
-    /// Prepares the copies of one operand.
-    pub(super) fn copies(&mut self, place: &Place, side: Side, placement: Placement) -> Copies {
-        let plan = if side == Side::A { self.variant.a } else { self.variant.b };
-        let (index, operand) = self.side(side);
-        let operand = *operand;
-        let bytes = operand.dtype.bytes();
-        let clause = self.plan.clauses.tile.clone();
-        let which = if side == Side::A { Operand::A } else { Operand::B };
-        self.b.origin(
-            &clause,
-            if side == Side::A { "address of this thread's part of A" } else { "address of this thread's part of B" },
-        );
-        let base = self.matrix(place, which, bytes);
-        let ld = self.wide_arg(&AbiParam::Ld(which));
+    /// Prepares the copies into a buffer.
+    pub(super) fn copies(&mut self, place: &Place, buffer: usize, by: Mover) -> Lowered<Copies> {
+        let tile = self.program.buffers[buffer].clone();
+        let side = tile.side;
+        let global_fast = self.program.problem.layouts.fast(side);
+        let chunks = Chunks::of(&tile, global_fast, by, self.threads);
+        let bytes = self.bytes(side.operand());
+        let note = self.program.block_note.clone();
+        self.b.origin(&note, &format!("address of this thread's part of {}", letter(side)));
+        let base = self.matrix(place, side.operand())?;
+        let ld = self.wide_arg(&Param::Ld(side.operand()))?;
         let row_bytes = self.b.set(ld * bytes);
-        let own = if side == Side::A { place.m0.clone() } else { place.n0.clone() };
-        let own_bytes = match operand.global_fast {
+        let own = place.own(side).0.clone();
+        let own_bytes = match global_fast {
             Fast::K => own.wide() * row_bytes.clone(),
             Fast::Mn => own.wide() * bytes,
         };
         let tile_base = self.b.set(base.clone() + own_bytes);
-        let first_k = match operand.global_fast {
+        let first_k = match global_fast {
             Fast::K => place.k0.clone().wide() * bytes,
             Fast::Mn => place.k0.clone().wide() * row_bytes.clone(),
         };
         let tile_base = self.b.set(tile_base + first_k);
-        let advance = match operand.global_fast {
-            Fast::K => Expr::Const(u64::from(operand.depth * bytes)),
-            Fast::Mn => self.b.set(row_bytes.clone() * operand.depth),
+        let advance = match global_fast {
+            Fast::K => Expr::Const(u64::from(tile.depth * bytes)),
+            Fast::Mn => self.b.set(row_bytes.clone() * tile.depth),
         };
-        let staging = match self.plan.load {
-            Load::Registers => self.b.fresh_many(self.families.staging[index], (plan.passes * plan.width) as usize),
-            _ => Vec::new(),
+        let staging = match by {
+            Mover::Registers { .. } => {
+                self.b.fresh_many(self.families.staging[index(side)], (chunks.passes * chunks.width) as usize)
+            }
+            Mover::CpAsync { .. } => Vec::new(),
         };
-        let step_rows = (self.plan.geometry.threads / plan.chunks_per_row).max(1);
-        let row_step = if plan.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
+        let step_rows = (self.threads / chunks.per_row).max(1);
+        let row_step = if chunks.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
         let (passes, pointers, shared) = (Vec::new(), Vec::new(), Vec::new());
         let mut copies = Copies {
+            buffer,
             side,
-            plan,
-            operand,
-            placement,
+            by,
+            chunks,
+            tile,
+            global_fast,
+            bytes,
             matrix: base,
             passes,
             shared,
@@ -105,27 +139,26 @@ impl Lowering<'_> {
             advance,
             staging,
         };
-        for pass in 0..plan.passes {
+        for pass in 0..chunks.passes {
             self.add_pass(&mut copies, pass, &tile_base);
         }
-        copies
+        Ok(copies)
     }
 
     /// Coordinates of pass number `pass`, its pointer and its place in shared memory.
     fn add_pass(&mut self, copies: &mut Copies, pass: u32, tile_base: &Expr) {
-        let CopyPlan { width, chunks_per_row, chunks, .. } = copies.plan;
-        let threads = self.plan.geometry.threads;
-        let bytes = copies.operand.dtype.bytes();
+        let Chunks { width, per_row, count, passes, .. } = copies.chunks;
+        let (threads, bytes) = (self.threads, copies.bytes);
         let first = pass * threads;
-        let active = (first + threads > chunks).then(|| {
-            let has_chunk = Expr::Tid(threads).lt(chunks - first);
+        let active = (first + threads > count).then(|| {
+            let has_chunk = self.tid.clone().lt(count - first);
             self.b.set_reg(has_chunk)
         });
         // (rows, elements) from the first pass to this one, where that is a constant.
-        let delta = if threads.is_multiple_of(chunks_per_row) {
-            Some((first / chunks_per_row, 0))
-        } else if chunks_per_row.is_multiple_of(threads) {
-            Some((first / chunks_per_row, first % chunks_per_row * width))
+        let delta = if threads.is_multiple_of(per_row) {
+            Some((first / per_row, 0))
+        } else if per_row.is_multiple_of(threads) {
+            Some((first / per_row, first % per_row * width))
         } else {
             (pass == 0).then_some((0, 0))
         };
@@ -137,28 +170,28 @@ impl Lowering<'_> {
             copies.passes.push(Pass { pointer, delta, shared, shared_delta, shared_bound, active });
             return;
         }
-        let (chunk, outer, inner) = self.coordinates(copies.plan, pass);
+        let (chunk, outer, inner) = self.coordinates(copies.chunks, pass);
         let address =
             tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
         let pointer = self.b.variable_wide(address);
         copies.pointers.push(pointer);
         let in_slot = match copies.same_order() {
-            // Chunks that lie side by side are told apart by their number alone.
-            true if chunks_per_row * width == copies.placement.pitch => chunk * width,
-            true => outer.clone() * copies.placement.pitch + inner.clone(),
-            false => inner.clone() * copies.placement.pitch + outer.clone(),
+            // Chunks that are adjacent are told apart by their number alone.
+            true if per_row * width == copies.tile.pitch => chunk * width,
+            true => outer.clone() * copies.tile.pitch + inner.clone(),
+            false => inner.clone() * copies.tile.pitch + outer.clone(),
         };
         // Of a regular copy the first pass prepares all of them.
-        let regular = threads.is_multiple_of(chunks_per_row) || chunks_per_row.is_multiple_of(threads);
-        let served = if regular { pass..copies.plan.passes } else { pass..pass + 1 };
+        let regular = threads.is_multiple_of(per_row) || per_row.is_multiple_of(threads);
+        let served = if regular { pass..passes } else { pass..pass + 1 };
         let mut distances = Vec::new();
         for served in served {
             let chunk = served * threads;
-            let (rows, elements) = (chunk / chunks_per_row, chunk % chunks_per_row * width);
+            let (rows, elements) = (chunk / per_row, chunk % per_row * width);
             let from = if regular { copies.shared_offset(rows, elements) } else { 0 };
             distances.extend((0..width).map(|e| from + copies.shared_offset(0, e)));
         }
-        let Placement { offset_bytes, swizzle, .. } = copies.placement;
+        let Buffer { offset_bytes, swizzle, .. } = copies.tile;
         copies.shared.push(SharedAddress::new(&mut self.b, offset_bytes, in_slot * bytes, swizzle, distances));
         let shared = copies.shared.len() - 1;
         copies.passes.push(Pass {
@@ -171,56 +204,54 @@ impl Lowering<'_> {
         });
     }
 
-    /// Copies the K-tiles that the pointers stand at, of which `rem_k` remains, into the slot at byte offset `slot`.
-    /// Through registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one
-    /// after the other share one branch: each costs the main loop an instruction or two that no multiply can fill.
+    /// Copies the K-tiles that the pointers are at, of which `rem_k` remains, into the slot at byte offset `slot`. Through
+    /// registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one after the
+    /// other share one branch: each costs the main loop an instruction or two that no multiply can fill.
     ///
     /// `full` says whether the whole K-tile lies inside; absent if it always does.
     pub(super) fn copy(
         &mut self,
         place: &Place,
-        operands: &[(&Copies, &str)],
+        operands: &[(&Copies, &Note)],
         full: Option<Reg>,
         rem_k: &Expr,
         slot: &Expr,
-    ) {
-        let inside = |lowering: &mut Self| {
-            operands.iter().for_each(|(copies, clause)| lowering.copy_inside(copies, slot, clause));
+    ) -> Lowered<()> {
+        let Some(full) = full else {
+            return operands.iter().try_for_each(|(copies, note)| self.copy_inside(copies, slot, note));
         };
-        match full {
-            None => inside(self),
-            Some(full) => {
-                self.b.open();
-                inside(self);
-                let then = self.b.close();
-                self.b.open();
-                let rem_k = match self.plan.tail {
-                    Tail::Predicate => {
-                        self.b.origin(&self.plan.clauses.tail, "K left from the tile that is copied");
-                        self.b.set(rem_k.clone())
-                    }
-                    Tail::None => Expr::Const(0),
-                };
-                for (copies, clause) in operands {
-                    match (self.plan.tail, self.plan.load) {
-                        (Tail::Predicate, Load::CpAsync) => self.copy_edge_async(place, copies, &rem_k, slot, clause),
-                        (Tail::Predicate, _) => self.copy_edge(place, copies, &rem_k, clause),
-                        // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
-                        (Tail::None, _) => self.clear_staging(copies, clause),
-                    }
-                }
-                let other = self.b.close();
-                let names = operands.iter().map(|(copies, _)| copies.name()).collect::<Vec<_>>().join(" and ");
-                let clause = operands.first().map_or("", |(_, clause)| clause);
-                self.b.origin(clause, &format!("{names}: the widest accesses where the K-tile lies inside"));
-                self.b.branch(full, true, then, other);
+        self.b.open();
+        operands.iter().try_for_each(|(copies, note)| self.copy_inside(copies, slot, note))?;
+        let then = self.b.close();
+        self.b.open();
+        let rem_k = match self.program.tail {
+            Tail::Predicate => {
+                let note = self.program.tail_note.clone();
+                self.b.origin(&note, "K left from the tile that is copied");
+                self.b.set(rem_k.clone())
+            }
+            Tail::None => Expr::Const(0),
+        };
+        for (copies, note) in operands {
+            match (self.program.tail, copies.by) {
+                (Tail::Predicate, Mover::CpAsync { .. }) => self.copy_edge_async(place, copies, &rem_k, slot, note)?,
+                (Tail::Predicate, Mover::Registers { .. }) => self.copy_edge(place, copies, &rem_k, note),
+                // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
+                (Tail::None, _) => self.clear_staging(copies, note),
             }
         }
+        let other = self.b.close();
+        let names = operands.iter().map(|(copies, _)| letter(copies.side)).collect::<Vec<_>>().join(" and ");
+        if let Some((_, note)) = operands.first() {
+            self.b.origin(note, &format!("{names}: the widest accesses where the K-tile lies inside"));
+        }
+        self.b.branch(full, true, then, other);
+        Ok(())
     }
 
     /// Moves an operand's pointers on to the next K-tile.
-    pub(super) fn advance(&mut self, copies: &Copies, clause: &str) {
-        self.b.origin(clause, &format!("{}: on to the next K-tile", copies.name()));
+    pub(super) fn advance(&mut self, copies: &Copies, note: &Note) {
+        self.b.origin(note, &format!("{}: on to the next K-tile", letter(copies.side)));
         for pointer in &copies.pointers {
             self.b.assign(pointer, pointer.clone() + copies.advance.clone());
         }
@@ -228,11 +259,10 @@ impl Lowering<'_> {
 
     /// The number of a pass's chunk, computed from the thread's, and where it lies in the tile: its coordinate along the
     /// dimension that is not contiguous in global memory, and its first element's along the one that is.
-    fn coordinates(&mut self, plan: CopyPlan, pass: u32) -> (Expr, Expr, Expr) {
-        let threads = self.plan.geometry.threads;
-        let chunk = self.b.set(Expr::Tid(threads) + pass * threads);
-        let outer = self.b.set(chunk.clone() / plan.chunks_per_row);
-        let inner = self.b.set((chunk.clone() % plan.chunks_per_row) * plan.width);
+    fn coordinates(&mut self, chunks: Chunks, pass: u32) -> (Expr, Expr, Expr) {
+        let chunk = self.b.set(self.tid.clone() + pass * self.threads);
+        let outer = self.b.set(chunk.clone() / chunks.per_row);
+        let inner = self.b.set((chunk.clone() % chunks.per_row) * chunks.width);
         (chunk, outer, inner)
     }
 
@@ -248,24 +278,27 @@ impl Lowering<'_> {
             while at.2 < rows {
                 at = (self.b.set(at.0 + copies.row_step.clone()), at.1, at.2 + copies.step_rows);
             }
-            out.push((at.0.clone(), i64::from(elements * copies.operand.dtype.bytes())));
+            out.push((at.0.clone(), i64::from(elements * copies.bytes)));
         }
         out
     }
 
-    fn copy_inside(&mut self, copies: &Copies, slot: &Expr, clause: &str) {
+    fn copy_inside(&mut self, copies: &Copies, slot: &Expr, note: &Note) -> Lowered<()> {
         let bounds = self.inside();
-        let locality = locality(&copies.operand);
-        let width = copies.plan.width;
-        self.b.origin(clause, &format!("copy {}: {width} elements a thread and pass", copies.name()));
+        let locality = self.locality(copies.side);
+        let width = copies.chunks.width;
+        self.b.origin(note, &format!("copy {}: {width} elements a thread and pass", letter(copies.side)));
         let pointers = self.chunk_pointers(copies);
         for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
-            match self.plan.load {
-                Load::CpAsync => self.copy_async(copies, pass, slot, (&pointer, offset), None, bounds),
-                _ => self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (bounds, locality)),
+            match copies.by {
+                Mover::CpAsync { .. } => self.copy_async(copies, pass, slot, (&pointer, offset), None, bounds)?,
+                Mover::Registers { .. } => {
+                    self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (bounds, locality));
+                }
             }
         }
+        Ok(())
     }
 
     /// One asynchronous copy of a chunk (or, transposing, one for each of its elements, each with its own `valid`).
@@ -277,79 +310,78 @@ impl Lowering<'_> {
         from: (&Expr, i64),
         limit: Option<&Expr>,
         bounds: Bounds,
-    ) {
-        let bytes = copies.operand.dtype.bytes();
-        let piece = copies.plan.store_width;
-        for e in (0..copies.plan.width).step_by(piece as usize) {
+    ) -> Lowered<()> {
+        let (bytes, piece) = (copies.bytes, copies.chunks.piece);
+        for e in (0..copies.chunks.width).step_by(piece as usize) {
             // Elements of this piece inside the matrix, in bytes: what is not read is zero.
             let valid = limit.map(|limit| {
                 let left = limit.clone().max(e.into()) - e;
                 self.b.set_reg(left.min(piece.into()) * bytes)
             });
-            let to = self.shared_address(copies, pass, slot, e);
+            let to = self.shared_address(copies, pass, slot, e)?;
             let from =
                 Address { base: self.b.set_reg(from.0.clone()), offset: from.1 + i64::from(e * bytes), bound: 0 };
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
             self.b.push(Op::CopyAsync { to, from, bytes: piece * bytes, valid, guard, bounds });
         }
+        Ok(())
     }
 
     /// Address in shared memory of element `e` of a pass's chunk.
-    fn shared_address(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, e: u32) -> Address {
-        let (base, offset) = copies.shared[pass.shared].at(pass.shared_delta + copies.shared_offset(0, e));
+    fn shared_address(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, e: u32) -> Lowered<Address> {
+        let (base, offset) = copies.shared[pass.shared].at(pass.shared_delta + copies.shared_offset(0, e))?;
         let base = self.b.set_reg(base + slot.clone());
-        let swizzled = u64::from(swizzled_bits(copies.placement.swizzle));
+        let swizzled = u64::from(swizzled_bits(copies.tile.swizzle));
         let last = pass.shared_bound + u64::from(copies.shared_offset(0, e));
         let bound = ((last | swizzled) + slot.bound()).saturating_sub(u64::from(offset));
-        Address { base, offset: i64::from(offset), bound }
+        Ok(Address { base, offset: i64::from(offset), bound })
     }
 
     /// The second half of a copy through registers: stores the staged elements into the slot at byte offset `slot`.
-    pub(super) fn land(&mut self, copies: &Copies, slot: &Expr, clause: &str) {
-        self.b.origin(clause, &format!("{} lands in shared memory", copies.name()));
-        let piece = copies.plan.store_width;
+    pub(super) fn land(&mut self, copies: &Copies, slot: &Expr, note: &Note) -> Lowered<()> {
+        self.b.origin(note, &format!("{} lands in shared memory", letter(copies.side)));
+        let piece = copies.chunks.piece;
         for (i, pass) in copies.passes.iter().enumerate() {
-            for e in (0..copies.plan.width).step_by(piece as usize) {
-                let address = self.shared_address(copies, pass, slot, e);
+            for e in (0..copies.chunks.width).step_by(piece as usize) {
+                let address = self.shared_address(copies, pass, slot, e)?;
                 let src = copies.chunk(i)[e as usize..(e + piece) as usize].to_vec();
                 let guard = pass.active.map(|pred| Guard { pred, expect: true });
                 self.b.push(Op::Store { space: Space::Shared, src, address, guard, bounds: Bounds::Shared });
             }
         }
+        Ok(())
     }
 }
 
 impl Copies {
-    fn name(&self) -> &'static str {
-        if self.side == Side::A { "A" } else { "B" }
+    /// How the tile travels.
+    pub(super) fn by(&self) -> Mover {
+        self.by
     }
 
     /// Registers of pass number `pass`.
     fn chunk(&self, pass: usize) -> &[Reg] {
-        let width = self.plan.width as usize;
+        let width = self.chunks.width as usize;
         &self.staging[pass * width..(pass + 1) * width]
     }
 
     /// True if the contiguous dimension in global memory is the contiguous one in shared memory too.
     fn same_order(&self) -> bool {
-        self.placement.fast == self.operand.global_fast
+        self.tile.fast == self.global_fast
     }
 
     /// Bytes from a tile's element to the one `rows` further along the outer and `elements` along the inner dimension.
     fn shared_offset(&self, rows: u32, elements: u32) -> u32 {
         let (slow, fast) = if self.same_order() { (rows, elements) } else { (elements, rows) };
-        (slow * self.placement.pitch + fast) * self.operand.dtype.bytes()
+        (slow * self.tile.pitch + fast) * self.bytes
     }
 
     /// The largest byte at which the first element of a chunk can lie, of the chunks `first .. first + threads`.
     fn last_byte(&self, first: u32, threads: u32) -> u64 {
-        let CopyPlan { width, chunks_per_row, chunks, .. } = self.plan;
-        let last = (first + threads).min(chunks) - 1;
-        let inner = if last - first + 1 >= chunks_per_row || last % chunks_per_row < first % chunks_per_row {
-            chunks_per_row - 1
-        } else {
-            last % chunks_per_row
-        };
-        u64::from(self.placement.offset_bytes + self.shared_offset(last / chunks_per_row, inner * width))
+        let Chunks { width, per_row, count, .. } = self.chunks;
+        let last = (first + threads).min(count) - 1;
+        let inner =
+            if last - first + 1 >= per_row || last % per_row < first % per_row { per_row - 1 } else { last % per_row };
+        u64::from(self.tile.offset_bytes + self.shared_offset(last / per_row, inner * width))
     }
 }

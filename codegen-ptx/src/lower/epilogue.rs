@@ -1,23 +1,24 @@
 //! The end of a tile: the epilogue's operands are loaded, its value computed and stored, line by line.
 //!
+//! Which elements a thread has is the accumulators' map, and nothing else.
+//!
 //! A line runs along D's contiguous dimension. Tiles that lie inside are stored with the widest accesses; at an edge
 //! each element has its own predicate.
 
-use ptx_gemm_dsl::terms::{Operand, Param as AbiParam};
+use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
 
 use super::expression::{Element, drops_c, per_row};
-use super::{Lowering, Place, register_type};
+use super::{Lowered, Lowering, Place, broken};
 use crate::kernel::expr::UNBOUNDED;
+use crate::tile::{Map, Note};
 use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Math, Op, Reg, Space, Value};
 
 /// One dimension of the thread's part of the tile.
 #[derive(Clone)]
 struct Axis {
-    /// Elements of the thread, of its fragment, and between fragments.
-    count: u32,
-    fragment: u32,
-    stride: u32,
+    /// Positions of the thread's elements, ascending, from its first.
+    positions: Vec<u32>,
     /// First element in D, and in the tile.
     start: Expr,
     local: Expr,
@@ -26,9 +27,14 @@ struct Axis {
 }
 
 impl Axis {
+    /// How many elements the thread has.
+    fn count(&self) -> u32 {
+        self.positions.len() as u32
+    }
+
     /// Position of element number `i`, from the thread's first.
     fn position(&self, i: u32) -> u32 {
-        i / self.fragment * self.stride + i % self.fragment
+        self.positions[i as usize]
     }
 }
 
@@ -42,6 +48,13 @@ struct Plane {
     width: u32,
 }
 
+/// The accumulators of the tile, row by row of the thread's elements.
+struct Held {
+    regs: Vec<Reg>,
+    columns: u32,
+    note: Note,
+}
+
 /// Guards of the edge path.
 struct Edge {
     /// Per element of the inner dimension: inside?
@@ -49,36 +62,39 @@ struct Edge {
 }
 
 impl Lowering<'_> {
-    /// Applies the epilogue and stores the tile.
-    pub(super) fn store(&mut self, place: &Place, width: u32) {
-        let epilogue = self.plan.clauses.epilogue.clone();
-        let geometry = self.plan.geometry;
+    /// The clause of the epilogue.
+    pub(super) fn epilogue_note(&self) -> Note {
+        format!("epilogue({})", self.program.problem.epilogue).into()
+    }
+
+    /// Applies the epilogue to a set of accumulators and stores the tile, `width` elements of D and `c_width` of C an access.
+    pub(super) fn store(&mut self, place: &Place, acc: usize, widths: (u32, u32), note: &Note) -> Lowered<()> {
+        let (width, c_width) = widths;
+        let (row, col) = place.thread()?;
+        let map = self.program.accumulators[acc].map.clone();
         let rows = Axis {
-            count: geometry.thread.m,
-            fragment: geometry.fragment.m,
-            stride: geometry.stride.m,
-            start: place.m0.clone() + place.row.clone(),
-            local: place.row.clone(),
+            positions: map.rows(),
+            start: place.m0.clone() + row.clone(),
+            local: row,
             rem: place.rem_m.clone(),
         };
         let cols = Axis {
-            count: geometry.thread.n,
-            fragment: geometry.fragment.n,
-            stride: geometry.stride.n,
-            start: place.n0.clone() + place.col.clone(),
-            local: place.col.clone(),
+            positions: map.cols(),
+            start: place.n0.clone() + col.clone(),
+            local: col,
             rem: place.rem_n.clone(),
         };
-        let layouts = self.plan.problem.layouts;
-        let types = self.plan.problem.types;
-        let d = self.plane(place, Operand::D, &rows, &cols, layouts.d, types.d.bytes(), width);
-        let uses_c = self.plan.problem.epilogue.uses_c();
-        let c_width = self.variant.c_width;
-        let c = uses_c.then(|| self.plane(place, Operand::C, &rows, &cols, layouts.c, types.c.bytes(), c_width));
-        let reads_c = self.reads_c();
-        let vectors = self.vector_addresses(&rows, &cols);
+        let held = Held { regs: self.held(acc, &map, &rows, &cols)?, columns: cols.count(), note: note.clone() };
+        let layouts = self.program.problem.layouts;
+        let d = self.plane(place, Operand::D, (&rows, &cols), layouts.d, width, note)?;
+        let c = match self.program.problem.epilogue.uses_c() {
+            true => Some(self.plane(place, Operand::C, (&rows, &cols), layouts.c, c_width, note)?),
+            false => None,
+        };
+        let reads_c = self.reads_c(note);
+        let vectors = self.vector_addresses(&rows, &cols, note)?;
         self.b.open();
-        self.lines(&rows, &cols, &d, c.as_ref(), reads_c, &vectors, None);
+        self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?;
         let inside = self.b.close();
         match place.interior {
             None => self.b.extend(inside),
@@ -86,42 +102,52 @@ impl Lowering<'_> {
                 self.b.open();
                 let inner = if layouts.d == Layout::Row { &cols } else { &rows };
                 let edge = self.edge(inner);
-                self.lines(&rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge));
+                self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?;
                 let at_edge = self.b.close();
-                self.b.origin(&epilogue, "the widest accesses where the tile lies inside D");
+                self.b.origin(note, "the widest accesses where the tile lies inside D");
                 self.b.branch(interior, true, inside, at_edge);
             }
         }
+        Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)] // a matrix is where it lies, how, and how wide it is read
+    /// The accumulators, row by row of the thread's elements.
+    fn held(&self, acc: usize, map: &Map, rows: &Axis, cols: &Axis) -> Lowered<Vec<Reg>> {
+        let mut held = vec![None; self.acc[acc].len()];
+        for (element, reg) in self.acc[acc].iter().enumerate() {
+            let (m, n) = map.position(element as u32);
+            let at = (rows.positions.binary_search(&m).ok()).zip(cols.positions.binary_search(&n).ok());
+            let (i, j) = at.ok_or_else(|| broken("an accumulator lies outside its own map"))?;
+            held[i * cols.positions.len() + j] = Some(*reg);
+        }
+        held.into_iter().collect::<Option<_>>().ok_or_else(|| broken("two accumulators hold one element"))
+    }
+
     fn plane(
         &mut self,
         place: &Place,
         op: Operand,
-        rows: &Axis,
-        cols: &Axis,
+        (rows, cols): (&Axis, &Axis),
         layout: Layout,
-        bytes: u32,
         width: u32,
-    ) -> Plane {
-        let clause = self.plan.clauses.epilogue.clone();
-        self.b.origin(&clause, &format!("address of this thread's part of {op:?}"));
-        let base = self.matrix(place, op, bytes);
-        let ld = self.wide_arg(&AbiParam::Ld(op));
+        note: &Note,
+    ) -> Lowered<Plane> {
+        self.b.origin(note, &format!("address of this thread's part of {op:?}"));
+        let bytes = self.bytes(op);
+        let base = self.matrix(place, op)?;
+        let ld = self.wide_arg(&Param::Ld(op))?;
         let ld_bytes = self.b.set(ld * bytes);
         let (outer, inner) = if layout == Layout::Row { (rows, cols) } else { (cols, rows) };
         let address = base + outer.start.clone().wide() * ld_bytes.clone() + inner.start.clone().wide() * bytes;
-        Plane { base: self.b.set(address), ld_bytes, bytes, layout, width }
+        Ok(Plane { base: self.b.set(address), ld_bytes, bytes, layout, width })
     }
 
     /// The predicate that C is read at all; absent if it always is.
-    fn reads_c(&mut self) -> Option<Reg> {
-        let scalars = drops_c(&self.plan.problem.epilogue);
-        let clause = self.plan.clauses.epilogue.clone();
+    fn reads_c(&mut self, note: &Note) -> Option<Reg> {
+        let scalars = drops_c(&self.program.problem.epilogue);
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
-            self.b.origin(&clause, "a scalar of 0 drops C unread");
+            self.b.origin(note, "a scalar of 0 drops C unread");
             let dst = self.b.fresh_pred();
             self.b.push(Op::IsZero { dst, src: self.args.scalars[scalar] });
             let nonzero = Expr::Not(Box::new(Expr::Reg(dst, 1)));
@@ -133,39 +159,36 @@ impl Lowering<'_> {
         reads.map(|reads| self.b.set_reg(reads))
     }
 
-    fn vector_addresses(&mut self, rows: &Axis, cols: &Axis) -> Vec<Expr> {
-        let clause = self.plan.clauses.epilogue.clone();
-        let bytes = register_type(self.plan.problem.types.acc).bytes();
-        let vectors = self.plan.problem.epilogue.vectors.clone();
+    fn vector_addresses(&mut self, rows: &Axis, cols: &Axis, note: &Note) -> Lowered<Vec<Expr>> {
+        let bytes = self.types.acc.bytes();
+        let vectors = &self.program.problem.epilogue.vectors;
         let mut out = Vec::new();
         for (i, vector) in vectors.iter().enumerate() {
-            self.b.origin(&clause, &format!("address of this thread's part of {}", vector.name));
-            let base = self.wide_arg(&AbiParam::Vector(i));
+            self.b.origin(note, &format!("address of this thread's part of {}", vector.name));
+            let base = self.wide_arg(&Param::Vector(i))?;
             let start = if per_row(vector.axis) { &rows.start } else { &cols.start };
             out.push(self.b.set(base + start.clone().wide() * bytes));
         }
-        out
+        Ok(out)
     }
 
     fn edge(&mut self, inner: &Axis) -> Edge {
-        let clause = self.plan.clauses.tail.clone();
-        self.b.origin(&clause, "which elements of a line lie inside D");
+        self.b.origin(&self.program.tail_note, "which elements of a line lie inside D");
         let inside = |i| (inner.local.clone() + inner.position(i)).lt(inner.rem.clone());
-        let inner = (0..inner.count).map(|i| self.b.set_reg(inside(i))).collect();
+        let inner = (0..inner.count()).map(|i| self.b.set_reg(inside(i))).collect();
         Edge { inner }
     }
 
     /// Loads one element per row (or column) of each vector, guarded at an edge.
-    fn load_vectors(&mut self, axes: [&Axis; 2], addresses: &[Expr], at_edge: bool) -> Vec<Vec<Reg>> {
-        let clause = self.plan.clauses.epilogue.clone();
-        let bytes = register_type(self.plan.problem.types.acc).bytes();
-        let vectors = self.plan.problem.epilogue.vectors.clone();
+    fn load_vectors(&mut self, axes: [&Axis; 2], addresses: &[Expr], at_edge: bool, note: &Note) -> Vec<Vec<Reg>> {
+        let bytes = self.types.acc.bytes();
+        let vectors = &self.program.problem.epilogue.vectors;
         let mut out = Vec::new();
         for (vector, address) in vectors.iter().zip(addresses) {
             let axis = axes[usize::from(!per_row(vector.axis))];
-            let regs = self.b.fresh_many(self.families.vector, axis.count as usize);
+            let regs = self.b.fresh_many(self.families.vector, axis.positions.len());
             for (i, reg) in regs.iter().enumerate() {
-                self.b.origin(&clause, &format!("element of {}", vector.name));
+                self.b.origin(note, &format!("element of {}", vector.name));
                 let position = axis.position(i as u32);
                 let (guard, bounds) = if at_edge {
                     self.b.constant(*reg, 0.0);
@@ -190,6 +213,7 @@ impl Lowering<'_> {
     #[allow(clippy::too_many_arguments)] // one line's surroundings; a struct of them would be used once
     fn lines(
         &mut self,
+        held: &Held,
         rows: &Axis,
         cols: &Axis,
         d: &Plane,
@@ -197,15 +221,14 @@ impl Lowering<'_> {
         reads_c: Option<Reg>,
         vectors: &[Expr],
         edge: Option<&Edge>,
-    ) {
-        let epilogue = self.plan.clauses.epilogue.clone();
-        let vectors = self.load_vectors([rows, cols], vectors, edge.is_some());
+    ) -> Lowered<()> {
+        let vectors = self.load_vectors([rows, cols], vectors, edge.is_some(), &held.note);
         let (outer, inner) = if d.layout == Layout::Row { (rows, cols) } else { (cols, rows) };
         let mut line = d.base.clone();
         let mut c_line = c.map(|c| c.base.clone());
-        for o in 0..outer.count {
+        for o in 0..outer.count() {
             if o > 0 {
-                self.b.origin(&epilogue, "on to the next line of D");
+                self.b.origin(&held.note, "on to the next line of D");
                 let step = outer.position(o) - outer.position(o - 1);
                 line = self.b.set(line + d.ld_bytes.clone() * step);
                 if let (Some(c), Some(at)) = (c, &mut c_line) {
@@ -215,10 +238,11 @@ impl Lowering<'_> {
             }
             let guards = edge.map(|edge| self.line_guards(edge, outer, o));
             let c_regs = match (c, &c_line) {
-                (Some(c), Some(at)) => self.load_c(c, d, at, inner, reads_c, guards.as_deref()),
+                (Some(c), Some(at)) => self.load_c(c, d, at, inner, reads_c, (guards.as_deref(), &held.note)),
                 _ => Vec::new(),
             };
             self.store_line(
+                held,
                 d,
                 &line,
                 inner,
@@ -228,14 +252,14 @@ impl Lowering<'_> {
                     (i, j, c_regs.get(e as usize).copied())
                 },
                 &vectors,
-            );
+            )?;
         }
+        Ok(())
     }
 
     /// Per element of line `o`: does it lie inside D?
     fn line_guards(&mut self, edge: &Edge, outer: &Axis, o: u32) -> Vec<Reg> {
-        let clause = self.plan.clauses.tail.clone();
-        self.b.origin(&clause, "does this line lie inside D, and which of its elements?");
+        self.b.origin(&self.program.tail_note, "does this line lie inside D, and which of its elements?");
         let ok = self.b.set((outer.local.clone() + outer.position(o)).lt(outer.rem.clone()));
         edge.inner.iter().map(|inner| self.b.set_reg(ok.clone().and(Expr::Reg(*inner, 1)))).collect()
     }
@@ -248,16 +272,14 @@ impl Lowering<'_> {
         line: &Expr,
         inner: &Axis,
         reads: Option<Reg>,
-        guards: Option<&[Reg]>,
+        (guards, note): (Option<&[Reg]>, &Note),
     ) -> Vec<Reg> {
-        let clause = self.plan.clauses.epilogue.clone();
-        let types = self.plan.problem.types;
-        let raw = self.pool_c(inner.count as usize);
+        let raw = self.pool_c(inner.positions.len());
         let same_order = c.layout == d.layout;
         let width = if guards.is_some() || !same_order { 1 } else { c.width };
         let mut at = line.clone();
-        for e in (0..inner.count).step_by(width as usize) {
-            self.b.origin(&clause, "elements of C");
+        for e in (0..inner.count()).step_by(width as usize) {
+            self.b.origin(note, "elements of C");
             let offset = if same_order {
                 inner.position(e) * c.bytes
             } else {
@@ -283,14 +305,12 @@ impl Lowering<'_> {
             let guard = guard.map(|pred| Guard { pred, expect: true });
             self.b.load_global(dst, &at, i64::from(offset), guard, (bounds, Locality::Unknown));
         }
-        if register_type(types.c) == register_type(types.acc) {
+        if self.types.c == self.types.acc {
             return raw;
         }
-        self.b.origin(&clause, "C in the accumulator's type");
+        self.b.origin(note, "C in the accumulator's type");
         let wide = self.b.fresh_many(self.families.value, raw.len());
-        for (raw, wide) in raw.iter().zip(&wide) {
-            self.b.math(Math::Convert, *wide, vec![Value::Reg(*raw)]);
-        }
+        self.convert(&raw, &wide);
         wide
     }
 
@@ -305,42 +325,41 @@ impl Lowering<'_> {
     /// Computes and stores one line: `operands` gives row, column and C of its elements.
     fn store_line(
         &mut self,
+        held: &Held,
         d: &Plane,
         line: &Expr,
         inner: &Axis,
         guards: Option<&[Reg]>,
         operands: impl Fn(u32) -> (u32, u32, Option<Reg>),
         vectors: &[Vec<Reg>],
-    ) {
-        let clause = self.plan.clauses.epilogue.clone();
-        let columns = self.plan.geometry.thread.n;
-        let axes: Vec<bool> = self.plan.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
+    ) -> Lowered<()> {
+        let axes: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
         let width = if guards.is_some() { 1 } else { d.width };
         let base = self.b.set_reg(line.clone());
-        for e in (0..inner.count).step_by(width as usize) {
+        for e in (0..inner.count()).step_by(width as usize) {
             self.values_used = 0;
-            self.b.origin(&clause, "value of D");
+            self.b.origin(&held.note, "value of D");
             let mut src = Vec::new();
             for e in e..e + width {
                 let (i, j, c) = operands(e);
                 let vectors =
                     vectors.iter().zip(&axes).map(|(regs, row)| regs[if *row { i } else { j } as usize]).collect();
-                let acc = self.acc[(i * columns + j) as usize];
-                let value = self.evaluate(&Element { acc, c, vectors });
+                let acc = held.regs[(i * held.columns + j) as usize];
+                let value = self.evaluate(&Element { acc, c, vectors })?;
                 src.push(self.in_d_type(value));
             }
-            self.b.origin(&clause, "store D");
+            self.b.origin(&held.note, "store D");
             let guard = guards.map(|g| Guard { pred: g[e as usize], expect: true });
             let bounds = if guards.is_some() { Bounds::Guarded } else { self.inside() };
             let address = Address { base, offset: i64::from(inner.position(e) * d.bytes), bound: UNBOUNDED };
             self.b.push(Op::Store { space: Space::Global, src, address, guard, bounds });
         }
+        Ok(())
     }
 
     /// A value as a register of D's type.
     fn in_d_type(&mut self, value: Value) -> Reg {
-        let types = self.plan.problem.types;
-        if let (Value::Reg(reg), true) = (value, register_type(types.d) == register_type(types.acc)) {
+        if let (Value::Reg(reg), true) = (value, self.types.d == self.types.acc) {
             return reg;
         }
         let dst = self.b.fresh(self.families.out);

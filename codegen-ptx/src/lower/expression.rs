@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
 
-use super::Lowering;
+use super::{Lowered, Lowering, broken};
 use crate::kernel::{Math, Op, Reg, Value};
 
 /// `acc` or `c`.
@@ -44,7 +44,7 @@ fn occurrences(expr: &Expr, which: Dropped, beside: &BTreeSet<usize>, out: &mut 
             occurrences(y, which, &BTreeSet::new(), out);
         }
         Expr::Call(_, args) => args.iter().for_each(|x| occurrences(x, which, &BTreeSet::new(), out)),
-        _ => {}
+        Expr::Acc | Expr::C | Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => {}
     }
 }
 
@@ -82,73 +82,73 @@ pub(super) fn drops_c(epilogue: &Epilogue) -> Vec<usize> {
 
 impl Lowering<'_> {
     /// Evaluates the epilogue for one element.
-    pub(super) fn evaluate(&mut self, element: &Element) -> Value {
-        let epilogue = self.plan.problem.epilogue.clone();
-        self.eval(&epilogue.expr, element, &BTreeSet::new())
+    pub(super) fn evaluate(&mut self, element: &Element) -> Lowered<Value> {
+        let program = self.program;
+        self.eval(&program.problem.epilogue.expr, element, &BTreeSet::new())
     }
 
-    fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Value {
+    fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Lowered<Value> {
         let none = BTreeSet::new();
-        match expr {
+        Ok(match expr {
             Expr::Acc => self.drop_unless(Value::Reg(element.acc), Dropped::Acc, beside),
-            Expr::C => match element.c {
-                Some(c) => self.drop_unless(Value::Reg(c), Dropped::C, beside),
-                None => Value::Const(0.0),
-            },
+            Expr::C => {
+                let c = element.c.ok_or_else(|| broken("the epilogue reads a C that is not loaded"))?;
+                self.drop_unless(Value::Reg(c), Dropped::C, beside)
+            }
             Expr::Scalar(i) => Value::Reg(self.args.scalars[*i]),
             Expr::Vector(i) => Value::Reg(element.vectors[*i]),
             Expr::Literal(x) => Value::Const(*x),
             Expr::Neg(x) => {
-                let x = self.eval(x, element, beside);
+                let x = self.eval(x, element, beside)?;
                 self.apply(Math::Neg, vec![x])
             }
             Expr::Binary(BinaryOp::Mul, x, y) => {
                 let all = chain_scalars(expr, beside);
-                let x = self.eval(x, element, &all);
-                let y = self.eval(y, element, &all);
+                let x = self.eval(x, element, &all)?;
+                let y = self.eval(y, element, &all)?;
                 self.apply(Math::Mul, vec![x, y])
             }
-            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), x, y) => self.sum(*op, x, y, element),
+            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), x, y) => self.sum(*op, x, y, element)?,
             Expr::Binary(BinaryOp::Div, x, y) => {
-                let x = self.eval(x, element, &none);
-                let y = self.eval(y, element, &none);
+                let x = self.eval(x, element, &none)?;
+                let y = self.eval(y, element, &none)?;
                 self.apply(Math::Div, vec![x, y])
             }
             Expr::Call(function, args) => {
-                let args: Vec<Value> = args.iter().map(|x| self.eval(x, element, &none)).collect();
-                self.call(*function, &args)
+                let args: Vec<Value> = args.iter().map(|x| self.eval(x, element, &none)).collect::<Lowered<_>>()?;
+                self.call(*function, &args)?
             }
-        }
+        })
     }
 
     /// A sum or difference, with one of its products fused: the left one if there are two.
-    fn sum(&mut self, op: BinaryOp, x: &Expr, y: &Expr, element: &Element) -> Value {
+    fn sum(&mut self, op: BinaryOp, x: &Expr, y: &Expr, element: &Element) -> Lowered<Value> {
         let none = BTreeSet::new();
         let minus = op == BinaryOp::Sub;
         if let Expr::Binary(BinaryOp::Mul, p, q) = x {
             let all = chain_scalars(x, &none);
-            let (p, q) = (self.eval(p, element, &all), self.eval(q, element, &all));
-            let mut rest = self.eval(y, element, &none);
+            let (p, q) = (self.eval(p, element, &all)?, self.eval(q, element, &all)?);
+            let mut rest = self.eval(y, element, &none)?;
             if minus {
                 rest = self.apply(Math::Neg, vec![rest]);
             }
-            return self.apply(Math::Fma, vec![p, q, rest]);
+            return Ok(self.apply(Math::Fma, vec![p, q, rest]));
         }
         if let Expr::Binary(BinaryOp::Mul, p, q) = y {
-            let rest = self.eval(x, element, &none);
+            let rest = self.eval(x, element, &none)?;
             let all = chain_scalars(y, &none);
-            let (mut p, q) = (self.eval(p, element, &all), self.eval(q, element, &all));
+            let (mut p, q) = (self.eval(p, element, &all)?, self.eval(q, element, &all)?);
             if minus {
                 p = self.apply(Math::Neg, vec![p]);
             }
-            return self.apply(Math::Fma, vec![p, q, rest]);
+            return Ok(self.apply(Math::Fma, vec![p, q, rest]));
         }
-        let (x, y) = (self.eval(x, element, &none), self.eval(y, element, &none));
-        self.apply(if minus { Math::Sub } else { Math::Add }, vec![x, y])
+        let (x, y) = (self.eval(x, element, &none)?, self.eval(y, element, &none)?);
+        Ok(self.apply(if minus { Math::Sub } else { Math::Add }, vec![x, y]))
     }
 
-    fn call(&mut self, function: Function, args: &[Value]) -> Value {
-        match (function, args) {
+    fn call(&mut self, function: Function, args: &[Value]) -> Lowered<Value> {
+        Ok(match (function, args) {
             (Function::Relu, [x]) => self.apply(Math::Max, vec![*x, Value::Const(0.0)]),
             (Function::Abs, [x]) => self.apply(Math::Abs, vec![*x]),
             (Function::Min, [x, y]) => self.apply(Math::Min, vec![*x, *y]),
@@ -157,9 +157,8 @@ impl Lowering<'_> {
                 let x = self.apply(Math::Max, vec![*x, *low]);
                 self.apply(Math::Min, vec![x, *high])
             }
-            // The plan refuses the functions that have no lowering yet, and other numbers of arguments.
-            _ => args.first().copied().unwrap_or(Value::Const(0.0)),
-        }
+            _ => return Err(broken(format!("no code for {function:?} of {} values", args.len()))),
+        })
     }
 
     fn apply(&mut self, op: Math, args: Vec<Value>) -> Value {
@@ -170,7 +169,7 @@ impl Lowering<'_> {
 
     /// The operand, or 0 where one of the scalars beside this occurrence is 0 but not beside every other.
     fn drop_unless(&mut self, value: Value, which: Dropped, beside: &BTreeSet<usize>) -> Value {
-        let common = common(&self.plan.problem.epilogue, which);
+        let common = common(&self.program.problem.epilogue, which);
         let mut value = value;
         for scalar in beside.iter().filter(|s| !common.contains(s)) {
             let pred = self.b.fresh_pred();

@@ -1,137 +1,140 @@
 //! From tile IR to kernel IR: tiles become threads, registers and addresses.
 //!
-//! Requires a tile program with one role of `atom(fma)` and the plan it was built from. Ensures a kernel that the
+//! Requires nothing of the program: what the verifier of tile IR refuses is refused here too. Ensures a kernel that the
 //! verifier of kernel IR accepts.
 //!
-//! Edges. A copy has two paths, chosen by one predicate that is the same for the whole block: tiles that lie inside
-//! the operand are copied with the widest accesses and no guards; others element by element, guarded, zeros outside.
-//! Zeros beyond k add nothing; what lies beyond m and n is never stored. So the main loop pays one comparison per K-tile
-//! for being right at every size.
+//! Every thread of the block prepares what all roles share, then each role's threads run its body alone. A role is lowered
+//! statement by statement; the state of its pipeline (which slot it is at, which K-tile its pointers point at) is in
+//! [`stage`].
+//!
+//! Edges. A copy has two paths, chosen by one predicate that is the same for the whole role: tiles that lie inside the
+//! operand are copied with the widest accesses and no guards; others element by element, guarded, zeros outside. Zeros
+//! beyond k add nothing; what lies beyond m and n is never stored. So the main loop pays one comparison per K-tile for being
+//! right at every size.
 
+mod arguments;
 mod copy;
-mod direct;
 mod epilogue;
 mod expression;
-mod fragment;
+mod global;
+mod multiplier;
 mod reduce;
 mod ring;
 mod shared;
-mod staged;
+mod slot;
+mod stage;
+mod steps;
 mod walk;
 
-use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::terms::{Fast, Operand, Param as AbiParam, Side, Swizzle};
-use ptx_gemm_dsl::types::DType;
+use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
+use ptx_gemm_dsl::types::{Batch, DType};
 
+use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Bounds, Expr, Family, Kernel, Locality, Origin, Reg, Type};
-use crate::tile::{Count, Op, Program, Statement, Walk};
-use fragment::FragmentBase;
+use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
+use arguments::Args;
 use walk::Units;
 
-/// Lowers one variant's program.
-pub fn lower(program: &Program, plan: &Plan, variant: &Variant) -> Kernel {
-    let swizzled = [&plan.a, &plan.b].iter().any(|o| o.placement.is_some_and(|p| p.swizzle != Swizzle::None));
-    let shared_align = if swizzled { shared::PERIOD } else { 16 };
+/// What a step of lowering gives, or the statement that it has no lowering for.
+type Lowered<T> = Result<T, Violation>;
+
+/// Lowers a program.
+///
+/// # Errors
+/// The rule that the program breaks, with the statement that breaks it.
+pub fn lower(program: &Program) -> Lowered<Kernel> {
+    verify::verify(program)?;
+    let swizzled = program.buffers.iter().any(|buffer| buffer.swizzle != Swizzle::None);
+    let shared_bytes = u32::try_from(program.shared_bytes()).map_err(|_| broken("more than 4 GiB of shared memory"))?;
+    let shared_note = program.buffers.first().map_or("", |buffer| &buffer.note);
     let kernel = Kernel {
-        name: variant.entry.clone(),
-        params: plan.params.iter().map(|p| abi_param(plan, p)).collect(),
-        threads: plan.geometry.threads,
-        blocks_per_sm: plan.resident_blocks(variant),
-        shared_bytes: plan.shared_bytes,
-        shared_align,
-        shared_origin: Origin::new(&plan.clauses.shared, "staged tiles of A and B"),
+        name: program.name.clone(),
+        params: program.params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
+        threads: program.threads(),
+        blocks_per_sm: program.blocks_per_sm,
+        shared_bytes,
+        shared_align: if swizzled { shared::PERIOD } else { 16 },
+        shared_origin: Origin::new(shared_note, "staged tiles of A and B"),
         families: Vec::new(),
         body: Vec::new(),
     };
     let mut builder = Builder::new(kernel);
-    let families = Families::declare(&mut builder, plan);
-    let acc_count = (plan.geometry.thread.m * plan.geometry.thread.n) as usize;
-    let acc = builder.fresh_many(families.acc, acc_count);
-    let args = Args::read(&mut builder, plan, &families);
-    let mut lowering = Lowering {
+    let types = Types::of(program)?;
+    let families = Families::declare(&mut builder, &types);
+    let acc = program
+        .accumulators
+        .iter()
+        .map(|set| builder.fresh_many(families.acc, set.map.elements() as usize))
+        .collect();
+    let args = Args::read(&mut builder, program, families.scalar);
+    let lowering = Lowering {
         b: builder,
         program,
-        plan,
-        variant,
+        types,
         families,
         acc,
         args,
-        fragment_bases: [FragmentBase::nowhere(), FragmentBase::nowhere()],
+        threads: program.threads(),
+        tid: Expr::Tid(program.threads()),
+        map: None,
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
         values_used: 0,
         c_pool: Vec::new(),
     };
-    lowering.init_ring();
-    for role in &program.roles {
-        for statement in &role.body {
-            if let Op::Tiles(body) = &statement.op {
-                lowering.tiles(body);
-            }
-        }
-    }
-    lowering.b.finish()
+    lowering.program()
 }
 
-/// What lies behind the elements of a K-tile in memory: in an operand that is contiguous along k, the next K-tiles'.
-fn locality(operand: &OperandPlan) -> Locality {
-    if operand.global_fast == Fast::K { Locality::NextTiles } else { Locality::Unknown }
+fn broken(message: impl Into<String>) -> Violation {
+    Violation::new("lowering", message.into())
+}
+
+/// A statement that has no meaning where it is.
+fn misplaced(statement: &Statement) -> Violation {
+    broken("a statement that has no meaning here").within(format_args!("{}", crate::tile::print::name(&statement.op)))
 }
 
 /// The register type that holds elements of a matrix type.
-pub fn register_type(dtype: DType) -> Type {
+fn register_type(dtype: DType) -> Lowered<Type> {
     match dtype {
-        DType::F64 => Type::F64,
-        DType::I32 => Type::S32,
-        _ => Type::F32,
+        DType::F64 => Ok(Type::F64),
+        DType::I32 => Ok(Type::S32),
+        DType::F32 => Ok(Type::F32),
+        DType::Tf32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
+            Err(broken(format!("no registers for {dtype}")))
+        }
     }
 }
 
-fn operand_name(operand: Operand) -> &'static str {
-    match operand {
-        Operand::A => "a",
-        Operand::B => "b",
-        Operand::C => "c",
-        Operand::D => "d",
-    }
+/// Register types of the matrices and the accumulator.
+#[derive(Clone, Copy)]
+struct Types {
+    a: Type,
+    b: Type,
+    c: Type,
+    d: Type,
+    acc: Type,
 }
 
-fn abi_param(plan: &Plan, param: &AbiParam) -> kernel::Param {
-    let types = plan.problem.types;
-    let (name, ty, about) = match param {
-        AbiParam::Matrix(op) => {
-            let dtype = match op {
-                Operand::A => types.a,
-                Operand::B => types.b,
-                Operand::C => types.c,
-                Operand::D => types.d,
-            };
-            (operand_name(*op).to_string(), Type::U64, format!("{dtype} matrix {op:?}, global address"))
+impl Types {
+    fn of(program: &Program) -> Lowered<Types> {
+        let types = program.problem.types;
+        Ok(Types {
+            a: register_type(types.a)?,
+            b: register_type(types.b)?,
+            c: register_type(types.c)?,
+            d: register_type(types.d)?,
+            acc: register_type(types.acc)?,
+        })
+    }
+
+    fn side(&self, side: Side) -> Type {
+        match side {
+            Side::A => self.a,
+            Side::B => self.b,
         }
-        AbiParam::Vector(i) => {
-            let vector = &plan.problem.epilogue.vectors[*i];
-            (format!("v_{}", vector.name), Type::U64, format!("vector {}, global address", vector.name))
-        }
-        AbiParam::M => ("m".into(), Type::U32, "rows of D".into()),
-        AbiParam::N => ("n".into(), Type::U32, "columns of D".into()),
-        AbiParam::K => ("k".into(), Type::U32, "depth of the sum".into()),
-        AbiParam::Ld(op) => {
-            let name = operand_name(*op);
-            (format!("ld{name}"), Type::U64, format!("leading dimension of {op:?}, elements"))
-        }
-        AbiParam::BatchStride(op) => {
-            let name = operand_name(*op);
-            (format!("stride_{name}"), Type::U64, format!("from one {op:?} of the batch to the next, elements"))
-        }
-        AbiParam::Batch => ("batch".into(), Type::U32, "products of the batch".into()),
-        AbiParam::Scalar(i) => {
-            let name = &plan.problem.epilogue.scalars[*i];
-            (format!("s_{name}"), register_type(types.acc), format!("scalar {name}"))
-        }
-        AbiParam::Workspace => ("workspace".into(), Type::U64, "partial sums, global address".into()),
-    };
-    kernel::Param { name, ty, about }
+    }
 }
 
 /// The families of data registers.
@@ -151,69 +154,25 @@ struct Families {
 }
 
 impl Families {
-    fn declare(b: &mut Builder, plan: &Plan) -> Families {
-        let types = plan.problem.types;
-        let acc = register_type(types.acc);
+    fn declare(b: &mut Builder, types: &Types) -> Families {
+        let acc = types.acc;
         Families {
             acc: b.family("acc", acc, "accumulators, row by row of the thread tile"),
-            fragment: [
-                b.family("a", register_type(types.a), "fragment of A"),
-                b.family("b", register_type(types.b), "fragment of B"),
-            ],
+            fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
             converted: [
                 b.family("wa", acc, "fragment of A in the accumulator's type"),
                 b.family("wb", acc, "fragment of B in the accumulator's type"),
             ],
             staging: [
-                b.family("ga", register_type(types.a), "A on its way to shared memory"),
-                b.family("gb", register_type(types.b), "B on its way to shared memory"),
+                b.family("ga", types.a, "A on its way to shared memory"),
+                b.family("gb", types.b, "B on its way to shared memory"),
             ],
             scalar: b.family("s", acc, "run-time scalars"),
             vector: b.family("v", acc, "elements of the epilogue's vectors"),
-            c: b.family("c", register_type(types.c), "elements of C"),
+            c: b.family("c", types.c, "elements of C"),
             value: b.family("e", acc, "values of the epilogue"),
-            out: b.family("d", register_type(types.d), "elements of D"),
+            out: b.family("d", types.d, "elements of D"),
         }
-    }
-}
-
-/// The kernel's arguments, read once.
-struct Args {
-    /// Index in the kernel's parameters, by ABI parameter.
-    params: Vec<AbiParam>,
-    m: Expr,
-    n: Expr,
-    k: Expr,
-    /// Products of the batch.
-    batch: Expr,
-    scalars: Vec<Reg>,
-}
-
-impl Args {
-    fn read(b: &mut Builder, plan: &Plan, families: &Families) -> Args {
-        b.origin("kernel", "read the arguments");
-        let none = || Expr::Const(0);
-        let mut args = Args {
-            params: plan.params.clone(),
-            m: none(),
-            n: none(),
-            k: none(),
-            batch: 1u32.into(),
-            scalars: Vec::new(),
-        };
-        for (index, param) in plan.params.iter().enumerate() {
-            let bound = u64::from(u32::MAX);
-            match param {
-                AbiParam::M => args.m = Expr::Reg(b.param(index, None), bound),
-                AbiParam::N => args.n = Expr::Reg(b.param(index, None), bound),
-                AbiParam::K => args.k = Expr::Reg(b.param(index, None), bound),
-                AbiParam::Scalar(_) => args.scalars.push(b.param(index, Some(families.scalar))),
-                AbiParam::Batch => args.batch = Expr::Reg(b.param(index, None), bound),
-                // Addresses and leading dimensions are read where they are used.
-                _ => {}
-            }
-        }
-        args
     }
 }
 
@@ -221,14 +180,16 @@ impl Args {
 struct Lowering<'a> {
     b: Builder,
     program: &'a Program,
-    plan: &'a Plan,
-    variant: &'a Variant,
+    types: Types,
     families: Families,
-    /// Accumulators, row-major over the thread tile.
-    acc: Vec<Reg>,
+    /// Accumulators of each set, in the order of its map.
+    acc: Vec<Vec<Reg>>,
     args: Args,
-    /// Where the thread's parts of A and B begin in slot 0.
-    fragment_bases: [FragmentBase; 2],
+    /// Threads of the role that is lowered, and a thread's number in it.
+    threads: u32,
+    tid: Expr,
+    /// The map of the role's accumulators, if it has any.
+    map: Option<&'a Map>,
     /// Registers of the fragments of A and B, as read and converted.
     fragment_pool: [[Vec<Reg>; 2]; 2],
     /// Registers of intermediate values, and how many are in use.
@@ -238,7 +199,7 @@ struct Lowering<'a> {
     c_pool: Vec<Reg>,
 }
 
-/// Where the block and the thread stand, in elements.
+/// Where the tile is in D, and the thread in the tile, in elements.
 struct Place {
     /// First row and column of the block's tile.
     m0: Expr,
@@ -246,11 +207,10 @@ struct Place {
     /// Rows and columns of D from there on.
     rem_m: Expr,
     rem_n: Expr,
-    /// Whether the tile lies inside D (a predicate; absent with `tail(none)`).
+    /// Whether the tile lies inside D (a predicate; absent with `tail none`).
     interior: Option<Reg>,
-    /// The thread's first row and column in the tile.
-    row: Expr,
-    col: Expr,
+    /// The thread's first row and column in the tile, in a role with accumulators.
+    thread: Option<(Expr, Expr)>,
     /// K to sum over: 0 if the epilogue drops the product.
     k: Expr,
     /// First k to sum over, where k is split.
@@ -262,84 +222,194 @@ struct Place {
     part: Expr,
 }
 
-impl Lowering<'_> {
-    fn side(&self, side: Side) -> (usize, &ptx_gemm_dsl::plan::OperandPlan) {
-        match side {
-            Side::A => (0, &self.plan.a),
-            Side::B => (1, &self.plan.b),
-        }
+impl Place {
+    /// The thread's first row and column in the tile.
+    fn thread(&self) -> Lowered<(Expr, Expr)> {
+        self.thread.clone().ok_or_else(|| broken("a role without accumulators has no part of the tile"))
     }
 
-    /// Reads an argument that is an address or a leading dimension.
-    fn wide_arg(&mut self, which: &AbiParam) -> Expr {
-        match self.args.params.iter().position(|p| p == which) {
-            Some(index) => Expr::Reg(self.b.param(index, None), kernel::expr::UNBOUNDED),
-            None => Expr::Const(0),
+    /// First element of the tile along an operand's own dimension, and elements from there on.
+    fn own(&self, side: Side) -> (&Expr, &Expr) {
+        match side {
+            Side::A => (&self.m0, &self.rem_m),
+            Side::B => (&self.n0, &self.rem_n),
+        }
+    }
+}
+
+fn index(side: Side) -> usize {
+    match side {
+        Side::A => 0,
+        Side::B => 1,
+    }
+}
+
+fn letter(side: Side) -> &'static str {
+    match side {
+        Side::A => "A",
+        Side::B => "B",
+    }
+}
+
+impl<'a> Lowering<'a> {
+    fn program(mut self) -> Lowered<Kernel> {
+        let program = self.program;
+        self.init_rings();
+        match program.roles.as_slice() {
+            [role] => self.role(role)?,
+            roles => self.roles(roles)?,
+        }
+        Ok(self.b.finish())
+    }
+
+    /// Each role's threads run its body: the first role's, else the second's, and so on.
+    fn roles(&mut self, roles: &'a [Role]) -> Lowered<()> {
+        let Some((first, rest)) = roles.split_first() else { return Ok(()) };
+        if rest.is_empty() {
+            return self.role(first);
+        }
+        self.b.origin(&first.note, &format!("is this thread one of `{}`?", first.name));
+        let own = self.b.set_reg(Expr::Tid(self.program.threads()).lt(first.threads.end));
+        self.b.open();
+        self.role(first)?;
+        let then = self.b.close();
+        self.b.open();
+        self.roles(rest)?;
+        let other = self.b.close();
+        self.b.origin(&first.note, &format!("`{}` runs by itself", first.name));
+        self.b.branch(own, true, then, other);
+        Ok(())
+    }
+
+    fn role(&mut self, role: &'a Role) -> Lowered<()> {
+        self.threads = role.len();
+        self.tid = match role.threads.start {
+            0 => Expr::Tid(role.threads.end),
+            start => {
+                self.b.origin(&role.note, "number of the thread in its role");
+                let tid = self.b.set(Expr::Tid(role.threads.end) - start);
+                match tid {
+                    Expr::Reg(reg, _) => Expr::Reg(reg, u64::from(role.len()) - 1),
+                    other => other,
+                }
+            }
+        };
+        self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
+        for statement in &role.body {
+            match &statement.op {
+                Op::Tiles { body } => self.tiles(body)?,
+                _ => return Err(misplaced(statement)),
+            }
+        }
+        Ok(())
+    }
+
+    fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
+        let units = self.units();
+        let walk = &self.program.walk;
+        if walk.persistent.is_none() {
+            let unit = self.b.set(Expr::Block);
+            let place = self.enter_tile(&units, unit)?;
+            return self.tile(&place, &units, body);
+        }
+        self.b.origin(&walk.persistent_note, "first tile of this block");
+        let unit = self.b.variable(Expr::Block, u64::from(u32::MAX));
+        self.b.open();
+        let place = self.enter_tile(&units, unit.clone())?;
+        self.tile(&place, &units, body)?;
+        self.b.origin(&walk.persistent_note, "on to this block's next tile");
+        self.b.assign(&unit, unit.clone() + Expr::Blocks);
+        let again = self.b.set_reg(unit.lt(units.all));
+        let body = self.b.close();
+        self.b.push(kernel::Op::Loop { body, again, uniform: true });
+        Ok(())
+    }
+
+    /// The statements of one tile of D.
+    fn tile(&mut self, place: &Place, units: &Units, body: &'a [Statement]) -> Lowered<()> {
+        for statement in body {
+            let note = &statement.note;
+            match &statement.op {
+                Op::IfAnyK { body } => self.staged(place, body, note)?,
+                Op::Steps { .. } => self.direct(place, statement)?,
+                Op::Store { acc, width, c_width } => self.store(place, *acc, (*width, *c_width), note)?,
+                Op::Reduce { acc, how, body } => self.reduce(place, units, (*acc, *how), body, note)?,
+                _ if self.anywhere(statement) => {}
+                _ => return Err(misplaced(statement)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lowers a statement that has the same meaning everywhere in a tile; false if it is none of these.
+    fn anywhere(&mut self, statement: &Statement) -> bool {
+        let note = &statement.note;
+        match &statement.op {
+            Op::Clear { acc } => {
+                self.b.origin(note, "clear the accumulators");
+                let dst = self.acc[*acc].clone();
+                self.b.push(kernel::Op::Clear { dst });
+            }
+            Op::Promote { from, into } => self.promote(*from, *into, note),
+            Op::Drain => {
+                self.b.origin(note, "no copy is in flight");
+                self.b.push(kernel::Op::WaitCopies(0));
+            }
+            Op::Sync => {
+                self.b.origin(note, "all threads of the block meet");
+                self.b.push(kernel::Op::Barrier);
+            }
+            Op::Meet { barrier } => self.meet(*barrier, note),
+            _ => return false,
+        }
+        true
+    }
+
+    fn promote(&mut self, from: usize, into: usize, note: &Note) {
+        self.b.origin(note, "add one set of accumulators to the other");
+        let (from, into) = (self.acc[from].clone(), self.acc[into].clone());
+        for (from, into) in from.iter().zip(&into) {
+            let args = vec![kernel::Value::Reg(*into), kernel::Value::Reg(*from)];
+            self.b.math(kernel::Math::Add, *into, args);
+        }
+        self.b.push(kernel::Op::Clear { dst: from });
+    }
+
+    fn meet(&mut self, barrier: usize, note: &Note) {
+        let barrier = &self.program.barriers[barrier];
+        self.b.origin(note, &format!("the threads of `{}` meet", barrier.name));
+        self.b.push(kernel::Op::NamedBarrier { number: barrier.number, threads: barrier.threads });
+    }
+
+    /// What lies after the elements of a K-tile in memory: in an operand that is contiguous along k, the next K-tiles'.
+    fn locality(&self, side: Side) -> Locality {
+        match self.program.problem.layouts.fast(side) {
+            Fast::K => Locality::NextTiles,
+            Fast::Mn => Locality::Unknown,
         }
     }
 
     /// Why an access in the unguarded path is in bounds.
     fn inside(&self) -> Bounds {
-        match self.plan.tail {
-            ptx_gemm_dsl::terms::Tail::Predicate => Bounds::Interior,
-            ptx_gemm_dsl::terms::Tail::None => Bounds::Exact,
+        match self.program.tail {
+            Tail::Predicate => Bounds::Interior,
+            Tail::None => Bounds::Exact,
         }
+    }
+
+    /// Bytes of an element of a matrix.
+    fn bytes(&self, which: Operand) -> u32 {
+        self.program.problem.types.of(which).bytes()
     }
 
     /// The address of a matrix, of the place's product where there are many.
-    fn matrix(&mut self, place: &Place, which: Operand, bytes: u32) -> Expr {
-        let base = self.wide_arg(&AbiParam::Matrix(which));
-        if self.plan.problem.batch == ptx_gemm_dsl::types::Batch::One {
-            return base;
+    fn matrix(&mut self, place: &Place, which: Operand) -> Lowered<Expr> {
+        let base = self.wide_arg(&Param::Matrix(which))?;
+        if self.program.problem.batch == Batch::One {
+            return Ok(base);
         }
-        let stride = self.wide_arg(&AbiParam::BatchStride(which));
-        let distance = self.b.set(stride * bytes);
-        self.b.set(base + place.product.clone().wide() * distance)
-    }
-
-    fn tiles(&mut self, body: &[Statement]) {
-        let units = self.units();
-        if let Walk::OneTile(_) = self.program.walk {
-            let unit = self.b.set(Expr::Block);
-            let place = self.enter_tile(&units, unit);
-            return self.tile(&place, &units, body);
-        }
-        let clause = self.plan.clauses.persistent.clone();
-        self.b.origin(&clause, "first tile of this block");
-        let unit = self.b.variable(Expr::Block, u64::from(u32::MAX));
-        self.b.open();
-        let place = self.enter_tile(&units, unit.clone());
-        self.tile(&place, &units, body);
-        self.b.origin(&clause, "on to this block's next tile");
-        self.b.assign(&unit, unit.clone() + Expr::Blocks);
-        let again = self.b.set_reg(unit.lt(units.all));
-        let body = self.b.close();
-        self.b.push(kernel::Op::Loop { body, again, uniform: true });
-    }
-
-    fn tile(&mut self, place: &Place, units: &Units, body: &[Statement]) {
-        for statement in body {
-            match &statement.op {
-                Op::Clear { .. } => {
-                    self.b.origin(&statement.clause, "clear the accumulators");
-                    let dst = self.acc.clone();
-                    self.b.push(kernel::Op::Clear { dst });
-                }
-                Op::Steps { count: Count::KSteps, body, .. } => self.direct(place, body, &statement.clause),
-                Op::Store { width, .. } => self.store(place, *width),
-                Op::Reduce { body, .. } => self.reduce(place, units, body, &statement.clause),
-                Op::Drain { .. } => {
-                    self.b.origin(&statement.clause, "no copy is in flight");
-                    self.b.push(kernel::Op::WaitCopies(0));
-                }
-                Op::Sync => {
-                    self.b.origin(&statement.clause, "all threads are done with this tile");
-                    self.b.push(kernel::Op::Barrier);
-                }
-                // Acquire, copy and commit before the loop, and the loop: one pipeline.
-                Op::Loop { .. } => self.pipeline(place, body),
-                _ => {}
-            }
-        }
+        let stride = self.wide_arg(&Param::BatchStride(which))?;
+        let distance = self.b.set(stride * self.bytes(which));
+        Ok(self.b.set(base + place.product.clone().wide() * distance))
     }
 }

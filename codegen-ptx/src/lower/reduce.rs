@@ -1,123 +1,139 @@
 //! Split-K: the parts of a tile meet in a workspace, and their sums are added in the order of the parts.
 //!
 //! Each thread has a flag of its own and meets only the threads that computed the same elements in other parts, so that
-//! nothing here needs a barrier. The workspace begins with the flags, one per tile and thread, zero between launches;
-//! behind them (from the next multiple of 256 bytes) stand partial sums, element by element, thread beside thread.
+//! nothing here needs a barrier. Where things are in the workspace is [`interface::Workspace`]'s to say.
 //!
 //! `serial`: part p waits until the flag says p, adds its sums to those so far, and passes them on.
 //! `workspace`: every part stores its sums; the one that counts the flag full adds them all up.
+//!
+//! [`interface::Workspace`]: crate::tile::interface::Workspace
 
-use ptx_gemm_dsl::terms::{Param as AbiParam, Reduce, SplitK};
+use ptx_gemm_dsl::terms::{Param, Reduce};
 
 use super::walk::Units;
-use super::{Lowering, Place};
+use super::{Lowered, Lowering, Place, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{Address, Bounds, Compare, Expr, Locality, Math, Op, Reg, Space, Value};
-use crate::tile::Statement;
+use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
+use crate::tile::{Note, Statement};
 
-impl Lowering<'_> {
+/// A reduction that is lowered.
+struct Reduction<'a> {
+    acc: Vec<Reg>,
+    parts: u32,
+    /// Bytes of the sums of one part of a tile.
+    slot_bytes: u32,
+    body: &'a [Statement],
+    note: &'a Note,
+}
+
+impl<'a> Lowering<'a> {
     /// Adds up the parts of `place`'s tile; the last contributor lowers `body`.
-    pub(super) fn reduce(&mut self, place: &Place, units: &Units, body: &[Statement], clause: &str) {
-        let Some(split) = self.plan.split_k else { return self.tile(place, units, body) };
-        let threads = self.plan.geometry.threads;
-        self.b.origin(clause, "this thread's flag and its partial sums");
-        let workspace = self.wide_arg(&AbiParam::Workspace);
-        let flag_of = place.tile.clone().wide() * (threads * 4) + (Expr::Tid(threads) * 4u32).wide();
+    pub(super) fn reduce(
+        &mut self,
+        place: &Place,
+        units: &Units,
+        (acc, how): (usize, Reduce),
+        body: &'a [Statement],
+        note: &'a Note,
+    ) -> Lowered<()> {
+        let parts = self.program.walk.parts.ok_or_else(|| broken("a reduction of a k that is not split"))?;
+        let threads = self.threads;
+        self.b.origin(note, "this thread's flag and its partial sums");
+        let workspace = self.wide_arg(&Param::Workspace)?;
+        let flags_of = threads * FLAG_BYTES;
+        let flag_of = place.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
         let flag = self.b.set(workspace.clone() + flag_of);
         let flag = Address { base: self.b.set_reg(flag), offset: 0, bound: UNBOUNDED };
-        let flags = ((units.all_tiles.clone().wide() * (threads * 4) + 255u32) / 256u32) * 256u32;
-        let bytes = self.accumulator_bytes();
-        let slot_bytes = self.acc.len() as u32 * threads * bytes;
-        let first = workspace + flags + (Expr::Tid(threads) * bytes).wide();
-        match split.reduce {
+        let all_flags = units.all_tiles.clone().wide() * flags_of + (WORKSPACE_ALIGN - 1);
+        let flags = (all_flags / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
+        let bytes = self.types.acc.bytes();
+        let slot_bytes = self.acc[acc].len() as u32 * threads * bytes;
+        let reduction = Reduction { acc: self.acc[acc].clone(), parts, slot_bytes, body, note };
+        let first = workspace + flags + (self.tid.clone() * bytes).wide();
+        match how {
             Reduce::Serial => {
                 let slot = self.b.set(first + place.tile.clone().wide() * slot_bytes);
-                self.serial(place, units, split, (flag, &slot), body, clause);
+                self.serial(place, units, (flag, &slot), &reduction)
             }
             Reduce::Workspace => {
-                let slots = self.b.set(first + (place.tile.clone().wide() * split.parts) * slot_bytes);
-                self.gathered(place, units, split, (flag, &slots, slot_bytes), body, clause);
+                let slots = self.b.set(first + (place.tile.clone().wide() * parts) * slot_bytes);
+                self.gathered(place, units, (flag, &slots), &reduction)
             }
         }
-    }
-
-    fn accumulator_bytes(&self) -> u32 {
-        super::register_type(self.plan.problem.types.acc).bytes()
     }
 
     fn serial(
         &mut self,
         place: &Place,
         units: &Units,
-        split: SplitK,
-        at: (Address, &Expr),
-        body: &[Statement],
-        clause: &str,
-    ) {
-        let (flag, slot) = at;
-        self.b.origin(clause, "is there a part before this one?");
+        (flag, slot): (Address, &Expr),
+        reduction: &Reduction<'a>,
+    ) -> Lowered<()> {
+        let Reduction { acc, parts, body, note, .. } = reduction;
+        self.b.origin(note, "is there a part before this one?");
         let later = self.b.set_reg(place.part.clone().ge(1u32));
         self.b.open();
-        self.b.origin(clause, "wait for the part before");
+        self.b.origin(note, "wait for the part before");
         self.b.open();
         let seen = self.b.set_reg(Expr::Block);
         self.b.push(Op::ReadFlag { dst: seen, address: flag });
         let again = self.b.set_reg(Expr::Reg(seen, UNBOUNDED).compare(Compare::Ne, place.part.clone()));
         let spin = self.b.close();
         self.b.push(Op::Loop { body: spin, again, uniform: false });
-        self.add_partials(slot, clause);
+        self.add_partials(acc, slot, note);
         let then = self.b.close();
-        self.b.origin(clause, "add to the sums of the parts before");
+        self.b.origin(note, "add to the sums of the parts before");
         self.b.branch(later, true, then, Vec::new());
 
-        self.b.origin(clause, "is this the last part?");
-        let last = self.b.set_reg((place.part.clone() + 1u32).ge(split.parts));
+        self.b.origin(note, "is this the last part?");
+        let last = self.b.set_reg((place.part.clone() + 1u32).ge(*parts));
         self.b.open();
-        self.lower_flag(flag, clause);
-        self.tile(place, units, body);
+        self.lower_flag(flag, note);
+        self.tile(place, units, body)?;
         let finish = self.b.close();
         self.b.open();
-        self.store_partials(slot, clause);
-        self.b.origin(clause, "pass the sums on to the next part");
+        self.store_partials(acc, slot, note);
+        self.b.origin(note, "pass the sums on to the next part");
         let value = self.b.set_reg(place.part.clone() + 1u32);
         self.b.push(Op::RaiseFlag { address: flag, value });
         let pass_on = self.b.close();
         self.b.branch(last, true, finish, pass_on);
+        Ok(())
     }
 
     fn gathered(
         &mut self,
         place: &Place,
         units: &Units,
-        split: SplitK,
-        at: (Address, &Expr, u32),
-        body: &[Statement],
-        clause: &str,
-    ) {
-        let (flag, slots, slot_bytes) = at;
-        self.b.origin(clause, "this part's partial sums");
+        (flag, slots): (Address, &Expr),
+        reduction: &Reduction<'a>,
+    ) -> Lowered<()> {
+        let Reduction { acc, parts, body, note, .. } = reduction;
+        let slot_bytes = reduction.slot_bytes;
+        self.b.origin(note, "this part's partial sums");
         let own = self.b.set(slots.clone() + place.part.clone().wide() * slot_bytes);
-        self.store_partials(&own, clause);
-        self.b.origin(clause, "count the parts that are done");
+        self.store_partials(acc, &own, note);
+        self.b.origin(note, "count the parts that are done");
         let count = self.b.set_reg(Expr::Block);
         self.b.push(Op::CountUp { dst: count, address: flag });
-        let last = self.b.set_reg((Expr::Reg(count, UNBOUNDED) + 1u32).ge(split.parts));
+        let last = self.b.set_reg((Expr::Reg(count, UNBOUNDED) + 1u32).ge(*parts));
         self.b.open();
-        self.lower_flag(flag, clause);
-        self.b.origin(clause, "the first part's sums");
-        for (e, reg) in self.acc.clone().into_iter().enumerate() {
+        self.lower_flag(flag, note);
+        self.b.origin(note, "the first part's sums");
+        for (e, reg) in acc.iter().copied().enumerate() {
             let address = self.partial(slots, e);
             let (bounds, locality) = (Bounds::Exact, Locality::Unknown);
             self.b.push(Op::Load { space: Space::Global, dst: vec![reg], address, guard: None, bounds, locality });
         }
-        if split.parts > 1 {
-            self.b.origin(clause, "then those of the others, in their order");
+        if *parts > 1 {
+            self.b.origin(note, "then those of the others, in their order");
             let slot = self.b.variable(slots.clone() + slot_bytes, UNBOUNDED);
-            let left = self.b.variable(Expr::Const(u64::from(split.parts - 1)), u64::from(split.parts));
+            let left = self.b.variable(Expr::Const(u64::from(*parts - 1)), u64::from(*parts));
             self.b.open();
-            let sums = self.partials(&slot);
-            self.b.origin(clause, "add one part's sums");
-            for (acc, sum) in self.acc.clone().into_iter().zip(sums) {
+            let sums = self.partials(acc.len(), &slot);
+            self.b.origin(note, "add one part's sums");
+            for (acc, sum) in acc.iter().copied().zip(sums) {
                 self.b.math(Math::Add, acc, vec![Value::Reg(acc), Value::Reg(sum)]);
             }
             self.b.assign(&slot, slot.clone() + slot_bytes);
@@ -126,15 +142,16 @@ impl Lowering<'_> {
             let body = self.b.close();
             self.b.push(Op::Loop { body, again, uniform: false });
         }
-        self.tile(place, units, body);
+        self.tile(place, units, body)?;
         let finish = self.b.close();
-        self.b.origin(clause, "the part that is done last finishes the tile");
+        self.b.origin(note, "the part that is done last finishes the tile");
         self.b.branch(last, false, finish, Vec::new());
+        Ok(())
     }
 
     /// The flag is zero again for the next launch.
-    fn lower_flag(&mut self, flag: Address, clause: &str) {
-        self.b.origin(clause, "the flag is ready for the next launch");
+    fn lower_flag(&mut self, flag: Address, note: &Note) {
+        self.b.origin(note, "the flag is ready for the next launch");
         let value = self.b.set_reg(Expr::Const(0));
         self.b.push(Op::Store {
             space: Space::Global,
@@ -146,14 +163,13 @@ impl Lowering<'_> {
     }
 
     fn partial(&mut self, slot: &Expr, element: usize) -> Address {
-        let bytes = self.accumulator_bytes();
-        let offset = element as i64 * i64::from(self.plan.geometry.threads * bytes);
+        let offset = element as i64 * i64::from(self.threads * self.types.acc.bytes());
         Address { base: self.b.set_reg(slot.clone()), offset, bound: UNBOUNDED }
     }
 
-    fn store_partials(&mut self, slot: &Expr, clause: &str) {
-        self.b.origin(clause, "store the partial sums");
-        for (e, reg) in self.acc.clone().into_iter().enumerate() {
+    fn store_partials(&mut self, acc: &[Reg], slot: &Expr, note: &Note) {
+        self.b.origin(note, "store the partial sums");
+        for (e, reg) in acc.iter().copied().enumerate() {
             let address = self.partial(slot, e);
             self.b.push(Op::Store {
                 space: Space::Global,
@@ -165,8 +181,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn partials(&mut self, slot: &Expr) -> Vec<Reg> {
-        let sums = self.b.fresh_many(self.families.value, self.acc.len());
+    fn partials(&mut self, count: usize, slot: &Expr) -> Vec<Reg> {
+        let sums = self.b.fresh_many(self.families.value, count);
         for (e, reg) in sums.iter().enumerate() {
             let address = self.partial(slot, e);
             self.b.push(Op::Load {
@@ -181,11 +197,11 @@ impl Lowering<'_> {
         sums
     }
 
-    fn add_partials(&mut self, slot: &Expr, clause: &str) {
-        self.b.origin(clause, "the sums of the parts before");
-        let sums = self.partials(slot);
-        self.b.origin(clause, "add this part's sums");
-        for (acc, sum) in self.acc.clone().into_iter().zip(sums) {
+    fn add_partials(&mut self, acc: &[Reg], slot: &Expr, note: &Note) {
+        self.b.origin(note, "the sums of the parts before");
+        let sums = self.partials(acc.len(), slot);
+        self.b.origin(note, "add this part's sums");
+        for (acc, sum) in acc.iter().copied().zip(sums) {
             self.b.math(Math::Add, acc, vec![Value::Reg(sum), Value::Reg(acc)]);
         }
     }

@@ -1,20 +1,25 @@
-//! A free-running ring: per slot one mbarrier that counts it full and one that counts it empty, every thread arriving at both.
+//! A ring with mbarriers: per slot one that counts it full and one that counts it empty.
 //!
-//! Threads meet only where data passes between them: a wait ends when all copies of its slot have landed, and a slot is
-//! filled again when every thread has read it. The parity that a wait asks for changes each time its side comes around
-//! the ring; a slot is first waited to be empty in its second round.
+//! Threads meet only where data passes between them: a wait ends when all copies of its slot have landed, and a slot is filled
+//! again when every thread has read it. The parity that a wait asks for changes each time its side comes around the ring; the
+//! producer waits for a slot to be empty from its second round on.
 
 use crate::kernel::{Address, Arrival, Expr, Op, Reg};
 
 use super::Lowering;
+use crate::tile::{Empty, Full, MBARRIER_PAIR, Ring};
 
 /// Bytes of a slot's two mbarriers; the second one counts it empty.
-const PAIR: u32 = 16;
+const PAIR: u32 = MBARRIER_PAIR as u32;
 const EMPTY: i64 = 8;
 
-/// One side's place in a free-running ring.
+/// Where one side of a ring is.
 #[derive(Clone)]
 pub(super) struct Cursor {
+    /// Byte offset of slot 0's mbarriers in shared memory.
+    offset: u32,
+    /// Byte offset of the last slot's mbarriers from those.
+    last: u32,
     /// Byte offset of the slot's mbarriers from those of slot 0.
     barriers: Expr,
     /// Parity of the phase that is waited for next.
@@ -22,41 +27,49 @@ pub(super) struct Cursor {
 }
 
 impl Lowering<'_> {
-    /// Prepares the ring's mbarriers, if it has any.
-    pub(super) fn init_ring(&mut self) {
-        let Some(offset) = self.plan.barrier_offset() else { return };
-        let clause = self.plan.clauses.pace.clone();
-        let threads = self.plan.geometry.threads;
-        self.b.origin(&clause, "one thread prepares the mbarriers");
-        let first = self.b.set_reg(Expr::Tid(threads).lt(1u32));
+    /// Prepares the mbarriers of the rings that have any.
+    pub(super) fn init_rings(&mut self) {
+        let program = self.program;
+        let rings: Vec<(&Ring, u32)> = program.rings.iter().filter_map(|ring| Some((ring, ring.mbarriers?))).collect();
+        let Some((first, _)) = rings.first() else { return };
+        let note = &first.mbarrier_note;
+        self.b.origin(note, "one thread prepares the mbarriers");
+        let one = self.b.set_reg(Expr::Tid(program.threads()).lt(1u32));
         self.b.open();
-        let base = self.b.set(Expr::SharedBase + offset);
-        for barrier in 0..2 * self.plan.stages {
-            let address =
-                Address { base: self.b.set_reg(base.clone()), offset: i64::from(barrier * 8), bound: base.bound() };
-            self.b.push(Op::InitBarrier { address, arrivals: threads });
+        for (ring, offset) in rings {
+            let base = self.b.set(Expr::SharedBase + offset);
+            let full = if let Full::Mbarrier { arrivals } = ring.full { Some((0, arrivals)) } else { None };
+            let empty = if let Empty::Mbarrier { arrivals } = ring.empty { Some((EMPTY, arrivals)) } else { None };
+            for slot in 0..ring.depth {
+                for (at, arrivals) in full.into_iter().chain(empty) {
+                    let offset = i64::from(slot * PAIR) + at;
+                    let address = Address { base: self.b.set_reg(base.clone()), offset, bound: base.bound() };
+                    self.b.push(Op::InitBarrier { address, arrivals });
+                }
+            }
         }
         let init = self.b.close();
-        self.b.branch(first, false, init, Vec::new());
-        self.b.origin(&clause, "and all threads see them prepared");
+        self.b.branch(one, false, init, Vec::new());
+        self.b.origin(note, "and all threads see them prepared");
         self.b.push(Op::Barrier);
     }
 
     /// A cursor at slot number `slot`, which waits for the given parity first.
-    pub(super) fn cursor(&mut self, slot: u32, parity: u32) -> Cursor {
-        let bound = u64::from((self.plan.stages - 1) * PAIR);
-        let barriers = self.b.variable(Expr::Const(u64::from(slot * PAIR)), bound);
-        Cursor { barriers, parity: self.b.variable(parity.into(), 1) }
+    pub(super) fn cursor(&mut self, ring: &Ring, slot: u32, parity: u32) -> Option<Cursor> {
+        let offset = ring.mbarriers?;
+        let last = (ring.depth - 1) * PAIR;
+        let barriers = self.b.variable(Expr::Const(u64::from(slot * PAIR)), u64::from(last));
+        Some(Cursor { offset, last, barriers, parity: self.b.variable(parity.into(), 1) })
     }
 
-    /// The byte offset of a slot's mbarriers where the slot is known.
-    pub(super) fn fixed_cursor(slot: u32) -> Cursor {
-        Cursor { barriers: Expr::Const(u64::from(slot * PAIR)), parity: Expr::Const(0) }
+    /// A cursor at a slot whose number is known.
+    pub(super) fn fixed_cursor(ring: &Ring, slot: u32) -> Option<Cursor> {
+        let (offset, last) = (ring.mbarriers?, (ring.depth - 1) * PAIR);
+        Some(Cursor { offset, last, barriers: Expr::Const(u64::from(slot * PAIR)), parity: Expr::Const(0) })
     }
 
     fn barrier(&mut self, cursor: &Cursor, which: i64) -> Address {
-        let offset = self.plan.barrier_offset().unwrap_or_default();
-        let base = self.b.set(Expr::SharedBase + offset + cursor.barriers.clone());
+        let base = self.b.set(Expr::SharedBase + cursor.offset + cursor.barriers.clone());
         Address { bound: base.bound(), base: self.b.set_reg(base), offset: which }
     }
 
@@ -95,8 +108,7 @@ impl Lowering<'_> {
 
     /// Moves a cursor on, around the ring.
     pub(super) fn advance_cursor(&mut self, cursor: &Cursor) {
-        let last = (self.plan.stages - 1) * PAIR;
-        let wraps = self.b.set(cursor.barriers.clone().ge(last));
+        let wraps = self.b.set(cursor.barriers.clone().ge(cursor.last));
         let flipped = Expr::Const(1) - cursor.parity.clone();
         self.b.assign(&cursor.parity, wraps.clone().select(flipped, cursor.parity.clone()));
         self.b.assign(&cursor.barriers, wraps.select(0u32, cursor.barriers.clone() + PAIR));

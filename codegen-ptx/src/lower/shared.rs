@@ -1,10 +1,12 @@
 //! Addresses in shared memory, plain and swizzled.
 //!
-//! A plain address is one register and constants, so that operands whose threads stand alike share the register. A swizzle is an XOR of address bits, so that a constant may be split off
-//! only if it leaves those bits alone: by multiples of [`PERIOD`] bytes. Every other distance has a register of its own.
+//! A plain address is one register and constants, so that accesses of the same thread pattern share the register. A swizzle
+//! is an XOR of address bits, so that a constant may be split off only if it leaves those bits alone: by multiples of
+//! [`PERIOD`] bytes. Every other distance has a register of its own.
 
 use ptx_gemm_dsl::terms::Swizzle;
 
+use super::{Lowered, broken};
 use crate::kernel::Expr;
 use crate::kernel::build::Builder;
 
@@ -47,11 +49,6 @@ impl SharedAddress {
         SharedAddress { swizzle, constant: 0, at }
     }
 
-    /// An address that is replaced before it is used.
-    pub(super) fn nowhere() -> Self {
-        SharedAddress { swizzle: Swizzle::None, constant: 0, at: Vec::new() }
-    }
-
     /// The same in another slot: `slot` is a multiple of the period.
     pub(super) fn in_slot(&self, b: &mut Builder, slot: &Expr) -> Self {
         let at = self.at.iter().map(|(residue, base)| (*residue, b.set(base.clone() + slot.clone()))).collect();
@@ -59,9 +56,10 @@ impl SharedAddress {
     }
 
     /// Base register and constant offset of a distance it was prepared for.
-    pub(super) fn at(&self, distance: u32) -> (Expr, u32) {
+    pub(super) fn at(&self, distance: u32) -> Lowered<(Expr, u32)> {
         let residue = if self.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
-        let base = self.at.iter().find(|(r, _)| *r == residue).map_or(Expr::Const(0), |(_, base)| base.clone());
-        (base, self.constant + distance - residue)
+        let found = self.at.iter().find(|(r, _)| *r == residue);
+        let (_, base) = found.ok_or_else(|| broken(format!("no shared address was prepared for byte {distance}")))?;
+        Ok((base.clone(), self.constant + distance - residue))
     }
 }

@@ -1,174 +1,287 @@
-//! From a plan to tile IR: which tiles are copied, waited for, multiplied and stored, in which order.
+//! From a plan to a module of tile programs: which tiles are copied, waited for, multiplied and stored, in which order.
 //!
-//! Requires a plan for `atom(fma)`. Ensures one role that holds all threads, and a program that the verifier accepts.
+//! The only pass that reads a plan. Requires a plan for `atom(fma)`. Ensures programs that the verifier accepts.
 //!
-//! One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in
-//! `release`. More stages: `stages - 1` tiles are copied ahead; in the loop, `wait` holds the one barrier per K-tile, after
-//! which the slot read in the iteration before is free to be filled. Through registers the copy of the next tile is
-//! issued before the multiply and lands in shared memory (`commit`) after it, so that its latency hides behind it.
+//! One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in `release`.
+//! More stages: `stages - 1` tiles are copied ahead; in the loop, `wait` holds the one barrier per K-tile, after which the
+//! slot that was read in the iteration before is free to be filled. Through registers the copy of the next tile is issued
+//! before the multiply and lands in shared memory (`commit`) after it, so that its latency hides behind the products.
+//! With producers of their own, each role has its half of the loop, and mbarriers between them.
 
-use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::terms::{Load, Pace, Side, Wave};
+use std::sync::Arc;
+
+use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Variant};
+use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Side};
+use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Accumulator, Atom, Buffer, Count, Index, Op, Program, Ring, Role, Signal, Source, Statement, Through, Walk,
+    Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Program, Ring,
+    Role, Source, Span, Statement, Walk,
 };
 
-/// The program of one variant of the plan.
-pub fn build(plan: &Plan, variant: &Variant) -> Program {
-    let clauses = &plan.clauses;
-    let mut buffers = Vec::new();
-    let mut rings = Vec::new();
-    let mut body = vec![Statement { op: Op::Clear { acc: 0 }, clause: clauses.thread.clone() }];
-    match (buffer("A", &plan.a), buffer("B", &plan.b)) {
-        (Some(a), Some(b)) => {
-            buffers = vec![a, b];
-            rings = vec![ring(plan)];
-            body.extend(staged(plan, variant));
-        }
-        _ => body.push(direct(plan, variant)),
+/// The programs of a plan, one for each of its variants.
+pub fn build(plan: &Plan) -> Module {
+    let problem = Arc::new(problem(plan));
+    let entries = plan.variants.iter().map(|variant| Builder::new(plan, variant, &problem).program()).collect();
+    Module { target: plan.target, problem, entries }
+}
+
+/// The problem; what is said of a C that nothing reads is dropped.
+fn problem(plan: &Plan) -> Problem {
+    let mut problem = plan.problem.clone();
+    if !problem.epilogue.uses_c() {
+        (problem.types.c, problem.layouts.c) = (problem.types.d, problem.layouts.d);
     }
-    let store = Statement {
-        op: Op::Store { acc: 0, width: variant.d_width, through: Through::Registers },
-        clause: clauses.epilogue.clone(),
+    problem
+}
+
+/// The map of a geometry's accumulators, row by row of the thread tile.
+pub fn map(geometry: &Geometry) -> Map {
+    let (grid, fragment, stride, repeat) = (geometry.grid, geometry.fragment, geometry.stride, geometry.repeat);
+    let thread = match geometry.along {
+        Along::N => vec![Digit::n(grid.n, fragment.n), Digit::m(grid.m, fragment.m)],
+        Along::M => vec![Digit::m(grid.m, fragment.m), Digit::n(grid.n, fragment.n)],
+        Along::Z if grid.n == 8 => {
+            vec![Digit::n(2, fragment.n), Digit::m(4, fragment.m), Digit::n(4, 2 * fragment.n)]
+        }
+        Along::Z => vec![Digit::m(2, fragment.m), Digit::n(4, fragment.n), Digit::m(4, 2 * fragment.m)],
     };
-    match plan.split_k {
-        None => body.push(store),
-        Some(_) => {
-            body.push(Statement { op: Op::Reduce { acc: 0, body: vec![store] }, clause: clauses.split_k.clone() })
+    let (regions, region) = (geometry.regions, geometry.region);
+    let warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
+    let element = vec![
+        Digit::n(fragment.n, 1),
+        Digit::n(repeat.n, stride.n),
+        Digit::m(fragment.m, 1),
+        Digit::m(repeat.m, stride.m),
+    ];
+    Map::new(thread, warp, element)
+}
+
+fn note(clause: &str) -> Note {
+    clause.into()
+}
+
+fn at(op: Op, clause: &str) -> Statement {
+    Statement { op, note: note(clause) }
+}
+
+struct Builder<'p> {
+    plan: &'p Plan,
+    variant: &'p Variant,
+    problem: &'p Arc<Problem>,
+}
+
+impl<'p> Builder<'p> {
+    fn new(plan: &'p Plan, variant: &'p Variant, problem: &'p Arc<Problem>) -> Self {
+        Builder { plan, variant, problem }
+    }
+
+    fn program(&self) -> Program {
+        let (plan, clauses) = (self.plan, &self.plan.clauses);
+        let buffers: Vec<Buffer> = [("As", &plan.a), ("Bs", &plan.b)]
+            .into_iter()
+            .filter_map(|(name, operand)| buffer(name, operand, &clauses.shared))
+            .collect();
+        let staged = !buffers.is_empty();
+        Program {
+            name: self.variant.entry.clone(),
+            target: plan.target,
+            problem: self.problem.clone(),
+            block: plan.block,
+            block_note: note(&clauses.tile),
+            blocks_per_sm: plan.resident_blocks(self.variant),
+            tail: plan.tail,
+            tail_note: note(&clauses.tail),
+            params: plan.params.clone(),
+            walk: Walk {
+                raster: plan.raster,
+                raster_note: note(&clauses.raster),
+                persistent: plan.persistent,
+                persistent_note: note(&clauses.persistent),
+                parts: plan.split_k.map(|split| split.parts),
+                parts_note: note(&clauses.split_k),
+            },
+            rings: if staged { vec![self.ring()] } else { Vec::new() },
+            buffers,
+            barriers: self.barriers(),
+            accumulators: vec![Accumulator {
+                name: "acc".into(),
+                map: map(&plan.geometry),
+                note: note(&clauses.thread),
+            }],
+            roles: self.roles(staged),
         }
     }
-    let walk = match plan.persistent {
-        None => Walk::OneTile(plan.raster),
-        Some(wave) => {
-            // The next tile's copies must find the slots at rest.
-            if !rings.is_empty() {
-                if plan.load == Load::CpAsync {
-                    body.push(Statement { op: Op::Drain { ring: 0 }, clause: clauses.persistent.clone() });
-                }
-                body.push(Statement { op: Op::Sync, clause: clauses.persistent.clone() });
+
+    fn roles(&self, staged: bool) -> Vec<Role> {
+        let (plan, clauses) = (self.plan, &self.plan.clauses);
+        let role = |name: &str, threads, body| {
+            let body = vec![at(Op::Tiles { body }, &clauses.raster)];
+            Role { name: name.into(), threads, body, note: note(&clauses.lanes) }
+        };
+        let math = plan.geometry.threads;
+        if !staged {
+            return vec![role("all", 0..math, self.with_store(vec![self.direct()]))];
+        }
+        vec![role("all", 0..math, self.with_store(self.staged()))]
+    }
+
+    /// A tile from the clearing of its accumulators to its store; a persistent block leaves its slots at rest.
+    fn with_store(&self, sum: Vec<Statement>) -> Vec<Statement> {
+        let (plan, clauses) = (self.plan, &self.plan.clauses);
+        let mut body = vec![at(Op::Clear { acc: 0 }, &clauses.thread)];
+        let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
+        body.extend(sum);
+        let layouts = self.problem.layouts;
+        let width = self.variant.d_width;
+        // A C that lies across D's lines is read element by element.
+        let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
+        let store = at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue);
+        match plan.split_k {
+            None => body.push(store),
+            Some(split) => {
+                body.push(at(Op::Reduce { acc: 0, how: split.reduce, body: vec![store] }, &clauses.split_k));
             }
-            let blocks = if let Wave::Blocks(n) = wave { Some(n) } else { None };
-            Walk::Persistent { blocks, raster: plan.raster }
         }
-    };
-    let tiles = Statement { op: Op::Tiles(body), clause: clauses.raster.clone() };
-    Program {
-        name: variant.entry.clone(),
-        block: plan.block,
-        cluster: ptx_gemm_dsl::terms::Extent2 { m: 1, n: 1 },
-        tail: plan.tail,
-        buffers,
-        rings,
-        accumulators: vec![Accumulator {
-            name: "acc",
-            element: plan.problem.types.acc,
-            shape: ptx_gemm_dsl::terms::Extent2 { m: plan.block.m, n: plan.block.n },
-            atom: Atom::Fma,
-        }],
-        walk,
-        split: plan.split_k,
-        roles: vec![Role { name: "all", threads: 0..plan.geometry.threads, registers: None, body: vec![tiles] }],
+        if plan.persistent.is_some() && staged {
+            if plan.load == Load::CpAsync {
+                body.push(at(Op::Drain, &clauses.persistent));
+            }
+            body.push(at(Op::Sync, &clauses.persistent));
+        }
+        body
+    }
+
+    fn barriers(&self) -> Vec<Barrier> {
+        Vec::new()
+    }
+
+    fn ring(&self) -> Ring {
+        let (plan, clauses) = (self.plan, &self.plan.clauses);
+        let arrivals = plan.geometry.threads;
+        // How a slot is known to be free where the block keeps pace: by a barrier of its own, or by the one of the next wait.
+        let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
+        let (full, empty) = match (plan.pace, plan.load) {
+            // Every thread says for itself that its copies have landed, and that it has read the slot.
+            (Pace::Free, _) => (Full::Mbarrier { arrivals }, Empty::Mbarrier { arrivals }),
+            (Pace::Tile, Load::CpAsync) => {
+                (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle)
+            }
+            (Pace::Tile, _) => (Full::Barrier, idle),
+        };
+        Ring {
+            name: "ab".into(),
+            buffers: vec![0, 1],
+            depth: plan.stages,
+            slot_bytes: plan.stage_bytes,
+            full,
+            empty,
+            mbarriers: plan.barrier_offset(),
+            note: note(&clauses.stages),
+            mbarrier_note: note(&clauses.pace),
+        }
+    }
+
+    fn copy(&self, buffer: usize, tile: Index) -> Statement {
+        let plan = self.plan;
+        let clause = if plan.stages > 1 { &plan.clauses.stages } else { &plan.clauses.tile };
+        let CopyPlan { width, store_width, .. } = if buffer == 0 { self.variant.a } else { self.variant.b };
+        let by = match plan.load {
+            Load::CpAsync => Mover::CpAsync { width, piece: store_width },
+            Load::Registers | Load::Tma => Mover::Registers { width, store: store_width },
+        };
+        at(Op::Copy { buffer, tile, by }, clause)
+    }
+
+    /// The statements that produce one K-tile, up to the commit.
+    fn produce(&self, tile: Index) -> Vec<Statement> {
+        vec![at(Op::Acquire { ring: 0 }, &self.plan.clauses.stages), self.copy(0, tile), self.copy(1, tile)]
+    }
+
+    fn staged(&self) -> Vec<Statement> {
+        let (plan, clauses) = (self.plan, &self.plan.clauses);
+        let commit = || at(Op::Commit { ring: 0 }, &clauses.stages);
+        let wait = || at(Op::Wait { ring: 0 }, &clauses.stages);
+        let release = || at(Op::Release { ring: 0 }, &clauses.stages);
+        let ahead = plan.stages - 1;
+        let mut sum = Vec::new();
+        for tile in 0..ahead {
+            sum.extend(self.produce(Index::At(tile)));
+            sum.push(commit());
+        }
+        let mut body = Vec::new();
+        if ahead == 0 {
+            body.extend(self.produce(Index::Ahead(0)));
+            body.extend([commit(), wait(), self.steps(), release()]);
+        } else {
+            body.push(wait());
+            body.extend(self.produce(Index::Ahead(ahead)));
+            // Asynchronous copies are on their way at once; those through registers land after the multiply.
+            match plan.load {
+                Load::Registers => body.extend([self.steps(), commit()]),
+                Load::CpAsync | Load::Tma => body.extend([commit(), self.steps()]),
+            }
+            body.push(release());
+        }
+        sum.push(at(Op::Loop { body }, &clauses.tile));
+        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
+    }
+
+    /// The steps of the K-tile that was waited for.
+    fn steps(&self) -> Statement {
+        let plan = self.plan;
+        let fetch = |operand: &OperandPlan, buffer| {
+            let fast = operand.placement.map_or(Fast::K, |placement| placement.fast);
+            let group = if fast == Fast::K { operand.read_width } else { 1 };
+            // By whole groups, and within the unrolled body: a group of four steps is not held twice to be one step early.
+            let groups = (plan.prefetch / group).min(plan.unroll.div_ceil(group) - 1);
+            self.fetch(operand.side, Source::Buffer(buffer), operand.read_width, groups * group)
+        };
+        let fetches = vec![fetch(&plan.a, 0), fetch(&plan.b, 1)];
+        self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches)
+    }
+
+    /// All of k, read from global memory.
+    fn direct(&self) -> Statement {
+        let plan = self.plan;
+        let fetch = |operand: &OperandPlan, copy: CopyPlan| {
+            let group = if operand.global_fast == Fast::K { copy.width } else { 1 };
+            self.fetch(operand.side, Source::Global, copy.width, plan.prefetch / group * group)
+        };
+        let fetches = vec![fetch(&plan.a, self.variant.a), fetch(&plan.b, self.variant.b)];
+        self.steps_of(Span::All, plan.block.k, fetches)
+    }
+
+    fn fetch(&self, side: Side, from: Source, width: u32, ahead: u32) -> (Fetch, Note) {
+        let clauses = &self.plan.clauses;
+        let hold = self.plan.operands;
+        let (width, clause) = match (hold, from, width) {
+            (Operands::Shared, ..) => (1, "operands(shared)"),
+            (_, _, 2..) => (width, clauses.vector.as_str()),
+            (_, Source::Global, _) => (width, clauses.shared.as_str()),
+            (_, Source::Buffer(_), _) => (width, clauses.thread.as_str()),
+        };
+        let ahead = if hold == Operands::Shared { 0 } else { ahead };
+        (Fetch { side, from, width, ahead, hold }, note(clause))
+    }
+
+    fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {
+        let multiply = Multiply { acc: 0, order: self.plan.order };
+        let multiply_note = note(&self.plan.clauses.thread);
+        at(Op::Steps { span, unroll, fetches, multiply, multiply_note }, &self.plan.clauses.unroll)
     }
 }
 
-fn buffer(name: &'static str, operand: &OperandPlan) -> Option<Buffer> {
+fn buffer(name: &str, operand: &OperandPlan, shared: &str) -> Option<Buffer> {
     operand.placement.map(|placement| Buffer {
-        name,
+        name: name.into(),
         side: operand.side,
-        element: operand.dtype,
         extent: operand.extent,
         depth: operand.depth,
         fast: placement.fast,
         pitch: placement.pitch,
         swizzle: placement.swizzle,
         offset_bytes: placement.offset_bytes,
+        note: note(shared),
     })
-}
-
-fn ring(plan: &Plan) -> Ring {
-    let each_thread = Signal::Mbarrier { arrivals: plan.geometry.threads, transaction_bytes: 0, cluster: false };
-    let (full, empty) = match (plan.pace, plan.load) {
-        // Every thread says for itself that its copies have landed, and that it has read the slot.
-        (Pace::Free, _) => (each_thread, each_thread),
-        (Pace::Tile, Load::CpAsync) => (Signal::CopyGroups, idle(plan)),
-        (Pace::Tile, _) => (Signal::BlockBarrier, idle(plan)),
-    };
-    let slot_bytes = plan.stage_bytes;
-    Ring { name: "ab", buffers: vec![0, 1], depth: plan.stages, slot_bytes, fill: plan.load, full, empty }
-}
-
-/// How a slot is known to be free where the block keeps pace: by a barrier of its own, or by the one of the next wait.
-fn idle(plan: &Plan) -> Signal {
-    if plan.stages == 1 { Signal::BlockBarrier } else { Signal::NextWait }
-}
-
-/// The statements that produce one K-tile, up to the commit.
-fn produce(plan: &Plan, variant: &Variant, tile: Index) -> Vec<Statement> {
-    let at = |op, clause: &str| Statement { op, clause: clause.to_string() };
-    let copy_clause = if plan.stages > 1 { &plan.clauses.stages } else { &plan.clauses.tile };
-    vec![
-        at(Op::Acquire { ring: 0 }, &plan.clauses.stages),
-        at(Op::Copy { ring: 0, buffer: 0, tile, width: variant.a.width }, copy_clause),
-        at(Op::Copy { ring: 0, buffer: 1, tile, width: variant.b.width }, copy_clause),
-    ]
-}
-
-fn staged(plan: &Plan, variant: &Variant) -> Vec<Statement> {
-    let clauses = &plan.clauses;
-    let at = |op, clause: &str| Statement { op, clause: clause.to_string() };
-    let commit = || at(Op::Commit { ring: 0 }, &clauses.stages);
-    let wait = || at(Op::Wait { ring: 0 }, &clauses.stages);
-    let release = || at(Op::Release { ring: 0 }, &clauses.stages);
-    let ahead = plan.stages - 1;
-    let mut out = Vec::new();
-    for tile in 0..ahead {
-        out.extend(produce(plan, variant, Index::At(tile)));
-        out.push(commit());
-    }
-    let mut body = Vec::new();
-    if ahead == 0 {
-        body.extend(produce(plan, variant, Index::Ahead(0)));
-        body.extend([commit(), wait(), steps(plan), release()]);
-    } else {
-        body.push(wait());
-        body.extend(produce(plan, variant, Index::Ahead(ahead)));
-        // Asynchronous copies are on their way at once; those through registers land behind the multiply.
-        match plan.load {
-            Load::Registers => body.extend([steps(plan), commit()]),
-            _ => body.extend([commit(), steps(plan)]),
-        }
-        body.push(release());
-    }
-    out.push(at(Op::Loop { count: Count::KTiles, body }, &clauses.tile));
-    out
-}
-
-fn steps(plan: &Plan) -> Statement {
-    let fetch = |side, buffer, width| Statement {
-        op: Op::Fetch { side, from: Source::Buffer(buffer), width, hold: plan.operands },
-        clause: plan.clauses.thread.clone(),
-    };
-    let body = vec![fetch(Side::A, 0, plan.a.read_width), fetch(Side::B, 1, plan.b.read_width), multiply(plan)];
-    let count = Count::Exactly(plan.block.k);
-    Statement {
-        op: Op::Steps { count, unroll: plan.unroll, prefetch: plan.prefetch, body },
-        clause: plan.clauses.unroll.clone(),
-    }
-}
-
-fn direct(plan: &Plan, variant: &Variant) -> Statement {
-    let fetch = |side, width| Statement {
-        op: Op::Fetch { side, from: Source::Global, width, hold: plan.operands },
-        clause: plan.clauses.shared.clone(),
-    };
-    let body = vec![fetch(Side::A, variant.a.width), fetch(Side::B, variant.b.width), multiply(plan)];
-    Statement {
-        op: Op::Steps { count: Count::KSteps, unroll: plan.block.k, prefetch: plan.prefetch, body },
-        clause: plan.clauses.unroll.clone(),
-    }
-}
-
-fn multiply(plan: &Plan) -> Statement {
-    Statement { op: Op::Multiply { acc: 0, order: plan.order, fresh: false }, clause: plan.clauses.thread.clone() }
 }

@@ -1,190 +1,347 @@
-//! Tile IR: what one block does, on logical tiles, before there are threads.
+//! Tile IR: what one thread block does, on logical tiles, before there are registers and addresses.
 //!
-//! Buffers and the rings that pass them from producer to consumer, copies, waits and releases, roles, multiplies, the
-//! walk over the tiles of D, the epilogue. One vocabulary serves a tile staged through registers, a ring of `cp.async`
-//! groups, and TMA with mbarriers feeding wgmma from another role:
+//! A [`Module`] is what one launch chooses from: programs of one problem for one target, the first of which that suits the
+//! operands runs. A [`Program`] says everything that lowering needs; nothing is added from the schedule that it was built
+//! from, so that a program written or edited by hand compiles like any other.
+//!
+//! Buffers are staged K-tiles in shared memory. A ring passes them from the role that copies to the role that multiplies:
 //!
 //! ```text
-//! acquire ab                  the next free slot is the producer's
-//! copy A[kt + 1] -> ab        starts to fill it
-//! commit ab                   the filling is on its way (or, through registers, done)
-//! wait ab                     the consumer has the oldest committed slot
-//! release ab                  and gives it back
+//! acquire ab                        the next free slot belongs to the producer
+//! copy a[kt + 1] -> As by …         starts to fill it
+//! commit ab                         the slot is on its way or, through registers, written
+//! wait ab                           the consumer has the oldest committed slot
+//! release ab                        and gives it back
 //! ```
 //!
-//! It knows no thread ids, no registers and no addresses. The verifier ([`verify`]) says that every read of a slot comes
-//! after its filling and before its reuse.
+//! The text form is in [`print`] and [`parse`]; the grammar is at the top of [`parse`]. The rules are in [`verify`].
 
 pub mod build;
+pub mod interface;
+mod lexer;
+
+pub mod map;
+pub mod parse;
 pub mod print;
+pub mod text;
 pub mod verify;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use ptx_gemm_dsl::terms::{Extent2, Extent3, Fast, FmaOrder, Load, Operands, Raster, Side, SplitK, Swizzle, Tail};
-use ptx_gemm_dsl::types::DType;
+use ptx_gemm_dsl::target::Target;
+use ptx_gemm_dsl::terms::{Extent3, Fast, FmaOrder, Operands, Param, Raster, Reduce, Side, Swizzle, Tail, Wave};
+use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
-/// A staged K-tile of one operand in shared memory: one placement map for stores, loads, TMA and descriptors.
+pub use map::{Digit, Map};
+
+/// Where a line comes from, as the text after its `;`: the clause of a schedule, or anything else.
+///
+/// Notes become the comments of the PTX and change nothing else.
+pub type Note = Arc<str>;
+
+/// The programs of one problem for one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Module {
+    /// Compiled for.
+    pub target: Target,
+    /// What is computed. Every entry computes it.
+    pub problem: Arc<Problem>,
+    /// The entries, in the order in which a launch tries them.
+    pub entries: Vec<Program>,
+}
+
+/// The program of one thread block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Entry name.
+    pub name: String,
+    /// Compiled for.
+    pub target: Target,
+    /// What is computed.
+    pub problem: Arc<Problem>,
+    /// Extents of the tile of D that a block computes, and of k in one K-tile.
+    pub block: Extent3,
+    /// Note of the tile.
+    pub block_note: Note,
+    /// Blocks per multiprocessor to compile for.
+    pub blocks_per_sm: u32,
+    /// What happens at the edges.
+    pub tail: Tail,
+    /// Note of the edges.
+    pub tail_note: Note,
+    /// Kernel parameters in order.
+    pub params: Vec<Param>,
+    /// Which tiles of D a block computes.
+    pub walk: Walk,
+    /// Staged tiles.
+    pub buffers: Vec<Buffer>,
+    /// Rings of slots.
+    pub rings: Vec<Ring>,
+    /// Named barriers.
+    pub barriers: Vec<Barrier>,
+    /// Sets of accumulators.
+    pub accumulators: Vec<Accumulator>,
+    /// The parts of the block, by ascending threads.
+    pub roles: Vec<Role>,
+}
+
+/// A staged K-tile of one operand in shared memory. Stores and loads address it by this one description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// `A` or `B`.
-    pub name: &'static str,
+    /// Name in the text.
+    pub name: String,
     /// Operand.
     pub side: Side,
-    /// Element type.
-    pub element: DType,
-    /// Extent along the operand's own dimension, m or n.
+    /// Extent along the operand's own dimension (m of A, n of B), elements.
     pub extent: u32,
-    /// Extent along k.
+    /// Extent along k, elements.
     pub depth: u32,
-    /// Contiguous dimension.
+    /// Contiguous dimension in shared memory.
     pub fast: Fast,
     /// Elements from one row of the slow dimension to the next.
     pub pitch: u32,
     /// XOR on byte addresses.
     pub swizzle: Swizzle,
-    /// Byte offset of slot 0.
+    /// Byte offset of slot 0 in the block's shared memory.
     pub offset_bytes: u32,
+    /// Its note.
+    pub note: Note,
 }
 
-/// How one side learns that the other is done with a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// A barrier of the whole block, executed by this statement.
-    BlockBarrier,
-    /// A named barrier of so many threads.
-    NamedBarrier {
-        /// Barrier number.
-        id: u32,
-        /// Threads that take part.
-        threads: u32,
-    },
-    /// Counting the thread's own groups of asynchronous copies, then a barrier of the block.
-    CopyGroups,
-    /// An mbarrier per slot.
-    Mbarrier {
-        /// Arrivals that complete a phase.
-        arrivals: u32,
-        /// Bytes that asynchronous copies complete; 0 for a barrier of arrivals alone.
-        transaction_bytes: u32,
-        /// Across the cluster.
-        cluster: bool,
-    },
-    /// Nothing of its own: the barrier in the next `wait` orders it (a ring with a spare slot).
-    NextWait,
+impl Buffer {
+    /// Bytes from the first to the last element of one slot, both included.
+    pub fn span_bytes(&self, element: DType) -> u64 {
+        let (rows, row) = match self.fast {
+            Fast::K => (self.extent, self.depth),
+            Fast::Mn => (self.depth, self.extent),
+        };
+        let last_row = u64::from(rows.saturating_sub(1)) * u64::from(self.pitch);
+        (last_row + u64::from(row)) * u64::from(element.bytes())
+    }
 }
 
-/// A ring of slots, each holding one K-tile of some buffers.
+/// A ring of slots; each holds one K-tile of some buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ring {
     /// Name in the text.
-    pub name: &'static str,
+    pub name: String,
     /// Buffers that travel together.
     pub buffers: Vec<usize>,
     /// Slots.
     pub depth: u32,
     /// Bytes from one slot to the next.
     pub slot_bytes: u32,
-    /// How a slot is filled.
-    pub fill: Load,
     /// How the consumer learns that a slot is full.
-    pub full: Signal,
+    pub full: Full,
     /// How the producer learns that a slot is free.
-    pub empty: Signal,
+    pub empty: Empty,
+    /// Byte offset of the mbarriers in shared memory, if there are any: per slot one that counts it full, then one that
+    /// counts it empty, 8 bytes each.
+    pub mbarriers: Option<u32>,
+    /// Its note.
+    pub note: Note,
+    /// Note of the mbarriers.
+    pub mbarrier_note: Note,
 }
 
-/// The multiply instruction.
+/// How a consumer learns that a slot is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Atom {
-    /// One thread's fused multiply-add.
-    Fma,
-    /// A warp's `mma.sync`.
-    Mma(Extent3),
-    /// A warp group's `wgmma`.
-    Wgmma(Extent3),
+pub enum Full {
+    /// `wait` is a barrier of the block.
+    Barrier,
+    /// `wait` first waits until at most this many of the thread's groups of asynchronous copies are in flight, then is a
+    /// barrier of the block. Each `commit` ends a group.
+    CopyGroups {
+        /// Groups that may stay in flight.
+        in_flight: u32,
+    },
+    /// `commit` arrives at the slot's mbarrier, and `wait` waits for it.
+    Mbarrier {
+        /// Arrivals that complete a phase.
+        arrivals: u32,
+    },
 }
 
-/// A set of accumulators, spread over the threads of a role.
+/// How a producer learns that a slot is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    /// `release` is a barrier of the block.
+    Barrier,
+    /// Neither `release` nor `acquire` does anything: the next `wait` orders the readers before the writers.
+    NextWait,
+    /// `release` arrives at the slot's mbarrier, and `acquire` waits for it.
+    Mbarrier {
+        /// Arrivals that complete a phase.
+        arrivals: u32,
+    },
+}
+
+/// A named barrier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Barrier {
+    /// Name in the text.
+    pub name: String,
+    /// Its number in the block, 1 to 15; 0 is the barrier of the block.
+    pub number: u32,
+    /// Threads that meet, whole warps.
+    pub threads: u32,
+    /// Its note.
+    pub note: Note,
+}
+
+/// A set of accumulators, spread over the threads of the role that uses it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accumulator {
     /// Name in the text.
-    pub name: &'static str,
-    /// Element type.
-    pub element: DType,
-    /// Tile of D that it holds.
-    pub shape: Extent2,
-    /// The instruction that feeds it.
-    pub atom: Atom,
+    pub name: String,
+    /// Which elements of the tile each thread's registers hold.
+    pub map: Map,
+    /// Its note.
+    pub note: Note,
 }
 
-/// Which tiles of D a block computes.
+/// Which tiles of D a block computes, and over which k it sums.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Walk {
-    /// One tile a block.
-    OneTile(Raster),
-    /// One wave of blocks, each walking every n-th tile; `blocks` is the launch's if not stated.
-    Persistent {
-        /// Blocks, if stated.
-        blocks: Option<u32>,
-        /// Order of the tiles.
-        raster: Raster,
-    },
-    /// Units of K-iterations dealt out evenly; partial tiles are summed in a fixed order.
-    StreamK {
-        /// Order of the tiles.
-        raster: Raster,
-    },
+pub struct Walk {
+    /// Order of the tiles.
+    pub raster: Raster,
+    /// Note of the order.
+    pub raster_note: Note,
+    /// A wave of blocks, each of which walks every n-th tile; `None`: one tile a block.
+    pub persistent: Option<Wave>,
+    /// Note of the wave.
+    pub persistent_note: Note,
+    /// Parts of k, each summed by a block of its own; `None`: k is not split, and there is nothing to reduce.
+    pub parts: Option<u32>,
+    /// Note of the parts.
+    pub parts_note: Note,
 }
 
-/// A part of the block with its own program.
+/// A part of the block with a program of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
     /// Name in the text.
-    pub name: &'static str,
+    pub name: String,
     /// Its threads.
     pub threads: Range<u32>,
-    /// Registers per thread, if it changes them.
-    pub registers: Option<u32>,
     /// Its program.
     pub body: Vec<Statement>,
+    /// Its note.
+    pub note: Note,
 }
 
-/// The number of a K-tile or K-step: the loop variable plus a distance, or a constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Role {
+    /// How many threads it has.
+    pub fn len(&self) -> u32 {
+        self.threads.end.saturating_sub(self.threads.start)
+    }
+
+    /// True if it has no threads.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The number of a K-tile: a constant before the loop, the loop's tile plus a distance in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
     /// A constant.
     At(u32),
-    /// The variable of the enclosing loop, plus a distance.
+    /// The tile of the enclosing loop, plus a distance.
     Ahead(u32),
 }
 
-/// How often a loop runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// Once per K-tile: ceil(k / block k).
-    KTiles,
-    /// Once per K-step of everything: k, `unroll` at a time and the rest one by one.
-    KSteps,
-    /// A constant.
-    Exactly(u32),
+/// Which K-steps a statement takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Steps of the staged K-tile that was waited for.
+    Tile(Range<u32>),
+    /// All of k, `unroll` steps at a time and the rest one by one.
+    All,
 }
 
 /// Where fragments are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A buffer's slot that the consumer has waited for.
+    /// A buffer's slot that the role has waited for.
     Buffer(usize),
     /// Global memory (`shared(none)`).
     Global,
 }
 
-/// A statement and the clause it comes from.
+/// How a K-tile travels to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mover {
+    /// Read into registers by `copy`, stored to shared memory by `commit`.
+    Registers {
+        /// Elements of one global access, along the contiguous dimension in global memory.
+        width: u32,
+        /// Elements of one store to shared memory.
+        store: u32,
+    },
+    /// Asynchronous copies that bypass the registers.
+    CpAsync {
+        /// Elements that a thread copies of one row at a time.
+        width: u32,
+        /// Elements of one copy.
+        piece: u32,
+    },
+}
+
+impl Mover {
+    /// Elements along the contiguous dimension in global memory that a thread moves at a time.
+    pub fn width(self) -> u32 {
+        match self {
+            Mover::Registers { width, .. } | Mover::CpAsync { width, .. } => width,
+        }
+    }
+
+    /// Elements of one access to shared memory.
+    pub fn piece(self) -> u32 {
+        match self {
+            Mover::Registers { store, .. } => store,
+            Mover::CpAsync { piece, .. } => piece,
+        }
+    }
+
+    /// True if the copies are under way when the thread goes on.
+    pub fn is_async(self) -> bool {
+        matches!(self, Mover::CpAsync { .. })
+    }
+
+    /// Elements whose alignment the accesses to global memory rest on.
+    pub fn global_width(self) -> u32 {
+        match self {
+            Mover::Registers { width, .. } => width,
+            Mover::CpAsync { piece, .. } => piece,
+        }
+    }
+}
+
+/// Reads one operand's fragments, a group of steps at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Operand.
+    pub side: Side,
+    /// Where it is read.
+    pub from: Source,
+    /// Elements of one access, along the source's contiguous dimension. Along k it is the steps of a group; otherwise a
+    /// group is one step.
+    pub width: u32,
+    /// Steps that a group is read before its first product; a multiple of the group.
+    pub ahead: u32,
+    /// Held in registers, or read again for each product.
+    pub hold: Operands,
+}
+
+/// A statement and its note.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     /// What it does.
     pub op: Op,
-    /// Canonical text of the clause.
-    pub clause: String,
+    /// Where it comes from.
+    pub note: Note,
 }
 
 /// What a statement does.
@@ -192,75 +349,138 @@ pub struct Statement {
 #[allow(missing_docs)] // each variant's sentence names its fields
 pub enum Op {
     /// For every tile of the walk.
-    Tiles(Vec<Statement>),
-    /// Zero an accumulator.
+    Tiles { body: Vec<Statement> },
+    /// Only if there is any k to sum over. Without, there may be no memory behind the pointers of A and B.
+    IfAnyK { body: Vec<Statement> },
+    /// Once per K-tile, at least once.
+    Loop { body: Vec<Statement> },
+    /// Sets the accumulators to zero.
     Clear { acc: usize },
-    /// A loop over K-tiles.
-    Loop { count: Count, body: Vec<Statement> },
     /// The producer takes the next free slot.
     Acquire { ring: usize },
-    /// Starts to fill the acquired slot with a K-tile of one buffer, `width` elements an access. Past the end of k, and
-    /// beyond m and n, zeros are written.
-    Copy { ring: usize, buffer: usize, tile: Index, width: u32 },
+    /// Starts to fill the acquired slot with a K-tile of one buffer. Past the end of k, and beyond m and n, zeros are
+    /// written.
+    Copy { buffer: usize, tile: Index, by: Mover },
     /// The acquired slot is complete, or on its way.
     Commit { ring: usize },
     /// The consumer takes the oldest committed slot.
     Wait { ring: usize },
     /// The consumer gives its slot back.
     Release { ring: usize },
-    /// The K-steps of the waited-for tile (or of all of k): fetch and multiply.
-    Steps { count: Count, unroll: u32, prefetch: u32, body: Vec<Statement> },
-    /// Reads the operand fragments of a step.
-    Fetch { side: Side, from: Source, width: u32, hold: Operands },
-    /// acc += a * b for one step, or `acc = a * b` if fresh.
-    Multiply { acc: usize, order: FmaOrder, fresh: bool },
-    /// Waits until at most so many asynchronous multiplies are in flight.
-    Retire { in_flight: u32 },
-    /// Adds one set of accumulators into another and clears it.
+    /// K-steps, `unroll` at a time: fetch and multiply.
+    Steps { span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>, multiply: Multiply, multiply_note: Note },
+    /// Adds the accumulators of one set to those of another, element by element, and sets them to zero.
     Promote { from: usize, into: usize },
     /// A barrier of the whole block.
     Sync,
-    /// Waits until no copy into a ring is in flight.
-    Drain { ring: usize },
+    /// A named barrier.
+    Meet { barrier: usize },
+    /// Waits until none of the thread's asynchronous copies is in flight.
+    Drain,
     /// The parts of a tile that was split along k meet: partial sums are added in the order of the parts, and the last
     /// contributor goes on with the body.
-    Reduce { acc: usize, body: Vec<Statement> },
-    /// Applies the epilogue and stores the tile of D, `width` elements an access.
-    Store { acc: usize, width: u32, through: Through },
+    Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
+    /// Applies the epilogue and stores the tile of D, `width` elements an access; C is read `c_width` elements an access.
+    Store { acc: usize, width: u32, c_width: u32 },
 }
 
-/// How D leaves the block.
+/// `acc += a * b`, one step at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Through {
-    /// Straight from registers.
-    Registers,
-    /// Through shared memory.
-    Shared,
-    /// Through shared memory and a TMA store.
-    Tma,
+pub struct Multiply {
+    /// Where the products are added.
+    pub acc: usize,
+    /// Order of the multiply-adds of a step.
+    pub order: FmaOrder,
 }
 
-/// The program of one block.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Program {
-    /// Entry name.
-    pub name: String,
-    /// Extents of the block's tile.
-    pub block: Extent3,
-    /// Blocks of a cluster, by rows and columns.
-    pub cluster: Extent2,
-    /// Edges.
-    pub tail: Tail,
-    /// Staged tiles.
-    pub buffers: Vec<Buffer>,
-    /// Rings of slots.
-    pub rings: Vec<Ring>,
-    /// Accumulators.
-    pub accumulators: Vec<Accumulator>,
-    /// Tiles of D.
-    pub walk: Walk,
-    /// Parts of k, each a block's, if it is split.
-    pub split: Option<SplitK>,
-    /// Roles.
-    pub roles: Vec<Role>,
+impl Op {
+    /// The statements inside it.
+    pub fn body(&self) -> &[Statement] {
+        match self {
+            Op::Tiles { body } | Op::IfAnyK { body } | Op::Loop { body } | Op::Reduce { body, .. } => body,
+            Op::Clear { .. }
+            | Op::Acquire { .. }
+            | Op::Copy { .. }
+            | Op::Commit { .. }
+            | Op::Wait { .. }
+            | Op::Release { .. }
+            | Op::Steps { .. }
+            | Op::Promote { .. }
+            | Op::Sync
+            | Op::Meet { .. }
+            | Op::Drain
+            | Op::Store { .. } => &[],
+        }
+    }
+}
+
+/// Every statement of a body, outer ones first.
+pub fn walk<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
+    for statement in body {
+        visit(statement);
+        walk(statement.op.body(), visit);
+    }
+}
+
+impl Program {
+    /// Threads of a block: all roles.
+    pub fn threads(&self) -> u32 {
+        self.roles.iter().map(|role| role.threads.end).max().unwrap_or(0)
+    }
+
+    /// Every statement of every role.
+    pub fn statements(&self) -> Vec<&Statement> {
+        let mut all = Vec::new();
+        self.roles.iter().for_each(|role| walk(&role.body, &mut |statement| all.push(statement)));
+        all
+    }
+
+    /// The element type of an operand.
+    pub fn element(&self, side: Side) -> DType {
+        self.problem.types.of(side.operand())
+    }
+
+    /// The ring that a buffer travels in.
+    pub fn ring_of(&self, buffer: usize) -> Option<usize> {
+        self.rings.iter().position(|ring| ring.buffers.contains(&buffer))
+    }
+
+    /// Bytes of shared memory of a block: every slot of every ring, and the mbarriers.
+    pub fn shared_bytes(&self) -> u64 {
+        let end = |ring: &Ring| {
+            let first = ring.buffers.iter().map(|b| self.buffers[*b].offset_bytes).min().unwrap_or(0);
+            let slots = u64::from(first) + u64::from(ring.depth) * u64::from(ring.slot_bytes);
+            let mbarriers = ring.mbarriers.map_or(0, |at| u64::from(at) + MBARRIER_PAIR * u64::from(ring.depth));
+            slots.max(mbarriers)
+        };
+        self.rings.iter().map(end).max().unwrap_or(0)
+    }
+}
+
+/// Bytes of the two mbarriers of a slot.
+pub const MBARRIER_PAIR: u64 = 16;
+
+/// The word for a kind of batch.
+fn batch_word(batch: Batch) -> &'static str {
+    match batch {
+        Batch::One => "one",
+        Batch::Strided => "strided",
+    }
+}
+
+/// A parameter's name in the ABI.
+pub fn param_name(param: &Param, problem: &Problem) -> String {
+    let epilogue = &problem.epilogue;
+    match param {
+        Param::Matrix(operand) => operand.name().into(),
+        Param::Vector(i) => epilogue.vectors.get(*i).map_or_else(|| format!("v_{i}"), |v| format!("v_{}", v.name)),
+        Param::M => "m".into(),
+        Param::N => "n".into(),
+        Param::K => "k".into(),
+        Param::Ld(operand) => format!("ld{}", operand.name()),
+        Param::BatchStride(operand) => format!("stride_{}", operand.name()),
+        Param::Scalar(i) => epilogue.scalars.get(*i).map_or_else(|| format!("s_{i}"), |name| format!("s_{name}")),
+        Param::Batch => "batch".into(),
+        Param::Workspace => "workspace".into(),
+    }
 }

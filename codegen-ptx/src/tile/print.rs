@@ -1,203 +1,246 @@
-//! The text form of tile IR.
+//! The text form of tile IR: one declaration or statement a line, its note after `;`. The grammar is in [`super::parse`].
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
-use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Raster, Reduce, Side, Swizzle, Tail};
+use ptx_gemm_dsl::terms::{Fast, Operands, Side, Swizzle, Wave};
+use ptx_gemm_dsl::words::Word;
 
-use super::{Atom, Buffer, Count, Index, Op, Program, Ring, Signal, Source, Statement, Through, Walk};
+use super::{
+    Accumulator, Buffer, Digit, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring, Source, Span,
+    Statement, interface, param_name,
+};
 
-/// Column of the clause behind a statement.
-const CLAUSE_COLUMN: usize = 64;
+/// Column of the notes.
+const NOTE_COLUMN: usize = 72;
 
-/// The program as text: one statement a line, its clause behind it.
-pub fn print(program: &Program) -> String {
-    let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = write_program(program, &mut out);
-    out
+/// A module as text.
+pub fn print(module: &Module) -> String {
+    let mut out = Printer { text: String::new(), indent: 0 };
+    out.module(module);
+    out.text
 }
 
-fn write_program(program: &Program, out: &mut String) -> fmt::Result {
-    let block = program.block;
-    write!(out, "program {} tile {} x {} x {}", program.name, block.m, block.n, block.k)?;
-    if (program.cluster.m, program.cluster.n) != (1, 1) {
-        write!(out, " cluster {} x {}", program.cluster.m, program.cluster.n)?;
-    }
-    writeln!(out, " tail {} {{", if program.tail == Tail::Predicate { "predicate" } else { "none" })?;
-    for buffer in &program.buffers {
-        write_buffer(buffer, out)?;
-    }
-    for ring in &program.rings {
-        write_ring(program, ring, out)?;
-    }
-    for acc in &program.accumulators {
-        let atom = match acc.atom {
-            Atom::Fma => "fma".to_string(),
-            Atom::Mma(e) => format!("mma({}, {}, {})", e.m, e.n, e.k),
-            Atom::Wgmma(e) => format!("wgmma({}, {}, {})", e.m, e.n, e.k),
+struct Printer {
+    text: String,
+    indent: usize,
+}
+
+impl Printer {
+    fn line(&mut self, text: &str, note: &str) {
+        let line = format!("{:indent$}{text}", "", indent = self.indent);
+        // Writing to a String does not fail.
+        let _ = match note {
+            "" => writeln!(self.text, "{line}"),
+            note => writeln!(self.text, "{line:NOTE_COLUMN$} ; {note}"),
         };
-        writeln!(out, "  accumulator {} {} [m {}, n {}] atom {atom}", acc.name, acc.element, acc.shape.m, acc.shape.n)?;
     }
-    match &program.walk {
-        Walk::OneTile(raster) => writeln!(out, "  walk one tile a block, {}", raster_text(*raster))?,
-        Walk::Persistent { blocks: Some(n), raster } => {
-            writeln!(out, "  walk persistent({n}), {}", raster_text(*raster))?
-        }
-        Walk::Persistent { blocks: None, raster } => writeln!(out, "  walk persistent, {}", raster_text(*raster))?,
-        Walk::StreamK { raster } => writeln!(out, "  walk stream_k, {}", raster_text(*raster))?,
+
+    fn nested(&mut self, head: &str, note: &str, body: impl FnOnce(&mut Self)) {
+        self.line(&format!("{head} {{"), note);
+        self.indent += 2;
+        body(self);
+        self.indent -= 2;
+        self.line("}", "");
     }
-    if let Some(split) = program.split {
-        let how = match split.reduce {
-            Reduce::Serial => "serial",
-            Reduce::Workspace => "workspace",
+
+    fn module(&mut self, module: &Module) {
+        let problem = &module.problem;
+        self.nested(&format!("module {}", module.target), "", |out| {
+            let matrices: Vec<_> = interface::matrices(problem).collect();
+            let types: Vec<String> =
+                matrices.iter().map(|matrix| format!("{} {}", matrix.name(), problem.types.of(*matrix))).collect();
+            out.line(&format!("types {}, acc {}", types.join(", "), problem.types.acc), "");
+            let layouts: Vec<String> =
+                matrices.iter().map(|matrix| format!("{} {}", matrix.name(), problem.layouts.of(*matrix))).collect();
+            out.line(&format!("layout {}", layouts.join(", ")), "");
+            out.line(&format!("epilogue {}", problem.epilogue), "");
+            out.line(&format!("batch {}", super::batch_word(problem.batch)), "");
+            module.entries.iter().for_each(|program| out.program(program));
+        });
+    }
+
+    fn program(&mut self, program: &Program) {
+        self.nested(&format!("entry {}", program.name), "", |out| {
+            let block = program.block;
+            out.line(&format!("tile m {}, n {}, k {}", block.m, block.n, block.k), &program.block_note);
+            out.line(&format!("tail {}", program.tail.word()), &program.tail_note);
+            out.line(&format!("blocks_per_sm {}", program.blocks_per_sm), "");
+            let params: Vec<String> = program.params.iter().map(|p| param_name(p, &program.problem)).collect();
+            out.line(&format!("params {}", params.join(", ")), "");
+            let walk = &program.walk;
+            let raster = format!("raster group {} along {}", walk.raster.group, walk.raster.along.word());
+            out.line(&raster, &walk.raster_note);
+            match walk.persistent {
+                None => {}
+                Some(Wave::Device) => out.line("persistent", &walk.persistent_note),
+                Some(Wave::Blocks(n)) => out.line(&format!("persistent blocks {n}"), &walk.persistent_note),
+            }
+            if let Some(parts) = walk.parts {
+                out.line(&format!("parts {parts}"), &walk.parts_note);
+            }
+            program.buffers.iter().for_each(|buffer| out.buffer(buffer));
+            program.rings.iter().for_each(|ring| out.ring(program, ring));
+            for barrier in &program.barriers {
+                let text = format!("barrier {} number {} threads {}", barrier.name, barrier.number, barrier.threads);
+                out.line(&text, &barrier.note);
+            }
+            program.accumulators.iter().for_each(|acc| out.accumulator(acc));
+            for role in &program.roles {
+                let head = format!("role {} threads {}..{}", role.name, role.threads.start, role.threads.end);
+                out.nested(&head, &role.note, |out| out.body(program, &role.body));
+            }
+        });
+    }
+
+    fn buffer(&mut self, buffer: &Buffer) {
+        let own = match buffer.side {
+            Side::A => "m",
+            Side::B => "n",
         };
-        writeln!(out, "  split k into {} parts, reduce {how}", split.parts)?;
+        let (own, k) = (format!("[{own} {}]", buffer.extent), format!("[k {}]", buffer.depth));
+        let (slow, fast) = match buffer.fast {
+            Fast::K => (own, k),
+            Fast::Mn => (k, own),
+        };
+        let swizzle = match buffer.swizzle {
+            Swizzle::None => String::new(),
+            Swizzle::Bytes(bytes) => format!(" swizzle {bytes} B"),
+        };
+        let (name, pitch, at) = (&buffer.name, buffer.pitch, buffer.offset_bytes);
+        let text = format!("buffer {name} of {} {slow}{fast} pitch {pitch} at {at} B{swizzle}", side(buffer.side));
+        self.line(&text, &buffer.note);
     }
-    for role in &program.roles {
-        write!(out, "  role {} threads {}..{}", role.name, role.threads.start, role.threads.end)?;
-        if let Some(registers) = role.registers {
-            write!(out, " registers {registers}")?;
-        }
-        out.push_str(" {\n");
-        write_block(program, &role.body, 4, out)?;
-        out.push_str("  }\n");
-    }
-    out.push_str("}\n");
-    Ok(())
-}
 
-fn raster_text(raster: Raster) -> String {
-    format!("raster(group = {}, along = {})", raster.group, if raster.along == Along::M { "m" } else { "n" })
-}
-
-fn write_buffer(buffer: &Buffer, out: &mut String) -> fmt::Result {
-    let own = if buffer.side == Side::A { "m" } else { "n" };
-    let (slow, fast) = match buffer.fast {
-        Fast::K => (own, "k"),
-        Fast::Mn => ("k", own),
-    };
-    write!(
-        out,
-        "  buffer {} {} [{own} {}, k {}] order {slow}{fast} pitch {} at {} B",
-        buffer.name, buffer.element, buffer.extent, buffer.depth, buffer.pitch, buffer.offset_bytes
-    )?;
-    match buffer.swizzle {
-        Swizzle::None => writeln!(out),
-        Swizzle::Bytes(bytes) => writeln!(out, " swizzle({bytes})"),
-    }
-}
-
-fn write_ring(program: &Program, ring: &Ring, out: &mut String) -> fmt::Result {
-    let fill = match ring.fill {
-        Load::Registers => "registers",
-        Load::CpAsync => "cp_async",
-        Load::Tma => "tma",
-    };
-    let buffers: Vec<&str> = ring.buffers.iter().map(|b| program.buffers[*b].name).collect();
-    writeln!(
-        out,
-        "  ring {} ({}) depth {} slot {} B fill {fill} full {} empty {}",
-        ring.name,
-        buffers.join(", "),
-        ring.depth,
-        ring.slot_bytes,
-        signal_text(ring.full),
-        signal_text(ring.empty)
-    )
-}
-
-fn signal_text(signal: Signal) -> String {
-    match signal {
-        Signal::BlockBarrier => "barrier".to_string(),
-        Signal::NamedBarrier { id, threads } => format!("barrier {id} of {threads} threads"),
-        Signal::CopyGroups => "copy groups and barrier".to_string(),
-        Signal::Mbarrier { arrivals, transaction_bytes, cluster } => {
-            format!("mbarrier({arrivals} arrivals, {transaction_bytes} B{})", if cluster { ", cluster" } else { "" })
-        }
-        Signal::NextWait => "by the next wait".to_string(),
-    }
-}
-
-fn write_block(program: &Program, body: &[Statement], indent: usize, out: &mut String) -> fmt::Result {
-    for statement in body {
-        let (head, nested) = head(program, &statement.op);
-        let open = if nested.is_some() { " {" } else { "" };
-        let width = CLAUSE_COLUMN.saturating_sub(indent);
-        writeln!(out, "{:indent$}{:width$} ; {}", "", format!("{head}{open}"), statement.clause)?;
-        if let Some(nested) = nested {
-            write_block(program, nested, indent + 2, out)?;
-            writeln!(out, "{:indent$}}}", "")?;
+    fn ring(&mut self, program: &Program, ring: &Ring) {
+        let buffers: Vec<&str> = ring.buffers.iter().map(|b| program.buffers[*b].name.as_str()).collect();
+        let full = match ring.full {
+            Full::Barrier => "barrier".into(),
+            Full::CopyGroups { in_flight } => format!("copy_groups({in_flight})"),
+            Full::Mbarrier { arrivals } => format!("mbarrier({arrivals})"),
+        };
+        let empty = match ring.empty {
+            Empty::Barrier => "barrier".into(),
+            Empty::NextWait => "next_wait".into(),
+            Empty::Mbarrier { arrivals } => format!("mbarrier({arrivals})"),
+        };
+        let (name, depth, slot) = (&ring.name, ring.depth, ring.slot_bytes);
+        let text =
+            format!("ring {name} ({}) depth {depth} slot {slot} B full {full} empty {empty}", buffers.join(", "));
+        self.line(&text, &ring.note);
+        if let Some(at) = ring.mbarriers {
+            self.line(&format!("mbarriers {name} at {at} B"), &ring.mbarrier_note);
         }
     }
-    Ok(())
+
+    fn accumulator(&mut self, acc: &Accumulator) {
+        let digits = |word: &str, digits: &[Digit]| {
+            digits.iter().fold(format!(" {word}"), |text, digit| match *digit {
+                Digit { extent, m: 0, n } => format!("{text} {extent}:n{n}"),
+                Digit { extent, m, .. } => format!("{text} {extent}:m{m}"),
+            })
+        };
+        let warps = if acc.map.warp.is_empty() { String::new() } else { digits("warps", &acc.map.warp) };
+        let (threads, holds) = (digits("threads", &acc.map.thread), digits("holds", &acc.map.element));
+        self.line(&format!("accumulator {}{threads}{warps}{holds}", acc.name), &acc.note);
+    }
+
+    fn body(&mut self, program: &Program, body: &[Statement]) {
+        for statement in body {
+            let head = head(program, &statement.op);
+            match &statement.op {
+                Op::Steps { fetches, multiply, multiply_note, .. } => self.nested(&head, &statement.note, |out| {
+                    for (fetch, note) in fetches {
+                        out.line(&fetch_text(program, fetch), note);
+                    }
+                    out.line(&multiply_text(program, multiply), multiply_note);
+                }),
+                Op::Tiles { body } | Op::IfAnyK { body } | Op::Loop { body } | Op::Reduce { body, .. } => {
+                    self.nested(&head, &statement.note, |out| out.body(program, body));
+                }
+                _ => self.line(&head, &statement.note),
+            }
+        }
+    }
 }
 
-fn head<'a>(program: &Program, op: &'a Op) -> (String, Option<&'a [Statement]>) {
-    let ring = |r: usize| program.rings[r].name;
-    let acc = |a: usize| program.accumulators[a].name;
-    let text = match op {
-        Op::Tiles(body) => return ("tiles".to_string(), Some(body)),
-        Op::Loop { count, body } => return (format!("loop kt in 0..{}", count_text(*count)), Some(body)),
-        Op::Steps { count, unroll, prefetch, body } => {
-            let head = format!("steps 0..{} unroll {unroll} prefetch {prefetch}", count_text(*count));
-            return (head, Some(body));
+/// The statement's first word.
+pub fn name(op: &Op) -> &'static str {
+    match op {
+        Op::Tiles { .. } => "tiles",
+        Op::IfAnyK { .. } => "if_any_k",
+        Op::Loop { .. } => "loop",
+        Op::Clear { .. } => "clear",
+        Op::Acquire { .. } => "acquire",
+        Op::Copy { .. } => "copy",
+        Op::Commit { .. } => "commit",
+        Op::Wait { .. } => "wait",
+        Op::Release { .. } => "release",
+        Op::Steps { .. } => "steps",
+        Op::Promote { .. } => "promote",
+        Op::Sync => "sync",
+        Op::Meet { .. } => "meet",
+        Op::Drain => "drain",
+        Op::Reduce { .. } => "reduce",
+        Op::Store { .. } => "store",
+    }
+}
+
+/// A statement's line, without what is nested in it.
+fn head(program: &Program, op: &Op) -> String {
+    let name = name(op);
+    let ring = |r: usize| program.rings[r].name.as_str();
+    let acc = |a: usize| program.accumulators[a].name.as_str();
+    match op {
+        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain => name.into(),
+        Op::Loop { .. } => format!("{name} kt"),
+        Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
+        Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r } => {
+            format!("{name} {}", ring(*r))
         }
-        Op::Drain { ring: r } => format!("drain {}", ring(*r)),
-        Op::Reduce { acc: a, body } => {
-            return (format!("reduce {} over the parts of k; the last one", acc(*a)), Some(body));
-        }
-        Op::Clear { acc: a } => format!("clear {}", acc(*a)),
-        Op::Acquire { ring: r } => format!("acquire {}", ring(*r)),
-        Op::Copy { ring: r, buffer, tile, width } => {
-            format!("copy {}[{}] -> {} width {width}", program.buffers[*buffer].name, index_text(*tile), ring(*r))
-        }
-        Op::Commit { ring: r } => format!("commit {}", ring(*r)),
-        Op::Wait { ring: r } => format!("wait {}", ring(*r)),
-        Op::Release { ring: r } => format!("release {}", ring(*r)),
-        Op::Fetch { side, from, width, hold } => {
-            let side = if *side == Side::A { "a" } else { "b" };
-            let from = match from {
-                Source::Buffer(b) => program.buffers[*b].name,
-                Source::Global => "global",
+        Op::Copy { buffer, tile, by } => {
+            let buffer = &program.buffers[*buffer];
+            let tile = match tile {
+                Index::At(n) => n.to_string(),
+                Index::Ahead(0) => "kt".into(),
+                Index::Ahead(n) => format!("kt + {n}"),
             };
-            let hold = if *hold == Operands::Shared { " for each product" } else { "" };
-            format!("fetch {side} from {from} width {width}{hold}")
-        }
-        Op::Multiply { acc: a, order, fresh } => {
-            let order = match order {
-                ptx_gemm_dsl::terms::FmaOrder::Row => "row",
-                ptx_gemm_dsl::terms::FmaOrder::Snake => "snake",
-                ptx_gemm_dsl::terms::FmaOrder::ColumnSnake => "column_snake",
+            let by = match by {
+                Mover::Registers { width, store } => format!("registers width {width} store {store}"),
+                Mover::CpAsync { width, piece } => format!("cp_async width {width} piece {piece}"),
             };
-            format!("multiply {} {} a * b order {order}", acc(*a), if *fresh { "=" } else { "+=" })
+            format!("{name} {}[{tile}] -> {} by {by}", side(buffer.side), buffer.name)
         }
-        Op::Retire { in_flight } => format!("retire to {in_flight} in flight"),
-        Op::Promote { from, into } => format!("promote {} into {}", acc(*from), acc(*into)),
-        Op::Sync => "sync".to_string(),
-        Op::Store { acc: a, width, through } => {
-            let through = match through {
-                Through::Registers => "direct",
-                Through::Shared => "staged",
-                Through::Tma => "tma",
-            };
-            format!("store epilogue({}) -> D {through} width {width}", acc(*a))
+        Op::Steps { span, unroll, .. } => match span {
+            Span::Tile(range) => format!("{name} {}..{} unroll {unroll}", range.start, range.end),
+            Span::All => format!("{name} all unroll {unroll}"),
+        },
+        Op::Promote { from, into } => format!("{name} {} into {}", acc(*from), acc(*into)),
+        Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
+        Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
+        Op::Store { acc: a, width, c_width } => {
+            let c = if program.problem.epilogue.uses_c() { format!(" c width {c_width}") } else { String::new() };
+            format!("{name} {} -> d width {width}{c}", acc(*a))
         }
+    }
+}
+
+fn fetch_text(program: &Program, fetch: &Fetch) -> String {
+    let from = match fetch.from {
+        Source::Buffer(buffer) => program.buffers[buffer].name.as_str(),
+        Source::Global => "global",
     };
-    (text, None)
+    let hold = match fetch.hold {
+        Operands::Registers => format!("ahead {}", fetch.ahead),
+        Operands::Shared => "each product".into(),
+    };
+    format!("fetch {} <- {from} width {} {hold}", side(fetch.side), fetch.width)
 }
 
-fn count_text(count: Count) -> String {
-    match count {
-        Count::KTiles => "k_tiles".to_string(),
-        Count::KSteps => "k".to_string(),
-        Count::Exactly(n) => n.to_string(),
-    }
+fn multiply_text(program: &Program, multiply: &Multiply) -> String {
+    format!("multiply {} += a * b order {}", program.accumulators[multiply.acc].name, multiply.order.word())
 }
 
-fn index_text(index: Index) -> String {
-    match index {
-        Index::At(n) => n.to_string(),
-        Index::Ahead(0) => "kt".to_string(),
-        Index::Ahead(n) => format!("kt + {n}"),
-    }
+/// The operand's letter.
+pub(super) fn side(side: Side) -> &'static str {
+    side.operand().name()
 }

@@ -159,10 +159,11 @@ pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geom
         false => 1,
     };
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
+    let copying = settings.copying_threads(geometry);
     let variant = |a_width, b_width, c_width: u32, d_width| Variant {
         entry: format!("gemm_v{}", c_width.max(d_width).max(a_width).max(b_width)),
-        a: a.copy(a_width, geometry.threads),
-        b: b.copy(b_width, geometry.threads),
+        a: a.copy(a_width, copying),
+        b: b.copy(b_width, copying),
         c_width,
         d_width,
     };

@@ -52,6 +52,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         target,
         block,
         geometry,
+        producer_warps: settings.producer_warps(),
         a: inputs[0].plan(settings, unroll),
         b: inputs[1].plan(settings, unroll),
         load: settings.load,
@@ -129,5 +130,6 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         pace: settings.text(Key::Pace, "pace(tile)"),
         split_k: settings.text(Key::SplitK, "k in one part"),
         persistent: settings.text(Key::Persistent, "one tile a block"),
+        specialize: settings.text(Key::Specialize, "one role"),
     }
 }

@@ -89,6 +89,9 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
     if settings.load != Load::Registers {
         contradiction(Key::Load, "no tiles travel to shared memory");
     }
+    if settings.specialize.is_some() {
+        contradiction(Key::Specialize, "there is nothing for producers to copy");
+    }
     if settings.operands == Operands::Shared {
         contradiction(Key::Operands, "there is no shared memory to reload operands from");
     }

@@ -18,7 +18,7 @@ pub(super) fn check(
         let figure = match contract.metric {
             Metric::Shared if settings.shared.is_none() => Some(0),
             Metric::Shared => staging.map(|s| s.shared_bytes),
-            Metric::Threads => geometry.map(|g| u64::from(g.threads)),
+            Metric::Threads => geometry.map(|g| u64::from(settings.threads(g))),
             // Known to ptxas and the interpreter.
             Metric::Spills | Metric::BankConflicts | Metric::Registers => None,
         };
@@ -35,7 +35,7 @@ pub(super) fn check(
             false => *c,
         };
         let fixed = Clause::Expect(settings.expect.iter().map(repaired).collect());
-        let depends = [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Thread];
+        let depends = [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Thread, Key::Specialize];
         findings.error("expect", Key::Expect, &depends, message).set(&fixed, format!("{fixed} holds"));
     }
 }

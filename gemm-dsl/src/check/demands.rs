@@ -135,9 +135,7 @@ fn refuse(
         return;
     }
     let bytes = u64::from(demand) * u64::from(dtype.bytes());
-    let why = if !demand.is_power_of_two() {
-        format!("no access moves {demand} elements, only powers of two")
-    } else if bytes > u64::from(MAX_ACCESS_BYTES) {
+    let why = if bytes > u64::from(MAX_ACCESS_BYTES) {
         format!("{demand} {dtype} are {bytes} B, an access moves at most {MAX_ACCESS_BYTES} B")
     } else {
         reason

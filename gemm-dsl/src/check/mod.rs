@@ -16,6 +16,7 @@ mod problem;
 mod registers;
 mod requirements;
 mod resources;
+mod roles;
 mod settings;
 mod staging;
 mod steps;
@@ -74,6 +75,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let geometry = geometry::derive(&settings, &mut findings);
     let staging = staging::derive(&settings);
     steps::check(&settings, &mut findings);
+    roles::check(&settings, geometry.as_ref(), &mut findings);
     if let Some(geometry) = &geometry {
         registers::check(&settings, geometry, &mut findings);
         if let Some(block) = assemble::block(&settings) {

@@ -2,34 +2,36 @@
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::Spills;
+use crate::clause::{Clause, Crew, SpecializeClause, Spills};
+use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
 use crate::table::Key;
-use crate::target::registers_per_thread;
+use crate::target::{MAX_THREADS, registers_per_thread};
 
-/// Registers that a thread needs beside its accumulators, at the very least.
-const BESIDE: u32 = 16;
+/// What the limit and the accumulators follow from.
+const DEPENDS: [Key; 5] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize];
 
-/// Accumulators, and [`BESIDE`] more, fit what a thread can have; or `spills(allow)`.
+/// Accumulators, and [`BESIDES`] more, fit what a thread can have; or `spills(allow)`.
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let acc = settings.problem.types.acc;
     let words = acc.bytes().div_ceil(4);
     let kept = geometry.thread.m * geometry.thread.n * words;
-    let limit = registers_per_thread(geometry.threads, 1);
-    if settings.spills == Spills::Allow {
+    let threads = settings.threads(geometry);
+    let limit = registers_per_thread(threads, 1);
+    // More threads than a block can have is an error of its own.
+    if settings.spills == Spills::Allow || threads > MAX_THREADS {
         return;
     }
-    if kept + BESIDE <= limit {
+    if kept + BESIDES <= limit {
         return occupancy(settings, geometry, kept, findings);
     }
     let message = format!(
-        "{} keeps {} {acc} accumulators: with the {BESIDE} registers that everything else needs that is {}, {} threads get at most {limit} each",
+        "{} keeps {} {acc} accumulators: with the {BESIDES} registers that everything else needs that is {}, {threads} threads get at most {limit} each",
         settings.text(Key::Thread, ""),
         geometry.thread.m * geometry.thread.n,
-        kept + BESIDE,
-        geometry.threads
+        kept + BESIDES
     );
-    let finding = findings.error("registers", Key::Thread, &[Key::Tile, Key::Types, Key::Spills], message);
+    let finding = findings.error("registers", Key::Thread, &DEPENDS, message);
     for (m, n) in [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (8, 8)] {
         let (m, n) = (geometry.thread.m / m, geometry.thread.n / n);
         if m > 0 && n > 0 {
@@ -41,8 +43,16 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         for (m, n) in [(2, 1), (1, 2), (2, 2)] {
             let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
             let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
-            finding.set(&text, format!("{text} takes {} threads", geometry.threads / (m * n)));
+            let fewer = Geometry { threads: geometry.threads / (m * n), ..*geometry };
+            finding.set(&text, format!("{text} takes {} threads", settings.threads(&fewer)));
         }
+    }
+    if let Some(specialize) = settings.specialize {
+        for warps in [4, 2, 1].into_iter().filter(|warps| *warps < settings.producer_warps()) {
+            let fewer = Clause::Specialize(SpecializeClause { producers: Crew::Warps(warps), ..specialize });
+            finding.set(&fewer, format!("{fewer} leaves more to each"));
+        }
+        finding.remove("specialize", "leave specialize out");
     }
     finding.set("spills(allow)", "spills(allow) accepts that ptxas spills");
 }
@@ -50,12 +60,12 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 fn occupancy(settings: &Settings, geometry: &Geometry, kept: u32, findings: &mut Findings) {
     let Some(blocks) = settings.blocks_per_sm else { return };
-    let share = registers_per_thread(geometry.threads, blocks);
-    if blocks <= 1 || kept + BESIDE <= share {
+    let share = registers_per_thread(settings.threads(geometry), blocks);
+    if blocks <= 1 || kept + BESIDES <= share {
         return;
     }
     let message = format!(
         "blocks_per_sm({blocks}) leaves {share} registers a thread, of which {kept} are accumulators: ptxas will spill"
     );
-    findings.note("registers-occupancy", Key::BlocksPerSm, &[Key::Thread, Key::Tile, Key::Types, Key::Spills], message);
+    findings.note("registers-occupancy", Key::BlocksPerSm, &DEPENDS, message);
 }

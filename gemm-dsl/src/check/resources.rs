@@ -9,11 +9,11 @@ use crate::keys::KeySet;
 use crate::plan::Geometry;
 use crate::suggest;
 use crate::table::Key;
-use crate::target::Target;
+use crate::target::{Target, WARP};
 use crate::words::Word;
 
 /// The clauses that the size of a stage follows from.
-const STAGE: [Key; 4] = [Key::Tile, Key::Types, Key::Shared, Key::Stages];
+const STAGE: [Key; 6] = [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize];
 
 /// What the limits are held against.
 pub(super) struct Needs<'a> {
@@ -103,19 +103,20 @@ impl<'a> Needs<'a> {
             Choice::Stated => format!("{target} allows {limit}"),
             Choice::Default => format!("no target allows more than {limit}"),
         };
+        let barriers = match staging.barrier_bytes {
+            0 => String::new(),
+            bytes => format!(" + mbarriers {bytes}"),
+        };
         let message = format!(
-            "{subject} needs {} B of shared memory, {allowed} (A {} + B {} per stage)",
+            "{subject} needs {} B of shared memory, {allowed} (A {} + B {}{barriers} per stage)",
             staging.shared_bytes, staging.a_bytes, staging.b_bytes
         );
         let finding = findings.error("shared-limit", key, choice.depends(), message);
         STAGE.iter().for_each(|key| finding.depends.insert(*key));
-        let most = u32::try_from(limit / staging.stage_bytes.max(1)).unwrap_or(u32::MAX).min(stages);
+        let most = u32::try_from(limit / staging.bytes_of(1).max(1)).unwrap_or(u32::MAX).min(stages);
         for fewer in (1..=most.min(64)).rev() {
             if fewer < stages {
-                finding.set(
-                    format!("stages({fewer})"),
-                    format!("stages({fewer}) fits: {}", staging.stage_bytes * u64::from(fewer)),
-                );
+                finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
             }
         }
         if let Some(Clause::Shared(SharedClause::Orders { a, b })) = self.settings.get(Key::Shared) {
@@ -150,7 +151,7 @@ impl<'a> Needs<'a> {
             problem = Some(format!("{target} holds {most} blocks per multiprocessor"));
         }
         if let Some(geometry) = self.geometry {
-            let threads = u64::from(geometry.threads.next_multiple_of(32));
+            let threads = u64::from(self.settings.threads(geometry).next_multiple_of(WARP));
             let limit = u64::from(target.sm_threads());
             if blocks * threads > limit && limit / threads < most {
                 most = limit / threads;
@@ -174,9 +175,8 @@ impl<'a> Needs<'a> {
         let Some(problem) = problem else { return };
         let message = format!("blocks_per_sm({blocks}) is not possible: {problem}");
         let finding = findings.error("occupancy", Key::BlocksPerSm, choice.depends(), message);
-        for key in [Key::Thread, Key::Tile, Key::Types, Key::Shared, Key::Stages] {
-            finding.depends.insert(key);
-        }
+        finding.depends.insert(Key::Thread);
+        STAGE.iter().for_each(|key| finding.depends.insert(*key));
         if most > 1 {
             finding.set(format!("blocks_per_sm({most})"), format!("blocks_per_sm({most}) fits"));
         }

@@ -1,11 +1,12 @@
 //! The clauses with every default filled in that depends on no rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Expectation, LayoutClause, SharedClause, Skew, Spills, SplitKClause, StagedOrder,
-    TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Expectation, LayoutClause, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
+    StagedOrder, TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
+use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::Target;
@@ -39,6 +40,7 @@ pub(super) struct Settings<'s> {
     pub raster: Raster,
     pub persistent: Option<Wave>,
     pub split_k: Option<SplitK>,
+    pub specialize: Option<SpecializeClause>,
     pub tail: Tail,
     pub expect: Vec<Expectation>,
 }
@@ -71,6 +73,7 @@ impl<'s> Settings<'s> {
             raster: Raster { group: RASTER_GROUP, along: Along::N },
             persistent: None,
             split_k: None,
+            specialize: None,
             tail: Tail::Predicate,
             expect: Vec::new(),
         };
@@ -114,11 +117,32 @@ impl<'s> Settings<'s> {
             Clause::SplitK(SplitKClause { parts, reduce }) => {
                 self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
+            Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Tail(tail) => self.tail = *tail,
             Clause::Expect(list) => self.expect = list.clone(),
             // Read as a problem, or by no rule yet.
             _ => {}
         }
+    }
+
+    /// Warps that only copy.
+    pub fn producer_warps(&self) -> u32 {
+        self.specialize.map_or(0, |specialize| specialize.producers.warps())
+    }
+
+    /// Threads of the block.
+    pub fn threads(&self, geometry: &Geometry) -> u32 {
+        geometry.with_producers(self.producer_warps())
+    }
+
+    /// Threads that copy K-tiles.
+    pub fn copying_threads(&self, geometry: &Geometry) -> u32 {
+        geometry.copying(self.producer_warps())
+    }
+
+    /// What the slots of the ring signal with, where K-tiles are staged.
+    pub fn mbarriers(&self) -> bool {
+        self.pace == Pace::Free || self.specialize.is_some()
     }
 
     /// The clause that settles `key`.

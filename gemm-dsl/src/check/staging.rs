@@ -3,9 +3,9 @@
 use crate::check::settings::Settings;
 use crate::clause::{Skew, StagedOrder, TileClause};
 use crate::plan::Placement;
-use crate::terms::{Fast, Pace, Swizzle};
+use crate::terms::{Fast, Swizzle};
 
-/// Bytes of the two mbarriers of a slot in a free-running ring: full and empty.
+/// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them.
 const BARRIER_BYTES: u64 = 16;
 
 /// Where the two operands are staged.
@@ -19,8 +19,17 @@ pub(super) struct Staging {
     pub b_bytes: u64,
     /// Bytes of one stage: a slot of A, then a slot of B.
     pub stage_bytes: u64,
-    /// All stages, and the mbarriers behind them.
+    /// Bytes of the mbarriers of one stage; 0 in a ring without.
+    pub barrier_bytes: u64,
+    /// All stages, and the mbarriers after them.
     pub shared_bytes: u64,
+}
+
+impl Staging {
+    /// Shared memory of a ring of `stages` slots, mbarriers included.
+    pub fn bytes_of(&self, stages: u32) -> u64 {
+        (self.stage_bytes + self.barrier_bytes) * u64::from(stages)
+    }
 }
 
 /// Where K-tiles of the schedule lie; `None` with `shared(none)` or without a depth.
@@ -38,9 +47,9 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (b, b_bytes) = place(order_b, tile.n, depth, types.b.bytes(), align);
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
-    let barrier_bytes = if settings.pace == Pace::Free { BARRIER_BYTES } else { 0 };
-    let shared_bytes = (stage_bytes + barrier_bytes) * u64::from(settings.stages);
-    Some(Staging { a, b, a_bytes, b_bytes, stage_bytes, shared_bytes })
+    let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
+    let staging = Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, shared_bytes: 0 };
+    Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }
 
 /// What the base of a slot must be a multiple of: 16 bytes for the widest access, 8 rows of the span for a swizzle,

@@ -5,6 +5,7 @@ use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::Atom;
 use crate::table::Key;
+use crate::target::WARP;
 
 /// Most multiply-adds in one unrolled body: far more than any instruction cache, few enough to compile.
 const MAX_BODY: u64 = 32_768;
@@ -62,7 +63,10 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
     if thread.m == 0 || thread.n == 0 {
         return;
     }
-    let threads = (u64::from(tile.m / thread.m) * u64::from(tile.n / thread.n)).max(1);
+    let threads = match settings.producer_warps() {
+        0 => (u64::from(tile.m / thread.m) * u64::from(tile.n / thread.n)).max(1),
+        warps => u64::from(warps) * u64::from(WARP),
+    };
     let copies = (u64::from(tile.m) + u64::from(tile.n)) * u64::from(depth) / threads;
     if copies > MAX_COPIES {
         let message = format!(
@@ -70,8 +74,10 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
             settings.text(Key::Tile, "")
         );
         let finding = findings.error("copies", Key::Tile, &depends, message);
+        finding.depends.insert(Key::Specialize);
         for size in [8, 4, 2, 1] {
             finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
         }
+        finding.remove("specialize", "leave specialize out");
     }
 }

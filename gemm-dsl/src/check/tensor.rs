@@ -1,9 +1,9 @@
-//! Tensor-core atoms and roles: shapes, types, budgets.
+//! Tensor-core atoms: shapes and types.
 
 use crate::check::finding::Findings;
 use crate::check::requirements::mma_depth;
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Crew, Roles, SpecializeClause};
+use crate::clause::Atom;
 use crate::table::Key;
 use crate::types::DType;
 
@@ -14,7 +14,6 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         Atom::Wgmma(m, n, k) => wgmma(settings, (m, n, k), findings),
     }
     emulation(settings, findings);
-    roles(settings, findings);
 }
 
 /// `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma").
@@ -98,47 +97,5 @@ fn emulation(settings: &Settings, findings: &mut Findings) {
             .error("emulate-types", Key::Emulate, &[Key::Types], message)
             .set("types(f32)", "types(f32) is what it is for")
             .remove("emulate", "leave emulate out");
-    }
-}
-
-fn roles(settings: &Settings, findings: &mut Findings) {
-    let Some(Clause::Specialize(specialize)) = settings.get(Key::Specialize) else { return };
-    if specialize.roles == Some(Roles::Pingpong) && specialize.consumers == Crew::Groups(1) {
-        let message = "specialize: pingpong takes turns, and there is one consumer";
-        let fixed = Clause::Specialize(SpecializeClause { consumers: Crew::Groups(2), ..*specialize });
-        findings.error("pingpong", Key::Specialize, &[], message).set(&fixed, format!("{fixed} has two"));
-    }
-    let Some(Clause::Registers(registers)) = settings.get(Key::Registers) else { return };
-    let (Crew::Groups(producers), Crew::Groups(consumers)) = (specialize.producers, specialize.consumers) else {
-        let message = format!(
-            "{} needs whole warp groups, {specialize} has warps",
-            settings.text(Key::Registers, ""),
-            specialize = settings.text(Key::Specialize, "")
-        );
-        let whole = |crew| if let Crew::Warps(n) = crew { Crew::Groups(n.div_ceil(4)) } else { crew };
-        let fixed = Clause::Specialize(SpecializeClause {
-            producers: whole(specialize.producers),
-            consumers: whole(specialize.consumers),
-            ..*specialize
-        });
-        findings
-            .error("warp-groups", Key::Registers, &[Key::Specialize], message)
-            .set(&fixed, format!("{fixed} has groups"))
-            .remove("registers", "leave registers out");
-        return;
-    };
-    // 65536 registers are 512 for each thread slot of a warp group.
-    let sum =
-        u64::from(producers) * u64::from(registers.producer) + u64::from(consumers) * u64::from(registers.consumer);
-    if sum > 512 {
-        let message = format!(
-            "{}: the warp groups ask for {sum} registers per lane, at most 512",
-            settings.text(Key::Registers, "")
-        );
-        let left = 512u64.saturating_sub(u64::from(producers) * 24) / u64::from(consumers).max(1) / 8 * 8;
-        let text = format!("registers(producer = 24, consumer = {})", left.clamp(24, 240));
-        findings
-            .error("register-budget", Key::Registers, &[Key::Specialize], message)
-            .set(&text, format!("{text} fits"));
     }
 }

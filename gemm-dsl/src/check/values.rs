@@ -132,14 +132,37 @@ impl Values<'_> {
     }
 
     fn vector(&mut self, v: VectorClause) {
-        let high = 1024;
         if let Some(n) = v.all {
-            self.range("n", n, 1..=high, |n| Clause::Vector(VectorClause { all: Some(n), ..v }));
+            self.width("n", n, |n| Clause::Vector(VectorClause { all: Some(n), ..v }));
         }
         for (name, width) in [("a", v.a), ("b", v.b), ("c", v.c), ("d", v.d)] {
             if let Some(width) = width {
-                self.range(name, width, 1..=high, |n| Clause::Vector(v.with(name, n)));
+                self.width(name, width, |n| Clause::Vector(v.with(name, n)));
             }
+        }
+    }
+
+    /// The width of an access: a power of two.
+    fn width(&mut self, name: &str, width: u32, rebuild: impl Fn(u32) -> Clause) {
+        let range = 1..=1024;
+        if !range.contains(&width) || width.is_power_of_two() {
+            return self.range(name, width, range, rebuild);
+        }
+        let (below, above) = (1 << width.ilog2(), 2 << width.ilog2());
+        let subject = self.clause.to_string();
+        // No access moves more than 16 elements, whatever their type.
+        let nearest =
+            if name == "n" || above > 16 { "".into() } else { format!(": {name} = {below} or {name} = {above}") };
+        let message = format!("{subject}: no access moves {width} elements, only powers of two{nearest}");
+        let finding = self.findings.error("width", self.clause.key(), &[], message);
+        finding.item = Some(self.index);
+        if name == "n" {
+            // An upper bound is never too wide, so both are legal if one is.
+            finding.set(rebuild(below), format!("{} or {}", rebuild(below), rebuild(above)));
+        }
+        // A named width is a demand, which other clauses may not allow.
+        for n in [below, above].into_iter().chain((0..width.ilog2()).rev().map(|shift| 1 << shift)) {
+            finding.set(rebuild(n), format!("such as {}", rebuild(n)));
         }
     }
 
@@ -185,7 +208,9 @@ impl Values<'_> {
     fn specialize(&mut self, s: SpecializeClause) {
         let (name, crew) = ("producers", s.producers);
         self.crew(name, crew, |producers| Clause::Specialize(SpecializeClause { producers, ..s }));
-        self.crew("consumers", s.consumers, |consumers| Clause::Specialize(SpecializeClause { consumers, ..s }));
+        if let Some(crew) = s.consumers {
+            self.crew("consumers", crew, |crew| Clause::Specialize(SpecializeClause { consumers: Some(crew), ..s }));
+        }
     }
 
     fn crew(&mut self, name: &str, crew: Crew, rebuild: impl Fn(Crew) -> Clause) {

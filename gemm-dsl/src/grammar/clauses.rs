@@ -260,20 +260,24 @@ fn multicast(args: &mut Args) -> Option<Clause> {
 fn specialize(args: &mut Args) -> Option<Clause> {
     let producers = crew(args, "producers");
     let consumers = crew(args, "consumers");
+    let producers = producers.unwrap_or_else(|| {
+        args.missing("producers");
+        Crew::Groups(1)
+    });
     let roles = args.positional().and_then(|(value, span)| args.word_value(value, span));
     Some(Clause::Specialize(SpecializeClause { producers, consumers, roles }))
 }
 
-/// `2` warp groups, or `1 warp`.
-fn crew(args: &mut Args, name: &'static str) -> Crew {
-    match args.named(name) {
-        None => {
-            args.missing(name);
-            Crew::Groups(1)
-        }
-        Some(([count, unit], span)) if matches!(unit.ident(), Some("warp" | "warps")) => {
+/// `2` warp groups, or `1 warp`; `None` if it is absent or cannot be read.
+fn crew(args: &mut Args, name: &'static str) -> Option<Crew> {
+    Some(match args.named(name)? {
+        ([count, unit], span) if matches!(unit.ident(), Some("warp" | "warps")) => {
             Crew::Warps(args.int_value(name, std::slice::from_ref(count), span, 1))
         }
-        Some((value, span)) => Crew::Groups(args.int_value(name, value, span, 1)),
-    }
+        ([_, unit], span) if unit.ident().is_some() => {
+            unknown_name(args, unit, span, "a unit of warps", &["warp", "warps"]);
+            return None;
+        }
+        (value, span) => Crew::Groups(args.int_value(name, value, span, 1)),
+    })
 }

@@ -36,7 +36,11 @@ fn every_clause_has_a_method() {
         .stream_k()
         .cluster(2, 1)
         .multicast(Fetch::Multicast, Fetch::Own)
-        .specialize(Crew::Warps(1), Crew::Groups(2), Roles::Cooperative)
+        .specialize_of(SpecializeClause {
+            producers: Crew::Warps(1),
+            consumers: Some(Crew::Groups(2)),
+            roles: Some(Roles::Cooperative),
+        })
         .registers(40, 232)
         .store(Store::Tma)
         .promote(4)
@@ -56,6 +60,31 @@ fn a_builder_reports_its_text_when_it_is_checked() {
         .vector_of(VectorClause { c: Some(4), ..VectorClause::default() });
     insta::assert_snapshot!(schedule.check().unwrap_err());
     insta::assert_snapshot!(schedule.double_buffer().stages(4).check().unwrap_err());
+}
+
+/// An access moves a power of two of elements, however the width is given.
+#[test]
+fn widths_that_no_access_has_are_refused_in_every_spelling() {
+    let good = || Schedule::new().tile(128, 128, 8).thread(8, 8);
+    let text = |clause: &str| Schedule::parse(&format!("tile(128, 128, 8); thread(8, 8); {clause}")).unwrap();
+    for (schedule, said) in [
+        (good().vector(3), "vector(3): no access moves 3 elements, only powers of two; vector(2) or vector(4)"),
+        (text("vector(3)"), "vector(3): no access moves 3 elements, only powers of two; vector(2) or vector(4)"),
+        (
+            good().vector_of(VectorClause { a: Some(3), ..VectorClause::default() }),
+            "vector(a = 3): no access moves 3 elements, only powers of two: a = 2 or a = 4; such as vector(a = 2)",
+        ),
+        (
+            text("vector(4, d = 3)"),
+            "vector(4, d = 3): no access moves 3 elements, only powers of two: d = 2 or d = 4; such as vector(4, d = 2)",
+        ),
+    ] {
+        let errors = schedule.check().unwrap_err();
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
+    }
+    for legal in ["vector(1)", "vector(8)", "vector(1024)", "vector(2, a = 4)"] {
+        assert!(text(legal).check().is_ok(), "{legal}");
+    }
 }
 
 /// Data that no text can say is refused, not printed and believed.

@@ -132,7 +132,7 @@ fn blocks() -> impl Strategy<Value = Clause> {
         Just(Clause::StreamK),
         extent().prop_map(Clause::Cluster),
         Just(Clause::Multicast(MulticastClause { a: Fetch::Multicast, b: Fetch::Own })),
-        (crew(), crew(), maybe(word())).prop_map(|(producers, consumers, roles)| {
+        (crew(), maybe(crew()), maybe(word())).prop_map(|(producers, consumers, roles)| {
             Clause::Specialize(SpecializeClause { producers, consumers, roles })
         }),
         (number(), number()).prop_map(|(producer, consumer)| Clause::Registers(RegistersClause { producer, consumer })),
@@ -158,10 +158,11 @@ pub fn plausible() -> impl Strategy<Value = Schedule> {
     let grid = (select(vec![1u32, 2, 3, 4, 8, 16]), select(vec![1u32, 2, 4, 7, 8, 16]));
     let depth = select(vec![1u32, 2, 4, 5, 8, 12, 16]);
     let memory = (
-        maybe(select(vec![1u32, 2, 3, 4, 8])),
+        maybe(select(vec![1u32, 2, 4, 8, 16])),
         maybe((maybe(staged()), staged())),
         any::<bool>(),
         proptest::bool::weighted(0.2),
+        maybe((1..4u32, 1..4u32)),
     );
     let rest = (maybe(number()), maybe(word::<FmaOrder>()), maybe(word::<Operands>()), maybe(word::<Tail>()));
     let problem = (maybe(epilogue()), maybe((word(), word(), word(), word())), maybe(word::<Target>()));
@@ -170,7 +171,7 @@ pub fn plausible() -> impl Strategy<Value = Schedule> {
         |(thread, grid, depth, memory, rest, problem, types)| {
             let (m, n) = (thread.0 * grid.0, thread.1 * grid.1);
             let schedule = Schedule::new().thread(thread.0, thread.1);
-            let (vector, orders, double, direct) = memory;
+            let (vector, orders, double, direct, roles) = memory;
             let mut s = if direct { schedule.tile_direct(m, n).shared_none() } else { schedule.tile(m, n, depth) };
             if !direct {
                 if let Some((a, b)) = orders {
@@ -178,6 +179,12 @@ pub fn plausible() -> impl Strategy<Value = Schedule> {
                 }
                 if double {
                     s = s.double_buffer();
+                }
+                if let Some((producers, stages)) = roles.filter(|_| (grid.0 * grid.1).is_multiple_of(32)) {
+                    s = s.load(Load::CpAsync).specialize(Crew::Warps(producers));
+                    if !double {
+                        s = s.stages(stages);
+                    }
                 }
             }
             if let Some(width) = vector {

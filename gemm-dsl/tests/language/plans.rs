@@ -57,7 +57,8 @@ fn widths_follow_the_contiguous_runs() {
         (widest.a.width, widest.a.store_width, widest.b.width, widest.b.store_width, widest.d_width, plan.a.read_width)
     };
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4)"), (4, 4, 4, 4, 4, 4));
-    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(3)"), (2, 2, 2, 2, 2, 2));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(2)"), (2, 2, 2, 2, 2, 2));
+    assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(8)"), (4, 4, 4, 4, 4, 4));
     assert_eq!(widths("tile(128, 128, 6); thread(8, 8); vector(4)"), (2, 2, 4, 4, 4, 2));
     // Transposed on the way into shared memory: stored one by one, read along m.
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); shared(a = km)"), (4, 1, 4, 4, 4, 4));
@@ -97,4 +98,73 @@ fn parameters_follow_the_order_of_the_abi() {
     let epilogue = &plan.problem.epilogue;
     assert_eq!(epilogue.scalars, ["alpha", "beta"]);
     assert_eq!(epilogue.vectors.iter().map(|vector| vector.name.as_str()).collect::<Vec<_>>(), ["u", "v"]);
+}
+
+/// Producers are warps of their own: they alone copy, and the ring has mbarriers.
+#[test]
+fn a_plan_with_roles_shows_both() {
+    let text = "tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); stages(3)";
+    let (one, two) = (plan(text), plan(&format!("{text}; specialize(producers = 1 warp)")));
+    assert_eq!((one.producer_warps, one.threads(), one.copying_threads(), one.barrier_offset()), (0, 256, 256, None));
+    assert_eq!((two.producer_warps, two.threads(), two.copying_threads()), (1, 288, 32));
+    assert_eq!((two.geometry, two.barrier_offset()), (one.geometry, Some(one.shared_bytes)));
+    assert_eq!(two.shared_bytes, one.shared_bytes + 3 * 16);
+    assert_eq!((one.variants[0].a.passes, two.variants[0].a.passes), (1, 8));
+    assert_eq!(
+        (one.clauses.specialize.as_str(), two.clauses.specialize.as_str()),
+        ("one role", "specialize(producers = 1 warp)")
+    );
+    insta::assert_snapshot!(two);
+}
+
+#[test]
+fn roles_are_written_in_several_ways() {
+    let base = "tile(128, 128, 8); thread(8, 8); load(cp_async)";
+    for (roles, warps) in [
+        ("producers = 1 warp", 1),
+        ("producers = 4 warps", 4),
+        ("producers = 1", 4),
+        ("producers = 8 warps", 8),
+        ("producers = 2 warps, consumers = 8 warps", 2),
+        ("producers = 2 warps, consumers = 2, cooperative", 2),
+        ("producers = 1 warp, cooperative", 1),
+    ] {
+        let schedule: Schedule = format!("{base}; specialize({roles})").parse().unwrap();
+        assert_eq!(Schedule::parse(&schedule.to_string()).as_ref(), Ok(&schedule));
+        assert!(schedule.to_string().ends_with(&format!("specialize({roles});\n")), "{schedule}");
+        for more in ["", "pace(free)", "double_buffer", "split_k(2)", "batch(strided)", "tail(none)"] {
+            let schedule = schedule.clone().text(more);
+            let plan = schedule.plan(None).unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!((plan.producer_warps, plan.geometry.threads), (warps, 256));
+        }
+    }
+}
+
+/// What a thread may have is one number, the same in the plan, in its text and in the rule.
+#[test]
+fn registers_are_one_figure() {
+    // 320 threads are ten warps, which take the registers of twelve.
+    let text = "tile(128, 160, 8); thread(8, 8); vector(4)";
+    let one = plan(&format!("{text}; blocks_per_sm(1)"));
+    assert_eq!((one.threads(), one.registers_per_thread(1)), (320, 168));
+    let shown = one.to_string();
+    assert_eq!(shown.matches("at most 168 registers a thread").count(), one.variants.len(), "{shown}");
+    assert_eq!(shown.matches("at most").count(), one.variants.len() + 1, "and of shared memory: {shown}");
+    let refused = Schedule::parse("tile(208, 240, 8); thread(13, 12); load(cp_async)").unwrap().check().unwrap_err();
+    assert!(refused.to_string().contains("320 threads get at most 168 each"), "{refused}");
+    // Warps that only copy take registers as well.
+    let roles = plan("tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); specialize(producers = 1 warp)");
+    assert_eq!((roles.threads(), roles.registers_per_thread(1), roles.registers_per_thread(2)), (288, 168, 96));
+}
+
+/// Partial sums are counted in 64 bits, in the formula as well.
+#[test]
+fn the_largest_workspace_has_a_formula() {
+    let plan = plan(
+        "tile(4096, 4096); thread(128, 128); shared(none); unroll(1); spills(allow); \
+         split_k(1024, reduce = workspace); types(f64)",
+    );
+    let sums = 1024 * 1024 * 128 * 128 * 8_u64;
+    assert!(plan.workspace_formula().unwrap().contains(&format!("then tiles * {sums} bytes")));
+    assert_eq!(plan.workspace_bytes(1, 1, 1), 1024 * 4 + sums);
 }

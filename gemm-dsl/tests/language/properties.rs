@@ -256,7 +256,20 @@ fn holds_together(plan: &Plan) {
     assert_eq!((g.fragment.m * g.repeat.m, g.fragment.n * g.repeat.n), (g.thread.m, g.thread.n));
     assert!(plan.unroll >= 1 && plan.prefetch < plan.unroll.max(2));
     assert!(plan.shared_bytes <= plan.target.max_shared_bytes());
-    assert_eq!(plan.shared_bytes, if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 });
+    let slots = if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 };
+    let barriers = plan.barrier_offset().map_or(0, |offset| {
+        assert_eq!(offset, slots);
+        16 * plan.stages
+    });
+    assert_eq!(plan.shared_bytes, slots + barriers);
+    assert_eq!(plan.threads(), g.threads + 32 * plan.producer_warps);
+    assert!(plan.threads() <= 1024);
+    if plan.producer_warps > 0 {
+        assert!(g.threads.is_multiple_of(32) && plan.barrier_offset().is_some());
+        assert_eq!(plan.copying_threads(), 32 * plan.producer_warps);
+    } else {
+        assert_eq!(plan.copying_threads(), g.threads);
+    }
     for operand in [&plan.a, &plan.b] {
         let Some(placement) = operand.placement else { continue };
         let bytes = operand.dtype.bytes();
@@ -276,7 +289,7 @@ fn holds_together(plan: &Plan) {
             assert!(copy.width.is_power_of_two() && copy.width * operand.dtype.bytes() <= 16);
             if operand.placement.is_some() {
                 assert_eq!(copy.chunks * copy.width, operand.extent * operand.depth);
-                assert_eq!(copy.passes, copy.chunks.div_ceil(g.threads));
+                assert_eq!(copy.passes, copy.chunks.div_ceil(plan.copying_threads()));
                 assert!(copy.store_width <= copy.width);
             }
         }

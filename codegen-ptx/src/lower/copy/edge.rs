@@ -1,12 +1,13 @@
 //! Copies of K-tiles that reach over the edge of the matrix.
 //!
-//! They are the other branch of what the main loop does, and keep nothing in registers for it: what they need of the thread's
-//! place they compute anew.
+//! They are the other branch of what the main loop does, and keep nothing in registers for it: each recomputes the
+//! coordinates that it needs.
 
-use ptx_gemm_dsl::terms::{Fast, Side};
+use ptx_gemm_dsl::terms::Fast;
 
-use super::{Copies, Lowering, Place};
+use super::{Copies, Lowered, Lowering, Place, letter};
 use crate::kernel::{Bounds, Expr, Guard, Locality, Op};
+use crate::tile::Note;
 
 impl Lowering<'_> {
     /// The coordinates of every pass's chunk. Only edges need them, and compute them there: held over the main loop they
@@ -21,7 +22,7 @@ impl Lowering<'_> {
                     (Expr::clone(outer) + rows, Expr::clone(inner) + elements)
                 }
                 _ => {
-                    let (_, outer, inner) = self.coordinates(copies.plan, i as u32);
+                    let (_, outer, inner) = self.coordinates(copies.chunks, i as u32);
                     (outer, inner)
                 }
             };
@@ -33,8 +34,8 @@ impl Lowering<'_> {
 
     /// How many elements of the chunk at these coordinates lie inside the matrix, counted from its first.
     fn inside_count(&mut self, place: &Place, copies: &Copies, at: (Expr, Expr), rem_k: &Expr) -> Expr {
-        let own = if copies.side == Side::A { place.rem_m.clone() } else { place.rem_n.clone() };
-        let (rem_outer, rem_inner) = match copies.operand.global_fast {
+        let own = place.own(copies.side).1.clone();
+        let (rem_outer, rem_inner) = match copies.global_fast {
             Fast::K => (own, rem_k.clone()),
             Fast::Mn => (rem_k.clone(), own),
         };
@@ -44,25 +45,25 @@ impl Lowering<'_> {
     }
 
     /// Element by element, with zeros for those outside.
-    pub(super) fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, clause: &str) {
-        let tail = self.plan.clauses.tail.clone();
-        let bytes = copies.operand.dtype.bytes();
+    pub(super) fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, note: &Note) {
+        let tail = self.program.tail_note.clone();
+        let bytes = copies.bytes;
         let pointers = self.chunk_pointers(copies);
-        self.b.origin(&tail, &format!("copy {}: which elements are this thread's", copies.name()));
+        self.b.origin(&tail, &format!("copy {}: which elements are this thread's", letter(copies.side)));
         let coordinates = self.all_coordinates(copies);
         for (i, ((pass, (pointer, offset)), at)) in copies.passes.iter().zip(pointers).zip(coordinates).enumerate() {
-            self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", copies.name()));
+            self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", letter(copies.side)));
             let mut inside = self.inside_count(place, copies, at, rem_k);
             if let Some(active) = pass.active {
                 inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
             }
-            self.b.origin(&tail, &format!("copy {}: zero outside", copies.name()));
+            self.b.origin(&tail, &format!("copy {}: zero outside", letter(copies.side)));
             self.b.push(Op::Clear { dst: copies.chunk(i).to_vec() });
             for (e, dst) in copies.chunk(i).iter().enumerate() {
-                self.b.origin(&tail, &format!("copy {}: is this element inside?", copies.name()));
+                self.b.origin(&tail, &format!("copy {}: is this element inside?", letter(copies.side)));
                 let pred = self.b.set_reg(Expr::Const(e as u64).lt(inside.clone()));
                 let guard = Some(Guard { pred, expect: true });
-                self.b.origin(clause, &format!("copy {}: one element at an edge", copies.name()));
+                self.b.origin(note, &format!("copy {}: one element at an edge", letter(copies.side)));
                 let offset = offset + i64::from(e as u32 * bytes);
                 self.b.load_global(vec![*dst], &pointer, offset, guard, (Bounds::Guarded, Locality::Unknown));
             }
@@ -70,8 +71,8 @@ impl Lowering<'_> {
     }
 
     /// The same asynchronously: a copy reads what is inside of it, and fills up with zeros.
-    pub(super) fn copy_edge_async(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, slot: &Expr, clause: &str) {
-        self.b.origin(clause, &format!("copy {}: what lies outside is zero", copies.name()));
+    pub(super) fn copy_edge_async(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, slot: &Expr, note: &Note) -> Lowered<()> {
+        self.b.origin(note, &format!("copy {}: what lies outside is zero", letter(copies.side)));
         let pointers = self.chunk_pointers(copies);
         let coordinates = self.all_coordinates(copies);
         for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
@@ -79,13 +80,14 @@ impl Lowering<'_> {
             // A copy of nothing still states an address: one that is as aligned as the matrix.
             let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
             let pointer = self.b.set(somewhere);
-            self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), Bounds::Guarded);
+            self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), Bounds::Guarded)?;
         }
+        Ok(())
     }
 
     /// Past the end of k, where sizes divide.
-    pub(super) fn clear_staging(&mut self, copies: &Copies, clause: &str) {
-        self.b.origin(clause, &format!("copy {}: nothing is left", copies.name()));
+    pub(super) fn clear_staging(&mut self, copies: &Copies, note: &Note) {
+        self.b.origin(note, &format!("copy {}: nothing is left", letter(copies.side)));
         self.b.push(Op::Clear { dst: copies.staging.clone() });
     }
 }

@@ -1,0 +1,78 @@
+//! The kernel's parameters, and their values in registers.
+
+use ptx_gemm_dsl::terms::Param;
+
+use super::{Lowered, Lowering, broken, register_type};
+use crate::kernel::build::Builder;
+use crate::kernel::expr::UNBOUNDED;
+use crate::kernel::{self, Expr, Family, Reg, Type};
+use crate::tile::{Program, param_name};
+
+/// A parameter as kernel IR declares it.
+pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::Param> {
+    let (types, epilogue) = (program.problem.types, &program.problem.epilogue);
+    let (ty, about) = match param {
+        Param::Matrix(op) => (Type::U64, format!("{} matrix {op:?}, global address", types.of(*op))),
+        Param::Vector(i) => {
+            let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("no vector {i}")))?;
+            (Type::U64, format!("vector {}, global address", vector.name))
+        }
+        Param::M => (Type::U32, "rows of D".into()),
+        Param::N => (Type::U32, "columns of D".into()),
+        Param::K => (Type::U32, "depth of the sum".into()),
+        Param::Ld(op) => (Type::U64, format!("leading dimension of {op:?}, elements")),
+        Param::BatchStride(op) => (Type::U64, format!("from one {op:?} of the batch to the next, elements")),
+        Param::Batch => (Type::U32, "products of the batch".into()),
+        Param::Scalar(i) => {
+            let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("no scalar {i}")))?;
+            (register_type(types.acc)?, format!("scalar {name}"))
+        }
+        Param::Workspace => (Type::U64, "partial sums, global address".into()),
+    };
+    Ok(kernel::Param { name: param_name(param, &program.problem), ty, about })
+}
+
+/// The kernel's arguments, read once.
+pub(super) struct Args {
+    pub m: Expr,
+    pub n: Expr,
+    pub k: Expr,
+    /// Products of the batch.
+    pub batch: Expr,
+    /// By the scalar's number.
+    pub scalars: Vec<Reg>,
+}
+
+impl Args {
+    /// The verifier of tile IR has seen that each parameter that the program needs is there.
+    pub(super) fn read(b: &mut Builder, program: &Program, scalar: Family) -> Args {
+        b.origin("kernel", "read the arguments");
+        let none = || Expr::Const(0);
+        let mut args = Args { m: none(), n: none(), k: none(), batch: 1u32.into(), scalars: Vec::new() };
+        let mut scalars = Vec::new();
+        for (index, param) in program.params.iter().enumerate() {
+            let bound = u64::from(u32::MAX);
+            match param {
+                Param::M => args.m = Expr::Reg(b.param(index, None), bound),
+                Param::N => args.n = Expr::Reg(b.param(index, None), bound),
+                Param::K => args.k = Expr::Reg(b.param(index, None), bound),
+                Param::Scalar(i) => scalars.push((*i, b.param(index, Some(scalar)))),
+                Param::Batch => args.batch = Expr::Reg(b.param(index, None), bound),
+                // Addresses and leading dimensions are read where they are used.
+                Param::Matrix(_) | Param::Vector(_) | Param::Ld(_) | Param::BatchStride(_) | Param::Workspace => {}
+            }
+        }
+        scalars.sort_by_key(|(i, _)| *i);
+        args.scalars = scalars.into_iter().map(|(_, reg)| reg).collect();
+        args
+    }
+}
+
+impl Lowering<'_> {
+    /// Reads an argument that is an address or a leading dimension.
+    pub(super) fn wide_arg(&mut self, which: &Param) -> Lowered<Expr> {
+        let index = self.program.params.iter().position(|param| param == which);
+        let index = index.ok_or_else(|| broken(format!("no parameter {}", param_name(which, &self.program.problem))))?;
+        Ok(Expr::Reg(self.b.param(index, None), UNBOUNDED))
+    }
+}

@@ -1,0 +1,294 @@
+//! `shared(none)`: every thread reads its operands from global memory, step by step over all of k.
+//!
+//! Fragments are read ahead also from one round of the unrolled loop to the next: without it each round waits for its own
+//! loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
+//!
+//! Tiles at an edge clamp the coordinates of what they read to the last row or column, so that no load needs a guard; what is
+//! computed there is not stored. Where a thread's elements would share one pointer (or one vector access) inside, tiles that
+//! lie inside have a loop of their own.
+
+use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
+
+use super::multiplier::Multiplier;
+use super::steps::{Fragments, Stream};
+use super::{Lowered, Lowering, Place, broken, letter, misplaced};
+use crate::kernel::{Bounds, Expr, Guard, Locality, Op as KernelOp};
+use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
+
+/// How coordinates beyond the edge are kept away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// There are none.
+    Inside,
+    /// Clamped to the last row or column.
+    Clamped,
+}
+
+/// A stream's part of a matrix.
+pub(super) struct GlobalSource {
+    fast: Fast,
+    /// Elements of the thread, in pieces that share a pointer: (pointer, constant bytes) of each element.
+    elements: Vec<(usize, u32)>,
+    pointers: Vec<Expr>,
+    /// The pointers within a round: along m or n they are stepped through.
+    at: Vec<Expr>,
+    /// Bytes from one row of the contiguous dimension to the next.
+    ld_bytes: Expr,
+    bytes: u32,
+    bounds: Bounds,
+    locality: Locality,
+    /// Note of the steps.
+    note: Note,
+}
+
+impl GlobalSource {
+    /// Bytes from a step to the one `steps` later.
+    fn distance(&self, steps: u32) -> Expr {
+        match self.fast {
+            Fast::K => Expr::Const(u64::from(steps * self.bytes)),
+            Fast::Mn => self.ld_bytes.clone() * steps,
+        }
+    }
+}
+
+fn global(stream: &mut Stream) -> Lowered<&mut GlobalSource> {
+    match &mut stream.from {
+        Fragments::Global(global) => Ok(global),
+        Fragments::Slot(_) => Err(broken("a fetch from global memory next to one from a slot")),
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Lowers the K-steps of a block without shared memory.
+    pub(super) fn direct(&mut self, place: &Place, statement: &'a Statement) -> Lowered<()> {
+        let Op::Steps { span: Span::All, fetches, .. } = &statement.op else { return Err(misplaced(statement)) };
+        let mut own_loop = false;
+        for (fetch, _) in fetches {
+            let shares = self.program.problem.layouts.fast(fetch.side) == Fast::Mn;
+            own_loop |= shares && self.positions(fetch.side)?.len() > 1;
+        }
+        match (self.program.tail, place.interior) {
+            (Tail::Predicate, Some(interior)) if own_loop => {
+                self.b.open();
+                self.direct_loop(place, statement, Reach::Inside)?;
+                let inside = self.b.close();
+                self.b.open();
+                self.direct_loop(place, statement, Reach::Clamped)?;
+                let clamped = self.b.close();
+                self.b.origin(&self.program.tail_note, "tiles that lie inside share pointers");
+                self.b.branch(interior, true, inside, clamped);
+                Ok(())
+            }
+            (Tail::Predicate, _) => self.direct_loop(place, statement, Reach::Clamped),
+            (Tail::None, _) => self.direct_loop(place, statement, Reach::Inside),
+        }
+    }
+
+    fn direct_loop(&mut self, place: &Place, statement: &'a Statement, reach: Reach) -> Lowered<()> {
+        let Op::Steps { unroll, fetches, multiply, multiply_note, .. } = &statement.op else {
+            return Err(misplaced(statement));
+        };
+        let note = &statement.note;
+        let multiplier = Multiplier::of(self, multiply, multiply_note);
+        let mut streams = fetches
+            .iter()
+            .map(|(fetch, own)| self.global_stream(place, *fetch, own, note, *unroll, reach))
+            .collect::<Lowered<Vec<_>>>()?;
+        self.b.origin(note, "K left");
+        let left = self.b.variable(place.k.clone(), u64::from(u32::MAX));
+        if *unroll > 1 {
+            self.rounds(&multiplier, &mut streams, &left, note, *unroll)?;
+        }
+        for stream in &mut streams {
+            // What is left of k is read element by element, into the same registers.
+            if global(stream)?.fast == Fast::K {
+                (stream.width, stream.group) = (1, 1);
+            }
+            stream.ahead = 0;
+        }
+        self.rounds(&multiplier, &mut streams, &left, note, 1)
+    }
+
+    /// As many whole rounds of `steps` steps as are left.
+    fn rounds(
+        &mut self,
+        multiplier: &Multiplier,
+        streams: &mut [Stream],
+        left: &Expr,
+        note: &Note,
+        steps: u32,
+    ) -> Lowered<()> {
+        self.b.origin(note, &format!("{steps} K-steps a round"));
+        let some = self.b.set_reg(left.clone().ge(steps));
+        self.b.open();
+        for stream in streams.iter_mut() {
+            let ahead = stream.ahead;
+            self.begin(stream)?;
+            self.first_groups(multiplier, stream, 0)?;
+            self.step_on(stream, ahead)?;
+        }
+        self.b.open();
+        self.b.origin(note, "K left after this round");
+        self.b.assign(left, left.clone() - steps);
+        let again = self.b.set_reg(left.clone().ge(steps));
+        streams.iter_mut().try_for_each(|stream| self.begin(stream))?;
+        self.step_loop(multiplier, streams, 0..steps, Some(again))?;
+        streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
+        let body = self.b.close();
+        self.b.origin(note, &format!("{steps} K-steps a round"));
+        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        for stream in streams.iter_mut().filter(|stream| stream.ahead > 0) {
+            let (side, ahead) = (stream.side, stream.ahead);
+            self.b.origin(note, &format!("{}: back to the next product's step", letter(side)));
+            let source = global(stream)?;
+            let back = source.distance(ahead);
+            for pointer in &source.pointers {
+                self.b.assign(pointer, pointer.clone() - back.clone());
+            }
+        }
+        let then = self.b.close();
+        self.b.branch(some, true, then, Vec::new());
+        Ok(())
+    }
+
+    fn global_stream(
+        &mut self,
+        place: &Place,
+        fetch: Fetch,
+        note: &Note,
+        steps_note: &Note,
+        unroll: u32,
+        reach: Reach,
+    ) -> Lowered<Stream> {
+        if fetch.from != Source::Global {
+            return Err(broken("all of k is read from global memory"));
+        }
+        let Fetch { side, width, ahead, hold, .. } = fetch;
+        let positions = self.positions(side)?;
+        let (row, col) = place.thread()?;
+        let local = match side {
+            Side::A => row,
+            Side::B => col,
+        };
+        let (start, rem) = place.own(side);
+        let fast = self.program.problem.layouts.fast(side);
+        let bytes = self.bytes(side.operand());
+        self.b.origin(note, &format!("addresses of this thread's part of {}", letter(side)));
+        let base = self.matrix(place, side.operand())?;
+        let ld = self.wide_arg(&Param::Ld(side.operand()))?;
+        let ld_bytes = self.b.set(ld * bytes);
+        let pitch = match fast {
+            Fast::K => ld_bytes.clone(),
+            Fast::Mn => Expr::Const(u64::from(bytes)),
+        };
+        let first_k = match fast {
+            Fast::K => place.k0.clone().wide() * bytes,
+            Fast::Mn => place.k0.clone().wide() * ld_bytes.clone(),
+        };
+        let base = self.b.set(base + first_k);
+        let (mut pointers, mut elements) = (Vec::new(), Vec::new());
+        for (i, position) in positions.iter().enumerate() {
+            let shared_pointer = reach == Reach::Inside && fast == Fast::Mn && i > 0;
+            if !shared_pointer {
+                let coordinate = local.clone() + *position;
+                let coordinate = match reach {
+                    Reach::Inside => coordinate,
+                    Reach::Clamped => coordinate.min(rem.clone() - 1u32),
+                };
+                let coordinate = start.clone() + coordinate;
+                let address = base.clone() + coordinate.wide() * pitch.clone();
+                pointers.push(self.b.variable_wide(address));
+            }
+            let constant = if shared_pointer { position * bytes } else { 0 };
+            elements.push((pointers.len() - 1, constant));
+        }
+        // A vector along m or n would cross an edge: only inside.
+        let width = if fast == Fast::Mn && reach == Reach::Clamped { 1 } else { width };
+        let group = if fast == Fast::K { width } else { 1 };
+        // Of a ring of as many groups as a round has, what is read ahead never meets what is still to be multiplied.
+        let ring = if ahead > 0 { (unroll / group).max(1) } else { 1 };
+        let each = positions.len() as u32 * group;
+        let sets = (0..ring).map(|set| self.rotating(side, set * each, each, false)).collect();
+        let same = self.types.side(side) == self.types.acc;
+        // One serves all: a load is long under way, and is converted when its product is near.
+        let converted = if same { Vec::new() } else { vec![self.rotating(side, 0, each, true)] };
+        let bounds = if reach == Reach::Clamped { Bounds::Clamped } else { self.inside() };
+        let locality = self.locality(side);
+        let at = pointers.clone();
+        let source = GlobalSource {
+            fast,
+            elements,
+            pointers,
+            at,
+            ld_bytes,
+            bytes,
+            bounds,
+            locality,
+            note: steps_note.clone(),
+        };
+        let from = Fragments::Global(source);
+        Ok(Stream { side, positions, width, group, ahead, hold, sets, converted, from, note: note.clone() })
+    }
+
+    /// Back to the pointers of a round's first step.
+    fn begin(&mut self, stream: &mut Stream) -> Lowered<()> {
+        let source = global(stream)?;
+        source.at = source.pointers.clone();
+        Ok(())
+    }
+
+    /// Moves the pointers, which were stepped through, `steps` on from where they were.
+    fn step_on(&mut self, stream: &mut Stream, steps: u32) -> Lowered<()> {
+        if steps == 0 {
+            return Ok(());
+        }
+        let side = stream.side;
+        let source = global(stream)?;
+        self.b.origin(&source.note, &format!("{}: on to the next steps", letter(side)));
+        let step = match source.fast {
+            Fast::K => source.distance(steps),
+            Fast::Mn => source.distance(1),
+        };
+        for (pointer, at) in source.pointers.iter().zip(&source.at) {
+            self.b.assign(pointer, at.clone() + step.clone());
+        }
+        Ok(())
+    }
+
+    /// Reads a group during step `step`, from where the pointers are then, as the round's step `of`.
+    pub(super) fn fetch_global(
+        &mut self,
+        stream: &mut Stream,
+        (step, of): (u32, u32),
+        guard: Option<Guard>,
+    ) -> Lowered<()> {
+        let (group, width, set) = (stream.group as usize, stream.width, stream.set(of));
+        self.b.origin(&stream.note, &format!("{} from global memory, step {of}", letter(stream.side)));
+        let dst_set = stream.sets[set].clone();
+        let source = global(stream)?;
+        if source.fast == Fast::Mn && step > 0 {
+            for pointer in source.at.iter_mut() {
+                *pointer = self.b.set(pointer.clone() + source.ld_bytes.clone());
+            }
+        }
+        let (per_read, k_offset) = match source.fast {
+            Fast::K => (1, step * source.bytes),
+            Fast::Mn => (width, 0),
+        };
+        for i in (0..source.elements.len()).step_by(per_read as usize) {
+            let (pointer, constant) = source.elements[i];
+            let first = i * group;
+            let dst = dst_set[first..first + width as usize].to_vec();
+            let offset = i64::from(constant + k_offset);
+            self.b.load_global(dst, &source.at[pointer], offset, guard, (source.bounds, source.locality));
+        }
+        Ok(())
+    }
+
+    /// Brings the group that `step` begins into the accumulator's type, if it was read from global memory.
+    pub(super) fn convert_global(&mut self, stream: &Stream, step: u32) {
+        let (Fragments::Global(_), Some(converted)) = (&stream.from, stream.converted.first()) else { return };
+        let loaded = stream.positions.len() * stream.group as usize;
+        self.convert(&stream.sets[stream.set(step)][..loaded], &converted[..loaded]);
+    }
+}

@@ -1,0 +1,373 @@
+//! The pipeline of one role over staged K-tiles: copies, waits and the multiply, slot by slot.
+//!
+//! Each ring has its own slots, cursors and K-tiles: a role may copy into one that it does not read, read one that it does not
+//! copy into, or run two rings of different depth. Before the loop slots are constants; in it they are registers that go
+//! around the ring. The pointers of a copy move on by one K-tile with each commit of its ring, so the K-tiles of a ring are
+//! copied in ascending order; a program that names another one is refused.
+
+use ptx_gemm_dsl::terms::Tail;
+
+use super::copy::Copies;
+use super::ring::Cursor;
+use super::slot::FragmentBase;
+use super::{Lowered, Lowering, Place, broken, misplaced};
+use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
+use crate::tile::{self, Empty, Full, Index, Mover, Note, Op, Ring, Statement};
+
+/// One ring, as far as the role has come.
+struct RingState<'a> {
+    ring: &'a Ring,
+    /// Byte offset of the slot that is filled next, and of the one that is read; absent if the role does not.
+    write: Option<Expr>,
+    read: Option<Expr>,
+    /// Slots that were filled before the loop.
+    ahead: u32,
+    /// Which of the ring's mbarriers the role is at, in the loop.
+    producer: Option<Cursor>,
+    consumer: Option<Cursor>,
+}
+
+/// The state of a role within one tile of D.
+pub(super) struct Pipeline<'a> {
+    rings: Vec<RingState<'a>>,
+    copies: Vec<Copies>,
+    /// Where the thread's parts of the buffers begin, by buffer.
+    bases: Vec<(usize, FragmentBase)>,
+    /// K left from the tile that the loop is at.
+    rem: Expr,
+    /// What `rem` must be for a copy of the K-tile so many tiles ahead to need no guards: it reaches to the end of that tile;
+    /// more than any k in a tile of D at an edge.
+    needs: Vec<(u32, Expr)>,
+    in_loop: bool,
+}
+
+impl<'a> Pipeline<'a> {
+    fn ring(&mut self, ring: usize) -> &mut RingState<'a> {
+        &mut self.rings[ring]
+    }
+
+    /// The thread's part of a buffer in slot 0, and the byte offset of the slot that is read.
+    pub(super) fn reading(&self, program: &tile::Program, buffer: usize) -> Lowered<(FragmentBase, Expr)> {
+        let base = self.bases.iter().find(|(of, _)| *of == buffer).map(|(_, base)| base.clone());
+        let read = program.ring_of(buffer).and_then(|ring| self.rings[ring].read.clone());
+        base.zip(read).ok_or_else(|| broken(format!("{} is not read through a ring", program.buffers[buffer].name)))
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Lowers what is done only if there is something to sum over.
+    ///
+    /// Whether addresses are computed before the branch or inside it changes nothing but ptxas's choices, and those by much.
+    /// With the number of registers still ptxas's own, a 256 x 128 tile fed by cp.async ran at 52.1 instead of 48.7 TFLOP/s
+    /// with them inside (H200, 4096), and `lab3` at 33.2 instead of 24.2 with them before it.
+    pub(super) fn staged(&mut self, place: &Place, body: &'a [Statement], note: &Note) -> Lowered<()> {
+        let mut through_registers = false;
+        tile::walk(body, &mut |statement| {
+            through_registers |= matches!(statement.op, Op::Copy { by: Mover::Registers { .. }, .. });
+        });
+        let prepared = if through_registers { Some(self.prepare(place, body)?) } else { None };
+        self.b.origin(note, "is there anything to sum over?");
+        let some = self.b.set_reg(place.k.clone().ge(1u32));
+        self.b.open();
+        let mut pipeline = match prepared {
+            Some(pipeline) => pipeline,
+            None => self.prepare(place, body)?,
+        };
+        self.stage(place, &mut pipeline, body)?;
+        let then = self.b.close();
+        self.b.origin(note, "is there anything to sum over?");
+        self.b.branch(some, true, then, Vec::new());
+        Ok(())
+    }
+
+    /// Addresses, and what is left of k.
+    fn prepare(&mut self, place: &Place, body: &'a [Statement]) -> Lowered<Pipeline<'a>> {
+        let program = self.program;
+        let (mut movers, mut read, mut distances) = (Vec::new(), Vec::new(), Vec::new());
+        tile::walk(body, &mut |statement| match &statement.op {
+            Op::Copy { buffer, tile, by } => {
+                if !movers.iter().any(|(copied, _)| copied == buffer) {
+                    movers.push((*buffer, *by));
+                }
+                if let Index::Ahead(distance) = tile
+                    && !distances.contains(distance)
+                {
+                    distances.push(*distance);
+                }
+            }
+            Op::Steps { fetches, .. } => {
+                for (fetch, _) in fetches {
+                    if let tile::Source::Buffer(buffer) = fetch.from
+                        && !read.contains(&buffer)
+                    {
+                        read.push(buffer);
+                    }
+                }
+            }
+            _ => {}
+        });
+        let copied: Vec<usize> = movers.iter().map(|(buffer, _)| *buffer).collect();
+        let copies = movers.into_iter().map(|(buffer, by)| self.copies(place, buffer, by)).collect::<Lowered<_>>()?;
+        let bases = read
+            .iter()
+            .map(|buffer| Ok((*buffer, self.fragment_base(place, *buffer, body)?)))
+            .collect::<Lowered<Vec<_>>>()?;
+        let needs = distances.into_iter().map(|distance| (distance, self.need(place, distance))).collect();
+        let start = |used: bool| used.then_some(Expr::Const(0));
+        let rings = program
+            .rings
+            .iter()
+            .map(|ring| RingState {
+                ring,
+                write: start(ring.buffers.iter().any(|b| copied.contains(b))),
+                read: start(ring.buffers.iter().any(|b| read.contains(b))),
+                ahead: 0,
+                producer: None,
+                consumer: None,
+            })
+            .collect();
+        self.b.origin(&program.block_note, "K left");
+        let rem = self.b.variable(place.k.clone(), u64::from(u32::MAX));
+        Ok(Pipeline { rings, copies, bases, rem, needs, in_loop: false })
+    }
+
+    /// What must be left of k for a copy of the tile `ahead` tiles further on to need no guards.
+    fn need(&mut self, place: &Place, ahead: u32) -> Expr {
+        self.b.origin(&self.program.tail_note, "K that a copy without guards needs");
+        let need = self.program.block.k * (ahead + 1);
+        match place.interior {
+            Some(interior) => self.b.set(Expr::Reg(interior, 1).select(need, u64::from(u32::MAX))),
+            None => Expr::Const(u64::from(need)),
+        }
+    }
+
+    fn stage(&mut self, place: &Place, pipeline: &mut Pipeline<'a>, body: &'a [Statement]) -> Lowered<()> {
+        // Adjacent copies of one K-tile share a branch.
+        let run = |one: &Statement, next: &Statement| match (&one.op, &next.op) {
+            (Op::Copy { tile, .. }, Op::Copy { tile: next, .. }) => tile == next,
+            _ => false,
+        };
+        for run in body.chunk_by(run) {
+            match &run[0].op {
+                Op::Copy { tile, .. } => self.copy_run(place, pipeline, *tile, run)?,
+                Op::Loop { body } if !pipeline.in_loop => self.k_loop(place, pipeline, body, &run[0].note)?,
+                _ => self.stage_statement(pipeline, &run[0])?,
+            }
+        }
+        Ok(())
+    }
+
+    fn k_loop(
+        &mut self,
+        place: &Place,
+        pipeline: &mut Pipeline<'a>,
+        body: &'a [Statement],
+        note: &Note,
+    ) -> Lowered<()> {
+        for state in &mut pipeline.rings {
+            self.enter_loop(state);
+        }
+        pipeline.in_loop = true;
+        self.b.origin(note, "over the K-tiles");
+        self.b.open();
+        self.stage(place, pipeline, body)?;
+        self.b.origin(note, "K left after this tile");
+        let rem = pipeline.rem.clone();
+        // Never below 0.
+        let depth = self.program.block.k;
+        self.b.assign(&rem, rem.clone().max(depth.into()) - depth);
+        let again = self.b.set_reg(rem.ge(1u32));
+        let body = self.b.close();
+        self.b.origin(note, "over the K-tiles");
+        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        Ok(())
+    }
+
+    /// The slots of a ring that the loop begins with.
+    fn enter_loop(&mut self, state: &mut RingState<'_>) {
+        let ring = state.ring;
+        if ring.depth > 1 {
+            self.b.origin(&ring.note, "slots that are read and filled first");
+            let bound = u64::from(ring.depth - 1) * u64::from(ring.slot_bytes);
+            for slot in [&mut state.read, &mut state.write].into_iter().flatten() {
+                *slot = self.b.variable(slot.clone(), bound);
+            }
+        }
+        self.b.origin(&ring.mbarrier_note, "mbarriers and parities that are waited for first");
+        if state.write.is_some() {
+            // A fresh mbarrier counts as one whose phase of parity 1 is complete.
+            let parity = 1 ^ (state.ahead / ring.depth % 2);
+            state.producer = self.cursor(ring, state.ahead % ring.depth, parity);
+        }
+        if state.read.is_some() {
+            state.consumer = self.cursor(ring, 0, 0);
+        }
+    }
+
+    /// Copies adjacent in the program, of one K-tile.
+    fn copy_run(
+        &mut self,
+        place: &Place,
+        pipeline: &mut Pipeline<'a>,
+        tile: Index,
+        run: &'a [Statement],
+    ) -> Lowered<()> {
+        let mut operands: Vec<(&Copies, &Note)> = Vec::new();
+        let mut slot = None;
+        for statement in run {
+            let Op::Copy { buffer, .. } = &statement.op else { return Err(misplaced(statement)) };
+            let copies = pipeline.copies.iter().find(|copies| copies.buffer == *buffer);
+            let state = self.program.ring_of(*buffer).map(|ring| &pipeline.rings[ring]);
+            let (Some(copies), Some(state)) = (copies, state) else { return Err(misplaced(statement)) };
+            let next = if pipeline.in_loop { Index::Ahead(state.ahead) } else { Index::At(state.ahead) };
+            if tile != next {
+                return Err(broken("K-tiles are copied in ascending order, one a turn of the loop")
+                    .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
+            }
+            if operands.iter().any(|(other, _)| other.by().is_async() != copies.by().is_async())
+                || slot.is_some_and(|slot| slot != state.write.as_ref())
+            {
+                return Err(broken("adjacent copies of one K-tile fill one slot, and travel alike"));
+            }
+            slot = Some(state.write.as_ref());
+            operands.push((copies, &statement.note));
+        }
+        let Some(Some(slot)) = slot else { return Err(broken("a copy into a ring that nothing fills")) };
+        let depth = self.program.block.k;
+        let (distance, need) = match tile {
+            Index::Ahead(distance) => {
+                let prepared = pipeline.needs.iter().find(|(of, _)| *of == distance);
+                (distance, prepared.map(|(_, need)| need.clone()))
+            }
+            Index::At(n) => (n, None),
+        };
+        // Sizes that divide leave only the tile past the end to guard against, and a copy of the loop's own never is.
+        let always = self.program.tail == Tail::None && tile == Index::Ahead(0);
+        let full = (!always).then(|| self.lies_inside(place, &pipeline.rem, distance, need));
+        let rem = match distance * depth {
+            0 => pipeline.rem.clone(),
+            ahead => pipeline.rem.clone().max(ahead.into()) - ahead,
+        };
+        self.copy(place, &operands, full, &rem, slot)
+    }
+
+    /// Whether the K-tile so many tiles ahead lies inside the operands.
+    fn lies_inside(&mut self, place: &Place, rem: &Expr, distance: u32, need: Option<Expr>) -> Reg {
+        let need = need.unwrap_or_else(|| self.need(place, distance));
+        self.b.origin(&self.program.tail_note, "does the next K-tile lie inside?");
+        self.b.set_reg(rem.clone().ge(need))
+    }
+
+    fn stage_statement(&mut self, pipeline: &mut Pipeline<'a>, statement: &'a Statement) -> Lowered<()> {
+        let note = &statement.note;
+        match &statement.op {
+            Op::Acquire { ring } => {
+                // What is filled before the loop was never read.
+                if let Some(producer) = pipeline.ring(*ring).producer.clone() {
+                    self.b.origin(note, "all threads have read what the slot held");
+                    self.wait_empty(&producer);
+                }
+                Ok(())
+            }
+            Op::Commit { ring } => self.commit(pipeline, *ring, note),
+            Op::Wait { ring } if pipeline.in_loop => self.wait(pipeline.ring(*ring), note),
+            Op::Release { ring } if pipeline.in_loop => self.release(pipeline.ring(*ring), note),
+            Op::Steps { .. } if pipeline.in_loop => self.steps(pipeline, statement),
+            _ if self.anywhere(statement) => Ok(()),
+            _ => Err(misplaced(statement)),
+        }
+    }
+
+    fn commit(&mut self, pipeline: &mut Pipeline<'a>, ring: usize, note: &Note) -> Lowered<()> {
+        let in_loop = pipeline.in_loop;
+        let state = &mut pipeline.rings[ring];
+        let Some(write) = state.write.clone() else { return Err(broken("a commit of a slot that nothing fills")) };
+        let ring = state.ring;
+        let copies: Vec<&Copies> =
+            pipeline.copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect();
+        for copies in copies.iter().filter(|copies| !copies.by().is_async()) {
+            self.land(copies, &write, note)?;
+        }
+        if matches!(ring.full, Full::CopyGroups { .. }) {
+            self.b.origin(note, "one group of copies a K-tile");
+            self.b.push(KernelOp::CommitCopies);
+        }
+        // Not with the copies: through registers the multiply is in between, and the assembler would hold each pointer twice
+        // over it.
+        for copies in &copies {
+            self.advance(copies, note);
+        }
+        let when = if copies.iter().any(|c| c.by().is_async()) { Arrival::WhenCopied } else { Arrival::Now };
+        let cursor = if in_loop { state.producer.clone() } else { Self::fixed_cursor(ring, state.ahead % ring.depth) };
+        if let (Some(cursor), Full::Mbarrier { .. }) = (&cursor, ring.full) {
+            self.b.origin(note, "this thread's part of the slot");
+            self.arrive_full(cursor, when);
+        }
+        if let (Some(cursor), true) = (&cursor, in_loop) {
+            self.advance_cursor(cursor);
+        }
+        if !in_loop {
+            state.ahead += 1;
+        }
+        if ring.depth > 1 {
+            self.b.origin(note, "on to the next slot to fill");
+            if in_loop {
+                self.advance_slot(ring, &write);
+            } else {
+                state.write = Some(Expr::Const(u64::from(state.ahead % ring.depth) * u64::from(ring.slot_bytes)));
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
+        match state.ring.full {
+            Full::Mbarrier { .. } => {
+                let Some(consumer) = &state.consumer else { return Err(broken("a wait for a ring that is not read")) };
+                self.b.origin(note, "the K-tile is in shared memory for all threads");
+                self.wait_full(consumer);
+                return Ok(());
+            }
+            Full::CopyGroups { in_flight } => {
+                self.b.origin(note, "this K-tile's own copies have landed");
+                self.b.push(KernelOp::WaitCopies(in_flight));
+            }
+            Full::Barrier => {}
+        }
+        self.b.origin(note, "the K-tile is in shared memory for all threads");
+        self.b.push(KernelOp::Barrier);
+        Ok(())
+    }
+
+    fn release(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
+        let Some(read) = &state.read else { return Err(broken("a release of a ring that is not read")) };
+        if state.ring.empty == Empty::Barrier {
+            self.b.origin(note, "all threads are done with this K-tile");
+            self.b.push(KernelOp::Barrier);
+        }
+        if let Some(consumer) = &state.consumer {
+            self.b.origin(note, "this thread has read the slot");
+            if let Empty::Mbarrier { .. } = state.ring.empty {
+                self.arrive_empty(consumer);
+            }
+            self.advance_cursor(consumer);
+        }
+        self.b.origin(note, "on to the next slot");
+        self.advance_slot(state.ring, read);
+        Ok(())
+    }
+
+    /// Moves a slot variable on, around the ring.
+    fn advance_slot(&mut self, ring: &Ring, slot: &Expr) {
+        let bytes = ring.slot_bytes;
+        let last = (ring.depth - 1) * bytes;
+        match ring.depth {
+            1 => {}
+            2 => self.b.assign(slot, Expr::Const(u64::from(bytes)) - slot.clone()),
+            _ => {
+                let wraps = slot.clone().ge(last);
+                self.b.assign(slot, wraps.select(0u32, slot.clone() + bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The loop over K-steps: fragments are read ahead, in rotation, and multiplied.
+//!
+//! There is one such loop, for fragments from shared memory and from global memory alike. A fragment is read in groups of
+//! steps: along k one access serves as many steps as it is wide, along m or n one step. Each group is read `ahead` steps
+//! before its first product, and register sets rotate so that what is read ahead never meets what is still to be multiplied.
+
+use std::ops::Range;
+
+use ptx_gemm_dsl::terms::{Operands, Side};
+
+use super::global::GlobalSource;
+use super::multiplier::Multiplier;
+use super::slot::SlotSource;
+use super::stage::Pipeline;
+use super::{Lowered, Lowering, broken, index, misplaced};
+use crate::kernel::{Expr, Guard, Op as KernelOp, Reg};
+use crate::tile::{Note, Op, Source, Span, Statement};
+
+/// One operand's fragments in a loop.
+pub(super) struct Stream {
+    pub side: Side,
+    /// Positions of the thread's elements along m or n, from its first.
+    pub positions: Vec<u32>,
+    /// Elements of one access.
+    pub width: u32,
+    /// Steps that one group serves.
+    pub group: u32,
+    /// Steps that a group is read before its first product.
+    pub ahead: u32,
+    /// Held in registers, or read again for each product.
+    pub hold: Operands,
+    /// Register sets in rotation; each holds one group.
+    pub sets: Vec<Vec<Reg>>,
+    /// The same in the accumulator's type, where that differs; they rotate too, or one serves all groups.
+    pub converted: Vec<Vec<Reg>>,
+    pub from: Fragments,
+    pub note: Note,
+}
+
+/// Where fragments are read.
+pub(super) enum Fragments {
+    Slot(SlotSource),
+    Global(GlobalSource),
+}
+
+impl Stream {
+    /// The register set of the group that holds `step`.
+    pub fn set(&self, step: u32) -> usize {
+        (step / self.group) as usize % self.sets.len().max(1)
+    }
+
+    /// Registers that hold the operand at `step`.
+    pub fn at(&self, step: u32) -> Vec<Reg> {
+        let set = self.set(step);
+        let regs = match self.converted.len() {
+            0 => &self.sets[set],
+            n => &self.converted[set % n],
+        };
+        (0..self.positions.len() as u32).map(|i| regs[(i * self.group + step % self.group) as usize]).collect()
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Positions of the thread's elements along an operand's own dimension.
+    pub(super) fn positions(&self, side: Side) -> Lowered<Vec<u32>> {
+        let map = self.map.ok_or_else(|| broken("a role without accumulators multiplies"))?;
+        Ok(match side {
+            Side::A => map.rows(),
+            Side::B => map.cols(),
+        })
+    }
+
+    /// Registers `from ..` of a fragment family, the same for every use of it.
+    pub(super) fn rotating(&mut self, side: Side, from: u32, n: u32, converted: bool) -> Vec<Reg> {
+        let index = index(side);
+        let family = if converted { self.families.converted[index] } else { self.families.fragment[index] };
+        let pool = &mut self.fragment_pool[index][usize::from(converted)];
+        while pool.len() < (from + n) as usize {
+            let reg = self.b.fresh(family);
+            pool.push(reg);
+        }
+        pool[from as usize..(from + n) as usize].to_vec()
+    }
+
+    /// The steps of the K-tile in the slots that were waited for.
+    pub(super) fn steps(&mut self, pipeline: &Pipeline<'a>, statement: &Statement) -> Lowered<()> {
+        let Op::Steps { span: Span::Tile(range), unroll, fetches, multiply, multiply_note } = &statement.op else {
+            return Err(misplaced(statement));
+        };
+        let multiplier = Multiplier::of(self, multiply, multiply_note);
+        let mut bases = Vec::new();
+        let mut streams = Vec::new();
+        for (fetch, note) in fetches {
+            let Source::Buffer(buffer) = fetch.from else { return Err(misplaced(statement)) };
+            bases.push(pipeline.reading(self.program, buffer)?);
+            streams.push((buffer, *fetch, note));
+        }
+        let shared = self.program.buffers[streams.first().map_or(0, |(buffer, ..)| *buffer)].note.clone();
+        if *unroll == range.end - range.start {
+            self.b.origin(&shared, "this thread's part of A and B in the slot");
+            let mut all = Vec::new();
+            for ((buffer, fetch, note), (base, read)) in streams.into_iter().zip(bases) {
+                let address = base.address.in_slot(&mut self.b, &read);
+                all.push(self.slot_stream(buffer, fetch, note, address, *unroll)?);
+            }
+            return self.step_loop(&multiplier, &mut all, range.clone(), None);
+        }
+        let note = &statement.note;
+        let steps = range.end - range.start;
+        self.b.origin(note, "steps left, and how far they are");
+        let left = self.b.variable(Expr::Const(u64::from(steps)), u64::from(steps));
+        let mut moved = Vec::new();
+        for (buffer, ..) in &streams {
+            let (first, step) = (self.step_bytes(*buffer, range.start), self.step_bytes(*buffer, *unroll));
+            // One more advance than the last is made and never used.
+            let bound = u64::from(first) + u64::from(step) * u64::from(steps / unroll - 1);
+            moved.push((self.b.variable(Expr::Const(u64::from(first)), bound), step));
+        }
+        self.b.open();
+        self.b.origin(&shared, "this thread's part of A and B in the slot");
+        let mut all = Vec::new();
+        for (((buffer, fetch, fetch_note), (base, read)), (distance, _)) in streams.into_iter().zip(bases).zip(&moved) {
+            let address = self.moved_base(buffer, &base, distance, *unroll)?.in_slot(&mut self.b, &read);
+            all.push(self.slot_stream(buffer, fetch, fetch_note, address, *unroll)?);
+        }
+        self.step_loop(&multiplier, &mut all, 0..*unroll, None)?;
+        self.b.origin(note, "on to the next steps");
+        for (distance, step) in moved {
+            self.b.assign(&distance, distance.clone() + step);
+        }
+        self.b.assign(&left, left.clone() - *unroll);
+        let again = self.b.set_reg(left.clone().ge(1u32));
+        let body = self.b.close();
+        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        Ok(())
+    }
+
+    /// The groups that are read before the loop.
+    pub(super) fn first_groups(&mut self, multiplier: &Multiplier, stream: &mut Stream, first: u32) -> Lowered<()> {
+        for step in (first..first + stream.ahead).step_by(stream.group as usize) {
+            multiplier.fetch(self, stream, (step, step), None)?;
+        }
+        Ok(())
+    }
+
+    /// One body of the loop, the steps of `range`. With `again`, a round of a longer loop: what is read past its end belongs to
+    /// the next round, if there is one, and the groups before the first one were read already.
+    pub(super) fn step_loop(
+        &mut self,
+        multiplier: &Multiplier,
+        streams: &mut [Stream],
+        range: Range<u32>,
+        again: Option<Reg>,
+    ) -> Lowered<()> {
+        if streams.iter().any(|stream| stream.hold == Operands::Shared) {
+            return range.into_iter().try_for_each(|step| multiplier.multiply_reloading(self, streams, step));
+        }
+        if again.is_none() {
+            streams.iter_mut().try_for_each(|stream| self.first_groups(multiplier, stream, range.start))?;
+        }
+        for step in range.clone() {
+            for stream in streams.iter_mut() {
+                let first = step + stream.ahead;
+                if !step.is_multiple_of(stream.group) {
+                    continue;
+                }
+                if first < range.end {
+                    multiplier.fetch(self, stream, (step, first), None)?;
+                } else if let Some(pred) = again {
+                    let next = first % (range.end - range.start);
+                    multiplier.fetch(self, stream, (step, next), Some(Guard { pred, expect: true }))?;
+                }
+                self.convert_global(stream, step);
+            }
+            multiplier.multiply(self, streams, step)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,308 @@
+//! How programs are launched: entries and what they ask of their operands, parameters, grids, workspace.
+//!
+//! Derived from the programs alone, so that one without a schedule is launched and checked like any other.
+
+use std::sync::Arc;
+
+use ptx_gemm_dsl::target::{STATIC_SHARED_BYTES, Target};
+use ptx_gemm_dsl::terms::{Extent3, Operand, Param, Reduce, Tail, Wave};
+use ptx_gemm_dsl::types::{Batch, Problem};
+
+use super::{Module, Op, Program, Source};
+
+/// Bytes of a flag in the workspace: each thread has one per tile.
+pub const FLAG_BYTES: u32 = 4;
+
+/// What the partial sums in the workspace are aligned to, in bytes.
+pub const WORKSPACE_ALIGN: u32 = 256;
+
+/// How a module is launched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Compiled for.
+    pub target: Target,
+    /// What is computed.
+    pub problem: Arc<Problem>,
+    /// A launch takes the first one whose requirements hold.
+    pub entries: Vec<Entry>,
+}
+
+/// One entry: what it needs, and the kernels that run one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// What the operands must be multiples of; operands that any alignment suits are left out.
+    pub requires: Vec<Requires>,
+    /// What happens at the edges; without guards m, n and k are multiples of the tile.
+    pub tail: Tail,
+    /// Extents of a tile of D, and of k in one K-tile.
+    pub tile: Extent3,
+    /// Memory beside the operands, if it needs any.
+    pub workspace: Option<Workspace>,
+    /// The kernels of one product, in order.
+    pub launches: Vec<KernelLaunch>,
+}
+
+/// What one operand must be aligned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requires {
+    /// The matrix.
+    pub operand: Operand,
+    /// What the leading dimension and the batch stride are multiples of, in elements.
+    pub elements: u32,
+    /// What the address is a multiple of, in bytes.
+    pub bytes: u32,
+}
+
+/// One kernel of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelLaunch {
+    /// Its name in the module.
+    pub kernel: String,
+    /// Threads of a block, along x.
+    pub threads: u32,
+    /// Shared memory of a block in bytes.
+    pub shared_bytes: u32,
+    /// Blocks of the flat grid.
+    pub grid: Grid,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+}
+
+/// The blocks of a launch: one for each unit of work, or a wave of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Rows and columns of a tile of D.
+    pub tile: (u32, u32),
+    /// Blocks that share a tile, each with its part of k.
+    pub parts: u32,
+    /// True if there are as many tiles again for each product of a batch.
+    pub batched: bool,
+    /// One wave of blocks that walks all units; `None`: a block for each.
+    pub wave: Option<Wave>,
+}
+
+/// The workspace of a reduction: a flag per tile and thread, then partial sums from the next multiple of
+/// [`WORKSPACE_ALIGN`] bytes, element by element, thread by thread.
+///
+/// The flags are zero at a launch, and zero again after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Bytes of the flags of one tile.
+    pub flag_bytes: u32,
+    /// Bytes of the partial sums of one tile.
+    pub sum_bytes: u64,
+}
+
+impl Interface {
+    /// The interface of a module.
+    pub fn of(module: &Module) -> Interface {
+        let entries = module.entries.iter().map(Entry::of).collect();
+        Interface { target: module.target, problem: module.problem.clone(), entries }
+    }
+
+    /// The matrices that the kernels read and write: A, B, C if the epilogue reads it, D.
+    pub fn matrices(&self) -> impl Iterator<Item = Operand> + use<> {
+        matrices(&self.problem)
+    }
+
+    /// The most threads that a block of any entry has.
+    pub fn threads(&self) -> u32 {
+        self.launches().map(|launch| launch.threads).max().unwrap_or(0)
+    }
+
+    /// The most shared memory that a block of any entry has, in bytes.
+    pub fn shared_bytes(&self) -> u32 {
+        self.launches().map(|launch| launch.shared_bytes).max().unwrap_or(0)
+    }
+
+    /// Every kernel of every entry.
+    pub fn launches(&self) -> impl Iterator<Item = &KernelLaunch> {
+        self.entries.iter().flat_map(|entry| &entry.launches)
+    }
+
+    /// The most that any entry needs for a product of these extents, in bytes.
+    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
+        self.entries.iter().map(|entry| entry.workspace_bytes(m, n, batch)).max().unwrap_or(0)
+    }
+}
+
+/// The matrices of a problem: A, B, C if the epilogue reads it, D.
+pub fn matrices(problem: &Problem) -> impl Iterator<Item = Operand> + use<> {
+    let c = problem.epilogue.uses_c();
+    [Operand::A, Operand::B, Operand::C, Operand::D].into_iter().filter(move |operand| c || *operand != Operand::C)
+}
+
+impl Entry {
+    /// The entry of a program.
+    pub fn of(program: &Program) -> Entry {
+        let grid = Grid {
+            tile: (program.block.m, program.block.n),
+            parts: program.walk.parts.unwrap_or(1),
+            batched: program.problem.batch == Batch::Strided,
+            wave: program.walk.persistent,
+        };
+        let launch = KernelLaunch {
+            kernel: program.name.clone(),
+            threads: program.threads(),
+            shared_bytes: u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX),
+            grid,
+            params: program.params.clone(),
+        };
+        Entry {
+            name: program.name.clone(),
+            requires: requires(program),
+            tail: program.tail,
+            tile: program.block,
+            workspace: workspace(program),
+            launches: vec![launch],
+        }
+    }
+
+    /// The kernel that writes D: the last one.
+    pub fn main(&self) -> Option<&KernelLaunch> {
+        self.launches.last()
+    }
+
+    /// What a matrix must be aligned to.
+    pub fn alignment(&self, operand: Operand, problem: &Problem) -> Requires {
+        let bytes = problem.types.of(operand).bytes();
+        let found = self.requires.iter().find(|requires| requires.operand == operand);
+        found.copied().unwrap_or(Requires { operand, elements: 1, bytes })
+    }
+
+    fn tiles(&self, m: u64, n: u64, batch: u64) -> u64 {
+        tiles((self.tile.m, self.tile.n), m, n).saturating_mul(batch)
+    }
+
+    /// Bytes at the start of the workspace that are zero at a launch.
+    pub fn flag_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
+        self.workspace.map_or(0, |workspace| workspace.flags(self.tiles(m, n, batch)))
+    }
+
+    /// Bytes of the workspace.
+    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
+        let tiles = self.tiles(m, n, batch);
+        self.workspace.map_or(0, |workspace| {
+            workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes))
+        })
+    }
+
+    /// The bytes of the workspace as a formula, and which of them are zero at a launch.
+    pub fn workspace_formula(&self, problem: &Problem) -> Option<String> {
+        let Workspace { flag_bytes, sum_bytes } = self.workspace?;
+        let batch = if problem.batch == Batch::Strided { " * batch" } else { "" };
+        let (m, n) = (self.tile.m, self.tile.n);
+        Some(format!(
+            "tiles * {flag_bytes} bytes, up to a multiple of {WORKSPACE_ALIGN}, of zeros (zero again afterwards), then tiles \
+             * {sum_bytes} bytes; tiles = ceil(m / {m}) * ceil(n / {n}){batch}"
+        ))
+    }
+}
+
+impl Workspace {
+    fn flags(self, tiles: u64) -> u64 {
+        let flags = tiles.saturating_mul(u64::from(self.flag_bytes));
+        flags.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX)
+    }
+}
+
+impl KernelLaunch {
+    /// Shared memory that the launch must ask for, in bytes: all of it, if it is more than a module may declare.
+    pub fn dynamic_shared_bytes(&self) -> u32 {
+        if self.shared_bytes > STATIC_SHARED_BYTES { self.shared_bytes } else { 0 }
+    }
+}
+
+fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
+    m.div_ceil(u64::from(tile.0)).saturating_mul(n.div_ceil(u64::from(tile.1)))
+}
+
+impl Grid {
+    /// Units of work: tiles, times `batch` products, times parts of k.
+    pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
+        tiles(self.tile, m, n).saturating_mul(batch).saturating_mul(u64::from(self.parts))
+    }
+
+    /// The blocks as a formula of m, n and the batch.
+    pub fn formula(&self) -> String {
+        let mut formula = format!("ceil(m / {}) * ceil(n / {})", self.tile.0, self.tile.1);
+        if self.batched {
+            formula.push_str(" * batch");
+        }
+        if self.parts > 1 {
+            formula.push_str(&format!(" * {}", self.parts));
+        }
+        match self.wave {
+            None => formula,
+            Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
+            Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
+        }
+    }
+}
+
+/// Elements of the widest access to each matrix.
+fn widths(program: &Program) -> [(Operand, u32); 4] {
+    let mut widths = [(Operand::A, 1), (Operand::B, 1), (Operand::C, 1), (Operand::D, 1)];
+    let mut widen = |operand: Operand, width: u32| {
+        for (of, widest) in &mut widths {
+            if *of == operand {
+                *widest = (*widest).max(width);
+            }
+        }
+    };
+    for statement in program.statements() {
+        match &statement.op {
+            Op::Copy { buffer, by, .. } => {
+                if let Some(buffer) = program.buffers.get(*buffer) {
+                    widen(buffer.side.operand(), by.global_width());
+                }
+            }
+            Op::Steps { fetches, .. } => {
+                for (fetch, _) in fetches.iter().filter(|(fetch, _)| fetch.from == Source::Global) {
+                    widen(fetch.side.operand(), fetch.width);
+                }
+            }
+            Op::Store { width, c_width, .. } => {
+                widen(Operand::D, *width);
+                widen(Operand::C, *c_width);
+            }
+            _ => {}
+        }
+    }
+    widths
+}
+
+fn requires(program: &Program) -> Vec<Requires> {
+    let used: Vec<Operand> = matrices(&program.problem).collect();
+    widths(program)
+        .into_iter()
+        .filter(|(operand, elements)| *elements > 1 && used.contains(operand))
+        .map(|(operand, elements)| {
+            Requires { operand, elements, bytes: elements * program.problem.types.of(operand).bytes() }
+        })
+        .collect()
+}
+
+fn workspace(program: &Program) -> Option<Workspace> {
+    let parts = program.walk.parts?;
+    program.roles.iter().find_map(|role| {
+        let mut found = None;
+        super::walk(&role.body, &mut |statement| {
+            if let Op::Reduce { acc, how, .. } = statement.op {
+                found = found.or(program.accumulators.get(acc).map(|acc| (acc, how)));
+            }
+        });
+        let (acc, how) = found?;
+        let slots = match how {
+            Reduce::Serial => 1,
+            Reduce::Workspace => parts,
+        };
+        let sums = u64::from(slots) * u64::from(acc.map.elements()) * u64::from(role.len());
+        Some(Workspace {
+            flag_bytes: role.len().saturating_mul(FLAG_BYTES),
+            sum_bytes: sums * u64::from(program.problem.types.acc.bytes()),
+        })
+    })
+}

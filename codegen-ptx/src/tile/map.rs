@@ -1,0 +1,203 @@
+//! Which elements of a tile the registers of each thread hold.
+//!
+//! A thread's number, and the number of a register in it, are read as mixed-radix numbers, fastest digit first; each digit
+//! moves so many rows or columns. `16:n8 16:m8` says that 16 threads stand side by side, 8 columns apart, and 16 such rows
+//! of threads 8 rows apart.
+
+/// One digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digit {
+    /// Values that it takes.
+    pub extent: u32,
+    /// Rows from one value to the next.
+    pub m: u32,
+    /// Columns from one value to the next.
+    pub n: u32,
+}
+
+impl Digit {
+    /// A digit that moves along m.
+    pub fn m(extent: u32, m: u32) -> Digit {
+        Digit { extent, m, n: 0 }
+    }
+
+    /// A digit that moves along n.
+    pub fn n(extent: u32, n: u32) -> Digit {
+        Digit { extent, m: 0, n }
+    }
+}
+
+/// The map of a tile over threads and their registers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Map {
+    /// Digits of a thread's number in its role or, if there are warp digits, of a lane's number in its warp.
+    pub thread: Vec<Digit>,
+    /// Digits of a warp's number in its role; empty where warps do not matter.
+    pub warp: Vec<Digit>,
+    /// Digits of a register's number.
+    pub element: Vec<Digit>,
+}
+
+/// Lanes of a warp.
+pub const WARP: u32 = 32;
+
+impl Map {
+    /// A map without the digits that have one value.
+    pub fn new(thread: Vec<Digit>, warp: Vec<Digit>, element: Vec<Digit>) -> Map {
+        let more = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1).collect();
+        Map { thread: more(thread), warp: more(warp), element: more(element) }
+    }
+
+    /// The accumulators of `mma` with m16n8 in one warp (PTX ISA, "Matrix fragments for mma.m16n8k16": c0 and c1 side by
+    /// side, c2 and c3 eight rows below).
+    pub fn m16n8() -> Map {
+        Map::new(vec![Digit::n(4, 2), Digit::m(8, 1)], vec![], vec![Digit::n(2, 1), Digit::m(2, 8)])
+    }
+
+    /// The accumulators of `wgmma` with m64nN in one warp group (PTX ISA, "wgmma.mma_async, accumulator D"): each warp has 16
+    /// rows, laid out as in m16n8, and repeats it every 8 columns.
+    pub fn m64(n: u32) -> Map {
+        Map::new(
+            vec![Digit::n(4, 2), Digit::m(8, 1)],
+            vec![Digit::m(4, 16)],
+            vec![Digit::n(2, 1), Digit::m(2, 8), Digit::n(n / 8, 8)],
+        )
+    }
+
+    /// Threads that it spreads the tile over; saturates.
+    pub fn threads(&self) -> u32 {
+        product(&self.thread).saturating_mul(product(&self.warp))
+    }
+
+    /// Registers of each thread; saturates.
+    pub fn elements(&self) -> u32 {
+        product(&self.element)
+    }
+
+    /// Row and column of register number `element`, from the thread's first.
+    pub fn position(&self, element: u32) -> (u32, u32) {
+        offset(&self.element, element)
+    }
+
+    /// Row and column of the first element of thread number `thread`.
+    pub fn first(&self, thread: u32) -> (u32, u32) {
+        let (lane, warp) = if self.warp.is_empty() { (thread, 0) } else { (thread % WARP, thread / WARP) };
+        let ((m, n), (warp_m, warp_n)) = (offset(&self.thread, lane), offset(&self.warp, warp));
+        (m + warp_m, n + warp_n)
+    }
+
+    /// The distinct rows of a thread's registers, ascending, from its first.
+    pub fn rows(&self) -> Vec<u32> {
+        distinct(self.element.iter().map(|digit| (digit.extent, digit.m)))
+    }
+
+    /// The distinct columns of a thread's registers, ascending, from its first.
+    pub fn cols(&self) -> Vec<u32> {
+        distinct(self.element.iter().map(|digit| (digit.extent, digit.n)))
+    }
+
+    /// Why it does not hold every element of an `m` x `n` tile exactly once, if it does not.
+    pub fn fault(&self, m: u32, n: u32) -> Option<String> {
+        let digits = || self.thread.iter().chain(&self.warp).chain(&self.element);
+        if let Some(digit) = digits().find(|d| d.extent < 2 || (d.m == 0) == (d.n == 0)) {
+            return Some(format!("a digit of {} values moves {} rows and {} columns", digit.extent, digit.m, digit.n));
+        }
+        if !self.warp.is_empty() && product(&self.thread) != WARP {
+            return Some(format!("the digits of a lane count {} and not {WARP}", product(&self.thread)));
+        }
+        let along_m = covers(digits().filter(|d| d.m > 0).map(|d| (d.extent, d.m)).collect(), m);
+        let along_n = covers(digits().filter(|d| d.n > 0).map(|d| (d.extent, d.n)).collect(), n);
+        match (along_m, along_n) {
+            (false, _) => Some(format!("the {m} rows of the tile are not each held once")),
+            (_, false) => Some(format!("the {n} columns of the tile are not each held once")),
+            _ => None,
+        }
+    }
+}
+
+/// True if digits (values, step) reach each of `0 .. extent` exactly once: sorted by step, each step is the product of the
+/// extents below it.
+fn covers(mut digits: Vec<(u32, u32)>, extent: u32) -> bool {
+    digits.sort_by_key(|(_, step)| *step);
+    let mut reached = 1u64;
+    for (values, step) in digits {
+        if u64::from(step) != reached {
+            return false;
+        }
+        reached *= u64::from(values);
+        if reached > u64::from(extent) {
+            return false;
+        }
+    }
+    reached == u64::from(extent)
+}
+
+fn product(digits: &[Digit]) -> u32 {
+    digits.iter().fold(1, |product, digit| product.saturating_mul(digit.extent))
+}
+
+fn offset(digits: &[Digit], mut number: u32) -> (u32, u32) {
+    let mut at = (0, 0);
+    for digit in digits {
+        let value = number % digit.extent;
+        number /= digit.extent;
+        at = (at.0 + value * digit.m, at.1 + value * digit.n);
+    }
+    at
+}
+
+fn distinct(digits: impl Iterator<Item = (u32, u32)>) -> Vec<u32> {
+    let mut all = vec![0];
+    for (values, step) in digits.filter(|(_, step)| *step > 0) {
+        all = (0..values).flat_map(|value| all.iter().map(move |at| at + value * step)).collect();
+    }
+    all.sort_unstable();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The formulas of recipes section 3 for the accumulator of m16n8: element i of lane l is at row `l / 4 + 8 (i / 2)`,
+    /// column `2 (l % 4) + i % 2`.
+    #[test]
+    fn m16n8_is_the_manuals() {
+        let map = Map::m16n8();
+        for lane in 0..32 {
+            for i in 0..4 {
+                let ((m, n), (row, col)) = (map.first(lane), map.position(i));
+                assert_eq!((m + row, n + col), (lane / 4 + 8 * (i / 2), 2 * (lane % 4) + i % 2));
+            }
+        }
+        assert_eq!(map.fault(16, 8), None);
+    }
+
+    /// The same for m64nN: d[i] of thread t is at row `16 (t / 32) + (t % 32) / 4 + 8 ((i / 2) % 2)`, column
+    /// `2 (t % 4) + i % 2 + 8 (i / 4)`.
+    #[test]
+    fn m64_is_the_manuals() {
+        for n in [8, 64, 256] {
+            let map = Map::m64(n);
+            for t in 0..128 {
+                for i in 0..n / 2 {
+                    let ((m, n), (row, col)) = (map.first(t), map.position(i));
+                    let expected = (16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2), 2 * (t % 4) + i % 2 + 8 * (i / 4));
+                    assert_eq!((m + row, n + col), expected);
+                }
+            }
+            assert_eq!(map.fault(64, n), None);
+            assert_eq!(map.elements(), n / 2);
+        }
+    }
+
+    #[test]
+    fn what_is_held_twice_or_never_is_a_fault() {
+        let map = |step| Map::new(vec![Digit::n(4, step), Digit::m(4, 1)], vec![], vec![Digit::n(2, 1)]);
+        assert_eq!(map(2).fault(4, 8), None);
+        assert!(map(1).fault(4, 8).is_some());
+        assert!(map(3).fault(4, 8).is_some());
+        assert!(map(2).fault(4, 9).is_some());
+        assert!(map(2).fault(8, 8).is_some());
+    }
+}

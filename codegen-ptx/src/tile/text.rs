@@ -1,0 +1,70 @@
+//! Errors of a `.tile` text, with positions.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::Module;
+use crate::Violation;
+use crate::violation::Site;
+
+/// One thing that is wrong with a `.tile` text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1, in characters.
+    pub column: usize,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Everything that is wrong with a `.tile` text; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextErrors(pub Vec<TextError>);
+
+impl fmt::Display for TextErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for TextErrors {}
+
+/// Where each part of a program is in its text.
+#[derive(Clone, Debug, Default)]
+pub struct Positions {
+    /// Line and column, by entry and part.
+    pub(super) of: HashMap<(usize, Site), (usize, usize)>,
+    /// Line and column of the entries.
+    pub(super) entries: Vec<(usize, usize)>,
+}
+
+impl Positions {
+    /// The position of what broke a rule.
+    pub fn locate(&self, violation: Violation) -> TextErrors {
+        let entry = violation.entry().unwrap_or(0);
+        let found = violation.site().and_then(|site| self.of.get(&(entry, site.clone())));
+        let (line, column) = found.or(self.entries.get(entry)).copied().unwrap_or((1, 1));
+        TextErrors(vec![TextError { line, column, message: violation.reason() }])
+    }
+}
+
+/// Parses a module, with the position of each of its parts.
+///
+/// # Errors
+/// Everything that does not follow the grammar.
+pub fn parse(text: &str) -> Result<(Module, Positions), TextErrors> {
+    super::parse::parse(text)
+}

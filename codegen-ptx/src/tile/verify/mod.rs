@@ -1,0 +1,89 @@
+//! The verifier of tile IR. It believes nothing that it can derive. A program passes if
+//!
+//! - its parts fit together ([`shapes`]): extents, widths, alignments and limits; buffers and mbarriers do not overlap; the
+//!   threads of each map, barrier and mbarrier are those of the roles that use it; everything declared is used;
+//! - its statements are in an order that is right ([`order`]): run by two threads of every role against each other, over a few
+//!   more K-tiles than the deepest ring has slots, no slot is written while it may be read or read before it is written, no
+//!   thread waits for ever, every term of the sum reaches what is stored exactly once, and slots are at rest between two tiles.
+
+mod copies;
+mod order;
+mod shapes;
+mod steps;
+mod trace;
+
+use super::{Module, Op, Program, Role, walk};
+use crate::Violation;
+use crate::violation::Site;
+
+type Check = Result<(), Violation>;
+
+/// Checks what the entries of a module share. Each program is verified where it is lowered.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn module(module: &Module) -> Check {
+    if module.entries.is_empty() {
+        return Err(broken("a module has at least one entry"));
+    }
+    for (index, program) in module.entries.iter().enumerate() {
+        let fault = if module.entries[..index].iter().any(|other| other.name == program.name) {
+            Some(format!("two entries are called {}", program.name))
+        } else if program.target != module.target || program.problem != module.problem {
+            Some("an entry computes what its module computes, for the same target".into())
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            return Err(broken(fault).in_entry(index));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a program.
+///
+/// # Errors
+/// The first rule that is broken, and by which part of the program.
+pub fn verify(program: &Program) -> Check {
+    shapes::check(program)?;
+    order::check(program)
+}
+
+/// The accumulators that a role uses.
+pub fn accumulators_of(role: &Role) -> Vec<usize> {
+    let mut all = Vec::new();
+    walk(&role.body, &mut |statement| {
+        let used = match &statement.op {
+            Op::Clear { acc } | Op::Reduce { acc, .. } | Op::Store { acc, .. } => vec![*acc],
+            Op::Steps { multiply, .. } => vec![multiply.acc],
+            Op::Promote { from, into } => vec![*from, *into],
+            Op::Tiles { .. }
+            | Op::IfAnyK { .. }
+            | Op::Loop { .. }
+            | Op::Acquire { .. }
+            | Op::Copy { .. }
+            | Op::Commit { .. }
+            | Op::Wait { .. }
+            | Op::Release { .. }
+            | Op::Sync
+            | Op::Meet { .. }
+            | Op::Drain => Vec::new(),
+        };
+        used.into_iter().for_each(|acc| {
+            if !all.contains(&acc) {
+                all.push(acc);
+            }
+        });
+    });
+    all
+}
+
+fn broken(message: impl Into<String>) -> Violation {
+    Violation::new("tile IR", message.into())
+}
+
+/// A rule about one part of the program.
+fn rule(holds: bool, site: Site, message: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(broken(message()).at(site)) }
+}

@@ -1,0 +1,382 @@
+//! Extents, widths, alignments and limits; who uses what.
+
+use ptx_gemm_dsl::terms::{Along, Fast, Param, Swizzle, Wave};
+use ptx_gemm_dsl::types::{Batch, Layout};
+
+use super::{Check, accumulators_of, broken, copies, rule, steps, trace};
+use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Map, Op, Program, Ring, Source, interface, param_name};
+use crate::violation::Site;
+
+/// Largest extent of a tile along one dimension.
+const MAX_EXTENT: u32 = 32_768;
+
+/// Most threads of a block (PTX ISA, ".maxntid").
+const MAX_THREADS: u32 = 1024;
+
+/// Most slots of a ring.
+const MAX_DEPTH: u32 = 64;
+
+/// Most bytes of one access.
+pub(super) const MAX_ACCESS_BYTES: u32 = 16;
+
+/// Most elements of one vector access (PTX ISA, "ld": .v2 and .v4).
+pub(super) const MAX_VECTOR: u32 = 4;
+
+/// Lanes of a warp.
+const WARP: u32 = 32;
+
+pub(super) fn check(program: &Program) -> Check {
+    extents(program)?;
+    params(program)?;
+    walk(program)?;
+    roles(program)?;
+    references(program)?;
+    program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
+    program.rings.iter().enumerate().try_for_each(|(index, ring)| self::ring(program, index, ring))?;
+    overlaps(program)?;
+    accumulators(program)?;
+    barriers(program)?;
+    for (role, nodes) in program.roles.iter().enumerate().map(|(i, role)| (role, trace::nodes(i, &role.body))) {
+        for node in nodes {
+            match node.op {
+                Op::Copy { buffer, by, .. } => copies::check(program, role, *buffer, *by, node.site())?,
+                Op::Steps { .. } => steps::check(program, &node)?,
+                Op::Store { acc, width, c_width } => store(program, *acc, (*width, *c_width), node.site())?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn extents(program: &Program) -> Check {
+    let block = program.block;
+    for (name, extent) in [("m", block.m), ("n", block.n), ("k", block.k)] {
+        rule((1..=MAX_EXTENT).contains(&extent), Site::Tile, || format!("tile {name} {extent}, 1 to {MAX_EXTENT}"))?;
+    }
+    let warps = program.threads().div_ceil(WARP);
+    let resident = u64::from(program.blocks_per_sm) * u64::from(warps) * u64::from(WARP);
+    let limit = u64::from(program.target.sm_threads());
+    rule(program.blocks_per_sm > 0 && resident <= limit.max(u64::from(warps * WARP)), Site::Tile, || {
+        format!("{} blocks of {} threads on a multiprocessor of {limit}", program.blocks_per_sm, program.threads())
+    })
+}
+
+/// The parameters are those that the problem and the walk need, each once.
+fn params(program: &Program) -> Check {
+    let (problem, epilogue) = (&program.problem, &program.problem.epilogue);
+    let matrices: Vec<_> = interface::matrices(problem).collect();
+    let mut needed: Vec<Param> = matrices.iter().map(|matrix| Param::Matrix(*matrix)).collect();
+    needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
+    needed.extend([Param::M, Param::N, Param::K]);
+    needed.extend(matrices.iter().map(|matrix| Param::Ld(*matrix)));
+    needed.extend((0..epilogue.scalars.len()).map(Param::Scalar));
+    if problem.batch == Batch::Strided {
+        needed.push(Param::Batch);
+        needed.extend(matrices.iter().map(|matrix| Param::BatchStride(*matrix)));
+    }
+    if program.walk.parts.is_some() {
+        needed.push(Param::Workspace);
+    }
+    for param in &needed {
+        let given = program.params.iter().filter(|given| *given == param).count();
+        rule(given == 1, Site::Params, || format!("`{}` is a parameter {given} times, not once", param_name(param, problem)))?;
+    }
+    let extra = program.params.iter().find(|given| !needed.contains(given));
+    match extra {
+        None => Ok(()),
+        Some(extra) => Err(broken(format!("nothing reads the parameter `{}`", param_name(extra, problem))).at(Site::Params)),
+    }
+}
+
+fn walk(program: &Program) -> Check {
+    let walk = &program.walk;
+    let group = walk.raster.group;
+    rule((1..=65_535).contains(&group), Site::Walk, || format!("raster group {group}, 1 to 65535"))?;
+    rule(walk.raster.along != Along::Z, Site::Walk, || "tiles run along n or m".into())?;
+    if let Some(Wave::Blocks(blocks)) = walk.persistent {
+        rule((1..=65_535).contains(&blocks), Site::Walk, || format!("a wave of {blocks} blocks, 1 to 65535"))?;
+    }
+    if let Some(parts) = walk.parts {
+        rule((1..=1024).contains(&parts), Site::Walk, || format!("{parts} parts of k, 1 to 1024"))?;
+    }
+    Ok(())
+}
+
+fn roles(program: &Program) -> Check {
+    let mut next = 0;
+    for (index, role) in program.roles.iter().enumerate() {
+        let site = || Site::Role(index);
+        rule(role.threads.start == next && !role.is_empty(), site(), || {
+            format!("role {} has threads {}..{}; its first is {next}", role.name, role.threads.start, role.threads.end)
+        })?;
+        next = role.threads.end;
+        rule(next <= MAX_THREADS, site(), || format!("{next} threads in a block, at most {MAX_THREADS}"))?;
+        let whole = program.roles.len() == 1 || role.len().is_multiple_of(WARP);
+        rule(whole, site(), || format!("role {} has {} threads: not whole warps", role.name, role.len()))?;
+        let tiles = matches!(role.body.as_slice(), [only] if matches!(only.op, Op::Tiles { .. }));
+        rule(tiles, site(), || format!("the body of role {} is one `tiles`", role.name))?;
+    }
+    rule(!program.roles.is_empty(), Site::Tile, || "a program has at least one role".into())
+}
+
+/// Every number of a buffer, ring, barrier or accumulator is that of one, and each of them is used.
+fn references(program: &Program) -> Check {
+    let mut buffers = vec![(0, 0); program.buffers.len()];
+    let mut rings = vec![[0; 4]; program.rings.len()];
+    let mut barriers = vec![0; program.barriers.len()];
+    let missing = |what: &str, site: Site| Err(broken(format!("there is no such {what}")).at(site));
+    for (index, ring) in program.rings.iter().enumerate() {
+        if ring.buffers.iter().any(|buffer| *buffer >= program.buffers.len()) {
+            return missing("buffer", Site::Ring(index));
+        }
+    }
+    for (role, body) in program.roles.iter().map(|role| &role.body).enumerate() {
+        for node in trace::nodes(role, body) {
+            let acc = |acc: usize| match acc < program.accumulators.len() {
+                true => Ok(()),
+                false => missing("accumulator", node.site()),
+            };
+            match node.op {
+                Op::Acquire { ring } | Op::Commit { ring } | Op::Wait { ring } | Op::Release { ring } => {
+                    let kind = match node.op {
+                        Op::Acquire { .. } => 0,
+                        Op::Commit { .. } => 1,
+                        Op::Wait { .. } => 2,
+                        _ => 3,
+                    };
+                    match rings.get_mut(*ring) {
+                        Some(uses) => uses[kind] += 1,
+                        None => return missing("ring", node.site()),
+                    }
+                }
+                Op::Copy { buffer, .. } => match buffers.get_mut(*buffer) {
+                    Some((copied, _)) => *copied += 1,
+                    None => return missing("buffer", node.site()),
+                },
+                Op::Steps { fetches, multiply, .. } => {
+                    acc(multiply.acc)?;
+                    for (fetch, _) in fetches {
+                        if let Source::Buffer(buffer) = fetch.from {
+                            match buffers.get_mut(buffer) {
+                                Some((_, read)) => *read += 1,
+                                None => return missing("buffer", node.site()),
+                            }
+                        }
+                    }
+                }
+                Op::Meet { barrier } => match barriers.get_mut(*barrier) {
+                    Some(uses) => *uses += 1,
+                    None => return missing("barrier", node.site()),
+                },
+                Op::Clear { acc: a } | Op::Reduce { acc: a, .. } | Op::Store { acc: a, .. } => acc(*a)?,
+                Op::Promote { from, into } => {
+                    acc(*from)?;
+                    acc(*into)?;
+                    rule(from != into, node.site(), || "a set of accumulators is added to itself".into())?;
+                }
+                Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain => {}
+            }
+        }
+    }
+    for (index, (copied, read)) in buffers.iter().enumerate() {
+        let name = &program.buffers[index].name;
+        rule(*copied > 0 && *read > 0, Site::Buffer(index), || format!("{name} is not both copied to and read"))?;
+    }
+    for (index, uses) in rings.iter().enumerate() {
+        let name = &program.rings[index].name;
+        rule(uses.iter().all(|n| *n > 0), Site::Ring(index), || {
+            format!("{name} is not acquired, committed, waited for and released")
+        })?;
+    }
+    for (index, uses) in barriers.iter().enumerate() {
+        let name = &program.barriers[index].name;
+        rule(*uses > 0, Site::Barrier(index), || format!("nobody meets at {name}"))?;
+    }
+    Ok(())
+}
+
+/// What the address of a slot must be a multiple of: 16 bytes for the widest access, or the period of a swizzle, eight rows of
+/// its span.
+fn alignment(swizzle: Swizzle) -> u32 {
+    match swizzle {
+        Swizzle::None => MAX_ACCESS_BYTES,
+        Swizzle::Bytes(span) => 8 * span,
+    }
+}
+
+fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check {
+    let site = || Site::Buffer(index);
+    let (name, block) = (&buffer.name, program.block);
+    let extent = match buffer.side {
+        ptx_gemm_dsl::terms::Side::A => block.m,
+        ptx_gemm_dsl::terms::Side::B => block.n,
+    };
+    rule((buffer.extent, buffer.depth) == (extent, block.k), site(), || {
+        format!("{name} holds {} x {} of a K-tile of {extent} x {}", buffer.extent, buffer.depth, block.k)
+    })?;
+    let row = match buffer.fast {
+        Fast::K => buffer.depth,
+        Fast::Mn => buffer.extent,
+    };
+    rule((row..=4 * MAX_EXTENT).contains(&buffer.pitch), site(), || {
+        format!("{name}: rows of {row} elements, {} apart", buffer.pitch)
+    })?;
+    if let Swizzle::Bytes(span) = buffer.swizzle {
+        rule([32, 64, 128].contains(&span), site(), || format!("{name}: a swizzle spans 32, 64 or 128 B, not {span}"))?;
+    }
+    let rings = program.rings.iter().filter(|ring| ring.buffers.contains(&index)).count();
+    rule(rings == 1, site(), || format!("{name} is in {rings} rings, not in one"))
+}
+
+fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
+    let site = || Site::Ring(index);
+    let name = &ring.name;
+    rule((1..=MAX_DEPTH).contains(&ring.depth), site(), || format!("{name} has {} slots, 1 to {MAX_DEPTH}", ring.depth))?;
+    let mut unique = ring.buffers.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    rule(unique.len() == ring.buffers.len(), site(), || format!("{name} holds a buffer twice"))?;
+    let align = ring.buffers.iter().map(|b| alignment(program.buffers[*b].swizzle)).max().unwrap_or(1);
+    rule(ring.slot_bytes.is_multiple_of(align) && ring.slot_bytes > 0, site(), || {
+        format!("{name}: slots are {} B apart, not a multiple of {align}", ring.slot_bytes)
+    })?;
+    for buffer in &ring.buffers {
+        let Buffer { name, offset_bytes, .. } = &program.buffers[*buffer];
+        rule(offset_bytes.is_multiple_of(align), Site::Buffer(*buffer), || {
+            format!("{name} begins at {offset_bytes} B, not at a multiple of {align}")
+        })?;
+    }
+    let counted = matches!(ring.full, Full::Mbarrier { .. }) || matches!(ring.empty, Empty::Mbarrier { .. });
+    rule(counted == ring.mbarriers.is_some(), site(), || {
+        if counted { format!("{name} has no mbarriers") } else { format!("nothing uses the mbarriers of {name}") }
+    })?;
+    let fits = ring.mbarriers.is_none_or(|at| at.is_multiple_of(8));
+    rule(fits, site(), || format!("{name}: mbarriers begin at a multiple of 8 B"))?;
+    let persistent = program.walk.persistent.is_some();
+    rule(!(counted && persistent), site(), || format!("{name}: mbarriers do not carry over from tile to tile"))?;
+    let threads = |used: fn(&Op) -> Option<usize>| -> u32 {
+        let uses = |body: &[crate::tile::Statement]| {
+            let mut found = false;
+            crate::tile::walk(body, &mut |statement| found |= used(&statement.op) == Some(index));
+            found
+        };
+        program.roles.iter().filter(|role| uses(&role.body)).map(|role| role.len()).sum()
+    };
+    if let Full::Mbarrier { arrivals } = ring.full {
+        let fill = threads(|op| if let Op::Commit { ring } = op { Some(*ring) } else { None });
+        rule(arrivals == fill, site(), || format!("{name} is full after {arrivals} arrivals; {fill} threads fill it"))?;
+    }
+    if let Empty::Mbarrier { arrivals } = ring.empty {
+        let read = threads(|op| if let Op::Release { ring } = op { Some(*ring) } else { None });
+        rule(arrivals == read, site(), || format!("{name} is empty after {arrivals} arrivals; {read} threads read it"))?;
+    }
+    Ok(())
+}
+
+/// Slots and mbarriers take bytes of their own, and there are enough.
+fn overlaps(program: &Program) -> Check {
+    let mut taken: Vec<(u64, u64, Site)> = Vec::new();
+    for (index, ring) in program.rings.iter().enumerate() {
+        for slot in 0..ring.depth {
+            for buffer in &ring.buffers {
+                let tile = &program.buffers[*buffer];
+                let start = u64::from(tile.offset_bytes) + u64::from(slot) * u64::from(ring.slot_bytes);
+                let bytes = tile.span_bytes(program.element(tile.side));
+                // A swizzle permutes whole periods.
+                let bytes = bytes.next_multiple_of(u64::from(alignment(tile.swizzle)));
+                taken.push((start, start + bytes, Site::Buffer(*buffer)));
+            }
+        }
+        if let Some(at) = ring.mbarriers {
+            let start = u64::from(at);
+            taken.push((start, start + MBARRIER_PAIR * u64::from(ring.depth), Site::Ring(index)));
+        }
+    }
+    taken.sort_by_key(|(start, end, _)| (*start, *end));
+    for pair in taken.windows(2) {
+        let [(_, end, _), (start, _, site)] = pair else { continue };
+        rule(end <= start, site.clone(), || format!("byte {start} of shared memory is taken up to byte {end}"))?;
+    }
+    let (bytes, limit) = (program.shared_bytes(), u64::from(program.target.max_shared_bytes()));
+    let end = taken.iter().map(|(_, end, _)| *end).max().unwrap_or(0).max(bytes);
+    rule(end <= limit, Site::Tile, || format!("{end} B of shared memory, {} has {limit}", program.target))?;
+    rule(end <= bytes, Site::Tile, || format!("shared memory is used up to byte {end} and counted up to {bytes}"))
+}
+
+fn accumulators(program: &Program) -> Check {
+    let used: Vec<Vec<usize>> = program.roles.iter().map(accumulators_of).collect();
+    for (index, acc) in program.accumulators.iter().enumerate() {
+        let site = || Site::Accumulator(index);
+        let name = &acc.name;
+        if let Some(fault) = acc.map.fault(program.block.m, program.block.n) {
+            return Err(broken(format!("{name}: {fault}")).at(site()));
+        }
+        let roles: Vec<usize> = (0..used.len()).filter(|role| used[*role].contains(&index)).collect();
+        let [role] = roles.as_slice() else {
+            return Err(broken(format!("{name} is used by {} roles, not by one", roles.len())).at(site()));
+        };
+        let threads = program.roles[*role].len();
+        rule(acc.map.threads() == threads, site(), || {
+            format!("{name} is spread over {} threads, its role has {threads}", acc.map.threads())
+        })?;
+        let same = used[*role].iter().all(|other| program.accumulators[*other].map == acc.map);
+        rule(same, site(), || "the accumulators of a role are spread alike".into())?;
+        let most = steps::MAX_PRODUCTS;
+        rule(acc.map.elements() <= most, site(), || {
+            format!("{name} has {} registers a thread, at most {most}", acc.map.elements())
+        })?;
+    }
+    Ok(())
+}
+
+fn barriers(program: &Program) -> Check {
+    for (index, barrier) in program.barriers.iter().enumerate() {
+        let site = || Site::Barrier(index);
+        let name = &barrier.name;
+        // Number 0 is the barrier of the block; there are 16 (PTX ISA, "bar").
+        rule((1..16).contains(&barrier.number), site(), || format!("{name} is number {}, 1 to 15", barrier.number))?;
+        let twice = program.barriers[..index].iter().any(|other| other.number == barrier.number);
+        rule(!twice, site(), || format!("two barriers have number {}", barrier.number))?;
+        let meets = |body: &[crate::tile::Statement]| {
+            let mut found = false;
+            crate::tile::walk(body, &mut |s| found |= matches!(s.op, Op::Meet { barrier } if barrier == index));
+            found
+        };
+        let threads: u32 = program.roles.iter().filter(|role| meets(&role.body)).map(|role| role.len()).sum();
+        rule(barrier.threads == threads && threads.is_multiple_of(WARP), site(), || {
+            format!("{name} is for {} threads; those that meet there are {threads}", barrier.threads)
+        })?;
+    }
+    Ok(())
+}
+
+/// Elements that a thread holds side by side along m or n: what a vector access may be as wide as.
+pub(super) fn run(map: &Map, along_n: bool) -> u32 {
+    let mut digits: Vec<(u32, u32)> =
+        map.element.iter().map(|d| (if along_n { d.n } else { d.m }, d.extent)).filter(|(step, _)| *step > 0).collect();
+    digits.sort_unstable();
+    digits.into_iter().fold(1, |run, (step, extent)| if step == run { run * extent } else { run })
+}
+
+/// A width that vector accesses have.
+pub(super) fn vector(width: u32, element_bytes: u32) -> bool {
+    width.is_power_of_two() && width <= MAX_VECTOR && width * element_bytes <= MAX_ACCESS_BYTES
+}
+
+fn store(program: &Program, acc: usize, (width, c_width): (u32, u32), site: Site) -> Check {
+    let (types, layouts) = (program.problem.types, program.problem.layouts);
+    let map = &program.accumulators[acc].map;
+    let run = run(map, layouts.d == Layout::Row);
+    let fits = |width: u32, bytes: u32| vector(width, bytes) && run.is_multiple_of(width);
+    rule(fits(width, types.d.bytes()), site.clone(), || {
+        format!("D is stored {width} {} at a time; a thread holds {run} side by side", types.d)
+    })?;
+    let c_fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
+        true => fits(c_width, types.c.bytes()),
+        // What is read across its rows is read element by element.
+        false => c_width == 1,
+    };
+    rule(c_fits, site, || format!("C is read {c_width} {} at a time; a thread holds {run} side by side", types.c))?;
+    Ok(())
+}

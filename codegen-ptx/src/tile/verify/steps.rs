@@ -1,0 +1,89 @@
+//! K-steps: one fetch of each operand, groups that the loop divides into, widths that the source allows.
+
+use ptx_gemm_dsl::terms::{Fast, Operands, Side};
+
+use super::shapes::{run, vector};
+use super::trace::Node;
+use super::{Check, rule};
+use crate::tile::{Fetch, Map, Op, Program, Source, Span};
+use crate::violation::Site;
+
+/// Most multiply-adds of a thread in one unrolled body: far more than an instruction cache holds, few enough to compile.
+pub(super) const MAX_PRODUCTS: u32 = 32_768;
+
+/// Most steps of one unrolled body.
+const MAX_UNROLL: u32 = 1024;
+
+pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
+    let Op::Steps { span, unroll, fetches, multiply, .. } = node.op else { return Ok(()) };
+    let (site, unroll) = (|| node.site(), *unroll);
+    let part = |index: usize| Site::Statement([node.path.as_slice(), &[index]].concat());
+    let map = &program.accumulators[multiply.acc].map;
+    let (start, steps) = match span {
+        Span::Tile(range) => {
+            let inside = range.start < range.end && range.end <= program.block.k;
+            rule(inside, site(), || format!("steps {}..{} of a K-tile of {}", range.start, range.end, program.block.k))?;
+            (range.start, range.end - range.start)
+        }
+        // What is split along k is split into whole rounds.
+        Span::All => (0, program.block.k),
+    };
+    rule((1..=MAX_UNROLL.max(program.block.k)).contains(&unroll) && steps.is_multiple_of(unroll), site(), || {
+        format!("{unroll} of {steps} steps at a time")
+    })?;
+    if *span == Span::All {
+        rule(unroll == steps && unroll <= MAX_UNROLL, site(), || {
+            format!("rounds of {unroll} steps; the tile says {steps}, at most {MAX_UNROLL}")
+        })?;
+    }
+    let products = u64::from(unroll) * u64::from(map.elements());
+    rule(products <= u64::from(MAX_PRODUCTS), site(), || {
+        format!("{products} multiply-adds in one unrolled body, at most {MAX_PRODUCTS}")
+    })?;
+    let sides: Vec<Side> = fetches.iter().map(|(fetch, _)| fetch.side).collect();
+    let one_each = sides.len() == 2 && sides[0] != sides[1];
+    rule(one_each, site(), || "a step fetches one fragment of A and one of B".into())?;
+    rule(fetches[0].0.hold == fetches[1].0.hold, part(1), || "both operands are held, or neither".into())?;
+    for (index, (fetch, _)) in fetches.iter().enumerate() {
+        self::fetch(program, map, fetch, *span == Span::All, (start, unroll), part(index))?;
+    }
+    Ok(())
+}
+
+fn fetch(
+    program: &Program,
+    map: &Map,
+    fetch: &Fetch,
+    all: bool,
+    (start, unroll): (u32, u32),
+    site: Site,
+) -> Check {
+    let bytes = program.element(fetch.side).bytes();
+    let run = run(map, fetch.side == Side::B);
+    let (fast, pitch) = match fetch.from {
+        Source::Global => (program.problem.layouts.fast(fetch.side), None),
+        Source::Buffer(buffer) => (program.buffers[buffer].fast, Some(program.buffers[buffer].pitch)),
+    };
+    rule(all == (fetch.from == Source::Global), site.clone(), || {
+        "all of k is read from global memory, the steps of a K-tile from a buffer".into()
+    })?;
+    let width = fetch.width;
+    let group = if fast == Fast::K { width } else { 1 };
+    let wide = vector(width, bytes)
+        && pitch.is_none_or(|pitch| pitch.is_multiple_of(width))
+        && match fast {
+            Fast::K => unroll.is_multiple_of(width) && start.is_multiple_of(width),
+            Fast::Mn => run.is_multiple_of(width),
+        };
+    rule(wide, site.clone(), || match fast {
+        Fast::K => format!("{width} elements at a time along k, of {unroll} steps from {start}"),
+        Fast::Mn => format!("{width} elements at a time; a thread has {run} side by side"),
+    })?;
+    if fetch.hold == Operands::Shared {
+        let plain = width == 1 && fetch.ahead == 0 && !all;
+        return rule(plain, site, || "what is read for each product is one element from a buffer".into());
+    }
+    rule(fetch.ahead.is_multiple_of(group) && fetch.ahead < unroll.max(1), site, || {
+        format!("groups of {group} steps are read {} steps ahead, in a body of {unroll}", fetch.ahead)
+    })
+}

@@ -1,0 +1,103 @@
+//! The statements of a role with their places, and the order in which a thread comes to them.
+
+use crate::tile::{Op, Role, Statement};
+use crate::violation::Site;
+
+/// A statement and its place in the program.
+pub(super) struct Node<'a> {
+    pub op: &'a Op,
+    pub path: Vec<usize>,
+}
+
+impl Node<'_> {
+    pub(super) fn site(&self) -> Site {
+        Site::Statement(self.path.clone())
+    }
+}
+
+/// Every statement of a role, outer ones first.
+pub(super) fn nodes(role: usize, body: &[Statement]) -> Vec<Node<'_>> {
+    let mut nodes = Vec::new();
+    collect(body, &mut vec![role], &mut nodes);
+    nodes
+}
+
+fn collect<'a>(body: &'a [Statement], path: &mut Vec<usize>, nodes: &mut Vec<Node<'a>>) {
+    for (index, statement) in body.iter().enumerate() {
+        path.push(index);
+        nodes.push(Node { op: &statement.op, path: path.clone() });
+        collect(statement.op.body(), path, nodes);
+        path.pop();
+    }
+}
+
+/// One step of a thread.
+#[derive(Clone, Copy)]
+pub(super) enum Event {
+    /// A tile of D begins.
+    Begin,
+    /// And ends.
+    End,
+    /// A statement, by its node, with the K-tile of the loop around it; before the loop there is none.
+    Do { node: usize, kt: Option<u32> },
+}
+
+/// What a thread does over `tiles` tiles of D with `k_tiles` K-tiles each.
+pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: u32, k_tiles: u32) -> Vec<Event> {
+    let mut unroller = Unroller { tiles, k_tiles, next: 0, events: Vec::new() };
+    unroller.body(&role.body, None);
+    debug_assert_eq!(unroller.next, nodes.len());
+    unroller.events
+}
+
+struct Unroller {
+    tiles: u32,
+    k_tiles: u32,
+    /// Number of the next node, in the order of [`nodes`].
+    next: usize,
+    events: Vec<Event>,
+}
+
+impl Unroller {
+    fn body(&mut self, body: &[Statement], kt: Option<u32>) {
+        for statement in body {
+            let node = self.next;
+            self.next += 1;
+            match &statement.op {
+                Op::Tiles { body } => self.repeat(body, self.tiles, |unroller, body, _| {
+                    unroller.events.push(Event::Begin);
+                    unroller.body(body, None);
+                    unroller.events.push(Event::End);
+                }),
+                Op::IfAnyK { body } => {
+                    let times = u32::from(self.k_tiles > 0);
+                    self.repeat(body, times, |unroller, body, _| unroller.body(body, None));
+                }
+                Op::Loop { body } => {
+                    self.repeat(body, self.k_tiles, |unroller, body, kt| unroller.body(body, Some(kt)));
+                }
+                Op::Reduce { body, .. } => {
+                    self.events.push(Event::Do { node, kt });
+                    self.body(body, kt);
+                }
+                _ => self.events.push(Event::Do { node, kt }),
+            }
+        }
+    }
+
+    /// Runs a body some times; its nodes are counted once, also if it never runs.
+    fn repeat(&mut self, body: &[Statement], times: u32, run: impl Fn(&mut Self, &[Statement], u32)) {
+        let first = self.next;
+        let kept = self.events.len();
+        run(self, body, 0);
+        let after = self.next;
+        if times == 0 {
+            self.events.truncate(kept);
+        }
+        for time in 1..times {
+            self.next = first;
+            run(self, body, time);
+        }
+        self.next = after;
+    }
+}

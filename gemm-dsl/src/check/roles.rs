@@ -1,0 +1,185 @@
+//! `specialize`: warps that only copy, warps that only multiply, and their budgets of registers.
+
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Atom, Clause, Crew, Roles, SpecializeClause};
+use crate::plan::Geometry;
+use crate::table::Key;
+use crate::target::{MAX_THREADS, WARP};
+use crate::terms::Load;
+
+/// Every rule about roles. `geometry` is that of `atom(fma)`; `None` if it is not known.
+pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
+    let Some(clause) = settings.specialize else { return };
+    pingpong(clause, findings);
+    copies(settings, clause, findings);
+    match (settings.atom, geometry) {
+        (Atom::Fma, Some(geometry)) => {
+            if whole_warps(settings, geometry, findings) {
+                consumers(settings, clause, geometry, findings);
+            }
+            block_size(settings, clause, geometry, findings);
+        }
+        (Atom::Fma, None) => {}
+        (atom, _) if clause.consumers.is_none() => {
+            let message = format!("{} needs consumers with atom({atom})", text(clause));
+            let finding = findings.error("consumers-missing", Key::Specialize, &[Key::Atom], message);
+            for groups in [2, 1] {
+                let fixed = text(SpecializeClause { consumers: Some(Crew::Groups(groups)), ..clause });
+                finding.set(&fixed, format!("such as {fixed}"));
+            }
+        }
+        _ => {}
+    }
+    budget(settings, clause, geometry, findings);
+}
+
+fn text(clause: SpecializeClause) -> String {
+    Clause::Specialize(clause).to_string()
+}
+
+fn pingpong(clause: SpecializeClause, findings: &mut Findings) {
+    if clause.roles == Some(Roles::Pingpong) && clause.consumers == Some(Crew::Groups(1)) {
+        let message = "specialize: pingpong takes turns, and there is one consumer";
+        let fixed = text(SpecializeClause { consumers: Some(Crew::Groups(2)), ..clause });
+        findings.error("pingpong", Key::Specialize, &[], message).set(&fixed, format!("{fixed} has two"));
+    }
+}
+
+/// Producers copy to shared memory, and do not wait for what they copy.
+fn copies(settings: &Settings, clause: SpecializeClause, findings: &mut Findings) {
+    if settings.shared.is_none() || settings.load != Load::Registers {
+        return;
+    }
+    let message = format!("{} needs load(cp_async): its producers start copies and do not wait for them", text(clause));
+    findings
+        .error("specialize-load", Key::Specialize, &[Key::Load, Key::Shared], message)
+        .set("load(cp_async)", "load(cp_async) copies that way")
+        .remove("specialize", "leave specialize out");
+}
+
+/// A role is whole warps.
+fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings) -> bool {
+    if geometry.threads.is_multiple_of(WARP) {
+        return true;
+    }
+    let (Some(tile), Some(thread)) = (settings.tile, settings.thread) else { return false };
+    let message = format!(
+        "{} / {} = {} threads are not whole warps, which specialize needs",
+        settings.text(Key::Tile, ""),
+        settings.text(Key::Thread, ""),
+        geometry.threads
+    );
+    let finding = findings.error("specialize-warps", Key::Specialize, &[Key::Tile, Key::Thread], message);
+    for (m, n) in [(1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (4, 4), (8, 8)] {
+        if thread.m.is_multiple_of(m) && thread.n.is_multiple_of(n) {
+            let smaller = format!("thread({}, {})", thread.m / m, thread.n / n);
+            finding.set(&smaller, format!("{smaller} gives {}", geometry.threads.saturating_mul(m * n)));
+        }
+    }
+    // The same threads along one dimension, and along the other as many more as make whole warps.
+    let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+    let (rows, columns) = (tile.m / thread.m, tile.n / thread.n);
+    let warps =
+        |count: u32, other: u32| (count..=count.saturating_add(WARP)).find(|n| (n * other).is_multiple_of(WARP));
+    for (rows, columns) in
+        [(Some(rows), warps(columns, rows)), (warps(rows, columns), Some(columns)), (Some(8), Some(8))]
+    {
+        if let (Some(rows), Some(columns)) = (rows, columns) {
+            let larger = format!("tile({}, {}{depth})", rows * thread.m, columns * thread.n);
+            finding.set(&larger, format!("{larger} gives {}", rows * columns));
+        }
+    }
+    finding.remove("specialize", "leave specialize out");
+    false
+}
+
+/// Consumers that are named are those that the geometry makes.
+fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry, findings: &mut Findings) {
+    let warps = geometry.threads / WARP;
+    let Some(named) = clause.consumers.map(Crew::warps).filter(|named| *named != warps) else { return };
+    let message = format!(
+        "{} names {named} consumer {}, and {} / {} = {} threads are {warps}",
+        text(clause),
+        if named == 1 { "warp" } else { "warps" },
+        settings.text(Key::Tile, ""),
+        settings.text(Key::Thread, ""),
+        geometry.threads
+    );
+    let finding =
+        findings.error("specialize-consumers", Key::Specialize, &[Key::Tile, Key::Thread, Key::Atom], message);
+    let all = text(SpecializeClause { consumers: None, ..clause });
+    finding.set(&all, format!("{all} takes what there is"));
+}
+
+/// Producers and consumers together are one block.
+fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry, findings: &mut Findings) {
+    let threads = settings.threads(geometry);
+    if threads <= MAX_THREADS {
+        return;
+    }
+    let message = format!(
+        "{}: {} threads that multiply and {} that copy are {threads}, at most {MAX_THREADS}",
+        text(clause),
+        geometry.threads,
+        threads - geometry.threads
+    );
+    let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread], message);
+    let left = (MAX_THREADS - geometry.threads.min(MAX_THREADS)) / WARP;
+    // All that there is room for, and fewer: the registers are shared by all threads.
+    for warps in [left, left / 2, 8, 4, 2, 1].into_iter().filter(|warps| (1..=left).contains(warps)) {
+        let fewer = text(SpecializeClause { producers: Crew::Warps(warps), ..clause });
+        finding.set(&fewer, format!("{fewer} fits"));
+    }
+    if let Some(thread) = settings.thread {
+        for (m, n) in [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (8, 8)] {
+            let larger = format!("thread({}, {})", u64::from(thread.m) * m, u64::from(thread.n) * n);
+            finding.set(&larger, format!("{larger} leaves room for producers"));
+        }
+    }
+    finding.remove("specialize", "leave specialize out");
+}
+
+/// `registers`: whole warp groups, which together have the registers of a multiprocessor.
+fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geometry>, findings: &mut Findings) {
+    let Some(Clause::Registers(registers)) = settings.get(Key::Registers) else { return };
+    let made = || geometry.map(|geometry| warps_or_groups(geometry.threads.div_ceil(WARP)));
+    let Some(consumers) = clause.consumers.or_else(made) else { return };
+    let (Crew::Groups(producers), Crew::Groups(consumers)) = (clause.producers, consumers) else {
+        let message = format!(
+            "{} needs whole warp groups, {} has {}",
+            settings.text(Key::Registers, ""),
+            text(clause),
+            if let Crew::Groups(_) = clause.producers { consumers } else { clause.producers }
+        );
+        let whole = |crew| if let Crew::Warps(n) = crew { Crew::Groups(n.div_ceil(4)) } else { crew };
+        let fixed = text(SpecializeClause {
+            producers: whole(clause.producers),
+            consumers: clause.consumers.map(whole),
+            ..clause
+        });
+        findings
+            .error("warp-groups", Key::Registers, &[Key::Specialize, Key::Tile, Key::Thread], message)
+            .set(&fixed, format!("{fixed} has groups"))
+            .remove("registers", "leave registers out");
+        return;
+    };
+    // 65536 registers are 512 for each thread slot of a warp group.
+    let sum =
+        u64::from(producers) * u64::from(registers.producer) + u64::from(consumers) * u64::from(registers.consumer);
+    if sum > 512 {
+        let message = format!(
+            "{}: the warp groups ask for {sum} registers per lane, at most 512",
+            settings.text(Key::Registers, "")
+        );
+        let left = 512u64.saturating_sub(u64::from(producers) * 24) / u64::from(consumers).max(1) / 8 * 8;
+        let text = format!("registers(producer = 24, consumer = {})", left.clamp(24, 240));
+        findings
+            .error("register-budget", Key::Registers, &[Key::Specialize, Key::Tile, Key::Thread], message)
+            .set(&text, format!("{text} fits"));
+    }
+}
+
+fn warps_or_groups(warps: u32) -> Crew {
+    if warps.is_multiple_of(4) { Crew::Groups(warps / 4) } else { Crew::Warps(warps) }
+}
