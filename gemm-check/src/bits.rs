@@ -15,8 +15,10 @@ use ptx_gemm_runtime::ptx::module::{Module, Statement};
 use ptx_gemm_runtime::ptx::types::Type;
 use ptx_gemm_runtime::{CompiledGemm, Run};
 
-use crate::check::{CheckError, Given, Output, Request};
 use crate::data::HostMatrix;
+use crate::error::CheckError;
+use crate::given::{Given, Sums};
+use crate::request::{Output, Request};
 
 /// How far the bits of one kernel may differ from device to device.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,16 +26,6 @@ pub struct Rule {
     /// Instructions that compute approximately, and their largest relative errors.
     approximate: BTreeMap<&'static str, f64>,
     sums: Sums,
-}
-
-/// How the accumulators come about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sums {
-    /// One fused multiply-add after the other, in the order that the PTX states: to the bit.
-    Fixed,
-    /// In any order, as those of tensor cores, which add the products of a block of K in an order and a precision of their own (PTX ISA,
-    /// "Multiply-and-accumulate instruction: mma": order and rounding are unspecified).
-    Free,
 }
 
 /// A rounding of f32: the operations behind an approximate function see other operands, and so round by themselves.
@@ -239,7 +231,7 @@ mod tests {
     use ptx_gemm_runtime::{CompiledGemm, Device, ptx};
 
     use super::{Agreement, Given, Rule};
-    use crate::check::Request;
+    use crate::request::Request;
 
     fn compiled() -> CompiledGemm {
         let schedule: Schedule =

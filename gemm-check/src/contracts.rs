@@ -10,7 +10,7 @@ use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{Plan, Schedule};
 use ptx_gemm_runtime::Kernel;
 
-use crate::check::CheckError;
+use crate::error::CheckError;
 use crate::ladder::Assembler;
 use crate::profile::Profile;
 

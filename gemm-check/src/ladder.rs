@@ -23,7 +23,7 @@ pub use plot::{PlotError, plot};
 pub use sass::Loop;
 
 use crate::cases::{Case, cases};
-use crate::check::CheckError;
+use crate::error::CheckError;
 use crate::profile::Profile;
 
 /// Measures one case, on whatever it can measure on; `None` where it cannot.

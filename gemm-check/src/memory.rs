@@ -3,7 +3,8 @@
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
 
-use crate::check::{CheckError, Request};
+use crate::error::CheckError;
+use crate::request::Request;
 
 /// Refuses a request whose matrices would not fit.
 pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), CheckError> {

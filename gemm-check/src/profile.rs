@@ -16,7 +16,9 @@ use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_runtime::interp::{Cost, Counting, GlobalCost, Options, SharedCost, Traffic};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
-use crate::check::{CheckError, Request, check};
+use crate::check::check;
+use crate::error::CheckError;
+use crate::request::Request;
 use crate::sizes::Size;
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.

@@ -34,6 +34,7 @@ mod launch;
 mod lexer;
 mod occupancy;
 mod plan_text;
+mod planning;
 mod print;
 mod suggest;
 

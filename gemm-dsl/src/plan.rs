@@ -5,10 +5,7 @@
 
 use serde::Serialize;
 
-use crate::check;
 use crate::clause::Expectation;
-use crate::diagnostics::Diagnostics;
-use crate::schedule::Schedule;
 use crate::target::{Target, WARP};
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail,
@@ -195,11 +192,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Derives the plan of `schedule` for `target`.
-    pub fn new(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
-        check::plan_of(problem, schedule, target)
-    }
-
     /// Where the mbarriers of the ring begin in shared memory, in bytes: per slot one that counts it full, then one that
     /// counts it empty, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
     /// staging.

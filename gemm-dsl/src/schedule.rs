@@ -4,18 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::check;
 use crate::clause::Clause;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Item, Parsed};
 use crate::keys::KeySet;
 use crate::lexer;
-use crate::plan::Plan;
 use crate::span::Span;
 use crate::table::Key;
-use crate::target::Target;
-use crate::types::Problem;
 
 /// How a product is computed, as a list of clauses.
 ///
@@ -44,17 +40,6 @@ impl Schedule {
     /// A schedule without clauses, for building one.
     pub fn new() -> Schedule {
         Schedule::default()
-    }
-
-    /// Reads a schedule from text, such as a `.gemm` file.
-    ///
-    /// An error lists everything that is wrong, not only with the grammar.
-    pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
-        let source: Arc<str> = text.into();
-        let parsed = Schedule::read(text);
-        let (errors, unknown) = (parsed.errors, parsed.unknown);
-        let schedule = Schedule { items: parsed.items, source: Some(source), ..Schedule::default() };
-        if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, unknown, errors)) }
     }
 
     /// What the grammar makes of a text.
@@ -114,21 +99,6 @@ impl Schedule {
     /// The clause that settles `key`.
     pub fn get(&self, key: Key) -> Option<&Clause> {
         self.clauses().find(|clause| clause.key() == key)
-    }
-
-    /// What the schedule computes: types, layouts, epilogue, batch.
-    pub fn problem(&self) -> Result<Problem, Diagnostics> {
-        check::problem(self)
-    }
-
-    /// Every number that follows, for `target`, else for the target of the schedule, else for the first that suffices.
-    pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
-        check::plan(self, target).map(|(plan, _)| plan)
-    }
-
-    /// Checks everything that a plan needs; what is legal but worth knowing comes back as notes.
-    pub fn check(&self) -> Result<Diagnostics, Diagnostics> {
-        check::plan(self, None).map(|(_, notes)| notes)
     }
 }
 

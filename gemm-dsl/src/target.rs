@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::suggest;
-use crate::words::Word;
 
 /// A compilation target: a compute capability, with or without the architecture-specific `a` instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -149,7 +148,8 @@ impl FromStr for Target {
         if let Some(target) = Target::ALL.into_iter().find(|target| target.to_string() == text) {
             return Ok(target);
         }
-        let names = || Target::TABLE.iter().map(|(name, _)| *name);
+        let names = Target::ALL.map(|target| target.to_string());
+        let names = || names.iter().map(String::as_str);
         let diagnostic = Diagnostic::error("unknown-word", "target", format!("unknown target `{text}`"));
         Err(match suggest::nearest(text, names()) {
             Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),

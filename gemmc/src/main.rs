@@ -47,6 +47,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Selftest(args) if args.sanitize => commands::sanitize::run(args),
         Command::Selftest(args) => commands::selftest::run(args, format),
         Command::FirstLaunch(args) => commands::first_launch::run(args),
         Command::StrayPointer(args) => commands::stray_pointer::run(args),

@@ -30,6 +30,12 @@ impl Barriers {
         Ok(barrier.arrived >= expected)
     }
 
+    /// How many threads have come, of how many, as reports say it.
+    pub(crate) fn state(&self, id: u32) -> String {
+        let Barrier { arrived, expected } = self.all[id as usize];
+        format!("{arrived} of {expected} threads")
+    }
+
     /// The barrier is free for its next use.
     pub(crate) fn clear(&mut self, id: u32) {
         self.all[id as usize] = Barrier::default();

@@ -1,26 +1,30 @@
 //! One block: its warps take turns until all are done, or until the block can only wait for another block.
 
+mod report;
+
 use pulp::Arch;
 
-use crate::address::SHARED_START;
 use crate::barrier::{Barriers, MAX_BARRIERS};
+use crate::clocks::Waits;
 use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop};
-use crate::launch::{Counting, WarpOrder, Watch};
-use crate::row::{LANES, lanes};
-use crate::violation::{Fault, Site, Violation, ViolationKind, triple};
+use crate::options::{Counting, Watch};
+use crate::row::LANES;
+use crate::turns::Turns;
+use crate::violation::{Fault, Violation, ViolationKind};
 use crate::warp::{Spin, Warp};
 
 /// What keeps a warp from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ready,
-    /// At a barrier; its instruction, for reports.
+    /// At a barrier; its instruction and the number of threads that it states, for reports.
     Waiting {
         id: u32,
         pc: u32,
+        count: Option<u32>,
     },
     Done,
 }
@@ -45,8 +49,7 @@ pub(crate) struct Block {
     pub(crate) warps: Vec<Warp>,
     status: Vec<Status>,
     barriers: Barriers,
-    order: Vec<usize>,
-    random: u64,
+    turns: Turns,
     /// Rounds in which a warp had a long turn, since other blocks had one.
     long_rounds: u32,
     /// By warp, rounds of its loop since anything last changed.
@@ -92,14 +95,7 @@ impl Block {
             warp.reset(index as u32, threads, env.code, local_words, watched);
             env.fill_constants(warp, self.memory.ctaid);
         }
-        self.order.clear();
-        self.order.extend(0..count);
-        if let WarpOrder::Seeded(seed) = env.order {
-            self.random = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-        if env.order == WarpOrder::Backward {
-            self.order.reverse();
-        }
+        self.turns.reset(env.order, count, number);
     }
 
     /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes with what other
@@ -113,9 +109,9 @@ impl Block {
                 return Progress::Abandoned;
             }
             let (mut polled, mut looped) = (false, false);
-            self.shuffle(env);
-            for turn in 0..self.order.len() {
-                let index = self.order[turn];
+            self.turns.begin_round();
+            for turn in 0..self.warps.len() {
+                let index = self.turns.warp(turn);
                 if self.status[index] != Status::Ready {
                     continue;
                 }
@@ -158,39 +154,9 @@ impl Block {
         self.status.iter().zip(&self.idle).all(|(status, idle)| *status != Status::Ready || *idle >= IDLE_ROUNDS)
     }
 
-    /// A new order of the warps, where that is asked for.
-    fn shuffle(&mut self, env: &Env) {
-        if !matches!(env.order, WarpOrder::Seeded(_)) {
-            return;
-        }
-        for last in (1..self.order.len()).rev() {
-            let pick = self.next_random() as usize % (last + 1);
-            self.order.swap(last, pick);
-        }
-    }
-
-    /// xorshift64*: good enough to pick an order, and the same everywhere.
-    fn next_random(&mut self) -> u64 {
-        let mut x = self.random | 1;
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.random = x;
-        x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
-    }
-
-    /// How many instructions a warp executes before the next one gets a turn.
-    fn slice(&mut self, env: &Env) -> u64 {
-        match env.order {
-            WarpOrder::RunToBarrier => u64::MAX,
-            WarpOrder::Forward | WarpOrder::Backward => 1,
-            WarpOrder::Seeded(_) => 1 + self.next_random() % 64,
-        }
-    }
-
     fn turn(&mut self, env: &Env, index: usize) -> Result<Turn, Box<Fault>> {
         let left = env.max_instructions.saturating_sub(self.warps[index].steps);
-        let fuel = self.slice(env).min(left);
+        let fuel = self.turns.length().min(left);
         if fuel == 0 {
             let message = format!("{{thread}}: its warp has executed {} instructions", env.max_instructions);
             return Err(Fault::new(ViolationKind::InstructionLimit, self.warps[index].mask, message));
@@ -217,7 +183,7 @@ impl Block {
             }
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
-                self.status[index] = Status::Waiting { id, pc };
+                self.status[index] = Status::Waiting { id, pc, count };
                 self.arrive(env, index, id, count, mask)?;
             }
             Stop::Arrive { id, count } => {
@@ -243,7 +209,8 @@ impl Block {
             ));
         }
         if env.watch == Watch::On {
-            self.memory.clocks.arrive(index, id as usize);
+            let waits = if self.status[index] == Status::Ready { Waits::No } else { Waits::Yes };
+            self.memory.clocks.arrive(index, id as usize, waits);
         }
         match self.barriers.arrive(id, expected) {
             Err(others) => mismatch(format!(
@@ -270,86 +237,6 @@ impl Block {
             self.memory.clocks.release(&waiting, id as usize);
         }
         self.barriers.clear(id);
-    }
-
-    /// Whether nobody in the block can ever move again; then why.
-    fn blocked(&mut self, env: &Env) -> Option<Violation> {
-        if self.status.contains(&Status::Ready) {
-            return None;
-        }
-        let waiting: Vec<(usize, u32, u32)> = self
-            .status
-            .iter()
-            .enumerate()
-            .filter_map(|(index, status)| match *status {
-                Status::Waiting { id, pc } => Some((index, id, pc)),
-                _ => None,
-            })
-            .collect();
-        let &(first, id, pc) = waiting.first()?;
-        let done = self.status.iter().filter(|status| **status == Status::Done).count();
-        if done > 0 && !env.strict && waiting.iter().all(|(_, other, _)| *other == id) {
-            // Without checks exited warps count as arrived, as on hardware.
-            self.release(env, id);
-            return None;
-        }
-        let elsewhere = waiting.iter().find(|(_, other, at)| *other != id || *at != pc);
-        let message = match elsewhere {
-            Some(&(_, other, at)) if other != id => format!(
-                "{{thread}} waits at barrier {id}, others at barrier {other} (line {}), and nobody else can come",
-                env.code.origins[at as usize].line
-            ),
-            _ if done > 0 => {
-                format!("{{thread}} waits at barrier {id} for {done} of {} warps that have exited", self.warps.len())
-            }
-            _ => format!("{{thread}} waits at barrier {id}, and nobody else can come"),
-        };
-        let mask = self.warps[first].mask;
-        Some(self.report(env, first, *Fault::new(ViolationKind::BarrierMismatch, mask, message)))
-    }
-
-    /// What the block waits for, when the whole grid is stuck.
-    pub(crate) fn deadlock(&self, env: &Env) -> Violation {
-        let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
-        let mask = self.warps[index].mask;
-        let awaited = |index: usize| {
-            let offset = self.warps[index].polls.mbarrier?;
-            Some((index, offset, self.memory.mbarriers.get(offset)?))
-        };
-        let ready = |index: &usize| self.status[*index] == Status::Ready;
-        if let Some((index, offset, barrier)) = (0..self.warps.len()).filter(ready).find_map(awaited) {
-            let (address, missing) = (offset as u64 + u64::from(SHARED_START), barrier.missing());
-            let message =
-                format!("{{thread}} waits at the mbarrier at {address:#x}, and nobody else can come: {missing}");
-            let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
-            fault.address = Some(address);
-            return self.report(env, index, *fault);
-        }
-        let message = "{thread} goes round in a loop that only others could end, and nobody else can move";
-        self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
-    }
-
-    /// Turns lanes into threads and positions into lines.
-    fn report(&self, env: &Env, index: usize, fault: Fault) -> Violation {
-        let warp = &self.warps[index];
-        let origin = env.code.origins.get(warp.pc as usize);
-        let first = warp.index * LANES as u32;
-        let mask = if fault.lanes != 0 { fault.lanes } else { warp.mask };
-        let own = lanes(mask & warp.exists).map(|lane| first + lane as u32);
-        let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
-        let thread = threads.first().copied().unwrap_or_default();
-        let place = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
-        let site = Site {
-            entry: env.entry.name.clone(),
-            line: origin.map(|origin| origin.line),
-            instruction: origin.map_or_else(String::new, |origin| origin.text.clone()),
-            note: origin.and_then(|origin| origin.note.clone()),
-            block: Some(self.memory.ctaid),
-            threads,
-            address: fault.address,
-            label: fault.label,
-        };
-        Violation { kind: fault.kind, message: fault.message.replace("{thread}", &place), site: Box::new(site) }
     }
 }
 

@@ -8,10 +8,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::memory::MemoryError;
-
 /// Boundary that storage starts on, whatever the allocation's own offset.
 pub(crate) const GRANULE: u64 = 256;
+
+/// The host has no memory of this size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutOfMemory {
+    pub(crate) bytes: u64,
+}
 
 /// One allocation.
 #[derive(Debug)]
@@ -31,16 +35,16 @@ pub(crate) struct Buffer {
     pub(crate) wide: Mutex<()>,
 }
 
-fn zeroed(words: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
-    let too_large = || MemoryError::OutOfMemory { bytes: words.saturating_mul(4) };
+fn zeroed(words: u64) -> Result<Box<[AtomicU32]>, OutOfMemory> {
+    let too_large = || OutOfMemory { bytes: words.saturating_mul(4) };
     let words = usize::try_from(words).map_err(|_| too_large())?;
     bytemuck::allocation::try_zeroed_slice_box(words).map_err(|()| too_large())
 }
 
 impl Buffer {
-    pub(crate) fn new(label: &str, start: u64, len: u64) -> Result<Buffer, MemoryError> {
+    pub(crate) fn new(label: &str, start: u64, len: u64) -> Result<Buffer, OutOfMemory> {
         let floor = start / GRANULE * GRANULE;
-        let span = (start - floor).checked_add(len).ok_or(MemoryError::OutOfMemory { bytes: len })?;
+        let span = (start - floor).checked_add(len).ok_or(OutOfMemory { bytes: len })?;
         Ok(Buffer {
             label: label.into(),
             start,

@@ -2,7 +2,8 @@
 //!
 //! A warp's clock ticks when it arrives at a barrier or synchronises its lanes. An access is ordered before what a warp
 //! does now if the same thread made it, or if the warp has seen its clock. Lanes of one warp are ordered among each
-//! other only by `bar.warp.sync` and barriers, as the memory model has it.
+//! other only by `bar.warp.sync` and barriers that they wait at, as the memory model has it: `bar.arrive` orders nothing for
+//! the warp that arrives.
 //!
 //! Copies that land by way of an mbarrier belong to a second column of their warp: who waits there is ordered behind the
 //! copies, not behind what else their threads did. An arrival brings what all lanes of its warp did before it, and a wait
@@ -14,6 +15,13 @@
 use std::collections::HashMap;
 
 use crate::barrier::MAX_BARRIERS;
+
+/// Whether a warp that arrives at a barrier waits there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Yes,
+    No,
+}
 
 /// Clocks of a block's warps.
 #[derive(Clone, Debug, Default)]
@@ -138,8 +146,8 @@ impl Clocks {
         self.seen[warp * self.columns + column] = self.own[column] - 1;
     }
 
-    /// A warp brings what it knows to a barrier.
-    pub(crate) fn arrive(&mut self, warp: usize, barrier: usize) {
+    /// A warp brings what it knows to a barrier. Its lanes have met only if it waits there.
+    pub(crate) fn arrive(&mut self, warp: usize, barrier: usize, waits: Waits) {
         let known = &self.seen[warp * self.columns..][..self.columns];
         let brought = &mut self.brought[barrier];
         brought.resize(self.columns, 0);
@@ -147,7 +155,10 @@ impl Clocks {
             *brought = (*brought).max(*known);
         }
         brought[warp] = brought[warp].max(self.own[warp]);
-        self.meet(warp);
+        match waits {
+            Waits::Yes => self.meet(warp),
+            Waits::No => self.tick(warp),
+        }
     }
 
     /// The warps that waited take what everybody brought.

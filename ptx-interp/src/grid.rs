@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::block::{Block, Progress};
 use crate::cost::{Cost, Counters};
 use crate::env::Env;
-use crate::launch::{Counting, Report};
+use crate::options::Counting;
+use crate::report::Report;
 use crate::violation::Violation;
 
 /// A grid on its way.

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::cost::Cost;
 use crate::env::Env;
 use crate::global::GlobalTable;
 use crate::grid::Grid;
 use crate::memory::Memory;
+use crate::options::{Checks, Counting, Options, Watch};
 use crate::program::{Entry, Program};
+use crate::report::Report;
 use crate::violation::{Site, Violation, ViolationKind};
 
 /// A kernel argument.
@@ -56,87 +57,6 @@ pub struct Launch<'a> {
     pub dynamic_shared_bytes: u32,
     /// Arguments, in the order of the parameters.
     pub args: &'a [Arg],
-}
-
-/// What the interpreter watches for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Checks {
-    /// Bounds and alignment, which the hardware traps too.
-    Off,
-    /// Everything.
-    #[default]
-    Full,
-}
-
-/// How warps of a block take turns. A right kernel gives the same result under all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum WarpOrder {
-    /// In step, one instruction each, first warp first.
-    Forward,
-    /// In step, last warp first.
-    Backward,
-    /// Random turns of random length, the same for the same seed.
-    Seeded(u64),
-    /// Each runs as far as it can: the fastest.
-    #[default]
-    RunToBarrier,
-}
-
-/// Whether a launch counts what it costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Counting {
-    /// Only instructions and multiply-adds.
-    #[default]
-    Off,
-    /// Everything in [`Cost`].
-    On,
-}
-
-/// How to run it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// What to watch for.
-    pub checks: Checks,
-    /// How warps take turns.
-    pub order: WarpOrder,
-    /// Whether to count what the launch costs.
-    pub counting: Counting,
-    /// Host threads; all of the current rayon pool if absent.
-    pub threads: Option<usize>,
-    /// Most instructions that one warp may execute before it counts as run away.
-    pub max_instructions: Option<u64>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            checks: Checks::Full,
-            order: WarpOrder::RunToBarrier,
-            counting: Counting::Off,
-            threads: None,
-            max_instructions: Some(1 << 34),
-        }
-    }
-}
-
-/// What a launch did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Instructions executed, counted once per warp.
-    pub instructions: u64,
-    /// Multiply-adds of floats (`fma`), counted once per thread, and twice where they are packed.
-    pub fma: u64,
-    /// Multiply-adds of integers (`mad`), addresses included, counted once per thread.
-    pub mad: u64,
-    /// What it cost, if that was asked for.
-    pub cost: Option<Cost>,
-}
-
-/// Whether the loop that follows every value runs, or the bare one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
-    Off,
-    On,
 }
 
 /// Runs a kernel to its end. With the checks off a wrong kernel may leave wrong numbers; with them on, whatever breaks a

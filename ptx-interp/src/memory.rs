@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::buffer::{Buffer, GRANULE};
+use crate::buffer::{Buffer, GRANULE, OutOfMemory};
 
 /// Lowest address; 0 and everything near it is never valid.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
@@ -64,6 +64,12 @@ pub enum MemoryError {
     /// An allocation that was freed, or that belongs to another memory.
     #[error("no such allocation")]
     NoSuchAllocation,
+}
+
+impl From<OutOfMemory> for MemoryError {
+    fn from(OutOfMemory { bytes }: OutOfMemory) -> MemoryError {
+        MemoryError::OutOfMemory { bytes }
+    }
 }
 
 /// Global memory. Shared freely between threads; a running launch keeps what it uses alive.

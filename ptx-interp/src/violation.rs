@@ -115,6 +115,9 @@ pub(crate) struct Fault {
     pub(crate) label: Option<String>,
 }
 
+/// Result of what may break a rule.
+pub(crate) type Checked<T = ()> = Result<T, Box<Fault>>;
+
 impl Fault {
     #[cold]
     pub(crate) fn new(kind: ViolationKind, lanes: u32, message: impl Into<String>) -> Box<Fault> {

@@ -3,6 +3,7 @@
 use ptx_gemm_interp::{Arg, Checks, ViolationKind, WarpOrder};
 
 use crate::gemm_text::{Element, gemm};
+use crate::ring::ORDERS;
 use crate::run::Device;
 
 fn check(element: Element, m: u32, n: u32, k: u32, checks: Checks, order: WarpOrder) {
@@ -61,8 +62,11 @@ fn mutants_die() {
         let (a, b) = (device.upload("A", &vec![1f32; m * k]), device.upload("B", &vec![1f32; k * n]));
         let d = device.reserve("D", (m * n * 4) as u64);
         let args = [Arg::U64(a), Arg::U64(b), Arg::U64(d), Arg::U32(n as u32), Arg::U32(k as u32)];
-        let violation = device.launch([1, 1, 1], [256, 1, 1], &args).expect_err("the mutant is wrong");
-        assert_eq!(violation.kind, ViolationKind::Race, "{violation}");
+        for order in ORDERS {
+            device.options.order = order;
+            let violation = device.launch([1, 1, 1], [256, 1, 1], &args).expect_err("the mutant is wrong");
+            assert_eq!(violation.kind, ViolationKind::Race, "{order:?}: {violation}");
+        }
     }
 }
 

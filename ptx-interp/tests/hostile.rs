@@ -3,7 +3,7 @@
 use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, launch};
 
 use crate::gemm_text::{Element, gemm};
-use crate::mbarrier;
+use crate::{mbarrier, ring};
 
 /// A small generator, the same everywhere.
 struct Random(u64);
@@ -74,7 +74,7 @@ fn mutilated_kernels() {
 
 #[test]
 fn mutilated_rings() {
-    let text = mbarrier::text(&mbarrier::free_running());
+    let text = ring::text(&mbarrier::free_running());
     let mut random = Random(0x0fed_cba9_8765_4321);
     let args = |memory: &Memory| vec![matrix(memory), matrix(memory)];
     let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 64, args)).collect();

@@ -8,5 +8,8 @@ mod hostile;
 mod machine;
 mod mbarrier;
 mod memory;
+mod named_barriers;
+mod orders;
+mod ring;
 mod run;
 mod violations;

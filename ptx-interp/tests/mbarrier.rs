@@ -3,116 +3,12 @@
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised, UnknownInstruction,
 };
-use ptx_gemm_interp::{Arg, Checks, Counting, Options, Violation, WarpOrder};
 
-use crate::run::Device;
+use crate::ring::{PASS, STAGE, STORE, check, check_broken, mutate, prologue};
 
-const ORDERS: [WarpOrder; 5] = [
-    WarpOrder::RunToBarrier,
-    WarpOrder::Forward,
-    WarpOrder::Backward,
-    WarpOrder::Seeded(7),
-    WarpOrder::Seeded(1 << 40),
-];
-
-/// Words at `%in`: 1, 2, 3 and so on.
-const INPUT: u32 = 1024;
-
-const DECLARATIONS: &str = ".shared .align 8 .b64 full[3];\n.shared .align 8 .b64 empty[3];
-    .shared .align 16 .b8 ring[768];\n.shared .align 8 .b64 spare;
-    .reg .b64 %rd<16>;\n.reg .b64 %in;\n.reg .b64 %out;\n.reg .b32 %r<24>;\n.reg .b32 %t;\n.reg .b16 %h<4>;\n\
-    .reg .f32 %f<4>;\n.reg .pred %p<8>;";
-
-/// The kernel of which this is the body. `%in` and `%out` hold addresses, `%t` the thread's number.
-pub fn text(body: &str) -> String {
-    format!(
-        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n\
-         {DECLARATIONS}\nld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\n{body}\nret;\n}}\n"
-    )
+fn broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
+    check_broken(&format!("mbarrier_{name}"), kinds, body, block);
 }
-
-/// Runs it on two blocks that do the same, so that they can be on two threads of the host.
-fn run(body: &str, block: u32, options: Options) -> Result<Vec<u32>, Violation> {
-    let mut device = Device::new(&text(body));
-    device.options = options;
-    let input = device.upload("in", &(1..=INPUT).collect::<Vec<u32>>());
-    let out = device.upload("out", &vec![0u32; block as usize]);
-    device.launch([2, 1, 1], [block, 1, 1], &[Arg::U64(input), Arg::U64(out)])?;
-    Ok(device.words(out, block as usize))
-}
-
-fn everywhere(checks: &[Checks], mut f: impl FnMut(Options)) {
-    for &order in &ORDERS {
-        for &checks in checks {
-            for threads in [1, 2] {
-                let max_instructions = Some(100_000);
-                f(Options { checks, order, threads: Some(threads), max_instructions, ..Options::default() });
-            }
-        }
-    }
-}
-
-/// What the kernel gives is what it must give, whatever the order and the checks.
-fn check(name: &str, body: &str, block: u32, want: &[u32]) {
-    everywhere(&[Checks::Full, Checks::Off], |options| match run(body, block, options) {
-        Ok(words) => assert_eq!(words, want, "{name} ({options:?})"),
-        Err(violation) => panic!("{name} ({options:?}): {violation}"),
-    });
-    // Counting alone follows copies too, and reports nothing.
-    let options = Options { checks: Checks::Off, counting: Counting::On, ..Options::default() };
-    assert_eq!(run(body, block, options).as_deref(), Ok(want), "{name}, counted");
-}
-
-/// The kernel is found out under every order; the report in the first of them is a snapshot.
-fn check_broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
-    everywhere(&[Checks::Full], |options| {
-        let Err(violation) = run(body, block, options) else { panic!("{name} ({options:?}): nothing was found") };
-        assert!(kinds.contains(&violation.kind), "{name} ({options:?}): {violation}");
-        if options.order == WarpOrder::RunToBarrier && options.threads == Some(1) {
-            insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-                insta::assert_snapshot!(format!("mbarrier_{name}"), violation.to_string());
-            });
-        }
-    });
-}
-
-/// Replaces a line that is there exactly once.
-fn mutate(body: &str, from: &str, to: &str) -> String {
-    assert_eq!(body.matches(from).count(), 1, "`{from}` in\n{body}");
-    body.replace(from, to)
-}
-
-/// Stands for a wait that is left out. (One whose answer is ignored may have seen its phase completed.)
-const PASS: &str = "setp.eq.u32 %p2, %t, %t;";
-
-const STORE: &str = "mul.wide.u32 %rd0, %t, 4;\nadd.u64 %rd0, %out, %rd0;\nst.global.u32 [%rd0], %r0;";
-
-/// Barriers for all three stages; `%r1` is the ring, `%r2` `full`, `%r3` `empty`, `%r0` the sum.
-fn prologue(arrivals: u32) -> String {
-    let init = (0..3).map(|stage| {
-        format!(
-            "@%p0 mbarrier.init.shared::cta.b64 [full+{0}], {arrivals};
-             @%p0 mbarrier.init.shared::cta.b64 [empty+{0}], {arrivals};\n",
-            8 * stage
-        )
-    });
-    format!(
-        "mov.u32 %r0, 0;\nmov.u32 %r1, ring;\nmov.u32 %r2, full;\nmov.u32 %r3, empty;\nsetp.eq.u32 %p0, %t, 0;\n\
-         {}@%p0 fence.mbarrier_init.release.cluster;\nbar.sync 0; // init\n",
-        init.collect::<String>()
-    )
-}
-
-/// `stage`, addresses of its barriers and its parity from the step in `%r4`: `%r5` ring, `%r6` full, `%r7` empty, `%r8`
-/// parity, `%r9` its opposite.
-const STAGE: &str = "div.u32 %r8, %r4, 3;
-    mul.lo.u32 %r10, %r8, 3;
-    sub.u32 %r10, %r4, %r10;
-    mad.lo.u32 %r5, %r10, 256, %r1;
-    mad.lo.u32 %r6, %r10, 8, %r2;
-    mad.lo.u32 %r7, %r10, 8, %r3;
-    and.b32 %r8, %r8, 1;
-    xor.b32 %r9, %r8, 1;\n";
 
 /// Warp 0 fills the ring, warp 1 empties it, eleven times.
 fn two_warps() -> String {
@@ -220,7 +116,7 @@ fn broken_rings_of_two_warps() {
         ("ring_with_relaxed_arrival", &[Race], "mbarrier.arrive.release", "mbarrier.arrive.relaxed"),
     ];
     for (name, kinds, from, to) in cases {
-        check_broken(name, kinds, &mutate(&ring, from, to), 64);
+        broken(name, kinds, &mutate(&ring, from, to), 64);
     }
 }
 
@@ -246,11 +142,11 @@ fn broken_rings_that_run_freely() {
         ("free_ring_without_initial_barrier", &[Race, BarrierMisuse], "bar.sync 0; // init", ""),
     ];
     for (name, kinds, from, to) in cases {
-        check_broken(name, kinds, &mutate(&ring, from, to), 64);
+        broken(name, kinds, &mutate(&ring, from, to), 64);
     }
     // The copy is not part of what an ordinary arrival brings.
     let plain = mutate(&ring, track, "mbarrier.arrive.shared::cta.b64 _, [%r6];");
-    check_broken("free_ring_with_plain_arrival", &[Race], &plain, 64);
+    broken("free_ring_with_plain_arrival", &[Race], &plain, 64);
 }
 
 #[test]
@@ -294,12 +190,7 @@ fn bytes_that_are_announced() {
         prologue(32)
     );
     check("bytes", &body, 64, &(1..=64).collect::<Vec<u32>>());
-    check_broken(
-        "bytes_missing",
-        &[Deadlock],
-        &mutate(&body, "[full], 16;\n         bra", "[full], 24;\n         bra"),
-        64,
-    );
+    broken("bytes_missing", &[Deadlock], &mutate(&body, "[full], 16;\n         bra", "[full], 24;\n         bra"), 64);
 }
 
 #[test]
@@ -323,13 +214,13 @@ fn misuse() {
         ("misaligned", &[Misaligned], "mbarrier.init.shared::cta.b64 [full+4], 8;".into()),
     ];
     for (name, kinds, body) in cases {
-        check_broken(name, kinds, &body, 64);
+        broken(name, kinds, &body, 64);
     }
 }
 
 #[test]
 fn conversions_of_8_bit_floats_are_refused() {
     let body = "mov.f32 %f0, 1.0;\ncvt.rn.satfinite.e4m3x2.f32 %h0, %f0, %f0;";
-    check_broken("cvt_e4m3x2", &[UnknownInstruction], body, 32);
-    check_broken("cvt_from_e5m2x2", &[UnknownInstruction], "mov.b16 %h0, 5;\ncvt.rn.f16x2.e5m2x2 %r0, %h0;", 32);
+    broken("cvt_e4m3x2", &[UnknownInstruction], body, 32);
+    broken("cvt_from_e5m2x2", &[UnknownInstruction], "mov.b16 %h0, 5;\ncvt.rn.f16x2.e5m2x2 %r0, %h0;", 32);
 }

@@ -7,6 +7,8 @@ use crate::asynchronous::{
     Transaction, Wait,
 };
 use crate::matrix::{Element, Overflow, Shape, Transpose};
+pub use crate::modifier::{Approx, Atomic, Cache, Compare, Half, Order, Rounding, Scope};
+pub use crate::special::Special;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
 
@@ -68,144 +70,6 @@ pub enum Base {
     Symbol(String),
     /// An absolute address.
     None,
-}
-
-/// Special registers. `ClusterId` and `NclusterId` are the `.x` components.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Special {
-    TidX,
-    TidY,
-    TidZ,
-    NtidX,
-    NtidY,
-    NtidZ,
-    CtaidX,
-    CtaidY,
-    CtaidZ,
-    NctaidX,
-    NctaidY,
-    NctaidZ,
-    LaneId,
-    WarpId,
-    NwarpId,
-    LaneMaskLt,
-    LaneMaskLe,
-    LaneMaskEq,
-    LaneMaskGe,
-    LaneMaskGt,
-    SmId,
-    NsmId,
-    GridId,
-    Clock,
-    ClockHi,
-    Clock64,
-    GlobalTimer,
-    GlobalTimerLo,
-    GlobalTimerHi,
-    ClusterCtaRank,
-    ClusterNctaRank,
-    ClusterId,
-    ClusterIdY,
-    ClusterIdZ,
-    NclusterId,
-    NclusterIdY,
-    NclusterIdZ,
-    ClusterCtaidX,
-    ClusterCtaidY,
-    ClusterCtaidZ,
-    ClusterNctaidX,
-    ClusterNctaidY,
-    ClusterNctaidZ,
-    IsExplicitCluster,
-    DynamicSmemSize,
-    TotalSmemSize,
-}
-
-/// Comparison of `setp`; for floats the plain ones are ordered, the `u` ones true on NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Compare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Lo,
-    Ls,
-    Hi,
-    Hs,
-    Equ,
-    Neu,
-    Ltu,
-    Leu,
-    Gtu,
-    Geu,
-    Num,
-    Nan,
-}
-
-/// Rounding modes; `None` where the instruction takes none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Rounding {
-    None,
-    Rn,
-    Rz,
-    Rm,
-    Rp,
-    Rna,
-    Rni,
-    Rzi,
-    Rmi,
-    Rpi,
-}
-
-/// Which half of an integer product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Half {
-    Lo,
-    Hi,
-    Wide,
-}
-
-/// Cache operator of a load or store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Cache {
-    None,
-    Ca,
-    Cg,
-    Cs,
-    Lu,
-    Cv,
-    Wb,
-    Wt,
-    Nc,
-}
-
-/// Memory ordering of a load or store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Order {
-    Weak,
-    Volatile,
-    Relaxed(Scope),
-    Acquire(Scope),
-    Release(Scope),
-    AcqRel(Scope),
-}
-
-/// Scope of a memory ordering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Scope {
-    Cta,
-    Cluster,
-    Gpu,
-    Sys,
 }
 
 /// The opcode with all its modifiers.
@@ -400,36 +264,6 @@ pub enum Opcode {
     CreatePolicy { primary: Eviction, secondary: Eviction },
     /// An instruction that this crate does not know, its mnemonic as written. It survives a parse; running it is an error.
     Unknown(String),
-}
-
-/// Approximate functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Approx {
-    Ex2,
-    Lg2,
-    Tanh,
-    Rcp,
-    Sqrt,
-    Rsqrt,
-    Sin,
-    Cos,
-}
-
-/// Atomic operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are PTX's own
-pub enum Atomic {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    Exch,
-    Cas,
-    Inc,
-    Dec,
 }
 
 /// What an instruction is for, printed behind it as `//@ clause: what`.

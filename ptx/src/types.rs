@@ -1,5 +1,7 @@
 //! PTX types and state spaces.
 
+use crate::names::words;
+
 /// A PTX register or memory type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
@@ -29,6 +31,12 @@ pub enum Type {
     E5m2x2,
 }
 
+words!(Type {
+    Pred "pred", B8 "b8", B16 "b16", B32 "b32", B64 "b64", B128 "b128", U8 "u8", U16 "u16", U32 "u32", U64 "u64",
+    S8 "s8", S16 "s16", S32 "s32", S64 "s64", F16 "f16", F16x2 "f16x2", Bf16 "bf16", Bf16x2 "bf16x2", Tf32 "tf32",
+    F32 "f32", F64 "f64", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2",
+});
+
 /// A state space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
@@ -42,6 +50,11 @@ pub enum Space {
     Param,
     Const,
 }
+
+words!(Space {
+    Generic "", Global "global", Shared "shared", SharedCta "shared::cta", SharedCluster "shared::cluster",
+    Local "local", Param "param", Const "const",
+});
 
 impl Type {
     /// Width in bits; a predicate counts as one.

@@ -1,15 +1,16 @@
-//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must agree bit for bit, random
-//! data within the error bound. All of the interpreter's checks are on.
+//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must agree
+//! bit for bit, random data within the error bound. All of the interpreter's checks are on. Some of the sizes run in other
+//! orders of warps as well.
 
-use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, tuned};
-use ptx_gemm_interp::{Checks, Options};
+use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, quick_sizes, tuned};
+use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
 /// Multiply-adds that one case may spend; the largest sizes are dropped first, never the edges.
 const BUDGET: usize = 120_000_000;
 
-fn device(misalign: u32) -> Device {
-    let options = Options { checks: Checks::Full, ..Options::default() };
+fn device(misalign: u32, order: WarpOrder) -> Device {
+    let options = Options { checks: Checks::Full, order, ..Options::default() };
     Device::interpreter_with(InterpreterOptions { options, misalign })
 }
 
@@ -35,7 +36,7 @@ fn affordable(sizes: Vec<Size>, tile: (u32, u32)) -> Vec<Size> {
 fn every_case_is_right_on_every_edge() {
     for case in cases().chain(tuned()) {
         let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let (aligned, unaligned) = (device(0), device(1));
+        let (aligned, unaligned) = (device(0, WarpOrder::RunToBarrier), device(1, WarpOrder::RunToBarrier));
         let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let scalar = CompiledGemm::new(&schedule, &unaligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let problem = gemm.plan().problem.clone();
@@ -51,6 +52,25 @@ fn every_case_is_right_on_every_edge() {
                 1 => run(&case, &scalar, &seeded(Request::random(m, n, k)).padded(&problem, 3)),
                 2 => run(&case, &scalar, &seeded(Request::exact(m, n, k))),
                 _ => run(&case, &gemm, &scalars(&problem, seeded(Request::random(m, n, k)), i)),
+            }
+        }
+    }
+}
+
+/// Sizes inside and at the edges, and one whose K-tiles fill every stage three times.
+#[test]
+fn every_case_is_right_in_every_order_of_warps() {
+    for (index, case) in cases().chain(tuned()).enumerate() {
+        let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let random = |number: usize| WarpOrder::Seeded((2 * index + number) as u64);
+        for order in [WarpOrder::Backward, random(0), random(1)] {
+            let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            let plan = gemm.plan();
+            let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k.max(1) * plan.stages.max(1) * 3];
+            let mut sizes = quick_sizes(plan);
+            sizes.push(Size::new(m as usize, n as usize, k as usize));
+            for Size { m, n, k } in sizes {
+                run(&case, &gemm, &Request { seed: index as u64, ..Request::exact(m, n, k) });
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Rules about the sources themselves, read from the manifests and from the tokens of every file: so that they hold in a
 //! year, too. Each rule collects everything that breaks it.
 
+mod cycles;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// Lines of a file: the most that are allowed, and from where on it smells.
 const MOST_LINES: usize = 600;
@@ -68,11 +70,14 @@ impl Source {
             .any(|folder| self.path.starts_with(folder) || self.path.contains(&format!("/{folder}")))
     }
 
+    fn stream(&self) -> TokenStream {
+        TokenStream::from_str(&self.text).unwrap_or_else(|e| panic!("{}: {e}", self.path))
+    }
+
     /// Every token outside documentation and unit tests, with its line.
     fn tokens(&self) -> Vec<(usize, TokenTree)> {
-        let stream = TokenStream::from_str(&self.text).unwrap_or_else(|e| panic!("{}: {e}", self.path));
         let mut out = Vec::new();
-        walk(stream, &mut out);
+        flatten(without_tests(self.stream()), &mut out);
         out
     }
 
@@ -84,8 +89,9 @@ impl Source {
     }
 }
 
-/// Attributes are left out (documentation is one), and what `#[cfg(test)]` stands before.
-fn walk(stream: TokenStream, out: &mut Vec<(usize, TokenTree)>) {
+/// The same tokens without attributes (documentation is one), and without what `#[cfg(test)]` is on.
+fn without_tests(stream: TokenStream) -> Vec<TokenTree> {
+    let mut out = Vec::new();
     let mut tokens = stream.into_iter().peekable();
     let mut test = false;
     while let Some(token) = tokens.next() {
@@ -98,14 +104,27 @@ fn walk(stream: TokenStream, out: &mut Vec<(usize, TokenTree)>) {
             test |= attribute.is_some_and(|attribute| attribute.to_string().replace(' ', "") == "[cfg(test)]");
             continue;
         }
-        let line = token.span().start().line;
         match token {
             // An item ends with its braces, or with a semicolon.
             TokenTree::Group(group) if test && group.delimiter() == Delimiter::Brace => test = false,
             TokenTree::Punct(end) if test && end.as_char() == ';' => test = false,
             _ if test => {}
-            TokenTree::Group(group) => walk(group.stream(), out),
-            token => out.push((line, token)),
+            TokenTree::Group(group) => {
+                let inner = without_tests(group.stream()).into_iter().collect();
+                out.push(Group::new(group.delimiter(), inner).into());
+            }
+            token => out.push(token),
+        }
+    }
+    out
+}
+
+/// Every token that is not a group, with its line.
+fn flatten(tokens: Vec<TokenTree>, out: &mut Vec<(usize, TokenTree)>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => flatten(group.stream().into_iter().collect(), out),
+            token => out.push((token.span().start().line, token)),
         }
     }
 }

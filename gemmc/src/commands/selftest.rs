@@ -24,7 +24,6 @@ use ptx_gemm_check::{Output, Request, Size, cases, check, edge_sizes, netlib, qu
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
-use crate::commands::sanitize;
 use crate::reply::{Failure, Format, Reply, Status};
 
 /// The name of the row of netlib's grid.
@@ -43,9 +42,6 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
-    if args.sanitize {
-        return sanitize::run(args);
-    }
     let device = args.device.open(0)?;
     let meant = |name: &str| args.only.as_deref().is_none_or(|text| name.contains(text));
     let mut tests = if args.quick { Vec::new() } else { tests(&device) };

@@ -7,13 +7,13 @@ use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
 use super::memory::read;
-use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate};
+use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
 use super::{scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::{Access, Arith, AtomicOp, ScalarFn};
 use crate::row::lanes;
-use crate::violation::{Fault, ViolationKind, bytes as in_words};
+use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
 use crate::warp::Warp;
 
 #[inline(never)]

@@ -3,11 +3,10 @@
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
-use super::spot::Checked;
 use crate::env::Env;
 use crate::op::{Collective, CollectiveKind, Slot};
 use crate::row::{LANES, lanes};
-use crate::violation::{Fault, ViolationKind};
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
 #[inline(never)]

@@ -1,11 +1,10 @@
 //! Polls, barriers and guards: what decides whether a group goes on, and the reports of those that must not.
 
 use super::Stop;
-use super::spot::Checked;
 use crate::env::Env;
 use crate::op::{P, R32, Slot};
 use crate::row::lanes;
-use crate::violation::{Fault, ViolationKind};
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::{Group, Parked, Spin, Warp};
 
 /// After this many polls without anything else, a group lets others go first.
@@ -46,25 +45,44 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     true
 }
 
-/// A converged warp stands at a barrier.
-pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Stop {
-    let value = |slot: R32| warp.regs.r32[slot.0 as usize].0[warp.mask.trailing_zeros() as usize];
-    let same = |slot: R32| lanes(warp.mask).all(|lane| warp.regs.r32[slot.0 as usize].0[lane] == value(slot));
-    let mismatch = |message: String| Stop::Fault(Fault::new(ViolationKind::BarrierMismatch, warp.mask, message));
-    if !same(id) || !count.is_none_or(same) {
-        return mismatch("the threads of one warp name different barriers, or different numbers of threads".into());
-    }
-    if env.strict && warp.live != warp.exists {
-        let exited = (warp.exists & !warp.live).count_ones();
-        return mismatch(format!("{exited} threads of this warp have exited before a barrier that it waits at"));
-    }
-    Stop::Barrier { id: value(id), count: count.map(value) }
+/// What the first of the active lanes has in a register.
+fn value(warp: &Warp, active: u32, slot: R32) -> u32 {
+    warp.regs.r32[slot.0 as usize].0[active.trailing_zeros() as usize]
 }
 
-/// `bar.arrive` counts a whole warp: all its threads have to be there.
-pub(super) fn together(warp: &Warp, env: &Env, active: u32) -> Checked {
-    if !env.strict || active == warp.exists {
+/// All threads of a warp name the same barrier, or the same number of threads, and have written it.
+fn named(warp: &Warp, env: &Env, active: u32, slot: R32) -> Checked {
+    let tainted = if env.strict { warp.taint.mask(warp.taint.at(slot.into())) & active } else { 0 };
+    if tainted != 0 {
+        return Err(undefined(warp, env, slot.into(), tainted, "is a barrier's operand"));
+    }
+    let first = value(warp, active, slot);
+    if lanes(active).all(|lane| warp.regs.r32[slot.0 as usize].0[lane] == first) {
         return Ok(());
+    }
+    let message = "the threads of one warp name different barriers, or different numbers of threads";
+    Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
+}
+
+/// A converged warp is at a barrier.
+pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Checked<Stop> {
+    let active = warp.mask;
+    named(warp, env, active, id)?;
+    count.map_or(Ok(()), |count| named(warp, env, active, count))?;
+    if env.strict && warp.live != warp.exists {
+        let exited = (warp.exists & !warp.live).count_ones();
+        let message = format!("{exited} threads of this warp have exited before a barrier that it waits at");
+        return Err(Fault::new(ViolationKind::BarrierMismatch, active, message));
+    }
+    Ok(Stop::Barrier { id: value(warp, active, id), count: count.map(|count| value(warp, active, count)) })
+}
+
+/// `bar.arrive` counts a whole warp: all its threads have to be there, and to name the same barrier.
+pub(super) fn arrive(warp: &Warp, env: &Env, active: u32, id: R32, count: R32) -> Checked<Stop> {
+    named(warp, env, active, id)?;
+    named(warp, env, active, count)?;
+    if !env.strict || active == warp.exists {
+        return Ok(Stop::Arrive { id: value(warp, active, id), count: value(warp, active, count) });
     }
     let message =
         format!("{} of {} threads of a warp arrive at a barrier", active.count_ones(), warp.exists.count_ones());

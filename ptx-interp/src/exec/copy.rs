@@ -2,12 +2,13 @@
 //! until then its destination is nobody else's.
 
 use super::memory::read;
-use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
+use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
 use super::watch::{self, race};
 use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
 use crate::op::Access;
 use crate::row::{LANES, lanes};
+use crate::violation::Checked;
 use crate::warp::Warp;
 
 /// Starts the copies of the active lanes. The source is read now.

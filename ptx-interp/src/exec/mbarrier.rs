@@ -3,14 +3,14 @@
 
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
-use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate};
+use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
 use super::watch::{actor, race};
 use super::{copy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::mbarrier::{Awaited, Misuse, Tracked};
 use crate::op::{Action, MbarrierOp, Ordering, PhaseSlot, R32};
 use crate::row::lanes;
-use crate::violation::{Fault, ViolationKind};
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
 #[inline(never)]

@@ -3,40 +3,17 @@
 use std::sync::atomic::{Ordering, fence};
 
 use super::rows::{self, Spread};
-use super::spot::{Checked, Spot, Touch, Verb, addresses, defined_address, locate};
-use super::{Lanes, atomic, copy, undefined, watch};
+use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
+use super::{Lanes, undefined, watch};
 use crate::env::{BlockMemory, Env};
-use crate::op::{Access, Op};
+use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::shared::{load_words, store_words};
+use crate::violation::Checked;
 use crate::warp::Warp;
 
-/// Everything that touches memory.
 #[inline(always)]
-pub(super) fn execute<const WATCH: bool>(
-    warp: &mut Warp,
-    block: &mut BlockMemory,
-    env: &Env,
-    op: &Op,
-    lanes: Lanes,
-    pc: u32,
-) -> Checked {
-    let access = |index: u32| &env.code.accesses[index as usize];
-    match *op {
-        Op::Load { index } => return load::<WATCH>(warp, block, env, access(index), lanes, pc),
-        Op::Store { index } => return store::<WATCH>(warp, block, env, access(index), lanes, pc),
-        Op::Atomic { index } => return atomic::atomic::<WATCH>(warp, block, env, access(index), lanes.active, pc),
-        Op::CpAsync { index } => return copy::start::<WATCH>(warp, block, env, access(index), lanes.active, pc),
-        Op::CpAsyncCommit if WATCH => block.copies[warp.index as usize].commit(lanes.active),
-        Op::CpAsyncWait { pending } => copy::land::<WATCH>(warp, block, lanes.active, Some(pending), env.strict),
-        Op::CpAsyncWaitAll => copy::land::<WATCH>(warp, block, lanes.active, None, env.strict),
-        _ => {}
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn load<const WATCH: bool>(
+pub(super) fn load<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
     env: &Env,
@@ -55,7 +32,7 @@ fn load<const WATCH: bool>(
 }
 
 #[inline(always)]
-fn store<const WATCH: bool>(
+pub(super) fn store<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
     env: &Env,

@@ -4,6 +4,7 @@
 //! inlined into it. `WATCH` compiles the loop twice: once bare, once following uninitialised values and asking the
 //! checks about every access.
 
+mod access;
 mod alu;
 mod atomic;
 mod bits;
@@ -21,10 +22,10 @@ mod watch;
 use pulp::{Simd, WithSimd};
 
 use self::control::{
-    barrier, decided, divergent_uniform, names_itself, other, polls_long_enough, stuck, together, undefined,
+    arrive, barrier, decided, divergent_uniform, names_itself, other, polls_long_enough, stuck, undefined,
 };
 use crate::env::{BlockMemory, Env};
-use crate::op::{Guard, Op, R32};
+use crate::op::{Guard, Op};
 use crate::violation::{Fault, ViolationKind};
 use crate::warp::{Group, Next, Parked, Spin, Warp};
 
@@ -181,20 +182,19 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             | Op::CpAsync { .. }
             | Op::CpAsyncCommit
             | Op::CpAsyncWait { .. }
-            | Op::CpAsyncWaitAll => check!(memory::execute::<WATCH>(warp, block, env, &instr.op, lanes, pc)),
+            | Op::CpAsyncWaitAll => check!(access::execute::<WATCH>(warp, block, env, &instr.op, lanes, pc)),
             Op::Barrier { id, count } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
                 if active != warp.live {
                     park!(pc, active, Parked::Barrier);
                 }
                 save!(pc, active);
-                return barrier(warp, env, id, count);
+                return barrier(warp, env, id, count).unwrap_or_else(Stop::Fault);
             }
             Op::BarrierArrive { id, count } => {
-                check!(together(warp, env, active));
-                save!(pc + 1, mask);
-                let value = |slot: R32| warp.regs.r32[slot.0 as usize].0[active.trailing_zeros() as usize];
-                return Stop::Arrive { id: value(id), count: value(count) };
+                let arrival = arrive(warp, env, active, id, count);
+                save!(if arrival.is_ok() { pc + 1 } else { pc }, mask);
+                return arrival.unwrap_or_else(Stop::Fault);
             }
             Op::WarpSync { mask: named } => {
                 let named = warp.regs.r32[named.0 as usize].0[active.trailing_zeros() as usize];

@@ -7,11 +7,8 @@ use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::Slot;
 use crate::row::LANES;
-use crate::violation::{Fault, ViolationKind, bytes as in_words};
+use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
 use crate::warp::{Registers, Warp};
-
-/// Result of an instruction that may break a rule.
-pub(super) type Checked<T = ()> = Result<T, Box<Fault>>;
 
 /// A place in memory that exists.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 //! memory, cost.
 
 use super::rows::Spread;
-use super::spot::{Checked, Spot, Touch, Verb};
+use super::spot::{Spot, Touch, Verb};
 use crate::address::SHARED_START;
 use crate::cost::Way;
 use crate::env::{BlockMemory, Env};
@@ -10,7 +10,7 @@ use crate::global::Mapped;
 use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::shadow::{Actor, Conflict};
-use crate::violation::{Fault, ViolationKind, bytes as in_words, triple};
+use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
 /// A row was loaded.

@@ -70,6 +70,31 @@ fn a_built_module_comes_back() {
 }
 
 #[test]
+fn barriers_of_a_part_of_the_block() {
+    let mut entry = EntryBuilder::new("k");
+    let words = entry.family("%r", Type::B32, "");
+    let id = entry.define(words, Opcode::Mov(Type::U32), [Operand::from(3u32)]);
+    for sync in [Opcode::BarSync, Opcode::BarrierSync] {
+        entry.emit(sync.clone(), [Operand::from(0u32)]);
+        entry.emit(sync.clone(), [Operand::from(1u32), Operand::from(64u32)]);
+        entry.emit(sync, [id.into(), Operand::from(96u32)]);
+    }
+    for arrive in [Opcode::BarArrive, Opcode::BarrierArrive] {
+        entry.emit(arrive, [id.into(), Operand::from(96u32)]);
+    }
+    let mut module = Module::new("sm_80");
+    module.entries.push(entry.finish());
+    assert_eq!(verify(&module), Ok(()));
+    let text = print(&module);
+    assert_eq!(parse(&text).as_ref(), Ok(&module), "{text}");
+    for line in
+        ["bar.sync 0;", "bar.sync 1, 64;", "barrier.sync %r0, 96;", "bar.arrive %r0, 96;", "barrier.arrive %r0, 96;"]
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn the_version_follows_the_instructions() {
     for (target, op, version) in [
         ("sm_75", Opcode::Ret, (6, 3)),

@@ -100,6 +100,8 @@ fn wrong_instructions_on_sm_90a() {
             ("bar.sync 16;", "operand 1 (`16`): wants 0 to 15"),
             ("bar.sync 0, 100;", "operand 2 (`100`): wants a multiple of 32"),
             ("bar.arrive 0;", "has 1 operands, wants 2"),
+            ("barrier.sync 1, 48;", "operand 2 (`48`): wants a multiple of 32"),
+            ("bar.sync 1, 64, 2;", "has 3 operands, wants 1 to 2"),
             ("cp.async.cg.shared.global [%r0], [%rd0], 8;", "cp.async.cg copies 16 bytes"),
             ("cp.async.ca.shared.global [%r0], [%rd0], 12;", "cp.async copies 4, 8 or 16 bytes"),
             ("cp.async.ca.shared.global [%r0], [%rd0], 4, 8;", "cp.async cannot read more than it copies"),

@@ -1,0 +1,117 @@
+//! What to multiply: extents, data, scalars, and where the matrices lie.
+
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_runtime::{Shape, Stack};
+
+use crate::data::Data;
+
+/// What to multiply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Products; what `batch(strided)` computes in one launch.
+    pub batch: usize,
+    /// Leading dimensions in elements; the smallest possible where not stated.
+    pub leading: Leading,
+    /// Elements between one matrix of a batch and the next.
+    pub gap: usize,
+    /// Kind of the numbers.
+    pub data: Data,
+    /// Which of them.
+    pub seed: u64,
+    /// Run-time scalars. One that is not named is 0 if it is called `beta`, else 1.
+    pub scalars: Vec<(String, f64)>,
+    /// Where C lies.
+    pub output: Output,
+}
+
+/// Leading dimensions in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // one for each matrix
+pub struct Leading {
+    pub a: Option<usize>,
+    pub b: Option<usize>,
+    pub c: Option<usize>,
+    pub d: Option<usize>,
+}
+
+/// Where C lies, if the epilogue reads one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// In memory of its own.
+    Apart,
+    /// In D: the very same matrix.
+    InPlace,
+}
+
+impl Output {
+    /// In place, where the problem's C and D can be one matrix.
+    pub fn in_place_if_possible(problem: &Problem) -> Output {
+        let (types, layouts) = (problem.types, problem.layouts);
+        if types.c == types.d && layouts.c == layouts.d { Output::InPlace } else { Output::Apart }
+    }
+}
+
+impl Request {
+    /// Random data, packed matrices, seed 0.
+    pub fn random(m: usize, n: usize, k: usize) -> Request {
+        let (leading, scalars) = (Leading::default(), Vec::new());
+        let (data, output) = (Data::Random, Output::Apart);
+        Request { m, n, k, batch: 1, leading, gap: 0, data, seed: 0, scalars, output }
+    }
+
+    /// Exact integer data, packed matrices, seed 0.
+    pub fn exact(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Exact, ..Request::random(m, n, k) }
+    }
+
+    /// The same with a value for a scalar.
+    pub fn set(mut self, name: &str, value: f64) -> Request {
+        self.scalars.push((name.into(), value));
+        self
+    }
+
+    /// The same for a batch of `count` products.
+    pub fn batch(self, count: usize) -> Request {
+        Request { batch: count, ..self }
+    }
+
+    /// The same with every leading dimension `padding` elements above the smallest possible.
+    pub fn padded(self, problem: &Problem, padding: usize) -> Request {
+        let ld = |operand| Some(self.shape(problem, operand).min_ld() + padding);
+        let (a, b, c, d) = (ld(Operand::A), ld(Operand::B), ld(Operand::C), ld(Operand::D));
+        Request { leading: Leading { a, b, c, d }, ..self }
+    }
+
+    /// Extents, layout and leading dimension of a matrix.
+    pub fn shape(&self, problem: &Problem, operand: Operand) -> Shape {
+        let (layouts, leading) = (problem.layouts, self.leading);
+        let (rows, cols, layout, ld): (_, _, Layout, Option<usize>) = match operand {
+            Operand::A => (self.m, self.k, layouts.a, leading.a),
+            Operand::B => (self.k, self.n, layouts.b, leading.b),
+            // In place there is one matrix, with one leading dimension.
+            Operand::C if self.output == Output::InPlace => (self.m, self.n, layouts.d, leading.d),
+            Operand::C => (self.m, self.n, layouts.c, leading.c),
+            Operand::D => (self.m, self.n, layouts.d, leading.d),
+        };
+        let packed = Shape::packed(rows, cols, layout);
+        Shape { ld: ld.unwrap_or(packed.ld), ..packed }
+    }
+
+    /// How many matrices there are, and how far apart.
+    pub fn stack(&self, problem: &Problem, operand: Operand) -> Stack {
+        let shape = self.shape(problem, operand);
+        let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
+        match self.batch {
+            1 => Stack::ONE,
+            count => Stack { count, stride: stored.len().unwrap_or(0).saturating_add(self.gap) },
+        }
+    }
+}

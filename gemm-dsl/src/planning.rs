@@ -1,0 +1,45 @@
+//! From text to a schedule, and from a schedule to its plan: what asks the rules of [`crate::check`].
+
+use std::sync::Arc;
+
+use crate::check;
+use crate::diagnostics::Diagnostics;
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::types::Problem;
+
+impl Schedule {
+    /// Reads a schedule from text, such as a `.gemm` file.
+    ///
+    /// An error lists everything that is wrong, not only with the grammar.
+    pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
+        let source: Arc<str> = text.into();
+        let parsed = Schedule::read(text);
+        let (errors, unknown) = (parsed.errors, parsed.unknown);
+        let schedule = Schedule { items: parsed.items, source: Some(source), ..Schedule::default() };
+        if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, unknown, errors)) }
+    }
+
+    /// What the schedule computes: types, layouts, epilogue, batch.
+    pub fn problem(&self) -> Result<Problem, Diagnostics> {
+        check::problem(self)
+    }
+
+    /// Every number that follows, for `target`, else for the target of the schedule, else for the first that suffices.
+    pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
+        check::plan(self, target).map(|(plan, _)| plan)
+    }
+
+    /// Checks everything that a plan needs; what is legal but worth knowing comes back as notes.
+    pub fn check(&self) -> Result<Diagnostics, Diagnostics> {
+        check::plan(self, None).map(|(_, notes)| notes)
+    }
+}
+
+impl Plan {
+    /// Derives the plan of `schedule` for `target`.
+    pub fn new(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
+        check::plan_of(problem, schedule, target)
+    }
+}

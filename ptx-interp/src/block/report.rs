@@ -1,0 +1,108 @@
+//! What is reported of a block: who waits for whom when nobody can move, and where a rule was broken.
+
+use super::{Block, Status};
+use crate::address::SHARED_START;
+use crate::env::Env;
+use crate::row::{LANES, lanes};
+use crate::violation::{Fault, Site, Violation, ViolationKind, triple};
+
+/// A warp that waits at a barrier.
+#[derive(Clone, Copy)]
+struct Waiter {
+    warp: usize,
+    id: u32,
+    pc: u32,
+    /// The number of threads that its instruction states.
+    count: Option<u32>,
+}
+
+impl Block {
+    /// Whether nobody in the block can ever move again; then why.
+    pub(super) fn blocked(&mut self, env: &Env) -> Option<Violation> {
+        if self.status.contains(&Status::Ready) {
+            return None;
+        }
+        let waiting: Vec<Waiter> = self.waiters().collect();
+        let first = *waiting.first()?;
+        let exited = self.status.iter().filter(|status| **status == Status::Done).count();
+        if exited > 0 && !env.strict && waiting.iter().all(|other| other.id == first.id && other.count.is_none()) {
+            // Without checks exited warps count as arrived, as on hardware.
+            self.release(env, first.id);
+            return None;
+        }
+        let here = self.barriers.state(first.id);
+        let elsewhere = waiting.iter().find(|other| other.id != first.id);
+        let mut message = format!("{{thread}} waits at barrier {}, which has {here}", first.id);
+        if let Some(Waiter { id, pc, .. }) = elsewhere {
+            let line = env.code.origins[*pc as usize].line;
+            message += &format!("; others wait at barrier {id} (line {line}), which has {}", self.barriers.state(*id));
+        }
+        if exited > 0 {
+            message += &format!("; {exited} of {} warps have exited", self.warps.len());
+        }
+        message += ", and nobody else can come";
+        // A barrier of the whole block that not everybody comes to, or one that was to be met by a part of it.
+        let named = waiting.iter().any(|waiter| waiter.count.is_some());
+        let kind = if named { ViolationKind::Deadlock } else { ViolationKind::BarrierMismatch };
+        Some(self.report(env, first.warp, *Fault::new(kind, self.warps[first.warp].mask, message)))
+    }
+
+    fn waiters(&self) -> impl Iterator<Item = Waiter> {
+        self.status.iter().enumerate().filter_map(|(warp, status)| match *status {
+            Status::Waiting { id, pc, count } => Some(Waiter { warp, id, pc, count }),
+            _ => None,
+        })
+    }
+
+    /// What the block waits for, when the whole grid is stuck.
+    pub(crate) fn deadlock(&self, env: &Env) -> Violation {
+        let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
+        let mask = self.warps[index].mask;
+        // Other warps may wait at barriers for those that poll.
+        let mut ids: Vec<u32> = self.waiters().map(|waiter| waiter.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let barriers = ids.iter().map(|id| format!("; barrier {id} has {}", self.barriers.state(*id)));
+        let barriers: String = barriers.collect();
+        let awaited = |index: usize| {
+            let offset = self.warps[index].polls.mbarrier?;
+            Some((index, offset, self.memory.mbarriers.get(offset)?))
+        };
+        let ready = |index: &usize| self.status[*index] == Status::Ready;
+        if let Some((index, offset, barrier)) = (0..self.warps.len()).filter(ready).find_map(awaited) {
+            let (address, missing) = (offset as u64 + u64::from(SHARED_START), barrier.missing());
+            let message = format!(
+                "{{thread}} waits at the mbarrier at {address:#x}, and nobody else can come: {missing}{barriers}"
+            );
+            let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
+            fault.address = Some(address);
+            return self.report(env, index, *fault);
+        }
+        let message =
+            format!("{{thread}} goes round in a loop that only others could end, and nobody else can move{barriers}");
+        self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
+    }
+
+    /// Turns lanes into threads and positions into lines.
+    pub(super) fn report(&self, env: &Env, index: usize, fault: Fault) -> Violation {
+        let warp = &self.warps[index];
+        let origin = env.code.origins.get(warp.pc as usize);
+        let first = warp.index * LANES as u32;
+        let mask = if fault.lanes != 0 { fault.lanes } else { warp.mask };
+        let own = lanes(mask & warp.exists).map(|lane| first + lane as u32);
+        let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
+        let thread = threads.first().copied().unwrap_or_default();
+        let place = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
+        let site = Site {
+            entry: env.entry.name.clone(),
+            line: origin.map(|origin| origin.line),
+            instruction: origin.map_or_else(String::new, |origin| origin.text.clone()),
+            note: origin.and_then(|origin| origin.note.clone()),
+            block: Some(self.memory.ctaid),
+            threads,
+            address: fault.address,
+            label: fault.label,
+        };
+        Violation { kind: fault.kind, message: fault.message.replace("{thread}", &place), site: Box::new(site) }
+    }
+}

@@ -1,0 +1,82 @@
+//! How a launch is to be run: what is checked and counted, and in which order warps take turns.
+
+/// What the interpreter watches for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Checks {
+    /// Bounds and alignment, which the hardware traps too.
+    Off,
+    /// Everything.
+    #[default]
+    Full,
+}
+
+/// How warps of a block take turns. A right kernel gives the same result under all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WarpOrder {
+    /// In step, one instruction each, first warp first.
+    Forward,
+    /// In step, last warp first.
+    Backward,
+    /// Random turns of random length, the same for the same seed. The order changes with every round of turns, and turns
+    /// end between barriers too.
+    Seeded(u64),
+    /// Each runs as far as it can, first warp first: the fastest.
+    #[default]
+    RunToBarrier,
+}
+
+impl WarpOrder {
+    /// One of the orders, by a random number: every second one is a random order.
+    pub fn drawn(number: u64) -> WarpOrder {
+        match number % 8 {
+            0 | 1 => WarpOrder::RunToBarrier,
+            2 => WarpOrder::Forward,
+            3 => WarpOrder::Backward,
+            _ => WarpOrder::Seeded(number / 8),
+        }
+    }
+}
+
+/// Whether a launch counts what it costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Counting {
+    /// Only instructions and multiply-adds.
+    #[default]
+    Off,
+    /// Everything in [`crate::Cost`].
+    On,
+}
+
+/// How to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What to watch for.
+    pub checks: Checks,
+    /// How warps take turns.
+    pub order: WarpOrder,
+    /// Whether to count what the launch costs.
+    pub counting: Counting,
+    /// Host threads; all of the current rayon pool if absent.
+    pub threads: Option<usize>,
+    /// Most instructions that one warp may execute before it counts as run away.
+    pub max_instructions: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            checks: Checks::Full,
+            order: WarpOrder::RunToBarrier,
+            counting: Counting::Off,
+            threads: None,
+            max_instructions: Some(1 << 34),
+        }
+    }
+}
+
+/// Whether the loop that follows every value runs, or the bare one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    Off,
+    On,
+}

@@ -1,0 +1,102 @@
+//! Orders of warps: what is found in each of them, and what only in some.
+
+use ptx_gemm_interp::{Arg, Checks, Options, ViolationKind, WarpOrder};
+
+use crate::ring::{ORDERS, STORE, check, check_found, mutate, text};
+use crate::run::Device;
+
+/// Each thread leaves a word for its opposite, in another warp.
+fn exchange() -> String {
+    format!(
+        "mov.u32 %r1, ring;
+         mad.lo.u32 %r2, %t, 4, %r1;
+         st.shared.u32 [%r2], %t;
+         bar.sync 0; // stored
+         sub.u32 %r2, 95, %t;
+         mad.lo.u32 %r2, %r2, 4, %r1;
+         ld.shared.u32 %r0, [%r2];
+         {STORE}"
+    )
+}
+
+#[test]
+fn a_missing_barrier_is_found_in_each_order() {
+    check("exchange", &exchange(), 96, &(0..96).rev().collect::<Vec<u32>>());
+    let kinds = &[ViolationKind::Race, ViolationKind::Uninitialised];
+    check_found("missing barrier", kinds, &mutate(&exchange(), "bar.sync 0; // stored", ""), 96);
+}
+
+/// Runs a kernel of 96 threads under one order, with all checks on.
+fn results(body: &str, order: WarpOrder) -> Vec<u32> {
+    let mut device = Device::new(&text(body));
+    device.options = Options { checks: Checks::Full, order, ..Options::default() };
+    let out = device.upload("out", &[0u32; 96]);
+    let input = device.upload("in", &[0u32; 96]);
+    device.launch([1; 3], [96, 1, 1], &[Arg::U64(input), Arg::U64(out)]).unwrap_or_else(|v| panic!("{order:?}: {v}"));
+    device.words(out, 96)
+}
+
+/// Warps draw numbers from a counter, and take theirs for the warp's own: atomics are no race, so only the results show it.
+fn tickets() -> String {
+    format!(
+        "mov.u32 %r1, ring;
+         setp.eq.u32 %p0, %t, 0;
+         @%p0 st.shared.u32 [%r1], 0;
+         bar.sync 0;
+         and.b32 %r2, %t, 31;
+         setp.eq.u32 %p1, %r2, 0;
+         mov.u32 %r3, 0;
+         @%p1 atom.shared.add.u32 %r3, [%r1], 1;
+         shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;
+         mad.lo.u32 %r0, %r3, 32, %r2;
+         {STORE}"
+    )
+}
+
+#[test]
+fn a_bug_that_the_forward_order_hides() {
+    let body = tickets();
+    let want: Vec<u32> = (0..96).collect();
+    assert_eq!(results(&body, WarpOrder::RunToBarrier), want);
+    assert_eq!(results(&body, WarpOrder::Forward), want);
+    assert_ne!(results(&body, WarpOrder::Backward), want);
+    let found = (0..16).filter(|seed| results(&body, WarpOrder::Seeded(*seed)) != want).count();
+    // One order of three warps in six is the forward one.
+    assert!(found >= 10, "found in {found} of 16 random orders");
+}
+
+#[test]
+fn a_seed_is_an_order() {
+    // 96 threads draw numbers one by one, in the order in which they come to it.
+    let body = format!(
+        "mov.u32 %r1, ring;
+         setp.eq.u32 %p0, %t, 0;
+         @%p0 st.shared.u32 [%r1], 0;
+         bar.sync 0;
+         mov.u32 %r4, 0;
+         mov.u32 %r0, 0;
+         AGAIN: atom.shared.add.u32 %r3, [%r1], 1;
+         mad.lo.u32 %r0, %r0, 31, %r3;
+         add.u32 %r4, %r4, 1;
+         setp.lt.u32 %p1, %r4, 40;
+         @%p1 bra AGAIN;
+         {STORE}"
+    );
+    let mut seen = Vec::new();
+    for seed in 0..8 {
+        let words = results(&body, WarpOrder::Seeded(seed));
+        assert_eq!(results(&body, WarpOrder::Seeded(seed)), words, "seed {seed}");
+        assert!(!seen.contains(&words), "seed {seed} is like another");
+        seen.push(words);
+    }
+    // Turns end between barriers too: no warp draws all its numbers before another one begins.
+    assert!(!seen.contains(&results(&body, WarpOrder::RunToBarrier)));
+}
+
+#[test]
+fn orders_are_drawn() {
+    let drawn: Vec<WarpOrder> = (0..64).map(WarpOrder::drawn).collect();
+    assert!(ORDERS[..3].iter().all(|order| drawn.contains(order)));
+    let random = drawn.iter().filter(|order| matches!(order, WarpOrder::Seeded(_))).count();
+    assert_eq!(random, 32);
+}
