@@ -69,7 +69,7 @@ pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<C
 /// # Errors
 /// Everything that the parser finds wrong with it, or else the first rule that it breaks; each with its line and column.
 pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compiled, TextErrors> {
-    let (programs, positions) = tile::text::parse(text)?;
+    let (programs, positions) = tile::parse::parse(text)?;
     compile_programs(&programs, observer).map_err(|violation| positions.locate(violation))
 }
 

@@ -88,7 +88,12 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this is a bug in the compiler, not in the schedule: the {} verifier found {}", self.level, self.reason())?;
+        write!(
+            f,
+            "this is a bug in the compiler, not in the schedule: the {} verifier found {}",
+            self.level,
+            self.reason()
+        )?;
         match &self.text {
             Some(text) => write!(f, "\n{text}"),
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! Tile IR is a language: what is printed parses back, and every token of it matters.
 
 use ptx_gemm_check::{cases, tuned};
-use ptx_gemm_codegen::tile::{self, print::print, text};
+use ptx_gemm_codegen::tile::{self, parse::parse, print::print};
 use ptx_gemm_codegen::{compile_programs, compile_text};
 use ptx_gemm_dsl::Schedule;
 
@@ -20,7 +20,7 @@ fn printed_programs_parse_back() {
     for schedule in named.chain(random) {
         let module = module(&schedule);
         let printed = print(&module);
-        match text::parse(&printed) {
+        match parse(&printed) {
             Ok((parsed, _)) => assert!(parsed == module, "{schedule}\n{printed}"),
             Err(errors) => panic!("{schedule}: {errors}\n{printed}"),
         }

@@ -17,9 +17,6 @@ use ptx_gemm_dsl::target::{STATIC_SHARED_BYTES, Target};
 
 use crate::kernel::{self, Address, Kernel, Op, Stmt, outer_order};
 
-
-
-
 /// Name of the shared memory in the text.
 const SHARED: &str = "smem";
 

@@ -2,7 +2,8 @@
 
 use ptx_gemm_dsl::terms::Param;
 
-use super::{Lowered, Lowering, broken, register_type};
+use super::registers::register_type;
+use super::{Lowered, Lowering, broken};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{self, Expr, Family, Reg, Type};
@@ -72,7 +73,8 @@ impl Lowering<'_> {
     /// Reads an argument that is an address or a leading dimension.
     pub(super) fn wide_arg(&mut self, which: &Param) -> Lowered<Expr> {
         let index = self.program.params.iter().position(|param| param == which);
-        let index = index.ok_or_else(|| broken(format!("no parameter {}", param_name(which, &self.program.problem))))?;
+        let index =
+            index.ok_or_else(|| broken(format!("no parameter {}", param_name(which, &self.program.problem))))?;
         Ok(Expr::Reg(self.b.param(index, None), UNBOUNDED))
     }
 }

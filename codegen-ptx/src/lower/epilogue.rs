@@ -11,8 +11,8 @@ use ptx_gemm_dsl::types::Layout;
 use super::expression::{Element, drops_c, per_row};
 use super::{Lowered, Lowering, Place, broken};
 use crate::kernel::expr::UNBOUNDED;
-use crate::tile::{Map, Note};
 use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Math, Op, Reg, Space, Value};
+use crate::tile::{Map, Note};
 
 /// One dimension of the thread's part of the tile.
 #[derive(Clone)]
@@ -72,18 +72,10 @@ impl Lowering<'_> {
         let (width, c_width) = widths;
         let (row, col) = place.thread()?;
         let map = self.program.accumulators[acc].map.clone();
-        let rows = Axis {
-            positions: map.rows(),
-            start: place.m0.clone() + row.clone(),
-            local: row,
-            rem: place.rem_m.clone(),
-        };
-        let cols = Axis {
-            positions: map.cols(),
-            start: place.n0.clone() + col.clone(),
-            local: col,
-            rem: place.rem_n.clone(),
-        };
+        let rows =
+            Axis { positions: map.rows(), start: place.m0.clone() + row.clone(), local: row, rem: place.rem_m.clone() };
+        let cols =
+            Axis { positions: map.cols(), start: place.n0.clone() + col.clone(), local: col, rem: place.rem_n.clone() };
         let held = Held { regs: self.held(acc, &map, &rows, &cols)?, columns: cols.count(), note: note.clone() };
         let layouts = self.program.problem.layouts;
         let d = self.plane(place, Operand::D, (&rows, &cols), layouts.d, width, note)?;

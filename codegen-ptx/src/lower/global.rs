@@ -10,9 +10,9 @@
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
 use super::multiplier::Multiplier;
-use super::steps::{Fragments, Stream};
+use super::stream::{Fragments, GlobalSource, Stream};
 use super::{Lowered, Lowering, Place, broken, letter, misplaced};
-use crate::kernel::{Bounds, Expr, Guard, Locality, Op as KernelOp};
+use crate::kernel::{Bounds, Expr, Guard, Op as KernelOp};
 use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 
 /// How coordinates beyond the edge are kept away.
@@ -22,33 +22,6 @@ enum Reach {
     Inside,
     /// Clamped to the last row or column.
     Clamped,
-}
-
-/// A stream's part of a matrix.
-pub(super) struct GlobalSource {
-    fast: Fast,
-    /// Elements of the thread, in pieces that share a pointer: (pointer, constant bytes) of each element.
-    elements: Vec<(usize, u32)>,
-    pointers: Vec<Expr>,
-    /// The pointers within a round: along m or n they are stepped through.
-    at: Vec<Expr>,
-    /// Bytes from one row of the contiguous dimension to the next.
-    ld_bytes: Expr,
-    bytes: u32,
-    bounds: Bounds,
-    locality: Locality,
-    /// Note of the steps.
-    note: Note,
-}
-
-impl GlobalSource {
-    /// Bytes from a step to the one `steps` later.
-    fn distance(&self, steps: u32) -> Expr {
-        match self.fast {
-            Fast::K => Expr::Const(u64::from(steps * self.bytes)),
-            Fast::Mn => self.ld_bytes.clone() * steps,
-        }
-    }
 }
 
 fn global(stream: &mut Stream) -> Lowered<&mut GlobalSource> {
@@ -215,17 +188,8 @@ impl<'a> Lowering<'a> {
         let bounds = if reach == Reach::Clamped { Bounds::Clamped } else { self.inside() };
         let locality = self.locality(side);
         let at = pointers.clone();
-        let source = GlobalSource {
-            fast,
-            elements,
-            pointers,
-            at,
-            ld_bytes,
-            bytes,
-            bounds,
-            locality,
-            note: steps_note.clone(),
-        };
+        let source =
+            GlobalSource { fast, elements, pointers, at, ld_bytes, bytes, bounds, locality, note: steps_note.clone() };
         let from = Fragments::Global(source);
         Ok(Stream { side, positions, width, group, ahead, hold, sets, converted, from, note: note.clone() })
     }

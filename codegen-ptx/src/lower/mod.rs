@@ -19,21 +19,24 @@ mod expression;
 mod global;
 mod multiplier;
 mod reduce;
+mod registers;
 mod ring;
 mod shared;
 mod slot;
 mod stage;
 mod steps;
+mod stream;
 mod walk;
 
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
-use ptx_gemm_dsl::types::{Batch, DType};
+use ptx_gemm_dsl::types::Batch;
 
 use crate::Violation;
 use crate::kernel::build::Builder;
-use crate::kernel::{self, Bounds, Expr, Family, Kernel, Locality, Origin, Reg, Type};
+use crate::kernel::{self, Bounds, Expr, Kernel, Locality, Origin, Reg};
 use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
 use arguments::Args;
+use registers::{Families, Types};
 use walk::Units;
 
 /// What a step of lowering gives, or the statement that it has no lowering for.
@@ -62,11 +65,8 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
     let mut builder = Builder::new(kernel);
     let types = Types::of(program)?;
     let families = Families::declare(&mut builder, &types);
-    let acc = program
-        .accumulators
-        .iter()
-        .map(|set| builder.fresh_many(families.acc, set.map.elements() as usize))
-        .collect();
+    let acc =
+        program.accumulators.iter().map(|set| builder.fresh_many(families.acc, set.map.elements() as usize)).collect();
     let args = Args::read(&mut builder, program, families.scalar);
     let lowering = Lowering {
         b: builder,
@@ -93,87 +93,6 @@ fn broken(message: impl Into<String>) -> Violation {
 /// A statement that has no meaning where it is.
 fn misplaced(statement: &Statement) -> Violation {
     broken("a statement that has no meaning here").within(format_args!("{}", crate::tile::print::name(&statement.op)))
-}
-
-/// The register type that holds elements of a matrix type.
-fn register_type(dtype: DType) -> Lowered<Type> {
-    match dtype {
-        DType::F64 => Ok(Type::F64),
-        DType::I32 => Ok(Type::S32),
-        DType::F32 => Ok(Type::F32),
-        DType::Tf32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
-            Err(broken(format!("no registers for {dtype}")))
-        }
-    }
-}
-
-/// Register types of the matrices and the accumulator.
-#[derive(Clone, Copy)]
-struct Types {
-    a: Type,
-    b: Type,
-    c: Type,
-    d: Type,
-    acc: Type,
-}
-
-impl Types {
-    fn of(program: &Program) -> Lowered<Types> {
-        let types = program.problem.types;
-        Ok(Types {
-            a: register_type(types.a)?,
-            b: register_type(types.b)?,
-            c: register_type(types.c)?,
-            d: register_type(types.d)?,
-            acc: register_type(types.acc)?,
-        })
-    }
-
-    fn side(&self, side: Side) -> Type {
-        match side {
-            Side::A => self.a,
-            Side::B => self.b,
-        }
-    }
-}
-
-/// The families of data registers.
-struct Families {
-    acc: Family,
-    /// Operand fragments of A and B as read.
-    fragment: [Family; 2],
-    /// The same in the accumulator's type, where that differs.
-    converted: [Family; 2],
-    /// Elements on their way from global to shared memory.
-    staging: [Family; 2],
-    scalar: Family,
-    vector: Family,
-    c: Family,
-    value: Family,
-    out: Family,
-}
-
-impl Families {
-    fn declare(b: &mut Builder, types: &Types) -> Families {
-        let acc = types.acc;
-        Families {
-            acc: b.family("acc", acc, "accumulators, row by row of the thread tile"),
-            fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
-            converted: [
-                b.family("wa", acc, "fragment of A in the accumulator's type"),
-                b.family("wb", acc, "fragment of B in the accumulator's type"),
-            ],
-            staging: [
-                b.family("ga", types.a, "A on its way to shared memory"),
-                b.family("gb", types.b, "B on its way to shared memory"),
-            ],
-            scalar: b.family("s", acc, "run-time scalars"),
-            vector: b.family("v", acc, "elements of the epilogue's vectors"),
-            c: b.family("c", types.c, "elements of C"),
-            value: b.family("e", acc, "values of the epilogue"),
-            out: b.family("d", types.d, "elements of D"),
-        }
-    }
 }
 
 /// Everything that lowering one program needs.

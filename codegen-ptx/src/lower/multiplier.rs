@@ -1,8 +1,8 @@
 //! The instruction that multiplies, and how its fragments come into registers.
 
-use ptx_gemm_dsl::terms::FmaOrder;
+use ptx_gemm_dsl::terms::{FmaOrder, Side};
 
-use super::steps::{Fragments, Stream};
+use super::stream::{Fragments, Stream};
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Guard, Math, Op, Reg, Value, outer_order};
 use crate::tile::{Multiply, Note};
@@ -70,7 +70,6 @@ impl Multiplier {
 
 /// The streams of A and B.
 fn sides(streams: &[Stream]) -> Lowered<(&Stream, &Stream)> {
-    use ptx_gemm_dsl::terms::Side;
     let of = |side| streams.iter().find(|stream| stream.side == side);
     of(Side::A).zip(of(Side::B)).ok_or_else(|| broken("a step multiplies a fragment of A with one of B"))
 }

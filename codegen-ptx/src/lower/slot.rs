@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::terms::{Fast, Operands, Swizzle};
 
 use super::shared::SharedAddress;
-use super::steps::{Fragments, Stream};
+use super::stream::{Fragments, SlotSource, Stream, offset};
 use super::{Lowered, Lowering, Place, broken, letter};
 use crate::kernel::{Expr, Reg};
 use crate::tile::{self, Buffer, Fetch, Note, Op, Source, Span, Statement};
@@ -15,30 +15,6 @@ pub(super) struct FragmentBase {
     offset: Expr,
     /// Prepared for the distances of every unrolled body.
     pub address: SharedAddress,
-}
-
-/// A stream's slot.
-pub(super) struct SlotSource {
-    /// Address of the thread's first element at step 0 of the body.
-    address: SharedAddress,
-    fast: Fast,
-    pitch: u32,
-    bytes: u32,
-}
-
-impl SlotSource {
-    /// Bytes from the base to the element at `position`, step `step`.
-    fn offset(&self, position: u32, step: u32) -> u32 {
-        offset(self.fast, self.pitch, self.bytes, position, step)
-    }
-}
-
-fn offset(fast: Fast, pitch: u32, bytes: u32, position: u32, step: u32) -> u32 {
-    let (slow, fast) = match fast {
-        Fast::K => (position, step),
-        Fast::Mn => (step, position),
-    };
-    (slow * pitch + fast) * bytes
 }
 
 impl<'a> Lowering<'a> {
@@ -58,12 +34,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Where the thread's part of a buffer begins in slot 0, prepared for every read in `body`.
-    pub(super) fn fragment_base(
-        &mut self,
-        place: &Place,
-        buffer: usize,
-        body: &[Statement],
-    ) -> Lowered<FragmentBase> {
+    pub(super) fn fragment_base(&mut self, place: &Place, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
         self.b.origin(note, &format!("this thread's part of {} in the first slot", letter(side)));
         let (row, col) = place.thread()?;

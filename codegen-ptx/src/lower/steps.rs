@@ -8,57 +8,12 @@ use std::ops::Range;
 
 use ptx_gemm_dsl::terms::{Operands, Side};
 
-use super::global::GlobalSource;
 use super::multiplier::Multiplier;
-use super::slot::SlotSource;
 use super::stage::Pipeline;
+use super::stream::Stream;
 use super::{Lowered, Lowering, broken, index, misplaced};
 use crate::kernel::{Expr, Guard, Op as KernelOp, Reg};
-use crate::tile::{Note, Op, Source, Span, Statement};
-
-/// One operand's fragments in a loop.
-pub(super) struct Stream {
-    pub side: Side,
-    /// Positions of the thread's elements along m or n, from its first.
-    pub positions: Vec<u32>,
-    /// Elements of one access.
-    pub width: u32,
-    /// Steps that one group serves.
-    pub group: u32,
-    /// Steps that a group is read before its first product.
-    pub ahead: u32,
-    /// Held in registers, or read again for each product.
-    pub hold: Operands,
-    /// Register sets in rotation; each holds one group.
-    pub sets: Vec<Vec<Reg>>,
-    /// The same in the accumulator's type, where that differs; they rotate too, or one serves all groups.
-    pub converted: Vec<Vec<Reg>>,
-    pub from: Fragments,
-    pub note: Note,
-}
-
-/// Where fragments are read.
-pub(super) enum Fragments {
-    Slot(SlotSource),
-    Global(GlobalSource),
-}
-
-impl Stream {
-    /// The register set of the group that holds `step`.
-    pub fn set(&self, step: u32) -> usize {
-        (step / self.group) as usize % self.sets.len().max(1)
-    }
-
-    /// Registers that hold the operand at `step`.
-    pub fn at(&self, step: u32) -> Vec<Reg> {
-        let set = self.set(step);
-        let regs = match self.converted.len() {
-            0 => &self.sets[set],
-            n => &self.converted[set % n],
-        };
-        (0..self.positions.len() as u32).map(|i| regs[(i * self.group + step % self.group) as usize]).collect()
-    }
-}
+use crate::tile::{Op, Source, Span, Statement};
 
 impl<'a> Lowering<'a> {
     /// Positions of the thread's elements along an operand's own dimension.

@@ -57,7 +57,8 @@ impl Lowering<'_> {
         let counted = tile.clone();
         let mut product = Expr::Const(0);
         if program.problem.batch != Batch::One {
-            self.b.origin(&format!("batch({})", program.problem.batch), "product of the batch that this block works on");
+            self.b
+                .origin(&format!("batch({})", program.problem.batch), "product of the batch that this block works on");
             product = self.b.set(tile.clone() / units.tiles.clone());
             tile = self.b.set(tile % units.tiles.clone());
         }

@@ -15,8 +15,8 @@ use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Side};
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Program, Ring,
-    Role, Source, Span, Statement, Walk,
+    Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Program,
+    Ring, Role, Source, Span, Statement, Walk,
 };
 
 /// The programs of a plan, one for each of its variants.
@@ -203,9 +203,7 @@ impl<'p> Builder<'p> {
             // Every thread says for itself that its copies have landed, and that it has read the slot.
             _ if plan.producer_warps > 0 => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
             (Pace::Free, _) => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
-            (Pace::Tile, Load::CpAsync) => {
-                (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle)
-            }
+            (Pace::Tile, Load::CpAsync) => (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle),
             (Pace::Tile, _) => (Full::Barrier, idle),
         };
         Ring {

@@ -184,9 +184,8 @@ impl Entry {
     /// Bytes of the workspace.
     pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
         let tiles = self.tiles(m, n, batch);
-        self.workspace.map_or(0, |workspace| {
-            workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes))
-        })
+        self.workspace
+            .map_or(0, |workspace| workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes)))
     }
 
     /// The bytes of the workspace as a formula, and which of them are zero at a launch.
@@ -279,8 +278,10 @@ fn requires(program: &Program) -> Vec<Requires> {
     widths(program)
         .into_iter()
         .filter(|(operand, elements)| *elements > 1 && used.contains(operand))
-        .map(|(operand, elements)| {
-            Requires { operand, elements, bytes: elements * program.problem.types.of(operand).bytes() }
+        .map(|(operand, elements)| Requires {
+            operand,
+            elements,
+            bytes: elements * program.problem.types.of(operand).bytes(),
         })
         .collect()
 }

@@ -34,7 +34,8 @@ pub(super) struct Line<'t> {
 }
 
 /// Marks of two characters, then those of one.
-const MARKS: [&str; 18] = ["->", "<-", "+=", "..", "{", "}", "[", "]", "(", ")", ",", ":", "*", "+", "|", "-", "/", "."];
+const MARKS: [&str; 18] =
+    ["->", "<-", "+=", "..", "{", "}", "[", "]", "(", ")", ",", ":", "*", "+", "|", "-", "/", "."];
 
 /// The lines of a text.
 pub(super) fn lines(text: &str) -> Result<Vec<Line<'_>>, Vec<TextError>> {
@@ -45,8 +46,13 @@ pub(super) fn lines(text: &str) -> Result<Vec<Line<'_>>, Vec<TextError>> {
     let (mut lines, mut errors) = (Vec::new(), Vec::new());
     for (index, whole) in text.lines().enumerate() {
         let (text, note) = whole.split_once(';').unwrap_or((whole, ""));
-        let mut line =
-            Line { number: index + 1, tokens: Vec::new(), text, note: note.trim(), end: text.trim_end().chars().count() + 1 };
+        let mut line = Line {
+            number: index + 1,
+            tokens: Vec::new(),
+            text,
+            note: note.trim(),
+            end: text.trim_end().chars().count() + 1,
+        };
         match tokens(&mut line) {
             Ok(()) if line.tokens.is_empty() => {}
             Ok(()) => lines.push(line),

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::Module;
 use crate::Violation;
 use crate::violation::Site;
 
@@ -59,12 +58,4 @@ impl Positions {
         let (line, column) = found.or(self.entries.get(entry)).copied().unwrap_or((1, 1));
         TextErrors(vec![TextError { line, column, message: violation.reason() }])
     }
-}
-
-/// Parses a module, with the position of each of its parts.
-///
-/// # Errors
-/// Everything that does not follow the grammar.
-pub fn parse(text: &str) -> Result<(Module, Positions), TextErrors> {
-    super::parse::parse(text)
 }

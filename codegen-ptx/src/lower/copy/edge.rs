@@ -71,7 +71,14 @@ impl Lowering<'_> {
     }
 
     /// The same asynchronously: a copy reads what is inside of it, and fills up with zeros.
-    pub(super) fn copy_edge_async(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, slot: &Expr, note: &Note) -> Lowered<()> {
+    pub(super) fn copy_edge_async(
+        &mut self,
+        place: &Place,
+        copies: &Copies,
+        rem_k: &Expr,
+        slot: &Expr,
+        note: &Note,
+    ) -> Lowered<()> {
         self.b.origin(note, &format!("copy {}: what lies outside is zero", letter(copies.side)));
         let pointers = self.chunk_pointers(copies);
         let coordinates = self.all_coordinates(copies);

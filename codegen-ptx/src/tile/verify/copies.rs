@@ -2,7 +2,7 @@
 
 use ptx_gemm_dsl::terms::Fast;
 
-use super::shapes::{MAX_ACCESS_BYTES, vector};
+use super::limits::{MAX_ACCESS_BYTES, vector};
 use super::{Check, rule};
 use crate::tile::{Mover, Op, Program, Role};
 use crate::violation::Site;

@@ -7,6 +7,7 @@
 //!   thread waits for ever, every term of the sum reaches what is stored exactly once, and slots are at rest between two tiles.
 
 mod copies;
+mod limits;
 mod order;
 mod shapes;
 mod steps;

@@ -3,8 +3,9 @@
 use ptx_gemm_dsl::terms::{Along, Fast, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
+use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::{Check, accumulators_of, broken, copies, rule, steps, trace};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Map, Op, Program, Ring, Source, interface, param_name};
+use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Op, Program, Ring, Source, interface, param_name};
 use crate::violation::Site;
 
 /// Largest extent of a tile along one dimension.
@@ -15,12 +16,6 @@ const MAX_THREADS: u32 = 1024;
 
 /// Most slots of a ring.
 const MAX_DEPTH: u32 = 64;
-
-/// Most bytes of one access.
-pub(super) const MAX_ACCESS_BYTES: u32 = 16;
-
-/// Most elements of one vector access (PTX ISA, "ld": .v2 and .v4).
-pub(super) const MAX_VECTOR: u32 = 4;
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
@@ -80,12 +75,16 @@ fn params(program: &Program) -> Check {
     }
     for param in &needed {
         let given = program.params.iter().filter(|given| *given == param).count();
-        rule(given == 1, Site::Params, || format!("`{}` is a parameter {given} times, not once", param_name(param, problem)))?;
+        rule(given == 1, Site::Params, || {
+            format!("`{}` is a parameter {given} times, not once", param_name(param, problem))
+        })?;
     }
     let extra = program.params.iter().find(|given| !needed.contains(given));
     match extra {
         None => Ok(()),
-        Some(extra) => Err(broken(format!("nothing reads the parameter `{}`", param_name(extra, problem))).at(Site::Params)),
+        Some(extra) => {
+            Err(broken(format!("nothing reads the parameter `{}`", param_name(extra, problem))).at(Site::Params))
+        }
     }
 }
 
@@ -232,7 +231,9 @@ fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check {
 fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
     let site = || Site::Ring(index);
     let name = &ring.name;
-    rule((1..=MAX_DEPTH).contains(&ring.depth), site(), || format!("{name} has {} slots, 1 to {MAX_DEPTH}", ring.depth))?;
+    rule((1..=MAX_DEPTH).contains(&ring.depth), site(), || {
+        format!("{name} has {} slots, 1 to {MAX_DEPTH}", ring.depth)
+    })?;
     let mut unique = ring.buffers.clone();
     unique.sort_unstable();
     unique.dedup();
@@ -269,7 +270,9 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
     }
     if let Empty::Mbarrier { arrivals } = ring.empty {
         let read = threads(|op| if let Op::Release { ring } = op { Some(*ring) } else { None });
-        rule(arrivals == read, site(), || format!("{name} is empty after {arrivals} arrivals; {read} threads read it"))?;
+        rule(arrivals == read, site(), || {
+            format!("{name} is empty after {arrivals} arrivals; {read} threads read it")
+        })?;
     }
     Ok(())
 }
@@ -322,7 +325,7 @@ fn accumulators(program: &Program) -> Check {
         })?;
         let same = used[*role].iter().all(|other| program.accumulators[*other].map == acc.map);
         rule(same, site(), || "the accumulators of a role are spread alike".into())?;
-        let most = steps::MAX_PRODUCTS;
+        let most = MAX_PRODUCTS;
         rule(acc.map.elements() <= most, site(), || {
             format!("{name} has {} registers a thread, at most {most}", acc.map.elements())
         })?;
@@ -349,19 +352,6 @@ fn barriers(program: &Program) -> Check {
         })?;
     }
     Ok(())
-}
-
-/// Elements that a thread holds side by side along m or n: what a vector access may be as wide as.
-pub(super) fn run(map: &Map, along_n: bool) -> u32 {
-    let mut digits: Vec<(u32, u32)> =
-        map.element.iter().map(|d| (if along_n { d.n } else { d.m }, d.extent)).filter(|(step, _)| *step > 0).collect();
-    digits.sort_unstable();
-    digits.into_iter().fold(1, |run, (step, extent)| if step == run { run * extent } else { run })
-}
-
-/// A width that vector accesses have.
-pub(super) fn vector(width: u32, element_bytes: u32) -> bool {
-    width.is_power_of_two() && width <= MAX_VECTOR && width * element_bytes <= MAX_ACCESS_BYTES
 }
 
 fn store(program: &Program, acc: usize, (width, c_width): (u32, u32), site: Site) -> Check {

@@ -2,14 +2,11 @@
 
 use ptx_gemm_dsl::terms::{Fast, Operands, Side};
 
-use super::shapes::{run, vector};
+use super::limits::{MAX_PRODUCTS, run, vector};
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{Fetch, Map, Op, Program, Source, Span};
 use crate::violation::Site;
-
-/// Most multiply-adds of a thread in one unrolled body: far more than an instruction cache holds, few enough to compile.
-pub(super) const MAX_PRODUCTS: u32 = 32_768;
 
 /// Most steps of one unrolled body.
 const MAX_UNROLL: u32 = 1024;
@@ -22,7 +19,9 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     let (start, steps) = match span {
         Span::Tile(range) => {
             let inside = range.start < range.end && range.end <= program.block.k;
-            rule(inside, site(), || format!("steps {}..{} of a K-tile of {}", range.start, range.end, program.block.k))?;
+            rule(inside, site(), || {
+                format!("steps {}..{} of a K-tile of {}", range.start, range.end, program.block.k)
+            })?;
             (range.start, range.end - range.start)
         }
         // What is split along k is split into whole rounds.
@@ -50,14 +49,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     Ok(())
 }
 
-fn fetch(
-    program: &Program,
-    map: &Map,
-    fetch: &Fetch,
-    all: bool,
-    (start, unroll): (u32, u32),
-    site: Site,
-) -> Check {
+fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll): (u32, u32), site: Site) -> Check {
     let bytes = program.element(fetch.side).bytes();
     let run = run(map, fetch.side == Side::B);
     let (fast, pitch) = match fetch.from {

@@ -1,0 +1,90 @@
+//! Register types, and the families of data registers.
+
+use ptx_gemm_dsl::terms::Side;
+use ptx_gemm_dsl::types::DType;
+
+use super::{Lowered, broken};
+use crate::kernel::build::Builder;
+use crate::kernel::{Family, Type};
+use crate::tile::Program;
+
+/// The register type that holds elements of a matrix type.
+pub(super) fn register_type(dtype: DType) -> Lowered<Type> {
+    match dtype {
+        DType::F64 => Ok(Type::F64),
+        DType::I32 => Ok(Type::S32),
+        DType::F32 => Ok(Type::F32),
+        DType::Tf32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
+            Err(broken(format!("no registers for {dtype}")))
+        }
+    }
+}
+
+/// Register types of the matrices and the accumulator.
+#[derive(Clone, Copy)]
+pub(super) struct Types {
+    pub a: Type,
+    pub b: Type,
+    pub c: Type,
+    pub d: Type,
+    pub acc: Type,
+}
+
+impl Types {
+    pub fn of(program: &Program) -> Lowered<Types> {
+        let types = program.problem.types;
+        Ok(Types {
+            a: register_type(types.a)?,
+            b: register_type(types.b)?,
+            c: register_type(types.c)?,
+            d: register_type(types.d)?,
+            acc: register_type(types.acc)?,
+        })
+    }
+
+    pub fn side(&self, side: Side) -> Type {
+        match side {
+            Side::A => self.a,
+            Side::B => self.b,
+        }
+    }
+}
+
+/// The families of data registers.
+pub(super) struct Families {
+    pub acc: Family,
+    /// Operand fragments of A and B as read.
+    pub fragment: [Family; 2],
+    /// The same in the accumulator's type, where that differs.
+    pub converted: [Family; 2],
+    /// Elements on their way from global to shared memory.
+    pub staging: [Family; 2],
+    pub scalar: Family,
+    pub vector: Family,
+    pub c: Family,
+    pub value: Family,
+    pub out: Family,
+}
+
+impl Families {
+    pub fn declare(b: &mut Builder, types: &Types) -> Families {
+        let acc = types.acc;
+        Families {
+            acc: b.family("acc", acc, "accumulators, row by row of the thread tile"),
+            fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
+            converted: [
+                b.family("wa", acc, "fragment of A in the accumulator's type"),
+                b.family("wb", acc, "fragment of B in the accumulator's type"),
+            ],
+            staging: [
+                b.family("ga", types.a, "A on its way to shared memory"),
+                b.family("gb", types.b, "B on its way to shared memory"),
+            ],
+            scalar: b.family("s", acc, "run-time scalars"),
+            vector: b.family("v", acc, "elements of the epilogue's vectors"),
+            c: b.family("c", types.c, "elements of C"),
+            value: b.family("e", acc, "values of the epilogue"),
+            out: b.family("d", types.d, "elements of D"),
+        }
+    }
+}

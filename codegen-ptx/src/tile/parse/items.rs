@@ -1,0 +1,169 @@
+//! Declarations: parameters, buffers, rings, barriers, accumulators.
+
+use ptx_gemm_dsl::terms::{Fast, Param, Side, Swizzle};
+use ptx_gemm_dsl::types::Problem;
+
+use super::cursor::{Cursor, Parsed, fresh};
+use crate::tile::lexer::Token;
+use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Program, Ring, interface, param_name};
+use crate::violation::Site;
+
+/// Reads a declaration into the program; `mark` records where it is.
+pub(super) fn item(
+    program: &mut Program,
+    mut cursor: Cursor<'_>,
+    mark: &mut dyn FnMut(Site, &Cursor<'_>),
+) -> Parsed<()> {
+    let kind = cursor.any_word("a declaration")?;
+    match kind {
+        "buffer" => {
+            mark(Site::Buffer(program.buffers.len()), &cursor);
+            let name = fresh(&mut cursor, program.buffers.iter().map(|b| &b.name))?;
+            let buffer = buffer(&mut cursor, name)?;
+            program.buffers.push(buffer);
+        }
+        "ring" => {
+            mark(Site::Ring(program.rings.len()), &cursor);
+            let name = fresh(&mut cursor, program.rings.iter().map(|r| &r.name))?;
+            let ring = ring(&mut cursor, name, program)?;
+            program.rings.push(ring);
+        }
+        "mbarriers" => {
+            let ring = cursor.find("a ring", program.rings.iter().map(|ring| ring.name.as_str()))?;
+            if program.rings[ring].mbarriers.is_some() {
+                return cursor.error_before("the ring has its mbarriers already");
+            }
+            cursor.word("at")?;
+            program.rings[ring].mbarriers = Some(cursor.bytes()?);
+            program.rings[ring].mbarrier_note = cursor.note();
+        }
+        "barrier" => {
+            mark(Site::Barrier(program.barriers.len()), &cursor);
+            let name = fresh(&mut cursor, program.barriers.iter().map(|b| &b.name))?;
+            let (number, threads) = (cursor.named("number")?, cursor.named("threads")?);
+            program.barriers.push(Barrier { name, number, threads, note: cursor.note() });
+        }
+        "accumulator" => {
+            mark(Site::Accumulator(program.accumulators.len()), &cursor);
+            let name = fresh(&mut cursor, program.accumulators.iter().map(|a| &a.name))?;
+            cursor.word("threads")?;
+            let thread = digits(&mut cursor)?;
+            let warp = if cursor.takes(Token::Word("warps")) { digits(&mut cursor)? } else { Vec::new() };
+            cursor.word("holds")?;
+            let map = Map { thread, warp, element: digits(&mut cursor)? };
+            program.accumulators.push(Accumulator { name, map, note: cursor.note() });
+        }
+        other => {
+            return cursor.error_before(format!(
+                "expected `buffer`, `ring`, `mbarriers`, `barrier`, `accumulator` or `role`, found `{other}`"
+            ));
+        }
+    }
+    cursor.end()
+}
+
+pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<Param>> {
+    let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Workspace];
+    all.extend(interface::matrices(problem).flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
+    all.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
+    all.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
+    let mut params = Vec::new();
+    loop {
+        let name = cursor.any_word("a parameter")?;
+        match all.iter().find(|param| param_name(param, problem) == name) {
+            None => {
+                let names: Vec<String> = all.iter().map(|param| param_name(param, problem)).collect();
+                return cursor.error_before(format!("`{name}` is not a parameter: {}", names.join(", ")));
+            }
+            Some(param) if params.contains(param) => return cursor.error_before(format!("`{name}` is there twice")),
+            Some(param) => params.push(param.clone()),
+        }
+        if !cursor.takes(Token::Mark(",")) {
+            break;
+        }
+    }
+    cursor.end()?;
+    Ok(params)
+}
+
+fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {
+    cursor.word("of")?;
+    let side = cursor.side()?;
+    let own = match side {
+        Side::A => "m",
+        Side::B => "n",
+    };
+    let mut dims = Vec::new();
+    for _ in 0..2 {
+        cursor.mark("[")?;
+        let dim = cursor.any_word(&format!("`{own}` or `k`"))?;
+        if dim != own && dim != "k" || dims.iter().any(|(known, _)| *known == dim) {
+            return cursor.error_before(format!("expected `[{own} …]` and `[k …]`, found `{dim}`"));
+        }
+        dims.push((dim, cursor.number()?));
+        cursor.mark("]")?;
+    }
+    let fast = if dims[1].0 == "k" { Fast::K } else { Fast::Mn };
+    let (extent, depth) = match fast {
+        Fast::K => (dims[0].1, dims[1].1),
+        Fast::Mn => (dims[1].1, dims[0].1),
+    };
+    let pitch = cursor.named("pitch")?;
+    cursor.word("at")?;
+    let offset_bytes = cursor.bytes()?;
+    let swizzle = match cursor.takes(Token::Word("swizzle")) {
+        true => Swizzle::Bytes(cursor.bytes()?),
+        false => Swizzle::None,
+    };
+    Ok(Buffer { name, side, extent, depth, fast, pitch, swizzle, offset_bytes, note: cursor.note() })
+}
+
+fn ring(cursor: &mut Cursor<'_>, name: String, program: &Program) -> Parsed<Ring> {
+    cursor.mark("(")?;
+    let mut buffers = Vec::new();
+    loop {
+        buffers.push(cursor.find("a buffer", program.buffers.iter().map(|buffer| buffer.name.as_str()))?);
+        if !cursor.takes(Token::Mark(",")) {
+            break;
+        }
+    }
+    cursor.mark(")")?;
+    let depth = cursor.named("depth")?;
+    cursor.word("slot")?;
+    let slot_bytes = cursor.bytes()?;
+    cursor.word("full")?;
+    let full = match cursor.any_word("`barrier`, `copy_groups` or `mbarrier`")? {
+        "barrier" => Full::Barrier,
+        "copy_groups" => Full::CopyGroups { in_flight: cursor.in_parentheses()? },
+        "mbarrier" => Full::Mbarrier { arrivals: cursor.in_parentheses()? },
+        other => {
+            return cursor.error_before(format!("expected `barrier`, `copy_groups` or `mbarrier`, found `{other}`"));
+        }
+    };
+    cursor.word("empty")?;
+    let empty = match cursor.any_word("`barrier`, `next_wait` or `mbarrier`")? {
+        "barrier" => Empty::Barrier,
+        "next_wait" => Empty::NextWait,
+        "mbarrier" => Empty::Mbarrier { arrivals: cursor.in_parentheses()? },
+        other => return cursor.error_before(format!("expected `barrier`, `next_wait` or `mbarrier`, found `{other}`")),
+    };
+    let (note, mbarrier_note) = (cursor.note(), "".into());
+    Ok(Ring { name, buffers, depth, slot_bytes, full, empty, mbarriers: None, note, mbarrier_note })
+}
+
+fn digits(cursor: &mut Cursor<'_>) -> Parsed<Vec<Digit>> {
+    let mut digits = Vec::new();
+    while let Some(Token::Number(extent)) = cursor.peek() {
+        cursor.at += 1;
+        cursor.mark(":")?;
+        let step = cursor.any_word("`n` or `m` and a distance")?;
+        let (dim, distance) = step.split_at(1);
+        let distance = distance.parse().ok();
+        digits.push(match (dim, distance) {
+            ("m", Some(m)) => Digit::m(extent, m),
+            ("n", Some(n)) => Digit::n(extent, n),
+            _ => return cursor.error_before(format!("expected `n` or `m` and a distance, found `{step}`")),
+        });
+    }
+    Ok(digits)
+}

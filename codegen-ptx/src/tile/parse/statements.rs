@@ -1,0 +1,189 @@
+//! Statements of a role.
+
+use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reduce};
+
+use super::Parser;
+use super::cursor::{Cursor, Parsed};
+use crate::tile::lexer::Token;
+use crate::tile::{Fetch, Index, Mover, Multiply, Op, Program, Source, Span, Statement};
+use crate::violation::Site;
+
+/// Statements nested deeper than this are refused before they overflow a stack.
+const MAX_NESTING: usize = 64;
+
+impl<'t> Parser<'t> {
+    /// Statements up to the closing brace, which is read too.
+    pub(super) fn body(&mut self, program: &Program, entry: usize, path: &mut Vec<usize>) -> Parsed<Vec<Statement>> {
+        let mut body = Vec::new();
+        while !self.at_close() {
+            let cursor = self.line("a statement or `}`")?;
+            if path.len() > MAX_NESTING {
+                return cursor.error(format!("statements are nested more than {MAX_NESTING} deep"));
+            }
+            path.push(body.len());
+            self.mark(entry, Site::Statement(path.clone()), &cursor);
+            let statement = self.statement(program, entry, path, cursor)?;
+            body.push(statement);
+            path.pop();
+        }
+        self.close()?;
+        Ok(body)
+    }
+
+    fn statement(
+        &mut self,
+        program: &Program,
+        entry: usize,
+        path: &mut Vec<usize>,
+        mut cursor: Cursor<'t>,
+    ) -> Parsed<Statement> {
+        let rings = || program.rings.iter().map(|ring| ring.name.as_str());
+        let accumulators = || program.accumulators.iter().map(|acc| acc.name.as_str());
+        let note = cursor.note();
+        let op = match cursor.any_word("a statement")? {
+            "tiles" => {
+                cursor.open()?;
+                Op::Tiles { body: self.body(program, entry, path)? }
+            }
+            "if_any_k" => {
+                cursor.open()?;
+                Op::IfAnyK { body: self.body(program, entry, path)? }
+            }
+            "loop" => {
+                cursor.word("kt")?;
+                cursor.open()?;
+                Op::Loop { body: self.body(program, entry, path)? }
+            }
+            "reduce" => {
+                let acc = cursor.find("an accumulator", accumulators())?;
+                let how: Reduce = cursor.of()?;
+                cursor.open()?;
+                Op::Reduce { acc, how, body: self.body(program, entry, path)? }
+            }
+            "steps" => self.steps(program, entry, path, &mut cursor)?,
+            word => {
+                let op = match word {
+                    "clear" => Op::Clear { acc: cursor.find("an accumulator", accumulators())? },
+                    "acquire" => Op::Acquire { ring: cursor.find("a ring", rings())? },
+                    "commit" => Op::Commit { ring: cursor.find("a ring", rings())? },
+                    "wait" => Op::Wait { ring: cursor.find("a ring", rings())? },
+                    "release" => Op::Release { ring: cursor.find("a ring", rings())? },
+                    "copy" => copy(&mut cursor, program)?,
+                    "promote" => {
+                        let from = cursor.find("an accumulator", accumulators())?;
+                        cursor.word("into")?;
+                        Op::Promote { from, into: cursor.find("an accumulator", accumulators())? }
+                    }
+                    "sync" => Op::Sync,
+                    "drain" => Op::Drain,
+                    "meet" => {
+                        let names = program.barriers.iter().map(|barrier| barrier.name.as_str());
+                        Op::Meet { barrier: cursor.find("a barrier", names)? }
+                    }
+                    "store" => {
+                        let acc = cursor.find("an accumulator", accumulators())?;
+                        cursor.mark("->")?;
+                        cursor.word("d")?;
+                        let width = cursor.named("width")?;
+                        let c_width = match program.problem.epilogue.uses_c() {
+                            true => {
+                                cursor.word("c")?;
+                                cursor.named("width")?
+                            }
+                            false => 1,
+                        };
+                        Op::Store { acc, width, c_width }
+                    }
+                    other => return cursor.error_before(format!("`{other}` is not a statement")),
+                };
+                cursor.end()?;
+                op
+            }
+        };
+        Ok(Statement { op, note })
+    }
+
+    fn steps(&mut self, program: &Program, entry: usize, path: &[usize], cursor: &mut Cursor<'t>) -> Parsed<Op> {
+        let span = if cursor.takes(Token::Word("all")) {
+            Span::All
+        } else {
+            let start = cursor.number()?;
+            cursor.mark("..")?;
+            Span::Tile(start..cursor.number()?)
+        };
+        let unroll = cursor.named("unroll")?;
+        cursor.open()?;
+        let mut fetches = Vec::new();
+        for place in 0..2 {
+            let mut cursor = self.line_of("fetch")?;
+            self.mark(entry, Site::Statement([path, &[place]].concat()), &cursor);
+            let fetch = fetch(&mut cursor, program)?;
+            fetches.push((fetch, cursor.note()));
+        }
+        let mut cursor = self.line_of("multiply")?;
+        self.mark(entry, Site::Statement([path, &[2]].concat()), &cursor);
+        let acc = cursor.find("an accumulator", program.accumulators.iter().map(|acc| acc.name.as_str()))?;
+        cursor.mark("+=")?;
+        cursor.word("a")?;
+        cursor.mark("*")?;
+        cursor.word("b")?;
+        cursor.word("order")?;
+        let order: FmaOrder = cursor.of()?;
+        cursor.end()?;
+        let multiply_note = cursor.note();
+        self.close()?;
+        Ok(Op::Steps { span, unroll, fetches, multiply: Multiply { acc, order }, multiply_note })
+    }
+}
+
+fn copy(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Op> {
+    let side = cursor.side()?;
+    cursor.mark("[")?;
+    let tile = match cursor.peek() {
+        Some(Token::Number(n)) => {
+            cursor.at += 1;
+            Index::At(n)
+        }
+        _ => {
+            cursor.word("kt")?;
+            Index::Ahead(if cursor.takes(Token::Mark("+")) { cursor.number()? } else { 0 })
+        }
+    };
+    cursor.mark("]")?;
+    cursor.mark("->")?;
+    let buffer = cursor.find("a buffer", program.buffers.iter().map(|buffer| buffer.name.as_str()))?;
+    if program.buffers[buffer].side != side {
+        return cursor.error_before(format!("`{}` is not a buffer of that operand", program.buffers[buffer].name));
+    }
+    cursor.word("by")?;
+    let by = match cursor.any_word("`registers` or `cp_async`")? {
+        "registers" => Mover::Registers { width: cursor.named("width")?, store: cursor.named("store")? },
+        "cp_async" => Mover::CpAsync { width: cursor.named("width")?, piece: cursor.named("piece")? },
+        other => return cursor.error_before(format!("expected `registers` or `cp_async`, found `{other}`")),
+    };
+    Ok(Op::Copy { buffer, tile, by })
+}
+
+fn fetch(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Fetch> {
+    let side = cursor.side()?;
+    cursor.mark("<-")?;
+    let from = match cursor.takes(Token::Word("global")) {
+        true => Source::Global,
+        false => Source::Buffer(cursor.find("a buffer", program.buffers.iter().map(|buffer| buffer.name.as_str()))?),
+    };
+    if let Source::Buffer(buffer) = from
+        && program.buffers[buffer].side != side
+    {
+        return cursor.error_before(format!("`{}` is not a buffer of that operand", program.buffers[buffer].name));
+    }
+    let width = cursor.named("width")?;
+    let (hold, ahead) = match cursor.takes(Token::Word("each")) {
+        true => {
+            cursor.word("product")?;
+            (Operands::Shared, 0)
+        }
+        false => (Operands::Registers, cursor.named("ahead")?),
+    };
+    cursor.end()?;
+    Ok(Fetch { side, from, width, ahead, hold })
+}

@@ -1,0 +1,25 @@
+//! What one access, one thread and one body may have.
+
+use crate::tile::Map;
+
+/// Most bytes of one access.
+pub(super) const MAX_ACCESS_BYTES: u32 = 16;
+
+/// Most elements of one vector access (PTX ISA, "ld": .v2 and .v4).
+pub(super) const MAX_VECTOR: u32 = 4;
+
+/// Most multiply-adds of a thread in one unrolled body: far more than an instruction cache holds, few enough to compile.
+pub(super) const MAX_PRODUCTS: u32 = 32_768;
+
+/// Elements that a thread holds side by side along m or n: what a vector access may be as wide as.
+pub(super) fn run(map: &Map, along_n: bool) -> u32 {
+    let mut digits: Vec<(u32, u32)> =
+        map.element.iter().map(|d| (if along_n { d.n } else { d.m }, d.extent)).filter(|(step, _)| *step > 0).collect();
+    digits.sort_unstable();
+    digits.into_iter().fold(1, |run, (step, extent)| if step == run { run * extent } else { run })
+}
+
+/// A width that vector accesses have.
+pub(super) fn vector(width: u32, element_bytes: u32) -> bool {
+    width.is_power_of_two() && width <= MAX_VECTOR && width * element_bytes <= MAX_ACCESS_BYTES
+}

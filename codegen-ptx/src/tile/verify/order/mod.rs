@@ -1,0 +1,295 @@
+//! The order of statements: two threads of every role are run against each other, over some K-tiles and tiles of D.
+//!
+//! Two threads stand for all: each writes its part of what the others read. A vector clock per thread says what happened
+//! before what; barriers and mbarriers join them. So a rule is not "there is a barrier here" but "this write happens after those
+//! reads", whatever orders them. The accumulators hold the terms of the sum by number, not by value.
+
+mod rings;
+mod terms;
+
+use std::collections::HashMap;
+
+use super::trace::{Event, Node, events, nodes};
+use super::{Check, broken};
+use crate::Violation;
+use crate::tile::{Op, Program, Role, Source, Span};
+use crate::violation::Site;
+
+/// Threads of a role that are run.
+const COPIES_OF_A_ROLE: usize = 2;
+
+/// Runs the program with as many K-tiles as can make a difference: none, one, two, and around the depth of its rings.
+pub(super) fn check(program: &Program) -> Check {
+    let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
+    let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).collect();
+    counts.dedup();
+    let tiles = if program.walk.persistent.is_some() { 2 } else { 1 };
+    let roles: Vec<Vec<Node<'_>>> =
+        program.roles.iter().enumerate().map(|(index, role)| nodes(index, &role.body)).collect();
+    let segments = segments(program);
+    for k_tiles in counts {
+        Block::new(program, &roles, &segments, tiles, k_tiles).run()?;
+    }
+    Ok(())
+}
+
+/// Where the ranges of steps begin and end within a K-tile: terms between two of them are always multiplied together.
+fn segments(program: &Program) -> Vec<u32> {
+    let mut ends = vec![0, program.block.k];
+    for statement in program.statements() {
+        if let Op::Steps { span: Span::Tile(range), .. } = &statement.op {
+            ends.extend([range.start, range.end]);
+        }
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}
+
+type Clock = Vec<u32>;
+
+fn join(into: &mut Clock, from: &Clock) {
+    into.iter_mut().zip(from).for_each(|(into, from)| *into = (*into).max(*from));
+}
+
+/// What one thread wrote into a slot of a buffer.
+#[derive(Clone, Copy)]
+struct Written {
+    /// Tile of D, and K-tile.
+    tile: (u32, u32),
+    /// When the bytes were there, by the writer's own clock; `None` while an asynchronous copy is in flight.
+    done: Option<u32>,
+}
+
+/// One slot of one buffer: per thread, what it wrote and when it last read.
+#[derive(Clone, Default)]
+struct Slot {
+    written: HashMap<usize, Written>,
+    read: HashMap<usize, u32>,
+}
+
+/// One mbarrier: completed phases, arrivals in the current one, and what happened before them.
+#[derive(Clone, Default)]
+struct Mbarrier {
+    phases: u32,
+    arrived: u32,
+    pending: Clock,
+    done: Clock,
+}
+
+/// A thread's place in a ring.
+#[derive(Clone, Default)]
+struct Cursor {
+    acquired: u32,
+    committed: u32,
+    waited: u32,
+    released: u32,
+}
+
+/// An accumulator: how often each term was added; `None` before it is cleared.
+type Terms = Option<Vec<u32>>;
+
+struct Thread<'a> {
+    role: usize,
+    events: Vec<Event>,
+    at: usize,
+    clock: Clock,
+    rings: Vec<Cursor>,
+    /// Asynchronous copies in flight: (buffer, slot), by group; the last group is not committed.
+    groups: Vec<Vec<(usize, usize)>>,
+    /// Copied through registers and not yet in shared memory: (buffer, K-tile).
+    staged: Vec<(usize, u32)>,
+    terms: Vec<Terms>,
+    tile: u32,
+    stores: u32,
+    reduced: Option<usize>,
+    /// The barrier that it waits at.
+    blocked: Option<usize>,
+    nodes: &'a [Node<'a>],
+}
+
+struct Block<'a> {
+    program: &'a Program,
+    segments: &'a [u32],
+    k_tiles: u32,
+    threads: Vec<Thread<'a>>,
+    /// By buffer, then slot.
+    slots: Vec<Vec<Slot>>,
+    /// By ring: full and empty, per slot.
+    full: Vec<Vec<Mbarrier>>,
+    empty: Vec<Vec<Mbarrier>>,
+}
+
+impl<'a> Block<'a> {
+    fn new(program: &'a Program, roles: &'a [Vec<Node<'a>>], segments: &'a [u32], tiles: u32, k_tiles: u32) -> Self {
+        let count = program.roles.len() * COPIES_OF_A_ROLE;
+        let thread = |index: usize, role: &Role, nodes: &'a [Node<'a>]| Thread {
+            role: index / COPIES_OF_A_ROLE,
+            events: events(role, nodes, tiles, k_tiles),
+            at: 0,
+            clock: vec![0; count],
+            rings: vec![Cursor::default(); program.rings.len()],
+            groups: vec![Vec::new()],
+            staged: Vec::new(),
+            terms: vec![None; program.accumulators.len()],
+            tile: 0,
+            stores: 0,
+            reduced: None,
+            blocked: None,
+            nodes,
+        };
+        let threads = (0..count)
+            .map(|index| {
+                let role = index / COPIES_OF_A_ROLE;
+                thread(index, &program.roles[role], &roles[role])
+            })
+            .collect();
+        let depth_of = |buffer| program.ring_of(buffer).map_or(1, |ring| program.rings[ring].depth as usize);
+        let slots = (0..program.buffers.len()).map(|buffer| vec![Slot::default(); depth_of(buffer)]).collect();
+        let barrier = Mbarrier { pending: vec![0; count], done: vec![0; count], ..Mbarrier::default() };
+        let barriers = || program.rings.iter().map(|ring| vec![barrier.clone(); ring.depth as usize]).collect();
+        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers() }
+    }
+
+    fn run(&mut self) -> Check {
+        loop {
+            let mut moved = false;
+            for thread in 0..self.threads.len() {
+                while let Some(event) = self.next(thread) {
+                    self.threads[thread].clock[thread] += 1;
+                    let done = self.step(thread, event).map_err(|violation| match event {
+                        Event::Do { node, .. } => violation.at(self.threads[thread].nodes[node].site()),
+                        Event::Begin | Event::End => violation.at(Site::Role(self.threads[thread].role)),
+                    })?;
+                    if !done {
+                        break;
+                    }
+                    self.threads[thread].at += 1;
+                    moved = true;
+                }
+            }
+            moved |= self.meet();
+            if !moved {
+                break;
+            }
+        }
+        let stuck = self.threads.iter().find(|thread| thread.at < thread.events.len());
+        match stuck {
+            None => self.every_tile_is_stored(),
+            Some(thread) => {
+                let site = match thread.events[thread.at] {
+                    Event::Do { node, .. } => thread.nodes[node].site(),
+                    Event::Begin | Event::End => Site::Role(thread.role),
+                };
+                Err(self.fault("this waits for ever").at(site))
+            }
+        }
+    }
+
+    fn fault(&self, what: impl std::fmt::Display) -> Violation {
+        broken(format!("{what}, with {} K-tiles", self.k_tiles))
+    }
+
+    fn every_tile_is_stored(&self) -> Check {
+        // Each thread has counted its own role's; a program without any store stores nothing.
+        let stored = self.threads.iter().any(|thread| thread.stores > 0);
+        if stored { Ok(()) } else { Err(broken("no role stores the tile").at(Site::Role(0))) }
+    }
+
+    /// The thread's next event, unless it waits at a barrier.
+    fn next(&self, thread: usize) -> Option<Event> {
+        let thread = &self.threads[thread];
+        if thread.blocked.is_some() { None } else { thread.events.get(thread.at).copied() }
+    }
+
+    /// Lets the threads pass a barrier at which all that take part have come.
+    fn meet(&mut self) -> bool {
+        for barrier in 0..=self.program.barriers.len() {
+            let takes_part = |thread: &Thread<'_>| match barrier.checked_sub(1) {
+                None => true,
+                Some(named) => {
+                    thread.nodes.iter().any(|node| matches!(node.op, Op::Meet { barrier } if *barrier == named))
+                }
+            };
+            let members: Vec<usize> = (0..self.threads.len()).filter(|t| takes_part(&self.threads[*t])).collect();
+            if members.is_empty() || members.iter().any(|t| self.threads[*t].blocked != Some(barrier)) {
+                continue;
+            }
+            let mut all = vec![0; self.threads.len()];
+            members.iter().for_each(|t| join(&mut all, &self.threads[*t].clock));
+            for t in members {
+                join(&mut self.threads[t].clock, &all);
+                self.threads[t].blocked = None;
+                self.threads[t].at += 1;
+            }
+            return true;
+        }
+        false
+    }
+
+    /// One event of a thread; false if it has to wait.
+    fn step(&mut self, t: usize, event: Event) -> Result<bool, Violation> {
+        let (node, kt) = match event {
+            Event::Begin => {
+                // Slots are counted anew in each tile.
+                let thread = &mut self.threads[t];
+                thread.rings.fill(Cursor::default());
+                thread.stores = 0;
+                thread.reduced = None;
+                return Ok(true);
+            }
+            Event::End => return self.end(t).map(|()| true),
+            Event::Do { node, kt } => (node, kt),
+        };
+        let op = self.threads[t].nodes[node].op;
+        match op {
+            Op::Clear { acc } => {
+                let terms = (self.segments.len() - 1) * self.k_tiles as usize;
+                self.threads[t].terms[*acc] = Some(vec![0; terms]);
+            }
+            Op::Acquire { ring } => return self.acquire(t, *ring, kt),
+            Op::Copy { buffer, tile, by } => self.copy(t, *buffer, *tile, *by, kt)?,
+            Op::Commit { ring } => self.commit(t, *ring)?,
+            Op::Wait { ring } => return self.wait(t, *ring, kt),
+            Op::Release { ring } => return self.release(t, *ring),
+            Op::Steps { span, fetches, multiply, .. } => {
+                for (fetch, _) in fetches {
+                    if let Source::Buffer(buffer) = fetch.from {
+                        self.fetch(t, buffer, kt)?;
+                    }
+                }
+                self.multiply(t, multiply.acc, span, kt)?;
+            }
+            Op::Promote { from, into } => self.promote(t, *from, *into)?,
+            Op::Sync => {
+                self.threads[t].blocked = Some(0);
+                return Ok(false);
+            }
+            Op::Meet { barrier } => {
+                self.threads[t].blocked = Some(barrier + 1);
+                return Ok(false);
+            }
+            Op::Drain => self.land(t),
+            Op::Reduce { acc, .. } => self.reduce(t, *acc)?,
+            Op::Store { acc, .. } => self.store(t, *acc)?,
+            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, t: usize) -> Check {
+        let thread = &mut self.threads[t];
+        let unfinished = thread.rings.iter().position(|ring| ring.acquired != ring.committed);
+        let name = unfinished.map(|ring| self.program.rings[ring].name.as_str());
+        thread.tile += 1;
+        let has_accumulators = thread.terms.iter().any(Option::is_some);
+        let stores = thread.stores;
+        if let Some(name) = name {
+            return Err(self.fault(format_args!("a slot of {name} is acquired and not committed")));
+        }
+        if has_accumulators && stores != 1 {
+            return Err(self.fault(format_args!("the tile is stored {stores} times, not once")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Rings: what is written into a slot, what is read from it, and what happens before what.
+
+use super::super::Check;
+use super::{Block, Clock, Mbarrier, Written, join};
+use crate::Violation;
+use crate::tile::{Empty, Full, Index, Mover, Op};
+
+impl Block<'_> {
+    pub(super) fn acquire(&mut self, t: usize, ring: usize, kt: Option<u32>) -> Result<bool, Violation> {
+        let decl = &self.program.rings[ring];
+        let cursor = &self.threads[t].rings[ring];
+        if cursor.acquired > cursor.committed {
+            return Err(self.fault(format_args!("{}: a slot is acquired before the last one is committed", decl.name)));
+        }
+        let round = cursor.acquired / decl.depth;
+        if kt.is_none() && round > 0 {
+            return Err(self.fault(format_args!("{}: more slots are filled before the loop than there are", decl.name)));
+        }
+        let slot = (cursor.acquired % decl.depth) as usize;
+        if matches!(decl.empty, Empty::Mbarrier { .. }) && round > 0 {
+            let barrier = &self.empty[ring][slot];
+            if barrier.phases < round {
+                return Ok(false);
+            }
+            join(&mut self.threads[t].clock, &barrier.done);
+        }
+        let clock = &self.threads[t].clock;
+        for buffer in &decl.buffers {
+            if self.slots[*buffer][slot].read.iter().any(|(reader, time)| clock[*reader] < *time) {
+                return Err(
+                    self.fault(format_args!("{}: slot {slot} is acquired while it may still be read", decl.name))
+                );
+            }
+        }
+        self.threads[t].rings[ring].acquired += 1;
+        Ok(true)
+    }
+
+    pub(super) fn copy(&mut self, t: usize, buffer: usize, tile: Index, by: Mover, kt: Option<u32>) -> Check {
+        let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is in no ring")) };
+        let decl = &self.program.rings[ring];
+        let name = &self.program.buffers[buffer].name;
+        let cursor = &self.threads[t].rings[ring];
+        if cursor.acquired != cursor.committed + 1 {
+            return Err(self.fault(format_args!("{name} is copied to outside of acquire and commit")));
+        }
+        let tile = match (tile, kt) {
+            (Index::At(n), None) => n,
+            (Index::Ahead(distance), Some(kt)) => kt + distance,
+            _ => return Err(self.fault("K-tiles are constants before the loop, and counted from its own in it")),
+        };
+        if tile != cursor.committed {
+            let next = cursor.committed;
+            return Err(self.fault(format_args!("K-tile {tile} is copied where {next} is next: they go in order")));
+        }
+        let slot = (cursor.committed % decl.depth) as usize;
+        if by.is_async() {
+            self.write(t, buffer, slot, tile, None)?;
+            if let Some(group) = self.threads[t].groups.last_mut() {
+                group.push((buffer, slot));
+            }
+        } else {
+            let staged = &mut self.threads[t].staged;
+            if staged.iter().any(|(of, _)| *of == buffer) {
+                return Err(self.fault(format_args!("{name} is copied twice before a commit")));
+            }
+            staged.push((buffer, tile));
+        }
+        Ok(())
+    }
+
+    /// A thread's part of a slot is written, or begins to be.
+    pub(super) fn write(&mut self, t: usize, buffer: usize, slot: usize, k_tile: u32, done: Option<u32>) -> Check {
+        let clock = &self.threads[t].clock;
+        let name = &self.program.buffers[buffer].name;
+        let tile = (self.threads[t].tile, k_tile);
+        let state = &self.slots[buffer][slot];
+        if state.read.iter().any(|(reader, time)| clock[*reader] < *time) {
+            return Err(self.fault(format_args!("slot {slot} of {name} is written while it may still be read")));
+        }
+        if let Some(own) = state.written.get(&t) {
+            if own.done.is_none() {
+                return Err(
+                    self.fault(format_args!("slot {slot} of {name} is written while a copy into it is in flight"))
+                );
+            }
+            if own.tile == tile {
+                return Err(self.fault(format_args!("{name} is copied twice before a commit")));
+            }
+        }
+        let other =
+            state.written.iter().any(|(w, of)| self.threads[*w].role != self.threads[t].role && of.tile == tile);
+        if other {
+            return Err(self.fault(format_args!("two roles fill one slot of {name}")));
+        }
+        self.slots[buffer][slot].written.insert(t, Written { tile, done });
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self, t: usize, ring: usize) -> Check {
+        let decl = &self.program.rings[ring];
+        let cursor = self.threads[t].rings[ring].clone();
+        if cursor.acquired != cursor.committed + 1 {
+            return Err(self.fault(format_args!("{}: a commit without an acquire", decl.name)));
+        }
+        let slot = (cursor.committed % decl.depth) as usize;
+        let now = self.threads[t].clock[t];
+        let staged = std::mem::take(&mut self.threads[t].staged);
+        for (buffer, k_tile) in staged {
+            if decl.buffers.contains(&buffer) {
+                self.write(t, buffer, slot, k_tile, Some(now))?;
+            } else {
+                self.threads[t].staged.push((buffer, k_tile));
+            }
+        }
+        for buffer in &decl.buffers {
+            let written = self.slots[*buffer][slot].written.get(&t);
+            let fresh = written.is_some_and(|written| written.tile == (self.threads[t].tile, cursor.committed));
+            if !fresh {
+                let name = &self.program.buffers[*buffer].name;
+                return Err(self.fault(format_args!("{} is committed without a copy to {name}", decl.name)));
+            }
+        }
+        match decl.full {
+            Full::Barrier => {}
+            Full::CopyGroups { .. } => self.threads[t].groups.push(Vec::new()),
+            Full::Mbarrier { .. } => {
+                // The arrival counts when the thread's copies have landed.
+                self.land(t);
+                let count = self.members(|op| matches!(op, Op::Commit { ring: of } if *of == ring));
+                arrive(&mut self.full[ring][slot], &self.threads[t].clock, count);
+            }
+        }
+        self.threads[t].rings[ring].committed += 1;
+        Ok(())
+    }
+
+    /// All of the thread's asynchronous copies have landed.
+    pub(super) fn land(&mut self, t: usize) {
+        self.threads[t].groups.push(Vec::new());
+        self.land_groups(t, 0);
+    }
+
+    pub(super) fn members(&self, uses: impl Fn(&Op) -> bool) -> u32 {
+        self.threads.iter().filter(|thread| thread.nodes.iter().any(|node| uses(node.op))).count() as u32
+    }
+
+    pub(super) fn wait(&mut self, t: usize, ring: usize, kt: Option<u32>) -> Result<bool, Violation> {
+        let decl = &self.program.rings[ring];
+        let cursor = &self.threads[t].rings[ring];
+        if kt.is_none() {
+            return Err(self.fault(format_args!("{}: slots are waited for in the loop", decl.name)));
+        }
+        if cursor.waited > cursor.released {
+            return Err(self.fault(format_args!("{}: a wait before the last slot is released", decl.name)));
+        }
+        let (round, slot) = (cursor.waited / decl.depth, (cursor.waited % decl.depth) as usize);
+        match decl.full {
+            Full::Mbarrier { .. } => {
+                let barrier = &self.full[ring][slot];
+                if barrier.phases <= round {
+                    return Ok(false);
+                }
+                join(&mut self.threads[t].clock, &barrier.done);
+                self.threads[t].rings[ring].waited += 1;
+                Ok(true)
+            }
+            Full::Barrier | Full::CopyGroups { .. } => {
+                if let Full::CopyGroups { in_flight } = decl.full {
+                    self.land_groups(t, in_flight as usize);
+                }
+                self.threads[t].rings[ring].waited += 1;
+                self.threads[t].blocked = Some(0);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The thread's committed groups have landed, but for the newest.
+    pub(super) fn land_groups(&mut self, t: usize, in_flight: usize) {
+        let committed = self.threads[t].groups.len() - 1;
+        let keep = committed.saturating_sub(in_flight);
+        let now = self.threads[t].clock[t];
+        let landed: Vec<_> = self.threads[t].groups.drain(..keep).flatten().collect();
+        for (buffer, slot) in landed {
+            if let Some(written) = self.slots[buffer][slot].written.get_mut(&t) {
+                written.done.get_or_insert(now);
+            }
+        }
+    }
+
+    pub(super) fn release(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
+        let decl = &self.program.rings[ring];
+        let cursor = self.threads[t].rings[ring].clone();
+        if cursor.released + 1 != cursor.waited {
+            return Err(self.fault(format_args!("{}: a release without a wait", decl.name)));
+        }
+        self.threads[t].rings[ring].released += 1;
+        let slot = (cursor.released % decl.depth) as usize;
+        match decl.empty {
+            Empty::NextWait => Ok(true),
+            Empty::Barrier => {
+                self.threads[t].blocked = Some(0);
+                Ok(false)
+            }
+            Empty::Mbarrier { .. } => {
+                let count = self.members(|op| matches!(op, Op::Release { ring: of } if *of == ring));
+                arrive(&mut self.empty[ring][slot], &self.threads[t].clock, count);
+                Ok(true)
+            }
+        }
+    }
+
+    pub(super) fn fetch(&mut self, t: usize, buffer: usize, kt: Option<u32>) -> Check {
+        let name = &self.program.buffers[buffer].name;
+        let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is in no ring")) };
+        let thread = &self.threads[t];
+        let cursor = &thread.rings[ring];
+        let (Some(kt), true) = (kt, cursor.waited == cursor.released + 1) else {
+            return Err(self.fault(format_args!("{name} is read outside of wait and release")));
+        };
+        let slot = (cursor.released % self.program.rings[ring].depth) as usize;
+        let tile = (thread.tile, kt);
+        let state = &self.slots[buffer][slot];
+        if state.written.is_empty() {
+            return Err(self.fault(format_args!("slot {slot} of {name} is read, and nothing filled it")));
+        }
+        for (writer, written) in &state.written {
+            if written.tile != tile {
+                let (held, of) = (written.tile.1, written.tile.0);
+                let other = if of == tile.0 { "" } else { " of another tile" };
+                return Err(self.fault(format_args!("{name} holds K-tile {held}{other} where {kt} is read")));
+            }
+            if written.done.is_none_or(|done| thread.clock[*writer] < done) {
+                return Err(self.fault(format_args!("{name} is read before its copy has landed for all threads")));
+            }
+        }
+        let now = thread.clock[t];
+        self.slots[buffer][slot].read.insert(t, now);
+        Ok(())
+    }
+}
+
+/// One arrival of `count` that complete a phase.
+fn arrive(barrier: &mut Mbarrier, clock: &Clock, count: u32) {
+    join(&mut barrier.pending, clock);
+    barrier.arrived += 1;
+    if barrier.arrived == count {
+        barrier.arrived = 0;
+        barrier.phases += 1;
+        barrier.done = barrier.pending.clone();
+    }
+}

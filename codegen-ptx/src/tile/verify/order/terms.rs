@@ -1,0 +1,78 @@
+//! Accumulators: how often each term of the sum was added to them.
+
+use super::super::Check;
+use super::Block;
+use crate::tile::Span;
+
+impl Block<'_> {
+    pub(super) fn multiply(&mut self, t: usize, acc: usize, span: &Span, kt: Option<u32>) -> Check {
+        let per_tile = self.segments.len() - 1;
+        let covered: Vec<usize> = match (span, kt) {
+            (Span::All, None) => (0..per_tile * self.k_tiles as usize).collect(),
+            (Span::Tile(range), Some(kt)) => {
+                let inside =
+                    |segment: &usize| self.segments[*segment] >= range.start && self.segments[segment + 1] <= range.end;
+                (0..per_tile).filter(inside).map(|segment| kt as usize * per_tile + segment).collect()
+            }
+            _ => return Err(self.fault("the steps of a K-tile are in the loop, those of all of k outside")),
+        };
+        let name = &self.program.accumulators[acc].name;
+        let Some(terms) = &mut self.threads[t].terms[acc] else {
+            return Err(self.fault(format_args!("{name} is added to before it is cleared")));
+        };
+        covered.into_iter().for_each(|term| terms[term] += 1);
+        Ok(())
+    }
+
+    pub(super) fn promote(&mut self, t: usize, from: usize, into: usize) -> Check {
+        let terms = &mut self.threads[t].terms;
+        let added = terms[from].clone();
+        match (added, &mut terms[into]) {
+            (Some(added), Some(sum)) => {
+                sum.iter_mut().zip(&added).for_each(|(sum, added)| *sum += added);
+                terms[from] = Some(vec![0; added.len()]);
+                Ok(())
+            }
+            _ => Err(self.fault("accumulators are added before they are cleared")),
+        }
+    }
+
+    /// Every term is there once.
+    pub(super) fn complete(&self, t: usize, acc: usize) -> Check {
+        let name = &self.program.accumulators[acc].name;
+        let Some(terms) = &self.threads[t].terms[acc] else {
+            return Err(self.fault(format_args!("{name} is read before it is cleared")));
+        };
+        let per_tile = self.segments.len() - 1;
+        match terms.iter().position(|count| *count != 1) {
+            None => Ok(()),
+            Some(term) => {
+                let (kt, segment) = (term / per_tile, term % per_tile);
+                let (first, end, count) = (self.segments[segment], self.segments[segment + 1], terms[term]);
+                Err(self.fault(format_args!(
+                    "{name} has the products of steps {first}..{end} of K-tile {kt} {count} times, not once"
+                )))
+            }
+        }
+    }
+
+    pub(super) fn reduce(&mut self, t: usize, acc: usize) -> Check {
+        if self.program.walk.parts.is_none() {
+            return Err(self.fault("k is not split: there is nothing to reduce"));
+        }
+        if self.threads[t].reduced.is_some() {
+            return Err(self.fault("the parts of k are added up once"));
+        }
+        self.complete(t, acc)?;
+        self.threads[t].reduced = Some(acc);
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, t: usize, acc: usize) -> Check {
+        self.complete(t, acc)?;
+        let thread = &mut self.threads[t];
+        thread.stores += 1;
+        let whole = self.program.walk.parts.is_none() || thread.reduced == Some(acc);
+        if whole { Ok(()) } else { Err(self.fault("the parts of k are added up before the tile is stored")) }
+    }
+}
