@@ -26,9 +26,12 @@ pub enum Site {
     Statement(Vec<usize>),
 }
 
-/// What a verifier found wrong, at which level.
+/// What a verifier found wrong, at which level. In a box: it is the error of everything, and rare.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct Violation(Box<Found>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
     level: &'static str,
     message: String,
     within: Option<String>,
@@ -40,48 +43,48 @@ pub struct Violation {
 impl Violation {
     /// A violation of a rule of the named level.
     pub fn new(level: &'static str, message: String) -> Violation {
-        Violation { level, message, within: None, text: None, entry: None, site: None }
+        Violation(Box::new(Found { level, message, within: None, text: None, entry: None, site: None }))
     }
 
     /// Names the statement; the innermost one stays.
     pub fn within(mut self, statement: fmt::Arguments<'_>) -> Violation {
-        self.within.get_or_insert_with(|| statement.to_string());
+        self.0.within.get_or_insert_with(|| statement.to_string());
         self
     }
 
     /// Says which part of the program it is; the innermost one stays.
     pub fn at(mut self, site: Site) -> Violation {
-        self.site.get_or_insert(site);
+        self.0.site.get_or_insert(site);
         self
     }
 
     /// Says which entry it is.
     pub fn in_entry(mut self, entry: usize) -> Violation {
-        self.entry.get_or_insert(entry);
+        self.0.entry.get_or_insert(entry);
         self
     }
 
     /// Attaches the text of the program that breaks the rule; the innermost one stays.
     pub fn with_text(mut self, text: String) -> Violation {
-        self.text.get_or_insert(text);
+        self.0.text.get_or_insert(text);
         self
     }
 
     /// The number of the entry, if it is known.
     pub fn entry(&self) -> Option<usize> {
-        self.entry
+        self.0.entry
     }
 
     /// The part of the program, if it is known.
     pub fn site(&self) -> Option<&Site> {
-        self.site.as_ref()
+        self.0.site.as_ref()
     }
 
     /// The rule that is broken, and by which statement.
     pub fn reason(&self) -> String {
-        match &self.within {
-            Some(within) => format!("{} (in `{within}`)", self.message),
-            None => self.message.clone(),
+        match &self.0.within {
+            Some(within) => format!("{} (in `{within}`)", self.0.message),
+            None => self.0.message.clone(),
         }
     }
 }
@@ -91,10 +94,10 @@ impl fmt::Display for Violation {
         write!(
             f,
             "this is a bug in the compiler, not in the schedule: the {} verifier found {}",
-            self.level,
+            self.0.level,
             self.reason()
         )?;
-        match &self.text {
+        match &self.0.text {
             Some(text) => write!(f, "\n{text}"),
             None => Ok(()),
         }

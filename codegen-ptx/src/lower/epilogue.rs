@@ -235,8 +235,7 @@ impl Lowering<'_> {
             };
             self.store_line(
                 held,
-                d,
-                &line,
+                (d, &line),
                 inner,
                 guards.as_deref(),
                 |e| {
@@ -318,8 +317,7 @@ impl Lowering<'_> {
     fn store_line(
         &mut self,
         held: &Held,
-        d: &Plane,
-        line: &Expr,
+        (d, line): (&Plane, &Expr),
         inner: &Axis,
         guards: Option<&[Reg]>,
         operands: impl Fn(u32) -> (u32, u32, Option<Reg>),
