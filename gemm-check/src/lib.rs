@@ -26,6 +26,7 @@ mod data;
 mod epilogue;
 mod integer;
 pub mod ladder;
+mod landmarks;
 mod memory;
 pub mod netlib;
 mod product;

@@ -3,7 +3,7 @@
 mod argument;
 mod device;
 
-pub use argument::{ArgumentError, OperandName};
+pub use argument::{ArgumentError, OperandName, Refusal};
 pub use device::DeviceError;
 use ptx_gemm_dsl::Diagnostics;
 
@@ -14,6 +14,9 @@ pub enum Error {
     /// The schedule is not legal, or not for this target.
     #[error("{0}")]
     Schedule(#[from] Diagnostics),
+    /// The text of tile programs is wrong: a line for each error, `line:column: message`.
+    #[error("{0}")]
+    Tile(#[from] ptx_gemm_codegen::TextErrors),
     /// The compiler broke one of its own rules.
     #[error(transparent)]
     Compiler(#[from] ptx_gemm_codegen::Violation),

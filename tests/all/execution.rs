@@ -38,9 +38,9 @@ fn every_case_is_right_on_every_edge() {
         let (aligned, unaligned) = (device(0), device(1));
         let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let scalar = CompiledGemm::new(&schedule, &unaligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let problem = gemm.plan().problem.clone();
-        let block = gemm.plan().block;
-        let sizes = affordable(edge_sizes(gemm.plan()), (block.m, block.n));
+        let problem = gemm.problem().clone();
+        let tile = gemm.interface().entries[0].tile;
+        let sizes = affordable(edge_sizes(gemm.kernel()), (tile.m, tile.n));
         assert!(sizes.len() >= 5, "{}: only {} sizes", case.name, sizes.len());
         for (i, Size { m, n, k }) in sizes.into_iter().enumerate() {
             let seeded = |request: Request| Request { seed: i as u64, ..request };
