@@ -63,7 +63,8 @@ pub struct AbiParam {
 }
 
 impl Abi {
-    pub(crate) fn of(kernel: &Kernel) -> Abi {
+    /// How a kernel is launched.
+    pub fn of(kernel: &Kernel) -> Abi {
         let entries = kernel.interface().entries.iter().map(|entry| AbiEntry::of(entry, kernel)).collect();
         Abi { target: kernel.target(), entries }
     }

@@ -125,17 +125,17 @@ mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
-pub use tile::TileProgram;
 pub use ptx_gemm_dsl::types::Batch;
 pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
 pub use ptx_gemm_interp::{Checks, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
-    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch,
-    MatrixMut, MatrixRef, PinnedMatrix, Prepared, Resident, ResidentCall, Run, Refusal, Shape, Stack, TextError, TextErrors, cuda,
-    random,
+    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits, Matrix,
+    MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape, Stack,
+    TextError, TextErrors, cuda, random,
 };
+pub use tile::TileProgram;
 
 /// What the macro's expansion names. No part of the public interface.
 #[doc(hidden)]

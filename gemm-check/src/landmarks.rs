@@ -125,8 +125,8 @@ mod tests {
     use std::sync::Arc;
 
     use ptx_gemm_dsl::Schedule;
-    use ptx_gemm_runtime::interface::{Entry, Interface};
     use ptx_gemm_runtime::Kernel;
+    use ptx_gemm_runtime::interface::{Entry, Interface};
 
     use super::{Landmarks, granules};
     use crate::sizes::Size;
@@ -157,8 +157,7 @@ mod tests {
         let Interface { entries, problem, .. } = kernel.interface();
         let wide: &Entry = entries.iter().find(|entry| !entry.requires.is_empty()).unwrap();
         assert_eq!(granules(wide, problem), [24, 16, 12]);
-        let landmarks =
-            Landmarks { granules: granules(wide, problem), ..Landmarks::of(&kernel.programs().entries[0]) };
+        let landmarks = Landmarks { granules: granules(wide, problem), ..Landmarks::of(&kernel.programs().entries[0]) };
         assert_eq!(landmarks.suited(Size::new(25, 0, 1)), Size::new(48, 0, 12));
     }
 }

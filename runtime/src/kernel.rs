@@ -101,6 +101,13 @@ impl Kernel {
         &self.compiled.module
     }
 
+    /// A kernel of programs that no text says.
+    #[cfg(test)]
+    pub(crate) fn of_programs(name: &str, programs: &tile::Module) -> Arc<Kernel> {
+        let compiled = ptx_gemm_codegen::compile_programs(programs, None).unwrap();
+        Arc::new(Kernel { key: Key::Tile(name.into()), plan: None, compiled })
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }

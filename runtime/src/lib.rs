@@ -24,6 +24,8 @@ mod compiled;
 pub mod cuda;
 mod device;
 mod element;
+#[cfg(test)]
+mod entries;
 mod error;
 #[cfg(test)]
 mod faults;

@@ -37,8 +37,7 @@ pub(crate) fn extents(
     d: Laid,
 ) -> Result<Extents, ArgumentError> {
     let problem = &*interface.problem;
-    let batch =
-        batch(problem, [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))])?;
+    let batch = batch(problem, [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))])?;
     let (a, b, c, d) = (a.shape, b.shape, c.map(|c| c.shape), d.shape);
     let (m, n, k) = (a.rows, b.cols, a.cols);
     agree(Operand::B, b, (k, n), || format!("and A is {m} x {k}: B needs {k} rows"))?;

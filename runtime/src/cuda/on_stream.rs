@@ -278,11 +278,7 @@ impl<'a> OnStream<'a> {
     }
 
     /// A workspace for this launch alone; `None` if the caller has passed one, which suffices for every entry.
-    fn reserve(
-        &self,
-        needed: u64,
-        Extents { m, n, batch, .. }: Extents,
-    ) -> Result<Option<CudaSlice<u8>>, Error> {
+    fn reserve(&self, needed: u64, Extents { m, n, batch, .. }: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
         if let Some((DeviceVector { address, len }, _)) = &self.workspace {
             let (address, got, alignment) = (*address, *len as u64, u64::from(WORKSPACE_ALIGN));
             let needed = self.gemm.interface().workspace_bytes(m.into(), n.into(), batch.into());
