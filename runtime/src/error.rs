@@ -19,7 +19,7 @@ pub enum Error {
     Tile(#[from] ptx_gemm_codegen::TextErrors),
     /// The compiler broke one of its own rules.
     #[error(transparent)]
-    Compiler(#[from] ptx_gemm_codegen::Violation),
+    Compiler(Box<ptx_gemm_codegen::Violation>),
     /// An argument of a launch is wrong; nothing has run.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
@@ -42,6 +42,12 @@ pub enum Error {
         /// Its column.
         col: usize,
     },
+}
+
+impl From<ptx_gemm_codegen::Violation> for Error {
+    fn from(violation: ptx_gemm_codegen::Violation) -> Error {
+        Error::Compiler(Box::new(violation))
+    }
 }
 
 impl From<ptx_gemm_interp::Violation> for Error {
