@@ -69,9 +69,9 @@ mod tests {
     fn is_right(gemm: &Gemm) {
         // The interpreter: bounds, races and values that were never written are errors there, whatever the result.
         let gemm: CompiledGemm = gemm.on(&Device::interpreter()).unwrap();
-        for size in edge_sizes(gemm.plan()) {
+        for size in edge_sizes(gemm.kernel()) {
             for request in [Request::exact(size.m, size.n, size.k), Request::random(size.m, size.n, size.k)] {
-                let outcome = check(&gemm, &request.padded(&gemm.plan().problem, 1)).unwrap();
+                let outcome = check(&gemm, &request.padded(gemm.problem(), 1)).unwrap();
                 assert!(outcome.is_right(), "{size:?}: {outcome}");
             }
         }

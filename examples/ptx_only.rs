@@ -12,7 +12,7 @@ use std::error::Error;
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
-use ptx_gemm::{Abi, Matrix, Target, cuda, gemm};
+use ptx_gemm::{Abi, AbiEntry, Matrix, Target, cuda, gemm};
 use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
 
 const M: u32 = 200;
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (ptx, abi) = (kernel.ptx(Target::SM_75)?, kernel.abi(Target::SM_75)?);
     println!("{} lines of PTX, to be launched like this:\n\n{abi}", ptx.lines().count());
 
-    let asked: Vec<&str> = abi.params.iter().map(|param| param.name.as_str()).collect();
+    let asked: Vec<&str> = entry(&abi)?.launches[0].params.iter().map(|param| param.name.as_str()).collect();
     if asked != ARGUMENTS {
         return Err(format!("the kernel asks for {asked:?}, and this program has {ARGUMENTS:?}").into());
     }
@@ -51,13 +51,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Blocks of the grid: ceil(m / tile m) * ceil(n / tile n), as the ABI says.
-fn blocks(abi: &Abi) -> u32 {
-    M.div_ceil(abi.tile.0) * N.div_ceil(abi.tile.1)
+fn blocks(entry: &AbiEntry) -> u32 {
+    M.div_ceil(entry.tile.0) * N.div_ceil(entry.tile.1)
 }
 
-/// The entry without vector accesses, which asks nothing of pointers and leading dimensions: the last one.
-fn entry(abi: &Abi) -> Result<&str, &'static str> {
-    Ok(&abi.entries.last().ok_or("the module has no entry")?.name)
+/// The entry without vector accesses, which asks nothing of pointers and leading dimensions: the last one. It has one kernel.
+fn entry(abi: &Abi) -> Result<&AbiEntry, &'static str> {
+    abi.entries.last().ok_or("the module has no entry")
 }
 
 /// Through cudarc alone.
@@ -65,13 +65,14 @@ fn on_the_gpu(ptx: &str, abi: &Abi, a: &Matrix<f32>, b: &Matrix<f32>) -> Result<
     let context = CudaContext::new(0)?;
     println!("On {}.", context.name()?);
     let stream = context.default_stream();
-    let function = context.load_module(Ptx::from_src(ptx))?.load_function(entry(abi)?)?;
+    let (entry, launch) = (entry(abi)?, &entry(abi)?.launches[0]);
+    let function = context.load_module(Ptx::from_src(ptx))?.load_function(&launch.kernel)?;
     let (a, b) = (stream.clone_htod(a.as_slice())?, stream.clone_htod(b.as_slice())?);
     let mut d = stream.alloc_zeros::<f32>((M * N) as usize)?;
     let config = LaunchConfig {
-        grid_dim: (blocks(abi), 1, 1),
-        block_dim: (abi.threads, 1, 1),
-        shared_mem_bytes: abi.dynamic_shared_bytes,
+        grid_dim: (blocks(entry), 1, 1),
+        block_dim: (launch.threads, 1, 1),
+        shared_mem_bytes: launch.dynamic_shared_bytes,
     };
     let (lda, ldb, ldd) = (u64::from(K), u64::from(N), u64::from(N));
     let mut call = stream.launch_builder(&function);
@@ -94,11 +95,12 @@ fn in_the_interpreter(ptx: &str, abi: &Abi, a: &Matrix<f32>, b: &Matrix<f32>) ->
     let extents = [M, N, K].map(Arg::U32);
     let leading = [K, N, N].map(|ld| Arg::U64(ld.into()));
     let args: Vec<Arg> = pointers.into_iter().chain(extents).chain(leading).collect();
+    let (entry, by_hand) = (entry(abi)?, &entry(abi)?.launches[0]);
     let what = Launch {
-        entry: entry(abi)?,
-        grid: [blocks(abi), 1, 1],
-        block: [abi.threads, 1, 1],
-        dynamic_shared_bytes: abi.dynamic_shared_bytes,
+        entry: &by_hand.kernel,
+        grid: [blocks(entry), 1, 1],
+        block: [by_hand.threads, 1, 1],
+        dynamic_shared_bytes: by_hand.dynamic_shared_bytes,
         args: &args,
     };
     let report = launch(&program, &memory, &what, &Options::default())?;

@@ -47,9 +47,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             "    entry {}, {} blocks of {} threads",
             run.entry.as_deref().unwrap_or("-"),
             run.blocks,
-            gemm.plan().threads()
+            gemm.interface().threads()
         );
-        println!("    {} bytes of shared memory per block", gemm.plan().shared_bytes);
+        println!("    {} bytes of shared memory per block", gemm.interface().shared_bytes());
         if let Some(counts) = &run.counts {
             println!(
                 "    {} instructions of warps, {} fused multiply-adds of threads",

@@ -3,39 +3,52 @@
 use std::fmt;
 
 use ptx_gemm_dsl::Target;
-use ptx_gemm_dsl::target::STATIC_SHARED_BYTES;
+use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interface::{Entry, KernelLaunch};
 
 /// Everything that a launch must state. It prints as the table that a caller needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abi {
     /// Compiled for.
     pub target: Target,
-    /// The entries, the one with the widest accesses first; the last one takes any alignment.
+    /// The entries, in the order in which they are tried. Of a schedule's, the first one has the widest accesses, the last
+    /// one takes any alignment, and they differ in nothing else.
     pub entries: Vec<AbiEntry>,
-    /// Parameters in order, the same for every entry.
-    pub params: Vec<AbiParam>,
-    /// Rows and columns of D that one block computes.
-    pub tile: (u32, u32),
-    /// Blocks of the grid, all along x, as a formula over m, n and batch.
-    pub grid: String,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbiEntry {
+    /// Its name.
+    pub name: String,
+    /// Elements that the pointer and the leading dimension of A, B, C and D must be multiples of.
+    pub multiples: [u32; 4],
+    /// Rows and columns of a tile of D, and the depth of a K-tile.
+    pub tile: (u32, u32, u32),
+    /// True if m, n and k must be multiples of the tile.
+    pub whole_tiles: bool,
     /// Bytes of the workspace as a formula, and what is in them at a launch; `None` if there is none.
     pub workspace: Option<String>,
+    /// The kernels of one product, launched one after the other.
+    pub launches: Vec<AbiLaunch>,
+}
+
+/// The launch of one kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbiLaunch {
+    /// Its name in the module.
+    pub kernel: String,
+    /// Blocks of the grid, all along x, as a formula over m, n and batch.
+    pub grid: String,
     /// Threads of a block, along x.
     pub threads: u32,
     /// Bytes of shared memory that the launch must ask for.
     pub dynamic_shared_bytes: u32,
     /// Bytes of shared memory that the module declares itself.
     pub static_shared_bytes: u32,
-}
-
-/// One entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AbiEntry {
-    /// Its name in the module.
-    pub name: String,
-    /// Elements that the pointer and the leading dimension of A, B, C and D must be multiples of.
-    pub multiples: [u32; 4],
+    /// Parameters in order.
+    pub params: Vec<AbiParam>,
 }
 
 /// One parameter.
@@ -50,51 +63,95 @@ pub struct AbiParam {
 }
 
 impl Abi {
-    pub(crate) fn of(kernel: &Kernel) -> Abi {
-        let plan = kernel.plan();
-        let (dynamic_shared_bytes, static_shared_bytes) = match plan.shared_bytes > STATIC_SHARED_BYTES {
-            true => (plan.shared_bytes, 0),
-            false => (0, plan.shared_bytes),
-        };
-        let uses_c = plan.problem.epilogue.uses_c();
-        let entries = plan.variants.iter().map(|variant| AbiEntry {
-            name: variant.entry.clone(),
-            multiples: [variant.a.width, variant.b.width, if uses_c { variant.c_width } else { 1 }, variant.d_width],
-        });
-        let params = kernel.module().entries.first().map_or(&[][..], |entry| &entry.params).iter();
+    /// How a kernel is launched.
+    pub fn of(kernel: &Kernel) -> Abi {
+        let entries = kernel.interface().entries.iter().map(|entry| AbiEntry::of(entry, kernel)).collect();
+        Abi { target: kernel.target(), entries }
+    }
+}
+
+impl AbiEntry {
+    fn of(entry: &Entry, kernel: &Kernel) -> AbiEntry {
+        let multiple = |operand| entry.alignment(operand, kernel.problem()).elements;
+        AbiEntry {
+            name: entry.name.clone(),
+            multiples: [Operand::A, Operand::B, Operand::C, Operand::D].map(multiple),
+            tile: (entry.tile.m, entry.tile.n, entry.tile.k),
+            whole_tiles: entry.tail == Tail::None,
+            workspace: entry.workspace_formula(kernel.problem()),
+            launches: entry.launches.iter().map(|launch| AbiLaunch::of(launch, kernel)).collect(),
+        }
+    }
+
+    /// Whether everything but names and alignment is the same.
+    fn is_like(&self, other: &AbiEntry) -> bool {
+        let launches = self.launches.iter().zip(&other.launches);
+        let alike = |(x, y): (&AbiLaunch, &AbiLaunch)| *x == AbiLaunch { kernel: x.kernel.clone(), ..y.clone() };
+        self.launches.len() == other.launches.len()
+            && launches.into_iter().all(alike)
+            && (self.tile, self.whole_tiles, &self.workspace) == (other.tile, other.whole_tiles, &other.workspace)
+    }
+}
+
+impl AbiLaunch {
+    fn of(launch: &KernelLaunch, kernel: &Kernel) -> AbiLaunch {
+        let entry = kernel.module().entries.iter().find(|entry| entry.name == launch.kernel);
+        let params = entry.map_or(&[][..], |entry| &entry.params).iter();
         let params = params.map(|param| AbiParam {
             name: param.name.clone(),
             ty: param.ty.name().into(),
             meaning: param.comment.clone().unwrap_or_default(),
         });
-        Abi {
-            target: plan.target,
-            entries: entries.collect(),
+        AbiLaunch {
+            kernel: launch.kernel.clone(),
+            grid: launch.grid.formula(),
+            threads: launch.threads,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes(),
+            static_shared_bytes: launch.static_shared_bytes(),
             params: params.collect(),
-            tile: (plan.block.m, plan.block.n),
-            grid: plan.grid_formula(),
-            workspace: plan.workspace_formula(),
-            threads: plan.threads(),
-            dynamic_shared_bytes,
-            static_shared_bytes,
         }
     }
 }
 
 impl fmt::Display for Abi {
+    /// The entries, each followed by its launch; what several entries in a row have in common follows the last of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "target   {}", self.target)?;
-        for AbiEntry { name, multiples: [a, b, c, d] } in &self.entries {
-            writeln!(
-                f,
-                "entry    {name}: pointers and leading dimensions are multiples of a {a}, b {b}, c {c}, d {d} elements"
-            )?;
+        let mut rest = self.entries.iter().peekable();
+        while let Some(entry) = rest.next() {
+            entry.line(f)?;
+            if rest.peek().is_none_or(|next| !next.is_like(entry)) {
+                entry.launches.iter().try_for_each(|launch| launch.lines(entry, f))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AbiEntry {
+    fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AbiEntry { name, multiples: [a, b, c, d], tile: (m, n, k), .. } = self;
+        write!(
+            f,
+            "entry    {name}: pointers and leading dimensions are multiples of a {a}, b {b}, c {c}, d {d} elements"
+        )?;
+        if self.whole_tiles {
+            write!(f, "; m, n and k of {m}, {n} and {k}")?;
+        }
+        writeln!(f)
+    }
+}
+
+impl AbiLaunch {
+    fn lines(&self, entry: &AbiEntry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if entry.launches.len() > 1 {
+            writeln!(f, "kernel   {}", self.kernel)?;
         }
         writeln!(f, "grid     ({}, 1, 1)", self.grid)?;
         writeln!(f, "block    ({}, 1, 1)", self.threads)?;
         let (dynamic, fixed) = (self.dynamic_shared_bytes, self.static_shared_bytes);
         writeln!(f, "shared   {dynamic} bytes to ask for, {fixed} in the module")?;
-        if let Some(workspace) = &self.workspace {
+        if let Some(workspace) = &entry.workspace {
             writeln!(f, "workspace {workspace}")?;
         }
         for (index, AbiParam { name, ty, meaning }) in self.params.iter().enumerate() {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ptx_gemm_codegen::{Compiled, Observer};
 use ptx_gemm_dsl::{Diagnostics, Plan, Schedule, Target};
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, Kernel};
 
@@ -40,7 +41,7 @@ impl Gemm {
         self.schedule.plan(target.into())
     }
 
-    /// The compiled kernel: its plan and its PTX.
+    /// The compiled kernel: its interface and its PTX.
     pub fn compile(&self, target: impl Into<Option<Target>>) -> Result<Arc<Kernel>, Error> {
         Kernel::compile(&self.schedule, target.into())
     }
@@ -58,23 +59,31 @@ impl Gemm {
     /// The text of one level, each entry's after the one before.
     pub fn ir(&self, level: Level, target: impl Into<Option<Target>>) -> Result<String, Error> {
         let plan = self.plan(target)?;
-        let mut text = String::new();
-        let mut observer = |reached, entry: &str| {
-            if reached == level {
-                if !text.is_empty() {
-                    text.push('\n');
-                }
-                text.push_str(entry);
-            }
-        };
-        ptx_gemm_codegen::compile_observed(&plan, Some(&mut observer))?;
-        Ok(text)
+        text_of(level, |observer| Ok(ptx_gemm_codegen::compile_observed(&plan, Some(observer))?))
     }
 
     /// Compiles and loads it on a device.
     pub fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
         CompiledGemm::new(&self.schedule, device)
     }
+}
+
+/// The text of a level, as a compilation shows it.
+pub(crate) fn text_of(
+    level: Level,
+    compile: impl FnOnce(Observer<'_>) -> Result<Compiled, Error>,
+) -> Result<String, Error> {
+    let mut text = String::new();
+    let mut observer = |reached, entry: &str| {
+        if reached == level {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(entry);
+        }
+    };
+    compile(&mut observer)?;
+    Ok(text)
 }
 
 impl FromStr for Gemm {

@@ -113,15 +113,17 @@
 //! # Levels
 //!
 //! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan and
-//! the PTX. Output is deterministic: equal schedules give equal bytes, and so a snapshot of the PTX is a useful test.
+//! the PTX. The first of them is tile IR; a text of it is a program of its own, a [`TileProgram`], with or without a schedule
+//! that it began as. Output is deterministic: equal schedules give equal bytes, and so a snapshot of the PTX is a useful test.
 
 extern crate self as ptx_gemm;
 
 mod abi;
 mod expansion;
 mod gemm;
+mod tile;
 
-pub use abi::{Abi, AbiEntry, AbiParam};
+pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
 pub use ptx_gemm_dsl::types::Batch;
 pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
@@ -129,9 +131,11 @@ pub use ptx_gemm_interp::{Checks, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
-    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch,
-    MatrixMut, MatrixRef, PinnedMatrix, Prepared, Resident, ResidentCall, Run, Shape, Stack, cuda, random,
+    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits, Matrix,
+    MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape, Stack,
+    TextError, TextErrors, cuda, random,
 };
+pub use tile::TileProgram;
 
 /// What the macro's expansion names. No part of the public interface.
 #[doc(hidden)]

@@ -6,19 +6,21 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ptx_gemm_dsl::terms::Tail;
+use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::types::Batch;
-use ptx_gemm_dsl::{DType, Plan};
+use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::{Approx, Opcode};
 use ptx_gemm_runtime::ptx::matrix::Element;
 use ptx_gemm_runtime::ptx::module::{Module, Statement};
 use ptx_gemm_runtime::ptx::types::Type;
-use ptx_gemm_runtime::{CompiledGemm, Run};
+use ptx_gemm_runtime::{CompiledGemm, Kernel, Run};
 
 use crate::data::HostMatrix;
 use crate::error::CheckError;
 use crate::given::{Given, Sums};
+use crate::landmarks::{Landmarks, of_kernel};
 use crate::request::{Output, Request};
+use crate::sizes::Size;
 
 /// How far the bits of one kernel may differ from device to device.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,25 +152,35 @@ impl fmt::Display for Agreement {
 }
 
 /// Odd in every direction, and large enough for several tiles of most schedules: the entry without wide accesses.
-const ODD: (usize, usize, usize) = (141, 133, 67);
+const ODD: Size = Size { m: 141, n: 133, k: 67 };
 /// Multiples of the widest access of every type, past the edges of tiles: the entry with wide accesses.
-const ALIGNED: (usize, usize, usize) = (144, 176, 80);
+const ALIGNED: Size = Size { m: 144, n: 176, k: 80 };
 
-/// What is compared: both kinds of entries, scalars that are no powers of two, C beside D and in its place, padding, and
-/// gaps in a batch.
-pub fn bit_requests(plan: &Plan) -> Vec<Request> {
-    let problem = &plan.problem;
-    let sizes = match plan.tail {
-        Tail::Predicate => vec![ODD, ALIGNED],
-        Tail::None => {
-            let whole = |extent: usize, tile: u32| extent.next_multiple_of(tile.max(1) as usize);
-            vec![(whole(ODD.0, plan.block.m), whole(ODD.1, plan.block.n), whole(ODD.2, plan.block.k))]
+/// The sizes that are compared: of an entry without guards, the multiple of its tile that comes next.
+fn sizes(kernel: &Kernel) -> Vec<Size> {
+    let mut all = Vec::new();
+    for landmarks in of_kernel(kernel) {
+        let Landmarks { tile: [m, n, k], guarded, .. } = landmarks;
+        let whole = Size::new(ODD.m.next_multiple_of(m), ODD.n.next_multiple_of(n), ODD.k.next_multiple_of(k));
+        let sizes = if guarded { vec![ODD, ALIGNED] } else { vec![whole] };
+        for size in sizes.into_iter().map(|size| landmarks.suited(size)) {
+            if !all.contains(&size) {
+                all.push(size);
+            }
         }
-    };
+    }
+    all
+}
+
+/// What is compared: every kind of entry, scalars that are no powers of two, C next to D and in its place, padding, and
+/// gaps in a batch.
+pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
+    let problem = kernel.problem();
+    let any = kernel.interface().entries.iter().any(Entry::suits_all);
     let integers = problem.types.acc.is_integer();
-    let of_size = |(index, (m, n, k)): (usize, (usize, usize, usize))| {
-        // The first one with padding; that of the second keeps every row aligned.
-        let padding = if index == 0 && plan.tail == Tail::Predicate { 3 } else { 16 };
+    let of_size = |(index, Size { m, n, k }): (usize, Size)| {
+        // The first one with odd padding; that of the others keeps every row aligned.
+        let padding = if index == 0 && any { 3 } else { 16 };
         let mut request = Request { seed: index as u64, ..Request::random(m, n, k) }.padded(problem, padding);
         for (at, name) in problem.epilogue.scalars.iter().enumerate() {
             request = request.set(name, if integers { 3.0 - 5.0 * at as f64 } else { 0.7 - 1.3 * at as f64 });
@@ -179,12 +191,12 @@ pub fn bit_requests(plan: &Plan) -> Vec<Request> {
         let output = if index > 0 { Output::in_place_if_possible(problem) } else { Output::Apart };
         Request { output, ..request }
     };
-    sizes.into_iter().enumerate().map(of_size).collect()
+    sizes(kernel).into_iter().enumerate().map(of_size).collect()
 }
 
 /// Multiplies what `request` describes on two devices, with one kernel, and compares the bits.
 pub fn agree(here: &CompiledGemm, there: &CompiledGemm, request: &Request) -> Result<Agreement, CheckError> {
-    let given = Given::new(here.plan().problem.clone(), request)?;
+    let given = Given::new(here.problem().clone(), request)?;
     let rule = Rule::of(here.kernel().module());
     let (run, x) = given.multiply(here)?;
     let (_, y) = given.multiply(there)?;
@@ -276,7 +288,7 @@ mod tests {
     fn a_difference_is_measured_by_the_rule() {
         let gemm = compiled();
         let request = Request::random(4, 4, 4);
-        let given = Given::new(gemm.plan().problem.clone(), &request).unwrap();
+        let given = Given::new(gemm.problem().clone(), &request).unwrap();
         let (run, x) = given.multiply(&gemm).unwrap();
         let found = |rule: &Rule, ulps: f64| {
             let mut y = x.clone();

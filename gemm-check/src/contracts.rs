@@ -4,10 +4,10 @@
 //! before anything is compiled.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ptx_gemm_dsl::clause::{Expectation, Metric};
 use ptx_gemm_dsl::words::Word;
-use ptx_gemm_dsl::{Plan, Schedule};
 use ptx_gemm_runtime::Kernel;
 
 use crate::error::CheckError;
@@ -47,27 +47,28 @@ impl fmt::Display for Contract {
     }
 }
 
-/// Holds every entry of a plan to the schedule's contracts about spills, registers and bank conflicts.
+/// Holds every entry of a kernel to its schedule's contracts about spills, registers and bank conflicts. A kernel without a
+/// schedule has none.
 ///
 /// # Errors
-/// As [`Profile::for_target`], where bank conflicts have to be counted.
-pub fn contracts(schedule: &Schedule, plan: &Plan) -> Result<Vec<Contract>, CheckError> {
+/// As [`Profile::of`], where bank conflicts have to be counted.
+pub fn contracts(kernel: &Arc<Kernel>) -> Result<Vec<Contract>, CheckError> {
+    let Some(plan) = kernel.plan() else { return Ok(Vec::new()) };
     let mut out = Vec::new();
     let assembler = Assembler::find();
     for expectation in &plan.expect {
         match expectation.metric {
             Metric::Threads | Metric::Shared => {}
             Metric::BankConflicts => {
-                let profile = Profile::for_target(schedule, Some(plan.target))?;
+                let profile = Profile::of(kernel)?;
                 let figure = Some((profile.bank_conflicts(), "the interpreter".to_string()));
                 out.push(Contract { expectation: *expectation, entry: profile.entry, figure });
             }
             Metric::Spills | Metric::Registers => {
-                let ptx = Kernel::compile(schedule, Some(plan.target))?.ptx().to_string();
-                for variant in &plan.variants {
-                    let entry = variant.entry.clone();
+                for launch in kernel.interface().launches() {
+                    let (entry, acc) = (launch.kernel.clone(), kernel.problem().types.acc);
                     let assembled = assembler.as_ref().and_then(|assembler| {
-                        let figures = assembler.assemble(&ptx, plan.target, &entry, plan.problem.types.acc)?;
+                        let figures = assembler.assemble(kernel.ptx(), kernel.target(), &entry, acc)?;
                         Some((figures, format!("ptxas {}", assembler.version())))
                     });
                     let figure = assembled.map(|(figures, from)| match expectation.metric {

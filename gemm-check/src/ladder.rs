@@ -1,6 +1,6 @@
 //! The ladder: one table over all cases, from the first kernel of each report to the best, with what each costs.
 //!
-//! Without a GPU the figures are those that can be known: the plan's, what the interpreter counts beside seed 002's formula,
+//! Without a GPU the figures are those that can be known: the compiler's, what the interpreter counts beside seed 002's formula,
 //! and, where NVIDIA's assembler is found, what it makes of the text. Times come from whoever can measure them.
 
 mod assembler;
@@ -146,11 +146,10 @@ impl Climb<'_> {
     fn rung(&self, case: &Case) -> Result<Rung, CheckError> {
         let schedule = schedule(case)?;
         let kernel = Kernel::compile(&schedule, self.target)?;
-        let plan = kernel.plan();
-        let profile = Profile::for_target(&schedule, self.target)?;
+        let (target, acc) = (kernel.target(), kernel.problem().types.acc);
+        let profile = Profile::of(&kernel)?;
         let assembler = self.assembler.as_ref();
-        let assembled =
-            assembler.and_then(|a| a.assemble(kernel.ptx(), plan.target, &profile.entry, plan.problem.types.acc));
+        let assembled = assembler.and_then(|a| a.assemble(kernel.ptx(), target, &profile.entry, acc));
         let loads = &profile.cost.global_loads;
         let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
         Ok(Rung {
@@ -158,9 +157,9 @@ impl Climb<'_> {
             seed: case.seed().into(),
             point: case.point(),
             clauses: lines.join(" "),
-            target: plan.target.to_string(),
-            threads: plan.threads(),
-            shared_bytes: plan.shared_bytes,
+            target: target.to_string(),
+            threads: kernel.interface().threads(),
+            shared_bytes: kernel.interface().shared_bytes(),
             assembled,
             size: [profile.size.m, profile.size.n, profile.size.k],
             loads_per_fma: profile.loads_per_fma(),

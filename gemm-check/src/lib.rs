@@ -28,6 +28,7 @@ mod error;
 mod given;
 mod integer;
 pub mod ladder;
+mod landmarks;
 mod memory;
 pub mod netlib;
 mod product;

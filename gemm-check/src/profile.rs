@@ -10,11 +10,13 @@
 //! the thread tile stands in the place of the block tile.
 
 use std::fmt;
+use std::sync::Arc;
 
-use ptx_gemm_dsl::terms::Operand;
-use ptx_gemm_dsl::{Plan, Schedule, Target};
+use ptx_gemm_dsl::terms::{Operand, Side};
+use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Cost, Counting, GlobalCost, Options, SharedCost, Traffic};
-use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
+use ptx_gemm_runtime::tile::{Accumulator, Op, Program, Source, walk};
+use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 
 use crate::check::check;
 use crate::error::CheckError;
@@ -54,28 +56,32 @@ impl Profile {
 
     /// The same for a stated target.
     pub fn for_target(schedule: &Schedule, target: Option<Target>) -> Result<Profile, CheckError> {
+        Profile::of(&Kernel::compile(schedule, target)?)
+    }
+
+    /// The same for a kernel, by the tiles of its first entry.
+    pub fn of(kernel: &Arc<Kernel>) -> Result<Profile, CheckError> {
         let options = Options { counting: Counting::On, ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
-        let gemm = match target {
-            Some(target) => CompiledGemm::for_target(schedule, target, &device)?,
-            None => CompiledGemm::new(schedule, &device)?,
-        };
-        let plan = gemm.plan();
-        let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k].map(|extent| extent as usize);
+        let gemm = CompiledGemm::from_kernel(kernel.clone(), &device)?;
+        let tile = gemm.interface().entries.first().map(|entry| [entry.tile.m, entry.tile.n, entry.tile.k]);
+        let [m, n, k] = tile.unwrap_or_default().map(|extent| extent as usize);
         let size = Size::new(TILES * m, TILES * n, DEPTH * k);
-        let threads = u64::from(plan.geometry.threads);
         // Without a value for it beta is 0, and C is not read: what is counted is the product, in all cases alike.
         let outcome = check(&gemm, &Request::random(size.m, size.n, size.k))?;
         let (max_error, is_right) = (outcome.max_error, outcome.is_right());
         let counts = outcome.run.counts.unwrap_or_default();
         let cost = counts.cost.unwrap_or_default();
+        let entry = outcome.run.entry.unwrap_or_default();
+        let ran = gemm.programs().entries.iter().find(|program| program.name == entry);
+        let threads = ran.map_or(1, multiplying_threads).max(1);
         Ok(Profile {
             size,
-            entry: outcome.run.entry.unwrap_or_default(),
+            entry,
             blocks: outcome.run.blocks,
-            fma: (m * n * size.k * TILES * TILES) as u64 / threads * threads.div_ceil(32),
+            fma: (size.m * size.n * size.k) as u64 / threads * threads.div_ceil(32),
             cost,
-            formula_bytes: formula_bytes(plan, size),
+            formula_bytes: ran.map_or(0, |program| formula_bytes(program, size)),
             max_error,
             is_right,
         })
@@ -122,15 +128,43 @@ impl Profile {
     }
 }
 
-/// Bytes of A and B that a product of whole tiles loads from global memory, by seed 002's formula.
-pub fn formula_bytes(plan: &Plan, size: Size) -> u64 {
-    let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
-    let (tile_m, tile_n) = match plan.a.placement {
-        Some(_) => (plan.block.m, plan.block.n),
-        None => (plan.geometry.thread.m, plan.geometry.thread.n),
+/// Threads of a block that multiply.
+fn multiplying_threads(program: &Program) -> u64 {
+    let multiplies = |body| {
+        let mut found = false;
+        walk(body, &mut |statement| found |= matches!(statement.op, Op::Steps { .. }));
+        found
     };
-    let step = u64::from(tile_m * plan.a.dtype.bytes()) + u64::from(tile_n * plan.b.dtype.bytes());
-    m.div_ceil(tile_m.into()) * n.div_ceil(tile_n.into()) * step * k
+    program.roles.iter().filter(|role| multiplies(&role.body)).map(|role| u64::from(role.len())).sum()
+}
+
+/// Bytes of A and B that a product of whole tiles loads from global memory, by seed 002's formula.
+pub fn formula_bytes(program: &Program, size: Size) -> u64 {
+    let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
+    let bytes = |side: Side| {
+        // What shares a load: the block, or without staging the thread.
+        let (tile_m, tile_n) = if staged(program, side) { (program.block.m, program.block.n) } else { thread(program) };
+        let (tile_m, tile_n) = (u64::from(tile_m.max(1)), u64::from(tile_n.max(1)));
+        let extent = if side == Side::A { tile_m } else { tile_n };
+        m.div_ceil(tile_m) * n.div_ceil(tile_n) * extent * u64::from(program.element(side).bytes()) * k
+    };
+    bytes(Side::A) + bytes(Side::B)
+}
+
+/// Whether an operand goes through shared memory.
+fn staged(program: &Program, side: Side) -> bool {
+    !program.statements().iter().any(|statement| match &statement.op {
+        Op::Steps { fetches, .. } => {
+            fetches.iter().any(|(fetch, _)| fetch.side == side && fetch.from == Source::Global)
+        }
+        _ => false,
+    })
+}
+
+/// Rows and columns that a thread computes.
+fn thread(program: &Program) -> (u32, u32) {
+    let extents = |Accumulator { map, .. }: &Accumulator| (map.rows().len() as u32, map.cols().len() as u32);
+    program.accumulators.first().map_or((1, 1), extents)
 }
 
 impl fmt::Display for Profile {

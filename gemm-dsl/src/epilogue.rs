@@ -3,6 +3,8 @@
 //! `|acc, c, alpha, beta, bias| relu(alpha * acc + beta * c + bias[n])`: `acc` is the accumulator, `c` the element of
 //! C, a name indexed by `[m]` or `[n]` a vector with one element per row or column of D, any other name a run-time scalar.
 
+use std::collections::BTreeSet;
+
 use serde::{Serialize, Serializer};
 
 /// A function of one to three arguments, all of the accumulator's type.
@@ -137,6 +139,28 @@ impl Epilogue {
     pub fn uses_c(&self) -> bool {
         self.expr.any(&|e| matches!(e, Expr::C))
     }
+
+    /// The scalars of which each, when 0, drops every `acc` of the expression: nothing has to be summed then.
+    pub fn dropping_acc(&self) -> Vec<usize> {
+        self.dropping(&Expr::Acc)
+    }
+
+    /// The scalars of which each, when 0, drops every `c` of the expression: C is not read then.
+    pub fn dropping_c(&self) -> Vec<usize> {
+        self.dropping(&Expr::C)
+    }
+
+    /// True if C is read when the scalars have these values.
+    pub fn reads_c(&self, scalars: &[f64]) -> bool {
+        self.uses_c() && !self.dropping_c().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0))
+    }
+
+    fn dropping(&self, operand: &Expr) -> Vec<usize> {
+        let mut beside = Vec::new();
+        self.expr.scalars_beside(operand, &BTreeSet::new(), &mut beside);
+        let Some((first, rest)) = beside.split_first() else { return Vec::new() };
+        first.iter().copied().filter(|scalar| rest.iter().all(|other| other.contains(scalar))).collect()
+    }
 }
 
 /// As the text that a schedule would hold.
@@ -168,5 +192,84 @@ impl Expr {
             }
             other => vec![other],
         }
+    }
+
+    /// The scalars that are factors of this product, signs aside, and those that are factors of the product around it.
+    pub fn scalar_factors(&self, around: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let scalar = |factor: &Expr| match factor.without_sign() {
+            Expr::Scalar(index) => Some(*index),
+            _ => None,
+        };
+        around.iter().copied().chain(self.factors().into_iter().filter_map(scalar)).collect()
+    }
+
+    /// For each occurrence of `operand`, which is [`Expr::Acc`] or [`Expr::C`], the scalars that are factors of the same
+    /// product. A sign does not end a product; anything else does.
+    fn scalars_beside(&self, operand: &Expr, around: &BTreeSet<usize>, out: &mut Vec<BTreeSet<usize>>) {
+        match self {
+            found if found == operand => out.push(around.clone()),
+            Expr::Neg(x) => x.scalars_beside(operand, around, out),
+            Expr::Binary(BinaryOp::Mul, ..) => {
+                let all = self.scalar_factors(around);
+                self.factors().into_iter().for_each(|factor| factor.scalars_beside(operand, &all, out));
+            }
+            Expr::Binary(_, x, y) => {
+                x.scalars_beside(operand, &BTreeSet::new(), out);
+                y.scalars_beside(operand, &BTreeSet::new(), out);
+            }
+            Expr::Call(_, args) => args.iter().for_each(|x| x.scalars_beside(operand, &BTreeSet::new(), out)),
+            Expr::Acc | Expr::C | Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => {}
+        }
+    }
+
+    fn without_sign(&self) -> &Expr {
+        match self {
+            Expr::Neg(x) => x.without_sign(),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Epilogue;
+    use crate::Schedule;
+
+    fn epilogue(text: &str) -> Epilogue {
+        let schedule: Schedule =
+            format!("tile(32, 32); thread(1, 1); shared(none); epilogue({text});").parse().unwrap();
+        schedule.problem().unwrap().epilogue
+    }
+
+    #[test]
+    fn a_zero_beside_every_c_drops_it() {
+        let check = |text: &str, scalars: &[f64], reads: bool| {
+            assert_eq!(epilogue(text).reads_c(scalars), reads, "{text} {scalars:?}");
+        };
+        check("|acc| acc", &[], false);
+        check("|acc, c| acc + c", &[], true);
+        check("|acc, c, beta| acc + beta * c", &[0.0], false);
+        check("|acc, c, beta| acc + beta * c", &[-0.0], false);
+        check("|acc, c, beta| acc + beta * c", &[1e-30], true);
+        check("|acc, c, beta| acc + -beta * c * 2", &[0.0], false);
+        check("|acc, c, beta| acc + beta * -(c * 2)", &[0.0], false);
+        check("|acc, c, beta| acc + beta * (c + 1)", &[0.0], true);
+        check("|acc, c, beta| acc + beta * abs(c)", &[0.0], true);
+        check("|acc, c, alpha, beta| alpha * c + beta * c", &[0.0, 0.0], true);
+        check("|acc, c, alpha, beta| alpha * c - alpha * beta * c", &[0.0, 1.0], false);
+    }
+
+    #[test]
+    fn scalars_that_drop_an_operand_everywhere() {
+        let check = |text: &str, acc: &[usize], c: &[usize]| {
+            let epilogue = epilogue(text);
+            assert_eq!((epilogue.dropping_acc(), epilogue.dropping_c()), (acc.into(), c.into()), "{text}");
+        };
+        check("|acc| acc", &[], &[]);
+        check("|acc, c, alpha, beta| alpha * acc + beta * c", &[0], &[1]);
+        check("|acc, c, alpha, beta| alpha * beta * acc * c", &[0, 1], &[0, 1]);
+        check("|acc, c, alpha, beta| alpha * acc + alpha * beta * acc - c", &[0], &[]);
+        check("|acc, alpha| relu(acc) * alpha", &[], &[]);
+        check("|acc, alpha| -(alpha * -acc) / 2", &[0], &[]);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say everything that is wrong with a schedule, or worth knowing.
+    /// Say everything that is wrong with a program, or worth knowing.
     Check(Compile),
     /// Every number that follows from a schedule.
     Plan(Compile),
@@ -46,11 +46,11 @@ pub(crate) enum Command {
     StrayPointer(StrayPointer),
 }
 
-/// A schedule, in one of its three forms.
+/// A schedule in one of its three forms, or tile programs.
 #[derive(Args, Debug)]
 #[group(id = "schedule", required = true, multiple = false)]
 pub(crate) struct Source {
-    /// A .gemm file, the name of a case, or `-` for standard input
+    /// A .gemm file, the name of a case, `-` for a schedule on standard input, or a .tile file
     pub(crate) source: Option<OsString>,
     /// Clauses, such as 'tile(32, 32, 8); thread(2, 2);'
     #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
@@ -61,7 +61,7 @@ pub(crate) struct Source {
 pub(crate) struct Compile {
     #[command(flatten)]
     pub(crate) source: Source,
-    /// Compile for this target, such as sm_90a
+    /// Compile for this target, such as sm_90a; a .tile file names its own
     #[arg(long, value_parser = target)]
     pub(crate) target: Option<Target>,
     #[command(flatten)]
@@ -219,7 +219,7 @@ pub(crate) struct Bench {
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
     pub(crate) types: DType,
-    /// Cases, tuned schedules or .gemm files, instead of those of the suite
+    /// Cases, tuned schedules, .gemm or .tile files, instead of those of the suite
     #[arg(long, alias = "case", value_name = "NAME", value_delimiter = ',')]
     pub(crate) schedules: Vec<String>,
     /// Clauses of one more schedule; may be given several times

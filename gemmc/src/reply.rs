@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use ptx_gemm::{Diagnostic, Diagnostics, Error};
+use ptx_gemm::{Diagnostic, Diagnostics, Error, TextError, TextErrors};
 use ptx_gemm_check::CheckError;
 use serde_json::{Value, json};
 
@@ -61,6 +61,8 @@ impl Reply {
 pub(crate) enum Failure {
     /// What the language has to say about the schedule.
     Schedule(Diagnostics),
+    /// What is wrong with the text of tile programs, and the name of its file.
+    Tile { name: String, text: String, errors: TextErrors },
     /// Anything else.
     Other { clause: &'static str, message: String, help: Option<String>, status: Status },
 }
@@ -90,7 +92,7 @@ impl Failure {
             Format::Text => complain(&self.text()),
         }
         match self {
-            Failure::Schedule(_) => Status::Refused,
+            Failure::Schedule(_) | Failure::Tile { .. } => Status::Refused,
             Failure::Other { status, .. } => *status,
         }
     }
@@ -98,6 +100,7 @@ impl Failure {
     fn errors(&self) -> Vec<Value> {
         match self {
             Failure::Schedule(diagnostics) => diagnostics.errors().map(diagnostic).collect(),
+            Failure::Tile { text, errors, .. } => errors.0.iter().map(|error| tile_error(text, error)).collect(),
             Failure::Other { clause, message, help, .. } => {
                 vec![json!({ "clause": clause, "message": message, "help": help, "span": null })]
             }
@@ -108,6 +111,7 @@ impl Failure {
         match self {
             Failure::Schedule(diagnostics) if io::stderr().is_terminal() => diagnostics.styled(),
             Failure::Schedule(diagnostics) => diagnostics.to_string(),
+            Failure::Tile { name, errors, .. } => errors.0.iter().map(|error| format!("{name}:{error}\n")).collect(),
             Failure::Other { message, help: None, .. } => format!("error: {message}\n"),
             Failure::Other { message, help: Some(help), .. } => format!("error: {message}\n\n{help}\n"),
         }
@@ -124,6 +128,16 @@ pub(crate) fn diagnostic(diagnostic: &Diagnostic) -> Value {
     })
 }
 
+/// The same of an error in a `.tile` file; its span is the character that it begins with.
+fn tile_error(text: &str, TextError { line, column, message }: &TextError) -> Value {
+    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let rest = text.get(before..).unwrap_or_default();
+    let start = before + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
+    let end = start + text.get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+    let span = json!({ "start": start, "end": end, "line": line, "column": column });
+    json!({ "clause": "tile", "message": message, "help": null, "span": span })
+}
+
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Failure {
         Failure::Schedule(diagnostics)
@@ -134,6 +148,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let (clause, status) = match &error {
             Error::Schedule(diagnostics) => return Failure::Schedule(diagnostics.clone()),
+            Error::Tile(errors) => {
+                return Failure::Tile { name: "tile".into(), text: String::new(), errors: errors.clone() };
+            }
             Error::Argument(_) => ("argument", Status::Refused),
             Error::Device(_) => ("device", Status::Refused),
             Error::Compiler(_) => ("compiler", Status::Wrong),
@@ -172,4 +189,29 @@ pub(crate) fn print(text: &str) -> Status {
 /// Writes to standard error; if that is closed there is no one left to tell.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::{TextError, TextErrors};
+    use serde_json::json;
+
+    use super::Failure;
+
+    #[test]
+    fn errors_of_a_tile_file_have_places() {
+        let error = |line, column, message: &str| TextError { line, column, message: message.into() };
+        let errors = TextErrors(vec![error(2, 4, "`ü` is not a word"), error(9, 1, "the text ends here")]);
+        let failure = Failure::Tile { name: "a.tile".into(), text: "tile\nä bü x\n".into(), errors };
+        assert_eq!(failure.text(), "a.tile:2:4: `ü` is not a word\na.tile:9:1: the text ends here\n");
+        let spans: Vec<_> = failure.errors().into_iter().map(|error| error["span"].clone()).collect();
+        assert_eq!(
+            spans,
+            [
+                json!({ "start": 9, "end": 11, "line": 2, "column": 4 }),
+                json!({ "start": 14, "end": 14, "line": 9, "column": 1 }),
+            ]
+        );
+        assert!(failure.errors().iter().all(|error| error["clause"] == "tile" && error["help"].is_null()));
+    }
 }

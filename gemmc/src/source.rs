@@ -1,82 +1,206 @@
-//! Where a schedule comes from: a file, a case, the command line, or standard input.
+//! Where a program comes from: a schedule in a file, a case, the command line or standard input; or tile programs in a
+//! `.tile` file.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
-use ptx_gemm::{Diagnostics, Plan, Schedule};
+use ptx_gemm::{
+    CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Problem, Schedule, Target, TileProgram,
+};
 use ptx_gemm_check::case;
 
 use crate::cli::{Compile, Source};
-use crate::reply::Failure;
+use crate::reply::{Failure, Status};
 
 /// Schedule text is at most 64 KiB; reading a little more is enough for the parser to say so.
-const MAX_BYTES: u64 = (64 << 10) + 1;
+const MAX_SCHEDULE: u64 = (64 << 10) + 1;
 
-/// A schedule and its plan, from the command line.
-pub(crate) struct Loaded {
-    pub(crate) schedule: Schedule,
-    pub(crate) plan: Plan,
-    name: String,
+/// Bytes of a `.tile` file; an entry takes a few thousand.
+const MAX_TILE: u64 = 1 << 20;
+
+/// What is compiled.
+#[derive(Clone, Debug)]
+pub(crate) enum Program {
+    Schedule(Schedule),
+    Tile(TileProgram),
+}
+
+impl Program {
+    /// What it computes, if it is legal.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        match self {
+            Program::Schedule(schedule) => schedule.problem().ok(),
+            Program::Tile(program) => Some(program.kernel().problem().clone()),
+        }
+    }
+
+    /// Compiles and loads it on a device.
+    pub(crate) fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
+        match self {
+            Program::Schedule(schedule) => CompiledGemm::new(schedule, device),
+            Program::Tile(program) => program.on(device),
+        }
+    }
+}
+
+/// A program of the command line, and what is known of it.
+pub(crate) enum Loaded {
+    Schedule { schedule: Schedule, plan: Box<Plan>, name: String },
+    Tile(TileProgram),
 }
 
 impl Loaded {
     /// What is worth knowing about the schedule.
     pub(crate) fn notes(&self) -> Result<Diagnostics, Failure> {
-        let notes = self.schedule.check().map_err(|errors| errors.named(&self.name))?;
-        Ok(notes.named(&self.name))
+        let Loaded::Schedule { schedule, name, .. } = self else { return Ok(Diagnostics::default()) };
+        let notes = schedule.check().map_err(|errors| errors.named(name))?;
+        Ok(notes.named(name))
+    }
+
+    /// What it is compiled for.
+    pub(crate) fn target(&self) -> Target {
+        match self {
+            Loaded::Schedule { plan, .. } => plan.target,
+            Loaded::Tile(program) => program.target(),
+        }
+    }
+
+    /// Compiles it.
+    pub(crate) fn kernel(&self) -> Result<Arc<Kernel>, Failure> {
+        match self {
+            Loaded::Schedule { schedule, plan, .. } => Ok(Kernel::compile(schedule, Some(plan.target))?),
+            Loaded::Tile(program) => Ok(program.kernel().clone()),
+        }
+    }
+
+    /// The text of one level.
+    pub(crate) fn ir(self, level: Level) -> Result<String, Failure> {
+        match self {
+            Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule)?.ir(level, plan.target)?),
+            Loaded::Tile(program) => Ok(program.ir(level)?),
+        }
     }
 }
 
-/// Reads, parses and plans a schedule. What is wrong with it comes with the name of its file.
+/// Reads and parses a program, and plans it if it is a schedule. What is wrong with it comes with the name of its file.
 pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
-    let (name, text) = text(&args.source)?;
+    let Text { name, text, kind } = text(&args.source)?;
+    if kind == Kind::Tile {
+        let program = tile(&name, &text)?;
+        return match args.target {
+            Some(wanted) if wanted != program.target() => Err(other_target(&name, program.target(), wanted)),
+            _ => Ok(Loaded::Tile(program)),
+        };
+    }
     let planned = text.parse::<Schedule>().and_then(|schedule| {
-        let plan = schedule.plan(args.target)?;
+        let plan = Box::new(schedule.plan(args.target)?);
         Ok((schedule, plan))
     });
     let (schedule, plan) = planned.map_err(|errors| errors.named(&name))?;
-    Ok(Loaded { schedule, plan, name })
+    Ok(Loaded::Schedule { schedule, plan, name })
 }
 
-/// The name to show in diagnostics, and the text.
-fn text(source: &Source) -> Result<(String, String), Failure> {
+/// A program of `gemmc bench`: the name of a case or of a file.
+pub(crate) fn program(name: &str) -> Result<Program, Failure> {
+    let Text { name, text, kind } = match case(name) {
+        Some(case) => Text { name: name.into(), text: case.text.into(), kind: Kind::Schedule },
+        None => file(Path::new(name))?,
+    };
+    match kind {
+        Kind::Tile => Ok(Program::Tile(tile(&name, &text)?)),
+        Kind::Schedule => {
+            let schedule = text.parse().map_err(|errors: Diagnostics| errors.named(name))?;
+            Ok(Program::Schedule(schedule))
+        }
+    }
+}
+
+fn tile(name: &str, text: &str) -> Result<TileProgram, Failure> {
+    TileProgram::parse(text).map_err(|error| match error {
+        Error::Tile(errors) => Failure::Tile { name: name.into(), text: text.into(), errors },
+        other => other.into(),
+    })
+}
+
+fn other_target(name: &str, own: Target, wanted: Target) -> Failure {
+    Failure::Other {
+        clause: "target",
+        message: format!("{name}: target({own}) conflicts with the requested {wanted}"),
+        help: Some(format!("leave --target out, or change the target in {name}")),
+        status: Status::Refused,
+    }
+}
+
+/// What was read.
+struct Text {
+    /// The name to show in diagnostics.
+    name: String,
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Schedule,
+    Tile,
+}
+
+fn text(source: &Source) -> Result<Text, Failure> {
+    let schedule = |name: &str, text| Text { name: name.into(), text, kind: Kind::Schedule };
     match (&source.clauses, &source.source) {
-        (Some(text), _) => Ok(("-e".into(), text.clone())),
-        (None, Some(name)) if name == "-" => Ok(("stdin".into(), read(io::stdin(), "standard input")?)),
+        (Some(text), _) => Ok(schedule("-e", text.clone())),
+        (None, Some(name)) if name == "-" => {
+            Ok(schedule("stdin", read(io::stdin(), "standard input", Kind::Schedule)?))
+        }
         (None, Some(name)) => named(name),
-        (None, None) => Err(Failure::refused("usage", "no schedule: name a .gemm file or a case, or use -e 'clauses'")),
+        (None, None) => {
+            Err(Failure::refused("usage", "no schedule: name a .gemm or .tile file or a case, or use -e 'clauses'"))
+        }
     }
 }
 
 /// A file if there is one of that name or it looks like a path, else a case.
-fn named(name: &OsStr) -> Result<(String, String), Failure> {
+fn named(name: &OsStr) -> Result<Text, Failure> {
     let path = Path::new(name);
-    let shown = name.to_string_lossy().into_owned();
     if path.is_file() || path.extension().is_some() || path.components().count() > 1 {
-        let file = File::open(path).map_err(|error| Failure::refused("file", format!("{shown}: {error}")))?;
-        let text = read(file, &shown)?;
-        return Ok((shown, text));
+        return file(path);
     }
+    let shown = name.to_string_lossy();
     match name.to_str().and_then(case) {
-        Some(case) => Ok((format!("case {shown}"), case.text.into())),
+        Some(case) => Ok(Text { name: format!("case {shown}"), text: case.text.into(), kind: Kind::Schedule }),
         None => Err(Failure::Other {
             clause: "file",
             message: format!("`{shown}` is no file and no case"),
             help: Some("`gemmc cases` lists the cases; clauses by themselves go with -e".into()),
-            status: crate::reply::Status::Refused,
+            status: Status::Refused,
         }),
     }
 }
 
-fn read(from: impl Read, name: &str) -> Result<String, Failure> {
+/// Tile programs if its name ends in `.tile`, else a schedule.
+fn file(path: &Path) -> Result<Text, Failure> {
+    let name = path.to_string_lossy().into_owned();
+    let kind = if path.extension().is_some_and(|extension| extension == "tile") { Kind::Tile } else { Kind::Schedule };
+    let file = File::open(path).map_err(|error| Failure::refused("file", format!("{name}: {error}")))?;
+    let text = read(file, &name, kind)?;
+    Ok(Text { name, text, kind })
+}
+
+fn read(from: impl Read, name: &str, kind: Kind) -> Result<String, Failure> {
+    let most = if kind == Kind::Tile { MAX_TILE + 1 } else { MAX_SCHEDULE };
     let mut bytes = Vec::new();
-    let read = from.take(MAX_BYTES).read_to_end(&mut bytes);
+    let read = from.take(most).read_to_end(&mut bytes);
     read.map_err(|error| Failure::refused("file", format!("{name}: {error}")))?;
-    // What is too long is refused for its length, wherever the cut falls.
-    if bytes.len() as u64 == MAX_BYTES {
-        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    // What is too long is refused for its length, wherever the cut falls: a schedule by its parser.
+    match (bytes.len() as u64 == most, kind) {
+        (true, Kind::Schedule) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        (true, Kind::Tile) => {
+            return Err(Failure::refused("file", format!("{name}: a .tile file has at most {MAX_TILE} bytes")));
+        }
+        (false, _) => {}
     }
     String::from_utf8(bytes).map_err(|_| Failure::refused("file", format!("{name} is not UTF-8 text")))
 }

@@ -188,6 +188,18 @@ fn a_schedule_comes_from_four_places() {
 }
 
 #[test]
+fn a_tile_file_is_known_by_its_name() {
+    refused(&["check", "/no/such/file.tile"], "file", "/no/such/file.tile");
+    let file = std::env::temp_dir().join(format!("gemmc-cli-{}.tile", std::process::id()));
+    let name = file.to_string_lossy();
+    std::fs::write(&file, [0xff, 0xfe]).expect("a file");
+    refused(&["run", &name, "-m", "1", "-n", "1", "-k", "1"], "file", "UTF-8");
+    std::fs::write(&file, " ".repeat((1 << 20) + 1)).expect("a file");
+    refused(&["ptx", &name], "file", "at most 1048576 bytes");
+    std::fs::remove_file(&file).expect("removed");
+}
+
+#[test]
 fn levels_and_listings_are_printed() {
     gemmc(&["plan", "double_buffered"]).exits(0).says("256");
     let plan = gemmc(&["plan", "double_buffered", "--json"]).exits(0).json();
@@ -201,7 +213,7 @@ fn levels_and_listings_are_printed() {
     let ptx = gemmc(&["ptx", "double_buffered"]).exits(0).stdout;
     let json = gemmc(&["ptx", "double_buffered", "--json"]).exits(0).json();
     assert_eq!(json["ptx"], ptx.as_str());
-    assert_eq!(json["abi"]["threads"], 256);
+    assert_eq!(json["abi"]["entries"][0]["launches"][0]["threads"], 256);
     let cases = gemmc(&["cases", "--json"]).exits(0).json();
     assert!(cases["cases"].as_array().is_some_and(|cases| cases.len() >= 30));
     assert!(gemmc(&["doctor", "--json"]).exits(0).json()["interpreter"].is_object());

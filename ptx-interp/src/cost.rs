@@ -258,6 +258,33 @@ impl Mix {
     }
 }
 
+impl std::ops::AddAssign<&Cost> for Cost {
+    fn add_assign(&mut self, other: &Cost) {
+        self.mix += &other.mix;
+        self.shared_loads += other.shared_loads;
+        self.shared_stores += other.shared_stores;
+        self.global_loads += other.global_loads;
+        self.global_stores += other.global_stores;
+        other.traffic.iter().for_each(|(label, traffic)| *self.traffic.entry(label.clone()).or_default() += *traffic);
+    }
+}
+
+impl std::ops::AddAssign<&Mix> for Mix {
+    fn add_assign(&mut self, other: &Mix) {
+        self.fma += other.fma;
+        self.mad += other.mad;
+        self.load_global += other.load_global;
+        self.store_global += other.store_global;
+        self.load_shared += other.load_shared;
+        self.store_shared += other.store_shared;
+        self.copy_async += other.copy_async;
+        self.atomic += other.atomic;
+        self.barrier += other.barrier;
+        self.branch += other.branch;
+        self.other += other.other;
+    }
+}
+
 impl std::ops::AddAssign for SharedCost {
     fn add_assign(&mut self, other: SharedCost) {
         self.accesses += other.accesses;

@@ -32,23 +32,37 @@ pub(crate) enum Value {
     F64(f64),
 }
 
-/// A launch that has passed every check.
+/// A launch that has passed every check: the kernels of one entry, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
-    /// Index into the plan's variants.
-    pub(crate) variant: usize,
+    /// Index into the interface's entries.
+    pub(crate) entry: usize,
+    /// What each of the entry's kernels is started with, in its order.
+    pub(crate) kernels: Vec<Start>,
+    /// Why the entry before this one did not suit; in words when somebody asks.
+    pub(crate) unsuited: Unsuited,
+}
+
+/// What one kernel is started with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Start {
     /// Blocks, along x.
     pub(crate) grid: u32,
-    /// Arguments in the order of the ABI.
+    /// Arguments in the order of its parameters.
     pub(crate) args: Vec<Value>,
-    /// Why the entry before this one did not suit, for each operand; in words when somebody asks.
-    pub(crate) unsuited: [Option<Unsuited>; 4],
+}
+
+impl Launch {
+    /// Blocks of the kernel that writes D: the last one.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.kernels.last().map_or(0, |start| start.grid)
+    }
 }
 
 /// What running a launch took.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Execution {
-    /// Time of the kernel alone.
+    /// Time of the kernels alone.
     pub(crate) time: Duration,
     /// What the interpreter counted; `None` on a GPU.
     pub(crate) counts: Option<Counts>,
@@ -63,6 +77,18 @@ pub struct Counts {
     pub fma: u64,
     /// Everything else it can count, if its options say [`Counting::On`](crate::interp::Counting::On).
     pub cost: Option<crate::interp::Cost>,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.instructions += other.instructions;
+        self.fma += other.fma;
+        match (&mut self.cost, other.cost) {
+            (Some(sum), Some(cost)) => *sum += &cost,
+            (None, cost) => self.cost = cost,
+            (Some(_), None) => {}
+        }
+    }
 }
 
 /// Who may still be using memory when it is given back.
@@ -120,8 +146,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
 /// A kernel that a device can launch.
 pub(crate) trait Module: fmt::Debug + Send + Sync {
-    /// Blocks of an entry that the device holds at once: the wave of a persistent grid.
-    fn resident_blocks(&self, variant: usize) -> Result<u32, Error>;
+    /// Blocks of a kernel that the device holds at once, the wave of a persistent grid: by its place in its entry, and the
+    /// entry's in the interface.
+    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
 
     /// Runs one launch to its end.
     fn launch(&self, launch: &Launch) -> Result<Execution, Error>;

@@ -93,10 +93,10 @@ impl<'a> Call<'a> {
 
     /// The shape of the result, checked before the allocation, which a nonsensical shape would make fail.
     fn result<T: Element>(&self, a: AnyRef<'_>, b: AnyRef<'_>, stack: Stack) -> Result<Shape, ArgumentError> {
-        let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.plan().problem.layouts.d);
+        let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.problem().layouts.d);
         self.check_type(Operand::D, T::DTYPE)?;
         let d = Laid { shape, stack };
-        checks::extents(self.gemm.plan(), a.laid(), b.laid(), self.c.map(|c| c.laid()), d)?;
+        checks::extents(self.gemm.interface(), a.laid(), b.laid(), self.c.map(|c| c.laid()), d)?;
         Ok(shape)
     }
 
@@ -113,8 +113,8 @@ impl<'a> Call<'a> {
         d: &mut impl AsMatrixMut,
     ) -> Result<Run, Error> {
         let d = d.as_any_mut();
-        if !self.gemm.plan().problem.epilogue.uses_c() {
-            check_c(self.gemm.plan(), true, &[])?;
+        if !self.gemm.problem().epilogue.uses_c() {
+            check_c(self.gemm.problem(), true, &[])?;
         }
         self.run(a.as_any(), b.as_any(), None, d, Output::InPlace)
     }
@@ -148,38 +148,38 @@ impl<'a> Call<'a> {
         d: AnyRef<'_>,
         output: Output,
     ) -> Result<Prepared, ArgumentError> {
-        let plan = self.gemm.plan();
-        let acc = plan.problem.types.acc;
+        let problem = self.gemm.problem();
+        let acc = problem.types.acc;
         for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
         {
             if let Some(matrix) = matrix {
                 self.check_type(operand, matrix.dtype)?;
             }
         }
-        let extents = checks::extents(plan, a.laid(), b.laid(), c.map(|c| c.laid()), d.laid())?;
+        let extents = checks::extents(self.gemm.interface(), a.laid(), b.laid(), c.map(|c| c.laid()), d.laid())?;
         for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
         {
             if let Some(matrix) = matrix {
-                checks::slice(&plan.problem, operand, matrix.dtype, matrix.laid(), matrix.elements())?;
+                checks::slice(problem, operand, matrix.dtype, matrix.laid(), matrix.elements())?;
             }
         }
-        let scalars = checks::resolve_scalars(&plan.problem.epilogue, acc, &self.scalars)?;
+        let scalars = checks::resolve_scalars(&problem.epilogue, acc, &self.scalars)?;
         if output == Output::Fresh {
-            check_c(plan, c.is_some(), &scalars)?;
+            check_c(problem, c.is_some(), &scalars)?;
         }
         let given: Vec<GivenVector<'_>> = self
             .vectors
             .iter()
             .map(|vector| GivenVector { name: &vector.name, dtype: vector.dtype, len: vector.len() })
             .collect();
-        let vectors = checks::resolve_vectors(&plan.problem.epilogue, acc, extents, &given)?;
+        let vectors = checks::resolve_vectors(&problem.epilogue, acc, extents, &given)?;
         Ok(Prepared { extents, scalars, vectors })
     }
 
     fn check_type(&self, operand: Operand, got: DType) -> Result<(), ArgumentError> {
         // A type alone, with a shape that any slice satisfies.
         let laid = Laid { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
-        checks::slice(&self.gemm.plan().problem, operand, got, laid, 0)
+        checks::slice(self.gemm.problem(), operand, got, laid, 0)
     }
 
     #[allow(clippy::too_many_arguments)] // The four matrices, by name.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
+use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
-use ptx_gemm_dsl::{DType, Layout, Plan, Schedule, Target};
+use ptx_gemm_dsl::{DType, Layout, Problem, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Buffer, Counts, Execution, Launch, Lifetime, Limits, Module};
@@ -19,7 +21,7 @@ use crate::prepared::{Prepared, ResidentCall};
 use crate::shape::{Shape, Stack};
 use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
 
-/// A schedule compiled and loaded on a device. Cheap to clone, and shared freely between threads.
+/// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
 pub struct CompiledGemm {
     kernel: Arc<Kernel>,
@@ -32,9 +34,9 @@ pub struct CompiledGemm {
 pub struct Run {
     /// The entry that ran; `None` if there was nothing to compute (M or N is 0).
     pub entry: Option<String>,
-    /// Blocks of the grid.
+    /// Blocks of the grid, of the kernel that writes D.
     pub blocks: u32,
-    /// Time of the kernel alone, without copies.
+    /// Time of the kernels alone, without copies.
     pub time: Duration,
     /// What the interpreter counted; `None` on a GPU.
     pub counts: Option<Counts>,
@@ -62,26 +64,42 @@ pub struct DeviceCall<'a> {
 impl CompiledGemm {
     /// Compiles `schedule` for `device` and loads it there; for the target that the schedule names, if it names one.
     pub fn new(schedule: &Schedule, device: &Device) -> Result<CompiledGemm, Error> {
-        CompiledGemm::load(Kernel::compile_for(schedule, device.limits().target)?, device)
+        CompiledGemm::from_kernel(Kernel::compile_for(schedule, device.limits().target)?, device)
     }
 
     /// The same, for a stated target.
     pub fn for_target(schedule: &Schedule, target: Target, device: &Device) -> Result<CompiledGemm, Error> {
-        CompiledGemm::load(Kernel::compile(schedule, Some(target))?, device)
+        CompiledGemm::from_kernel(Kernel::compile(schedule, Some(target))?, device)
     }
 
-    fn load(kernel: Arc<Kernel>, device: &Device) -> Result<CompiledGemm, Error> {
-        fits(kernel.plan(), device.limits(), device.name())?;
+    /// The text of a `.tile` file: compiled for the target that it names, and loaded.
+    pub fn from_tile(text: &str, device: &Device) -> Result<CompiledGemm, Error> {
+        CompiledGemm::from_kernel(Kernel::compile_text(text)?, device)
+    }
+
+    /// Loads a kernel on a device.
+    pub fn from_kernel(kernel: Arc<Kernel>, device: &Device) -> Result<CompiledGemm, Error> {
+        fits(kernel.interface(), device.limits(), device.name())?;
         let module = device.module(&kernel)?;
         Ok(CompiledGemm { kernel, module, device: device.clone() })
     }
 
-    /// Every number that follows from the schedule.
-    pub fn plan(&self) -> &Plan {
-        self.kernel.plan()
+    /// How it is launched: its entries, and what each requires of its operands.
+    pub fn interface(&self) -> &Interface {
+        self.kernel.interface()
     }
 
-    /// The kernel: its plan, and its PTX as text and as data.
+    /// What it computes.
+    pub fn problem(&self) -> &Problem {
+        self.kernel.problem()
+    }
+
+    /// The tile programs that it was lowered from, one for each entry.
+    pub fn programs(&self) -> &tile::Module {
+        self.kernel.programs()
+    }
+
+    /// The kernel: where it comes from, and its PTX as text and as data.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -96,9 +114,9 @@ impl CompiledGemm {
         &self.device
     }
 
-    /// Bytes of the workspace that a product of these extents needs; 0 unless the schedule splits K.
+    /// Bytes of the workspace that a product of these extents needs, whichever entry runs; 0 unless one splits K.
     pub fn workspace_bytes(&self, m: usize, n: usize, batch: usize) -> u64 {
-        self.plan().workspace_bytes(m as u64, n as u64, batch as u64)
+        self.interface().workspace_bytes(m as u64, n as u64, batch as u64)
     }
 
     pub(crate) fn module(&self) -> &Arc<dyn Module> {
@@ -107,7 +125,7 @@ impl CompiledGemm {
 
     /// The same kernel on the interpreter: the same PTX, watched at every step.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
-        CompiledGemm::load(self.kernel.clone(), &Device::interpreter())
+        CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())
     }
 
     /// D = epilogue(A B), in a new matrix without padding.
@@ -156,12 +174,12 @@ impl CompiledGemm {
 
     /// Extents and arguments of a product on device memory, if shapes and names fit the schedule.
     pub(crate) fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
-        let epilogue = &self.plan().problem.epilogue;
-        let acc = self.plan().problem.types.acc;
+        let epilogue = &self.problem().epilogue;
+        let acc = self.problem().types.acc;
         let laid = |matrix: DeviceMatrix| checks::Laid { shape: matrix.shape, stack: matrix.stack };
-        let extents = checks::extents(self.plan(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
+        let extents = checks::extents(self.interface(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
         let scalars = checks::resolve_scalars(epilogue, acc, call.scalars)?;
-        check_c(self.plan(), call.c.is_some(), &scalars)?;
+        check_c(self.problem(), call.c.is_some(), &scalars)?;
         let vectors: Vec<_> = call
             .vectors
             .iter()
@@ -181,9 +199,9 @@ impl CompiledGemm {
             self.device.backend().zero(buffer.address, *flag_bytes)?;
         }
         let Execution { time, counts } = self.module.launch(&launch)?;
-        let entry = self.plan().variants.get(launch.variant).map(|variant| variant.entry.clone());
-        let notes = checks::notes(self.plan(), &launch);
-        Ok(Run { entry, blocks: launch.grid, time, counts, notes })
+        let entry = Some(self.interface().entries[launch.entry].name.clone());
+        let notes = checks::notes(self.interface(), &launch);
+        Ok(Run { entry, blocks: launch.blocks(), time, counts, notes })
     }
 
     /// Checks a launch and reserves what it needs; `None` if there is nothing to compute.
@@ -197,36 +215,47 @@ impl CompiledGemm {
         let Some(mut launch) = self.launch_of(extents, &arguments)? else {
             return Ok(None);
         };
-        let workspace = self.workspace(extents, lifetime)?;
+        let workspace = self.workspace(launch.entry, extents, lifetime)?;
         if let Some(workspace) = &workspace {
             arguments.workspace = workspace.buffer.address;
-            launch.args = checks::values(self.plan(), extents, &arguments);
+            checks::pass(self.interface(), extents, &arguments, &mut launch);
         }
         Ok(Some(Ready { launch, workspace }))
     }
 
     /// A launch that has passed every check; `None` if there is nothing to compute.
     pub(crate) fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Launch>, Error> {
-        let Some(mut launch) = checks::launch(self.plan(), extents, arguments)? else {
+        let Some(mut launch) = checks::launch(self.interface(), extents, arguments)? else {
             return Ok(None);
         };
-        match self.plan().persistent {
-            None => {}
-            Some(Wave::Blocks(blocks)) => launch.grid = launch.grid.min(blocks.max(1)),
-            Some(Wave::Device) => launch.grid = launch.grid.min(self.module.resident_blocks(launch.variant)?.max(1)),
+        let kernels = self.interface().entries[launch.entry].launches.iter().zip(&mut launch.kernels);
+        for (index, (kernel, start)) in kernels.enumerate() {
+            let most = match kernel.grid.wave {
+                None => continue,
+                Some(Wave::Blocks(blocks)) => blocks,
+                Some(Wave::Device) => self.module.resident_blocks(launch.entry, index)?,
+            };
+            start.grid = start.grid.min(most.max(1));
         }
         Ok(Some(launch))
     }
 
-    /// The workspace of split-K, whose flags the first launch must find zero; `None` for a schedule that needs none.
-    fn workspace(&self, extents: checks::Extents, lifetime: Lifetime) -> Result<Option<Workspace>, Error> {
+    /// The workspace of split-K, whose flags the first launch must find zero; `None` for an entry that needs none.
+    fn workspace(
+        &self,
+        entry: usize,
+        extents: checks::Extents,
+        lifetime: Lifetime,
+    ) -> Result<Option<Workspace>, Error> {
+        let entry = &self.interface().entries[entry];
         let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
-        let bytes = self.plan().workspace_bytes(m, n, batch);
+        let bytes = entry.workspace_bytes(m, n, batch);
         if bytes == 0 {
             return Ok(None);
         }
-        let buffer = Buffer::new(self.device.backend(), "the workspace", bytes.div_ceil(256), 256, lifetime)?;
-        Ok(Some(Workspace { buffer, flag_bytes: self.plan().flag_bytes(m, n, batch) }))
+        let chunks = bytes.div_ceil(WORKSPACE_ALIGN.into());
+        let buffer = Buffer::new(self.device.backend(), "the workspace", chunks, WORKSPACE_ALIGN, lifetime)?;
+        Ok(Some(Workspace { buffer, flag_bytes: entry.flag_bytes(m, n, batch) }))
     }
 
     /// Checks a product once, for many launches that nobody waits for.
@@ -245,13 +274,13 @@ impl CompiledGemm {
             let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: &zeros };
             self.device.backend().upload(buffer.address, flags)?;
         }
-        let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.plan(), &ready.launch));
+        let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));
         Ok(Prepared::new(self.module.clone(), self.device.clone(), ready, notes))
     }
 
     /// The same for matrices that this crate keeps in device memory.
     pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
-        call.check(&self.plan().problem, &self.device)?;
+        call.check(self.problem(), &self.device)?;
         // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
         // device.
         #[allow(unsafe_code)]
@@ -282,35 +311,33 @@ impl Run {
 }
 
 /// C must be there if the kernel reads it, and must not be if the epilogue has none.
-pub(crate) fn check_c(plan: &Plan, given: bool, scalars: &[f64]) -> Result<(), ArgumentError> {
-    let epilogue = &plan.problem.epilogue;
+pub(crate) fn check_c(problem: &Problem, given: bool, scalars: &[f64]) -> Result<(), ArgumentError> {
+    let epilogue = &problem.epilogue;
     if given && !epilogue.uses_c() {
-        return Err(ArgumentError::UnusedC { epilogue: plan.clauses.epilogue.clone() });
+        return Err(ArgumentError::UnusedC { epilogue: format!("epilogue({epilogue})") });
     }
-    if !given && checks::reads_c(&epilogue.expr, scalars) {
+    if !given && epilogue.reads_c(scalars) {
         return Err(ArgumentError::MissingC);
     }
     Ok(())
 }
 
-/// Checks what does not depend on the arguments.
-fn fits(plan: &Plan, limits: &Limits, device: &str) -> Result<(), DeviceError> {
+/// Checks what does not depend on the arguments, of every entry: a module is loaded as a whole.
+fn fits(interface: &Interface, limits: &Limits, device: &str) -> Result<(), DeviceError> {
     if let Some(capability) = limits.target {
-        runs_on(plan.target, capability, device)?;
+        runs_on(interface.target, capability, device)?;
     }
     let limit = |what, needed: u32, limit: u32| match needed > limit {
         true => Err(DeviceError::Limit { what, needed: needed.into(), limit: limit.into(), device: device.into() }),
         false => Ok(()),
     };
-    limit("threads", plan.geometry.threads, limits.threads)?;
-    limit("bytes of shared memory", plan.shared_bytes, limits.shared_bytes)
+    limit("threads", interface.threads(), limits.threads)?;
+    limit("bytes of shared memory", interface.shared_bytes(), limits.shared_bytes)
 }
 
 /// PTX for `sm_80` runs on everything from there on; PTX for `sm_90a` on exactly that.
 fn runs_on(target: Target, device: Target, name: &str) -> Result<(), DeviceError> {
-    let same = target.capability == device.capability;
-    let runs = if target.specific { same } else { target.capability <= device.capability };
-    if runs {
+    if target.runs_on(device.capability) {
         return Ok(());
     }
     let help = if target.specific {

@@ -3,7 +3,7 @@
 mod argument;
 mod device;
 
-pub use argument::{ArgumentError, OperandName};
+pub use argument::{ArgumentError, OperandName, Refusal};
 pub use device::DeviceError;
 use ptx_gemm_dsl::Diagnostics;
 
@@ -14,9 +14,12 @@ pub enum Error {
     /// The schedule is not legal, or not for this target.
     #[error("{0}")]
     Schedule(#[from] Diagnostics),
+    /// The text of tile programs is wrong: a line for each error, `line:column: message`.
+    #[error("{0}")]
+    Tile(#[from] ptx_gemm_codegen::TextErrors),
     /// The compiler broke one of its own rules.
     #[error(transparent)]
-    Compiler(#[from] ptx_gemm_codegen::Violation),
+    Compiler(Box<ptx_gemm_codegen::Violation>),
     /// An argument of a launch is wrong; nothing has run.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
@@ -39,6 +42,12 @@ pub enum Error {
         /// Its column.
         col: usize,
     },
+}
+
+impl From<ptx_gemm_codegen::Violation> for Error {
+    fn from(violation: ptx_gemm_codegen::Violation) -> Error {
+        Error::Compiler(Box::new(violation))
+    }
 }
 
 impl From<ptx_gemm_interp::Violation> for Error {

@@ -92,8 +92,8 @@ struct FaultyModule {
 }
 
 impl Module for FaultyModule {
-    fn resident_blocks(&self, variant: usize) -> Result<u32, Error> {
-        self.inner.resident_blocks(variant)
+    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
+        self.inner.resident_blocks(entry, kernel)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {

@@ -38,7 +38,7 @@ pub(crate) struct Interpreter {
 
 impl Interpreter {
     pub(crate) fn new(options: InterpreterOptions) -> Interpreter {
-        // What the newest target has; the plan has checked its own target's limits.
+        // What the newest target has; the compiler has checked the limits of the kernel's own.
         let limits = Limits { target: None, threads: 1024, shared_bytes: 227 << 10 };
         let name = format!("the PTX interpreter on {} CPU threads", interp::threads());
         Interpreter { memory: Arc::default(), options, limits, name, ids: Mutex::default() }
@@ -178,28 +178,27 @@ struct InterpreterModule {
 /// Blocks of a persistent grid: few, so that each walks over several tiles, and the same on every machine.
 const WAVE: u32 = 6;
 
-/// Shared memory above this is dynamic: the launch states its size.
-const STATIC_SHARED_BYTES: u32 = 48 << 10;
-
 impl Module for InterpreterModule {
-    fn resident_blocks(&self, _variant: usize) -> Result<u32, Error> {
+    fn resident_blocks(&self, _entry: usize, _kernel: usize) -> Result<u32, Error> {
         Ok(WAVE)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
-        let plan = self.kernel.plan();
-        let args: Vec<Arg> = launch.args.iter().copied().map(argument).collect();
-        let request = interp::Launch {
-            entry: &plan.variants[launch.variant].entry,
-            grid: [launch.grid, 1, 1],
-            block: [plan.geometry.threads, 1, 1],
-            dynamic_shared_bytes: if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 },
-            args: &args,
-        };
-        let start = Instant::now();
-        let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
-        let counts = Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };
-        Ok(Execution { time: start.elapsed(), counts: Some(counts) })
+        let begun = Instant::now();
+        let mut counts = Counts::default();
+        for (kernel, start) in self.kernel.interface().entries[launch.entry].launches.iter().zip(&launch.kernels) {
+            let args: Vec<Arg> = start.args.iter().copied().map(argument).collect();
+            let request = interp::Launch {
+                entry: &kernel.kernel,
+                grid: [start.grid, 1, 1],
+                block: [kernel.threads, 1, 1],
+                dynamic_shared_bytes: kernel.dynamic_shared_bytes(),
+                args: &args,
+            };
+            let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
+            counts += Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };
+        }
+        Ok(Execution { time: begun.elapsed(), counts: Some(counts) })
     }
 
     fn enqueue(&self, launch: &Launch, _stream: StreamHandle) -> Result<(), Error> {

@@ -1,9 +1,9 @@
-//! A schedule compiled for a target: its plan and its PTX, made once per process.
+//! A schedule compiled for a target, or a tile program: how it is launched, and its PTX, made once per process.
 
 use std::sync::{Arc, LazyLock};
 
-use ptx_gemm_codegen::Compiled;
-use ptx_gemm_dsl::{Plan, Schedule, Target};
+use ptx_gemm_codegen::{Compiled, Interface, tile};
+use ptx_gemm_dsl::{Plan, Problem, Schedule, Target};
 use ptx_gemm_ptx::module::Module;
 
 use crate::cache::OncePerKey;
@@ -12,16 +12,22 @@ use crate::error::Error;
 /// Kernels kept by the process; one is about 200 KB.
 const KEPT: usize = 128;
 
-/// A schedule's canonical text, and the target.
-pub(crate) type Key = (String, Target);
+/// What a kernel is compiled from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// A schedule's canonical text, and the target.
+    Schedule(String, Target),
+    /// The text of tile programs, which names its target.
+    Tile(String),
+}
 
 static KERNELS: LazyLock<OncePerKey<Key, Result<Arc<Kernel>, Error>>> = LazyLock::new(|| OncePerKey::new(KEPT));
 
-/// A compiled schedule.
+/// A compiled schedule, or compiled tile programs.
 #[derive(Debug)]
 pub struct Kernel {
     key: Key,
-    plan: Plan,
+    plan: Option<Plan>,
     compiled: Compiled,
 }
 
@@ -31,14 +37,26 @@ impl Kernel {
     pub fn compile(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
         // Planned every time: what is wrong has places in this schedule's own source, which equal text need not share.
         let plan = schedule.plan(target)?;
-        let key = (schedule.to_string(), plan.target);
+        let key = Key::Schedule(schedule.to_string(), plan.target);
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile(&plan)?;
-            Ok(Arc::new(Kernel { key: key.clone(), plan, compiled }))
+            Ok(Arc::new(Kernel { key: key.clone(), plan: Some(plan), compiled }))
         })
     }
 
-    /// The same for a device: for the target that the schedule names, else for the newest that the device runs, whose
+    /// Compiles the text of a `.tile` file for the target that it names, or takes what this process has compiled before.
+    ///
+    /// # Errors
+    /// [`Error::Tile`]: everything that is wrong with the text, with lines and columns.
+    pub fn compile_text(text: &str) -> Result<Arc<Kernel>, Error> {
+        let key = Key::Tile(text.into());
+        KERNELS.get(&key, || {
+            let compiled = ptx_gemm_codegen::compile_text(text, None)?;
+            Ok(Arc::new(Kernel { key: key.clone(), plan: None, compiled }))
+        })
+    }
+
+    /// A schedule for a device: for the target that the schedule names, else for the newest that the device runs, whose
     /// limits decide how many blocks a multiprocessor is to hold. A device without a target runs any.
     pub fn compile_for(schedule: &Schedule, device: Option<Target>) -> Result<Arc<Kernel>, Error> {
         let newest = device.and_then(|device| Target::newest(device.capability));
@@ -48,9 +66,29 @@ impl Kernel {
             .map_or_else(|| Kernel::compile(schedule, None), Ok)
     }
 
-    /// Every number that follows from the schedule.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// How it is launched.
+    pub fn interface(&self) -> &Interface {
+        &self.compiled.interface
+    }
+
+    /// What it computes.
+    pub fn problem(&self) -> &Problem {
+        &self.compiled.interface.problem
+    }
+
+    /// Compiled for.
+    pub fn target(&self) -> Target {
+        self.compiled.interface.target
+    }
+
+    /// The tile programs that it was lowered from, one for each entry of the interface.
+    pub fn programs(&self) -> &tile::Module {
+        &self.compiled.programs
+    }
+
+    /// Every number that follows from the schedule; `None` if it was compiled from the text of tile programs.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
     }
 
     /// The PTX text.
@@ -61,6 +99,13 @@ impl Kernel {
     /// The PTX as data.
     pub fn module(&self) -> &Module {
         &self.compiled.module
+    }
+
+    /// A kernel of programs that no text says.
+    #[cfg(test)]
+    pub(crate) fn of_programs(name: &str, programs: &tile::Module) -> Arc<Kernel> {
+        let compiled = ptx_gemm_codegen::compile_programs(programs, None).unwrap();
+        Arc::new(Kernel { key: Key::Tile(name.into()), plan: None, compiled })
     }
 
     pub(crate) fn key(&self) -> &Key {

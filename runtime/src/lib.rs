@@ -1,11 +1,11 @@
 //! Devices, launches and caches for ptx-gemm.
 //!
-//! A [`Device`] is a GPU or the interpreter; [`CompiledGemm`] is a schedule compiled and loaded there; a [`Call`] is one
-//! product. Host data is a [`Matrix`], or a view of the caller's own slices. Every mistake that shapes, pointers and
+//! A [`Device`] is a GPU or the interpreter; [`CompiledGemm`] is a schedule, or a tile program, compiled and
+//! loaded there; a [`Call`] is one product. Host data is a [`Matrix`], or a view of the caller's own slices. Every mistake that shapes, pointers and
 //! names can show is an [`Error`] before the device sees the launch.
 //!
 //! ```text
-//! Schedule -> Kernel (plan, PTX; once per process) -> Module (once per device) -> Call -> checks -> Launch
+//! Schedule, .tile text -> Kernel (interface, PTX; once per process) -> Module (once per device) -> Call -> checks -> Launch
 //! ```
 //!
 //! Cubins are kept on disk from one process to the next: in the folder that `PTX_GEMM_CACHE` names (`off`: nowhere), else
@@ -24,6 +24,8 @@ mod compiled;
 pub mod cuda;
 mod device;
 mod element;
+#[cfg(test)]
+mod entries;
 mod error;
 #[cfg(test)]
 mod faults;
@@ -50,12 +52,17 @@ pub use call::Call;
 pub use compiled::{CompiledGemm, DeviceCall, Run};
 pub use device::{Device, DeviceKind};
 pub use element::Element;
-pub use error::{ArgumentError, DeviceError, Error, OperandName};
+pub use error::{ArgumentError, DeviceError, Error, OperandName, Refusal};
 pub use interpreter::InterpreterOptions;
 pub use kernel::Kernel;
 pub use matrix::Matrix;
 pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
+/// How a kernel is launched, the tile programs that it was lowered from, and what can be wrong with their text.
+pub use ptx_gemm_codegen::{
+    Interface, TextError, TextErrors,
+    tile::{self, interface},
+};
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
 pub use ptx_gemm_interp as interp;
 /// PTX as data: what [`Kernel::module`] is made of.

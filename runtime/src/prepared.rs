@@ -53,7 +53,7 @@ impl Prepared<'_> {
 
     /// Blocks of the grid; 0 if there is nothing to compute.
     pub fn blocks(&self) -> u32 {
-        self.ready.as_ref().map_or(0, |ready| ready.launch.grid)
+        self.ready.as_ref().map_or(0, |ready| ready.launch.blocks())
     }
 
     /// What is worth knowing, such as why the aligned entry does not run.

@@ -178,7 +178,7 @@ fn layouts(turn: usize) -> [Layout; 4] {
 #[track_caller]
 fn right(gemm: &CompiledGemm, request: &Request) {
     let outcome = check(gemm, request).unwrap_or_else(|e| panic!("{request:?}: {e}"));
-    assert!(outcome.is_right(), "{}: {request:?}: {outcome}", gemm.plan().clauses.tile);
+    assert!(outcome.is_right(), "{:?}: {request:?}: {outcome}", gemm.interface().entries[0].tile);
 }
 
 fn request([m, n, k]: Extents, (alpha, beta): (f64, f64), data: Data) -> Request {

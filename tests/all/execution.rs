@@ -39,9 +39,9 @@ fn every_case_is_right_on_every_edge() {
         let (aligned, unaligned) = (device(0, WarpOrder::RunToBarrier), device(1, WarpOrder::RunToBarrier));
         let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let scalar = CompiledGemm::new(&schedule, &unaligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let problem = gemm.plan().problem.clone();
-        let block = gemm.plan().block;
-        let sizes = affordable(edge_sizes(gemm.plan()), (block.m, block.n));
+        let problem = gemm.problem().clone();
+        let tile = gemm.interface().entries[0].tile;
+        let sizes = affordable(edge_sizes(gemm.kernel()), (tile.m, tile.n));
         assert!(sizes.len() >= 5, "{}: only {} sizes", case.name, sizes.len());
         for (i, Size { m, n, k }) in sizes.into_iter().enumerate() {
             let seeded = |request: Request| Request { seed: i as u64, ..request };
@@ -65,9 +65,9 @@ fn every_case_is_right_in_every_order_of_warps() {
         let random = |number: usize| WarpOrder::Seeded((2 * index + number) as u64);
         for order in [WarpOrder::Backward, random(0), random(1)] {
             let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-            let plan = gemm.plan();
+            let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k.max(1) * plan.stages.max(1) * 3];
-            let mut sizes = quick_sizes(plan);
+            let mut sizes = quick_sizes(gemm.kernel());
             sizes.push(Size::new(m as usize, n as usize, k as usize));
             for Size { m, n, k } in sizes {
                 run(&case, &gemm, &Request { seed: index as u64, ..Request::exact(m, n, k) });

@@ -65,7 +65,9 @@ fn edits_of(name: &str, module: &tile::Module) -> (usize, Vec<String>) {
 #[test]
 fn every_token_matters() {
     for case in cases().chain(tuned()) {
-        if std::env::var("CASE").is_ok_and(|only| only != case.name) { continue; }
+        if std::env::var("CASE").is_ok_and(|only| only != case.name) {
+            continue;
+        }
         let start = std::time::Instant::now();
         let mut module = module(&case.schedule().unwrap());
         module.entries.truncate(1);

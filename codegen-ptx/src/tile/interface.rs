@@ -172,6 +172,18 @@ impl Entry {
         found.copied().unwrap_or(Requires { operand, elements: 1, bytes })
     }
 
+    /// True if it suits operands of every size and alignment.
+    pub fn suits_all(&self) -> bool {
+        self.requires.is_empty() && self.tail == Tail::Predicate
+    }
+
+    /// The first extent that does not suit an entry without guards: its name, and what it must be a multiple of.
+    pub fn undivided(&self, m: u64, n: u64, k: u64) -> Option<(&'static str, u64, u32)> {
+        let extents = [("M", m, self.tile.m), ("N", n, self.tile.n), ("K", k, self.tile.k)];
+        let undivided = |(_, extent, tile): &(&str, u64, u32)| !extent.is_multiple_of(u64::from(*tile));
+        extents.into_iter().filter(|_| self.tail == Tail::None).find(undivided)
+    }
+
     fn tiles(&self, m: u64, n: u64, batch: u64) -> u64 {
         tiles((self.tile.m, self.tile.n), m, n).saturating_mul(batch)
     }
@@ -211,6 +223,11 @@ impl KernelLaunch {
     /// Shared memory that the launch must ask for, in bytes: all of it, if it is more than a module may declare.
     pub fn dynamic_shared_bytes(&self) -> u32 {
         if self.shared_bytes > STATIC_SHARED_BYTES { self.shared_bytes } else { 0 }
+    }
+
+    /// Shared memory that the module declares itself, in bytes.
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.shared_bytes - self.dynamic_shared_bytes()
     }
 }
 

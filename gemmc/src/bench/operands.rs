@@ -90,7 +90,7 @@ impl Operands {
 }
 
 fn prepare<'a>(gemm: &CompiledGemm, a: &'a Resident, b: &'a Resident, d: &'a Resident) -> Result<Prepared<'a>, Error> {
-    let names = &gemm.plan().problem.epilogue.scalars;
+    let names = &gemm.problem().epilogue.scalars;
     let scalars: Vec<(&str, f64)> =
         names.iter().map(|name| (name.as_str(), if name == "beta" { 0.0 } else { 1.0 })).collect();
     gemm.prepare_resident(&ResidentCall { a, b, c: None, d, scalars: &scalars })

@@ -120,8 +120,8 @@ struct Loaded<'a> {
 impl Session<'_> {
     fn suite(&self, order: &Order) -> Result<(), Error> {
         let mut loaded = Vec::new();
-        for Named { name, schedule } in &order.schedules {
-            match CompiledGemm::new(schedule, self.device) {
+        for Named { name, program } in &order.schedules {
+            match program.on(self.device) {
                 Ok(gemm) => loaded.push(Loaded { name, gemm }),
                 Err(error) => self.missing(order, name, None, error)?,
             }
@@ -130,9 +130,9 @@ impl Session<'_> {
             // Those that multiply the same data have it in common.
             let mut rest: Vec<&Loaded<'_>> = loaded.iter().collect();
             while let Some(first) = rest.first() {
-                let problem = first.gemm.plan().problem.clone();
+                let problem = first.gemm.problem().clone();
                 let same = |one: &&&Loaded<'_>| {
-                    let other = &one.gemm.plan().problem;
+                    let other = one.gemm.problem();
                     (other.types, other.layouts) == (problem.types, problem.layouts)
                 };
                 let group: Vec<&Loaded<'_>> = rest.iter().filter(same).copied().collect();
@@ -177,7 +177,7 @@ impl Session<'_> {
     }
 
     fn begin(&self, first: &Loaded<'_>, size: Size) -> Result<(Operands, Reference), Error> {
-        let operands = Operands::new(self.device, self.properties, &first.gemm.plan().problem, size, 1)?;
+        let operands = Operands::new(self.device, self.properties, first.gemm.problem(), size, 1)?;
         let cublas = self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok());
         let reference = Reference::new(self.device, &self.queue, cublas, &operands, 2)?;
         Ok((operands, reference))

@@ -4,6 +4,8 @@ use clap::ValueEnum;
 use ptx_gemm::{Batch, DType, Schedule};
 use ptx_gemm_check::{Case, cases, tuned};
 
+use crate::source::Program;
+
 /// Products of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
@@ -32,11 +34,11 @@ pub(crate) struct Size {
     pub(crate) batch: usize,
 }
 
-/// A schedule and what to call it.
+/// A program and what to call it.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
-    pub(crate) schedule: Schedule,
+    pub(crate) program: Program,
 }
 
 const SQUARE: [usize; 11] = [256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192];
@@ -167,28 +169,28 @@ impl std::fmt::Display for Size {
 }
 
 impl Named {
-    /// The same schedule for one product, or for many; `None` if it cannot be had.
+    /// The same schedule for one product, or for many; `None` if it cannot be had. Tile programs are what they are.
     pub(crate) fn batched(self, batch: Batch) -> Option<Named> {
-        let own = self.schedule.problem().ok()?.batch;
-        match (own, batch) {
-            (own, wanted) if own == wanted => Some(self),
-            (Batch::One, _) => {
-                let schedule = format!("{}\nbatch(strided);", self.schedule).parse().ok()?;
-                Some(Named { schedule, ..self })
+        let own = self.program.problem()?.batch;
+        match (own, &self.program) {
+            (own, _) if own == batch => Some(self),
+            (Batch::One, Program::Schedule(schedule)) => {
+                let schedule = format!("{schedule}\nbatch(strided);").parse().ok()?;
+                Some(Named { program: Program::Schedule(schedule), ..self })
             }
             _ => None,
         }
     }
 
     fn dtype(&self) -> Option<DType> {
-        let types = self.schedule.problem().ok()?.types;
+        let types = self.program.problem()?.types;
         (types.a == types.b).then_some(types.a)
     }
 }
 
 /// A schedule as its file says it, if it multiplies elements of that type.
 fn as_it_is(case: &Case, dtype: DType) -> Option<Named> {
-    let named = Named { name: case.name.into(), schedule: case.schedule().ok()? };
+    let named = Named { name: case.name.into(), program: Program::Schedule(case.schedule().ok()?) };
     (named.dtype() == Some(dtype)).then_some(named)
 }
 
@@ -197,7 +199,7 @@ fn of_type(case: &Case, dtype: DType) -> Option<Named> {
     as_it_is(case, dtype).or_else(|| {
         let schedule: Schedule = format!("{}\ntypes({dtype});", case.text).parse().ok()?;
         schedule.check().ok()?;
-        Some(Named { name: case.name.into(), schedule })
+        Some(Named { name: case.name.into(), program: Program::Schedule(schedule) })
     })
 }
 
@@ -224,7 +226,7 @@ mod tests {
         assert!(f64.iter().any(|named| named.name == "dgemm_nn_128x64"));
         assert!(Suite::Square.schedules(DType::F32).iter().all(|named| named.dtype() == Some(DType::F32)));
         let batched = Suite::Batched.schedules(DType::F32);
-        assert!(batched.iter().all(|named| named.schedule.problem().is_ok_and(|p| p.batch == Batch::Strided)));
+        assert!(batched.iter().all(|named| named.program.problem().is_some_and(|p| p.batch == Batch::Strided)));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use ptx_gemm::cuda::Properties;
 use ptx_gemm::{Batch, DType, Device, DeviceKind};
-use ptx_gemm_check::case;
 use serde_json::Value;
 
 use crate::bench::markdown::{self, Shown};
@@ -16,6 +15,7 @@ use crate::bench::suites::{Named, Suite};
 use crate::bench::{plot, report};
 use crate::cli::Bench;
 use crate::reply::{Failure, Reply, Status, complain};
+use crate::source::{self, Program};
 
 /// How long a kernel may outlast the deadline before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -127,19 +127,13 @@ fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {
 fn given(args: &Bench) -> Result<Vec<Named>, Failure> {
     let mut given = Vec::new();
     for name in &args.schedules {
-        let text = match case(name) {
-            Some(case) => case.text.to_string(),
-            None => fs::read_to_string(name).map_err(|error| {
-                Failure::refused("file", format!("`{name}` is no case and no tuned schedule (`gemmc cases`): {error}"))
-            })?,
-        };
-        let schedule = text.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named(name))?;
+        let program = source::program(name)?;
         let stem = Path::new(name).file_stem().map_or(name.clone(), |stem| stem.to_string_lossy().into_owned());
-        given.push(Named { name: stem, schedule });
+        given.push(Named { name: stem, program });
     }
     for (index, clauses) in args.clauses.iter().enumerate() {
         let schedule = clauses.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named("-e"))?;
-        given.push(Named { name: format!("-e {}", index + 1), schedule });
+        given.push(Named { name: format!("-e {}", index + 1), program: Program::Schedule(schedule) });
     }
     Ok(given)
 }

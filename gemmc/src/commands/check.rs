@@ -1,4 +1,4 @@
-//! `gemmc check`: everything that is wrong with a schedule, or worth knowing.
+//! `gemmc check`: everything that is wrong with a program, or worth knowing.
 
 use ptx_gemm_check::contracts;
 use serde_json::json;
@@ -9,9 +9,9 @@ use crate::source;
 
 pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
     let loaded = source::load(args)?;
-    let (target, notes) = (loaded.plan.target, loaded.notes()?);
+    let (target, notes) = (loaded.target(), loaded.notes()?);
     let mut text = notes.to_string();
-    let contracts = contracts(&loaded.schedule, &loaded.plan)?;
+    let contracts = contracts(&loaded.kernel()?)?;
     let broken: Vec<String> = contracts.iter().filter(|c| c.is_broken()).map(ToString::to_string).collect();
     if !broken.is_empty() {
         return Err(Failure::refused("expect", broken.join("; ")));

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &FirstLaunch) -> Result<Reply, Failure> {
     let compiled = start.elapsed();
     let gemm = CompiledGemm::new(&schedule, &device)?;
     let loaded = start.elapsed();
-    let layouts = gemm.plan().problem.layouts;
+    let layouts = gemm.problem().layouts;
     let empty = || Matrix::zeros(0, 0);
     let (a, b) = (of(a, layouts.a).unwrap_or_else(empty), of(b, layouts.b).unwrap_or_else(empty));
     let d: Matrix<f32> = gemm.multiply(&a, &b)?;

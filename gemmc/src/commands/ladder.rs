@@ -13,6 +13,7 @@ use crate::bench::session::{self, Event, Order, Orders};
 use crate::bench::suites::{Named, Size};
 use crate::cli;
 use crate::reply::{Failure, Format, Reply, Status};
+use crate::source::Program;
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
 fn time(gpu: &Device, case: &Case) -> Option<Timing> {
     let schedule = case.schedule().ok()?;
     let sizes = vec![Size { m: EXTENT, n: EXTENT, k: EXTENT, batch: 1 }];
-    let schedules = vec![Named { name: case.name.into(), schedule }];
+    let schedules = vec![Named { name: case.name.into(), program: Program::Schedule(schedule) }];
     let suites = vec![Order { suite: "ladder".into(), sizes, schedules }];
     let begun = Instant::now();
     let events = session::start(Orders { device: gpu.clone(), suites, deadline: begun + BEGIN });

@@ -12,11 +12,11 @@ use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
-    // What is wrong with the schedule comes before what is wrong with the machine.
-    let source::Loaded { schedule, plan, .. } = source::load(&args.compile)?;
+    // What is wrong with the program comes before what is wrong with the machine.
+    let loaded = source::load(&args.compile)?;
     let device = args.device.open(args.misalign)?;
-    let gemm = CompiledGemm::for_target(&schedule, plan.target, &device)?;
-    let request = request(args, &gemm.plan().problem);
+    let gemm = CompiledGemm::from_kernel(loaded.kernel()?, &device)?;
+    let request = request(args, gemm.problem());
     let outcome = watched(format, || check(&gemm, &request))?;
     Ok(reply(&request, &gemm, &outcome))
 }
@@ -72,7 +72,7 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
     let counts = run.counts.as_ref().map(|counts| json!({ "instructions": counts.instructions, "fma": counts.fma }));
     let json = json!({
         "device": gemm.device().to_string(),
-        "target": gemm.plan().target.to_string(),
+        "target": gemm.interface().target.to_string(),
         "entry": run.entry,
         "m": m,
         "n": n,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::cuda::CudaStatus;
-use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Error, Layout, Plan, Schedule};
+use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
 use ptx_gemm_check::{Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
@@ -131,16 +131,16 @@ fn style() -> ProgressStyle {
 }
 
 /// A schedule on some sizes: exact data, and random data with padded leading dimensions and in place by turns.
-fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes: fn(&Plan) -> Vec<Size>) -> Row {
+fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes: fn(&Kernel) -> Vec<Size>) -> Row {
     let start = Instant::now();
     let (wrong, left) = (Vec::new(), Vec::new());
     let mut row = Row { name, products: 0, worst: 0.0, time: Duration::ZERO, wrong, left };
     let compiled = schedule.and_then(|schedule| CompiledGemm::new(&schedule, device));
     match compiled {
         Ok(gemm) => {
-            row.left = gemm.plan().variants.iter().map(|variant| variant.entry.clone()).collect();
-            sizes(gemm.plan()).into_iter().enumerate().for_each(|(index, size)| {
-                let problem = &gemm.plan().problem;
+            row.left = gemm.interface().entries.iter().map(|entry| entry.name.clone()).collect();
+            sizes(gemm.kernel()).into_iter().enumerate().for_each(|(index, size)| {
+                let problem = gemm.problem();
                 let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
                 let in_place = if index % 3 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
                 let random = Request { output: in_place, ..random.padded(problem, index % 5) };

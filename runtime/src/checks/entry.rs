@@ -1,111 +1,126 @@
-//! The launch itself: grid, entry, and argument values.
+//! The launch itself: entry, grids, and argument values.
 
 use std::fmt;
 
-use ptx_gemm_dsl::plan::Variant;
-use ptx_gemm_dsl::terms::{Operand, Param};
-use ptx_gemm_dsl::{DType, Plan};
+use ptx_gemm_codegen::Interface;
+use ptx_gemm_codegen::tile::interface::{Entry, KernelLaunch, Requires};
+use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::terms::Param;
+use ptx_gemm_dsl::types::Problem;
 
 use crate::arguments::Arguments;
 use crate::backend::{Launch, Value};
 use crate::checks::Extents;
-use crate::checks::shapes::dtype;
-use crate::error::{ArgumentError, OperandName};
+use crate::error::{ArgumentError, OperandName, Refusal};
 
 /// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
 const MAX_GRID: u64 = (1 << 31) - 1;
 
-/// Units of work: tiles of D, for each product and each part of K. One block each, unless the grid is persistent.
-pub(crate) fn grid(plan: &Plan, extents: Extents) -> Result<u32, ArgumentError> {
-    let blocks = plan.units(extents.m.into(), extents.n.into(), extents.batch.into());
+/// Blocks of a kernel, one for each unit of work. A persistent grid has fewer.
+pub(crate) fn grid(kernel: &KernelLaunch, extents: Extents) -> Result<u32, ArgumentError> {
+    let blocks = kernel.grid.units(extents.m.into(), extents.n.into(), extents.batch.into());
     u32::try_from(blocks).ok().filter(|_| blocks <= MAX_GRID).ok_or(ArgumentError::Grid {
         m: extents.m as usize,
         n: extents.n as usize,
-        tile_m: plan.block.m,
-        tile_n: plan.block.n,
+        tile_m: kernel.grid.tile.0,
+        tile_n: kernel.grid.tile.1,
         blocks,
         limit: MAX_GRID,
     })
 }
 
-/// Why an entry's access width does not suit an operand.
+/// Why an entry does not suit some operands: for each of the four what it fails, then the extent that does not divide.
+///
+/// Plain values: a launch that is ready allocates nothing for an entry that it passed over.
+pub(crate) type Unsuited = [Option<Fault>; 5];
+
+/// A requirement of an entry that is not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unsuited {
-    Ld { operand: OperandName, ld: usize, width: u64 },
-    Stride { operand: OperandName, stride: usize, width: u64 },
-    Address { operand: OperandName, address: u64, bytes: u64 },
+pub(crate) enum Fault {
+    Ld { operand: OperandName, ld: usize, width: u32 },
+    Stride { operand: OperandName, stride: usize, width: u32 },
+    Address { operand: OperandName, address: u64, bytes: u32 },
+    Extent { name: &'static str, got: u64, tile: u32 },
 }
 
-impl fmt::Display for Unsuited {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unsuited::Ld { operand, ld, width } => {
+            Fault::Ld { operand, ld, width } => {
                 write!(f, "ld{} = {ld} is not a multiple of {width}", operand.lower())
             }
-            Unsuited::Stride { operand, stride, width } => {
+            Fault::Stride { operand, stride, width } => {
                 write!(f, "the stride of {}'s matrices, {stride}, is not a multiple of {width}", operand.upper())
             }
-            Unsuited::Address { operand, address, bytes } => {
+            Fault::Address { operand, address, bytes } => {
                 write!(f, "{} at {address:#x} is not aligned to {bytes} bytes", operand.upper())
             }
+            Fault::Extent { name, got, tile } => write!(f, "{name} = {got} is not a multiple of {tile}"),
         }
     }
 }
 
-/// The first entry whose access widths suit every operand, and why the one before it did not.
-pub(crate) fn pick(plan: &Plan, arguments: &Arguments) -> (usize, [Option<Unsuited>; 4]) {
-    let mut before = [None; 4];
-    for (index, variant) in plan.variants.iter().enumerate() {
-        let operands = [Operand::A, Operand::B, Operand::C, Operand::D];
-        let found = operands.map(|operand| unsuited(plan, variant, operand, arguments));
-        if found.iter().all(Option::is_none) || index + 1 == plan.variants.len() {
-            return (index, before);
+/// The first entry whose requirements hold, and why the one before it did not suit.
+pub(crate) fn pick(
+    interface: &Interface,
+    extents: Extents,
+    arguments: &Arguments,
+) -> Result<(usize, Unsuited), ArgumentError> {
+    let mut before = [None; 5];
+    for (index, entry) in interface.entries.iter().enumerate() {
+        let found = unsuited(entry, extents, arguments);
+        if found.iter().all(Option::is_none) {
+            return Ok((index, before));
         }
         before = found;
     }
-    (0, before)
+    let refusal = |entry: &Entry| {
+        let reasons = unsuited(entry, extents, arguments).iter().flatten().map(Fault::to_string).collect();
+        Refusal { entry: entry.name.clone(), reasons }
+    };
+    Err(ArgumentError::NoEntry { entries: interface.entries.iter().map(refusal).collect() })
 }
 
 /// What a user should know about the choice of the entry.
-pub(crate) fn notes(plan: &Plan, launch: &Launch) -> Vec<String> {
-    let mut notes: Vec<String> = launch.unsuited.iter().flatten().map(Unsuited::to_string).collect();
-    if let (Some(last), Some(variant)) = (notes.last_mut(), plan.variants.get(launch.variant)) {
-        last.push_str(&format!(": running the {} entry", kind(variant)));
+pub(crate) fn notes(interface: &Interface, launch: &Launch) -> Vec<String> {
+    let mut notes: Vec<String> = launch.unsuited.iter().flatten().map(Fault::to_string).collect();
+    if let (Some(last), Some(entry)) = (notes.last_mut(), interface.entries.get(launch.entry)) {
+        let kind = if entry.requires.is_empty() { "scalar".into() } else { format!("`{}`", entry.name) };
+        last.push_str(&format!(": running the {kind} entry"));
     }
     notes
 }
 
-fn kind(variant: &Variant) -> String {
-    let widths = [variant.a.width, variant.b.width, variant.c_width, variant.d_width];
-    if widths.iter().all(|&width| width == 1) { "scalar".into() } else { format!("`{}`", variant.entry) }
+fn unsuited(entry: &Entry, extents: Extents, arguments: &Arguments) -> Unsuited {
+    let mut found = [None; 5];
+    for requires in &entry.requires {
+        found[requires.operand as usize] = misaligned(*requires, arguments);
+    }
+    let undivided = entry.undivided(extents.m.into(), extents.n.into(), extents.k.into());
+    found[4] = undivided.map(|(name, got, tile)| Fault::Extent { name, got, tile });
+    found
 }
 
-fn unsuited(plan: &Plan, variant: &Variant, operand: Operand, arguments: &Arguments) -> Option<Unsuited> {
-    let width = u64::from(match operand {
-        Operand::A => variant.a.width,
-        Operand::B => variant.b.width,
-        Operand::C => variant.c_width,
-        Operand::D => variant.d_width,
-    });
+fn misaligned(requires: Requires, arguments: &Arguments) -> Option<Fault> {
+    let Requires { operand, elements: width, bytes } = requires;
     let matrix = arguments.matrix(operand)?;
-    let bytes = u64::from(dtype(&plan.problem, operand).bytes()) * width;
-    if matrix.shape.is_empty() || width == 1 {
+    if matrix.shape.is_empty() {
         return None;
     }
     let (operand, address) = (OperandName(operand), matrix.address);
     let (ld, stride) = (matrix.shape.ld, matrix.stack.stride);
-    if matrix.shape.runs() > 1 && !(ld as u64).is_multiple_of(width) {
-        return Some(Unsuited::Ld { operand, ld, width });
+    if matrix.shape.runs() > 1 && !(ld as u64).is_multiple_of(width.into()) {
+        return Some(Fault::Ld { operand, ld, width });
     }
-    if matrix.stack.count > 1 && !(stride as u64).is_multiple_of(width) {
-        return Some(Unsuited::Stride { operand, stride, width });
+    if matrix.stack.count > 1 && !(stride as u64).is_multiple_of(width.into()) {
+        return Some(Fault::Stride { operand, stride, width });
     }
-    (!address.is_multiple_of(bytes)).then_some(Unsuited::Address { operand, address, bytes })
+    (!address.is_multiple_of(bytes.into())).then_some(Fault::Address { operand, address, bytes })
 }
 
-/// Argument values in the order of the ABI.
-pub(crate) fn values(plan: &Plan, extents: Extents, arguments: &Arguments) -> Vec<Value> {
+/// Argument values in the order of a kernel's parameters.
+pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, arguments: &Arguments) -> Vec<Value> {
     let value = |param: &Param| match *param {
         Param::Matrix(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.address)),
         Param::Ld(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64)),
@@ -113,14 +128,14 @@ pub(crate) fn values(plan: &Plan, extents: Extents, arguments: &Arguments) -> Ve
         Param::M => Value::U32(extents.m),
         Param::N => Value::U32(extents.n),
         Param::K => Value::U32(extents.k),
-        Param::Scalar(index) => scalar(plan.problem.types.acc, arguments.scalars.get(index).copied().unwrap_or(0.0)),
+        Param::Scalar(index) => scalar(problem.types.acc, arguments.scalars.get(index).copied().unwrap_or(0.0)),
         Param::Batch => Value::U32(extents.batch),
         Param::BatchStride(operand) => {
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
         Param::Workspace => Value::U64(arguments.workspace),
     };
-    plan.params.iter().map(value).collect()
+    params.iter().map(value).collect()
 }
 
 fn scalar(acc: DType, value: f64) -> Value {

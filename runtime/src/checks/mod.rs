@@ -9,24 +9,39 @@ mod overlap;
 mod scalars;
 mod shapes;
 
-use ptx_gemm_dsl::Plan;
+use ptx_gemm_codegen::Interface;
 
 use crate::arguments::Arguments;
-use crate::backend::Launch;
+use crate::backend::{Launch, Start};
 use crate::error::ArgumentError;
 
-pub(crate) use entry::{Unsuited, notes, values};
-pub(crate) use scalars::{GivenVector, reads_c, resolve_scalars, resolve_vectors};
+pub(crate) use entry::{Unsuited, notes};
+pub(crate) use scalars::{GivenVector, resolve_scalars, resolve_vectors};
 pub(crate) use shapes::{Extents, Laid, extents, slice};
 
-/// Turns checked shapes and device pointers into a launch; `None` if there is nothing to compute.
-pub(crate) fn launch(plan: &Plan, extents: Extents, arguments: &Arguments) -> Result<Option<Launch>, ArgumentError> {
+/// Turns checked shapes and device pointers into a launch of the first entry that suits them; `None` if there is nothing to
+/// compute.
+pub(crate) fn launch(
+    interface: &Interface,
+    extents: Extents,
+    arguments: &Arguments,
+) -> Result<Option<Launch>, ArgumentError> {
     if extents.m == 0 || extents.n == 0 || extents.batch == 0 {
         return Ok(None);
     }
-    overlap::check(plan, arguments)?;
-    let grid = entry::grid(plan, extents)?;
-    let (variant, unsuited) = entry::pick(plan, arguments);
-    let args = entry::values(plan, extents, arguments);
-    Ok(Some(Launch { variant, grid, args, unsuited }))
+    overlap::check(&interface.problem, arguments)?;
+    let (entry, unsuited) = entry::pick(interface, extents, arguments)?;
+    let start = |kernel| {
+        let grid = entry::grid(kernel, extents)?;
+        Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
+    };
+    let kernels = interface.entries[entry].launches.iter().map(start).collect::<Result<_, ArgumentError>>()?;
+    Ok(Some(Launch { entry, kernels, unsuited }))
+}
+
+/// The arguments of every kernel anew, once there is a workspace.
+pub(crate) fn pass(interface: &Interface, extents: Extents, arguments: &Arguments, launch: &mut Launch) {
+    for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
+        start.args = entry::values(&interface.problem, &kernel.params, extents, arguments);
+    }
 }

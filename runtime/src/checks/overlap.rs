@@ -2,11 +2,10 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use ptx_gemm_dsl::Plan;
 use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_dsl::types::Problem;
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::checks::shapes::dtype;
 use crate::error::{ArgumentError, OperandName};
 
 /// Contiguous runs of bytes at a fixed distance.
@@ -41,38 +40,38 @@ impl Runs {
 }
 
 /// Checks pointers against element sizes and address space, and D against every input.
-pub(crate) fn check(plan: &Plan, arguments: &Arguments) -> Result<(), ArgumentError> {
-    let d = matrix(plan, Operand::D, arguments.d)?;
+pub(crate) fn check(problem: &Problem, arguments: &Arguments) -> Result<(), ArgumentError> {
+    let d = matrix(problem, Operand::D, arguments.d)?;
     for operand in [Operand::A, Operand::B] {
         if let Some(input) = arguments.matrix(operand) {
-            apart(OperandName(operand).upper(), d, matrix(plan, operand, input)?)?;
+            apart(OperandName(operand).upper(), d, matrix(problem, operand, input)?)?;
         }
     }
     if let Some(c) = arguments.c {
-        let runs = matrix(plan, Operand::C, c)?;
+        let runs = matrix(problem, Operand::C, c)?;
         if c == arguments.d {
-            in_place(plan)?;
+            in_place(problem)?;
         } else {
             apart("C", d, runs)?;
         }
     }
-    for (vector, named) in arguments.vectors.iter().zip(&plan.problem.epilogue.vectors) {
-        apart(&named.name, d, self::vector(plan, &named.name, *vector)?)?;
+    for (vector, named) in arguments.vectors.iter().zip(&problem.epilogue.vectors) {
+        apart(&named.name, d, self::vector(problem, &named.name, *vector)?)?;
     }
     Ok(())
 }
 
-fn in_place(plan: &Plan) -> Result<(), ArgumentError> {
-    let (types, layouts) = (&plan.problem.types, &plan.problem.layouts);
+fn in_place(problem: &Problem) -> Result<(), ArgumentError> {
+    let (types, layouts) = (&problem.types, &problem.layouts);
     if types.c == types.d && layouts.c == layouts.d {
         return Ok(());
     }
     Err(ArgumentError::NotInPlace { c: format!("{} {}", types.c, layouts.c), d: format!("{} {}", types.d, layouts.d) })
 }
 
-fn matrix(plan: &Plan, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, ArgumentError> {
+fn matrix(problem: &Problem, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, ArgumentError> {
     let name = OperandName(operand).upper();
-    let bytes = dtype(&plan.problem, operand).bytes();
+    let bytes = problem.types.of(operand).bytes();
     let shape = matrix.shape;
     let elements = matrix.stack.len(shape).map_or(u64::MAX, |len| len as u64);
     placed(name, matrix.address, elements, bytes)?;
@@ -87,8 +86,8 @@ fn matrix(plan: &Plan, operand: Operand, matrix: DeviceMatrix) -> Result<Runs, A
     })
 }
 
-fn vector(plan: &Plan, name: &str, vector: DeviceVector) -> Result<Runs, ArgumentError> {
-    let bytes = plan.problem.types.acc.bytes();
+fn vector(problem: &Problem, name: &str, vector: DeviceVector) -> Result<Runs, ArgumentError> {
+    let bytes = problem.types.acc.bytes();
     placed(name, vector.address, vector.len as u64, bytes)?;
     let run = vector.len as u64 * u64::from(bytes);
     Ok(Runs { start: vector.address, run, count: 1, pitch: run, matrices: 1, stride: 0 })

@@ -1,7 +1,7 @@
-//! The epilogue's own arguments: scalars and vectors by name, and whether C is read at all.
+//! The epilogue's own arguments: scalars and vectors by name.
 
 use ptx_gemm_dsl::DType;
-use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr};
+use ptx_gemm_dsl::epilogue::{Axis, Epilogue};
 
 use crate::checks::Extents;
 use crate::error::ArgumentError;
@@ -84,74 +84,4 @@ pub(crate) fn resolve_vectors(
 
 fn known(what: &str, names: &[String]) -> String {
     if names.is_empty() { format!("it has no {what}") } else { format!("its {what} are {}", names.join(", ")) }
-}
-
-/// Whether the kernel reads C with these scalars: not if one of them is 0 and a factor beside every `c` of the expression.
-pub(crate) fn reads_c(expr: &Expr, scalars: &[f64]) -> bool {
-    let mut beside_c = Vec::new();
-    scalars_beside_c(expr, &[], &mut beside_c);
-    let drops = |scalar: &usize| scalars.get(*scalar) == Some(&0.0) && beside_c.iter().all(|set| set.contains(scalar));
-    match beside_c.first() {
-        Some(first) => !first.iter().any(drops),
-        None => false,
-    }
-}
-
-/// For each `c`, the scalars that are factors of the same product. A sign does not end a product, anything else does.
-fn scalars_beside_c(expr: &Expr, beside: &[usize], out: &mut Vec<Vec<usize>>) {
-    match expr {
-        Expr::C => out.push(beside.to_vec()),
-        Expr::Neg(x) => scalars_beside_c(x, beside, out),
-        Expr::Binary(BinaryOp::Mul, ..) => {
-            let factors = expr.factors();
-            let scalar = |factor: &&Expr| match unsigned(factor) {
-                Expr::Scalar(index) => Some(*index),
-                _ => None,
-            };
-            let all: Vec<usize> = beside.iter().copied().chain(factors.iter().filter_map(scalar)).collect();
-            factors.into_iter().for_each(|factor| scalars_beside_c(factor, &all, out));
-        }
-        Expr::Binary(_, x, y) => {
-            scalars_beside_c(x, &[], out);
-            scalars_beside_c(y, &[], out);
-        }
-        Expr::Call(_, args) => args.iter().for_each(|arg| scalars_beside_c(arg, &[], out)),
-        Expr::Acc | Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => {}
-    }
-}
-
-fn unsigned(mut expr: &Expr) -> &Expr {
-    while let Expr::Neg(x) = expr {
-        expr = x;
-    }
-    expr
-}
-
-#[cfg(test)]
-mod tests {
-    use ptx_gemm_dsl::Schedule;
-
-    use super::reads_c;
-
-    #[track_caller]
-    fn check(epilogue: &str, scalars: &[f64], reads: bool) {
-        let text = format!("tile(32, 32); thread(1, 1); shared(none); epilogue({epilogue});");
-        let schedule: Schedule = text.parse().unwrap();
-        assert_eq!(reads_c(&schedule.problem().unwrap().epilogue.expr, scalars), reads, "{epilogue} {scalars:?}");
-    }
-
-    #[test]
-    fn a_zero_beside_every_c_drops_it() {
-        check("|acc| acc", &[], false);
-        check("|acc, c| acc + c", &[], true);
-        check("|acc, c, beta| acc + beta * c", &[0.0], false);
-        check("|acc, c, beta| acc + beta * c", &[-0.0], false);
-        check("|acc, c, beta| acc + beta * c", &[1e-30], true);
-        check("|acc, c, beta| acc + -beta * c * 2", &[0.0], false);
-        check("|acc, c, beta| acc + beta * -(c * 2)", &[0.0], false);
-        check("|acc, c, beta| acc + beta * (c + 1)", &[0.0], true);
-        check("|acc, c, beta| acc + beta * abs(c)", &[0.0], true);
-        check("|acc, c, alpha, beta| alpha * c + beta * c", &[0.0, 0.0], true);
-        check("|acc, c, alpha, beta| alpha * c - alpha * beta * c", &[0.0, 1.0], false);
-    }
 }

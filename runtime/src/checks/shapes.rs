@@ -1,8 +1,9 @@
 //! Extents, layouts, leading dimensions and lengths of the four matrices.
 
-use ptx_gemm_dsl::terms::{Operand, Tail};
+use ptx_gemm_codegen::Interface;
+use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Batch, Problem};
-use ptx_gemm_dsl::{DType, Layout, Plan};
 
 use crate::element;
 use crate::error::{ArgumentError, OperandName};
@@ -27,10 +28,16 @@ pub(crate) struct Laid {
     pub(crate) stack: Stack,
 }
 
-/// Checks that the shapes fit the schedule and each other.
-pub(crate) fn extents(plan: &Plan, a: Laid, b: Laid, c: Option<Laid>, d: Laid) -> Result<Extents, ArgumentError> {
-    let batch =
-        batch(&plan.problem, [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))])?;
+/// Checks that the shapes fit the problem and each other, and that some entry takes the extents.
+pub(crate) fn extents(
+    interface: &Interface,
+    a: Laid,
+    b: Laid,
+    c: Option<Laid>,
+    d: Laid,
+) -> Result<Extents, ArgumentError> {
+    let problem = &*interface.problem;
+    let batch = batch(problem, [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))])?;
     let (a, b, c, d) = (a.shape, b.shape, c.map(|c| c.shape), d.shape);
     let (m, n, k) = (a.rows, b.cols, a.cols);
     agree(Operand::B, b, (k, n), || format!("and A is {m} x {k}: B needs {k} rows"))?;
@@ -40,10 +47,10 @@ pub(crate) fn extents(plan: &Plan, a: Laid, b: Laid, c: Option<Laid>, d: Laid) -
     }
     let all = [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))];
     for (operand, shape) in all.into_iter().filter_map(|(operand, shape)| Some((operand, shape?))) {
-        described(&plan.problem, operand, shape)?;
+        described(problem, operand, shape)?;
     }
     let extents = Extents { m: extent("M", m)?, n: extent("N", n)?, k: extent("K", k)?, batch };
-    divides(plan, extents)?;
+    divides(interface, extents)?;
     Ok(extents)
 }
 
@@ -82,7 +89,7 @@ fn agree(
 }
 
 fn described(problem: &Problem, operand: Operand, shape: Shape) -> Result<(), ArgumentError> {
-    let expected = layout(problem, operand);
+    let expected = problem.layouts.of(operand);
     if shape.layout != expected {
         return Err(ArgumentError::Layout { operand: OperandName(operand), got: shape.layout, expected });
     }
@@ -105,14 +112,18 @@ fn extent(name: &'static str, got: usize) -> Result<u32, ArgumentError> {
     })
 }
 
-/// `tail(none)` compiles no guards, so a size that does not divide would be read and written past its end.
-fn divides(plan: &Plan, extents: Extents) -> Result<(), ArgumentError> {
-    if plan.tail == Tail::Predicate {
-        return Ok(());
+/// `tail(none)` compiles no guards, so a size that does not divide would be read and written past its end. Only an error
+/// if no entry takes the extents; the last one asks the least.
+fn divides(interface: &Interface, extents: Extents) -> Result<(), ArgumentError> {
+    let mut last = None;
+    for entry in &interface.entries {
+        last = entry.undivided(extents.m.into(), extents.n.into(), extents.k.into());
+        if last.is_none() {
+            return Ok(());
+        }
     }
-    let checks = [("M", extents.m, plan.block.m), ("N", extents.n, plan.block.n), ("K", extents.k, plan.block.k)];
-    match checks.into_iter().find(|(_, extent, tile)| extent % tile != 0) {
-        Some((name, extent, tile)) => Err(ArgumentError::Tail { name, got: extent as usize, tile }),
+    match last {
+        Some((name, got, tile)) => Err(ArgumentError::Tail { name, got: got as usize, tile }),
         None => Ok(()),
     }
 }
@@ -125,7 +136,7 @@ pub(crate) fn slice(
     Laid { shape, stack }: Laid,
     elements: usize,
 ) -> Result<(), ArgumentError> {
-    let expected = self::dtype(problem, operand);
+    let expected = problem.types.of(operand);
     if !element::holds(dtype, expected) {
         return Err(ArgumentError::Type { operand: OperandName(operand), got: dtype, expected });
     }
@@ -141,23 +152,4 @@ pub(crate) fn slice(
         cols: shape.cols,
         ld: shape.ld,
     })
-}
-
-/// The element type that the schedule gives a matrix.
-pub(crate) fn dtype(problem: &Problem, operand: Operand) -> DType {
-    match operand {
-        Operand::A => problem.types.a,
-        Operand::B => problem.types.b,
-        Operand::C => problem.types.c,
-        Operand::D => problem.types.d,
-    }
-}
-
-fn layout(problem: &Problem, operand: Operand) -> Layout {
-    match operand {
-        Operand::A => problem.layouts.a,
-        Operand::B => problem.layouts.b,
-        Operand::C => problem.layouts.c,
-        Operand::D => problem.layouts.d,
-    }
 }

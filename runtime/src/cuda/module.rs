@@ -9,28 +9,31 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 use cudarc::driver::{result, sys::CUevent_flags};
+use ptx_gemm_codegen::tile::interface::KernelLaunch;
 
 use super::gpu::Shared;
-use crate::backend::{Execution, Launch, Module, StreamHandle, Value};
+use crate::backend::{Execution, Launch, Module, Start, StreamHandle, Value};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-
-/// Dynamic shared memory above this needs the function's consent (CUDA C++ Programming Guide, "Compute capability 7.x").
-const STATIC_SHARED_BYTES: u32 = 48 << 10;
 
 /// Arguments of nearly every entry; only an epilogue with many vectors or scalars has more.
 const FEW: usize = 32;
 
-/// A cubin in a context, with a function for each entry of the plan.
+/// A cubin in a context, with the functions of each entry of the interface.
 pub(super) struct CudaModule {
     shared: Arc<Shared>,
     module: sys::CUmodule,
-    functions: Vec<sys::CUfunction>,
+    entries: Vec<Vec<Function>>,
+}
+
+/// A kernel of the module.
+struct Function {
+    handle: sys::CUfunction,
     threads: u32,
-    /// Blocks of each entry that the device holds at once, where a grid has asked.
-    resident: Vec<OnceLock<u32>>,
     /// Bytes that the launch must ask for; static shared memory is part of the cubin.
     dynamic_bytes: u32,
+    /// Blocks that the device holds at once, where a grid has asked.
+    resident: OnceLock<u32>,
 }
 
 // SAFETY: the handles are the driver's, which locks; they are never written after `load`.
@@ -41,53 +44,51 @@ unsafe impl Sync for CudaModule {}
 impl CudaModule {
     /// Loads a cubin into the current context.
     pub(super) fn load(shared: &Arc<Shared>, kernel: &Kernel, cubin: &[u8]) -> Result<CudaModule, DeviceError> {
-        let plan = kernel.plan();
-        let failed = |call| move |error| shared.failed(call, error);
         // SAFETY: the image is a whole cubin from the driver's linker; the driver copies it.
         let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(|error| match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => shared.out_of_memory("the kernel's code", cubin.len() as u64),
             _ => shared.failed("cuModuleLoadData", error),
         })?;
-        let dynamic_bytes = if plan.shared_bytes > STATIC_SHARED_BYTES { plan.shared_bytes } else { 0 };
-        let threads = plan.geometry.threads;
-        let resident = plan.variants.iter().map(|_| OnceLock::new()).collect();
         // Owns the handle from here on, so that an error below unloads it.
-        let mut module = CudaModule {
-            shared: shared.clone(),
-            module: handle,
-            functions: Vec::new(),
-            threads,
-            resident,
-            dynamic_bytes,
-        };
-        for variant in &plan.variants {
-            let name = CString::new(variant.entry.as_str()).unwrap_or_default();
-            // SAFETY: the module is loaded, and stays so for as long as its functions are used.
-            let function = unsafe { result::module::get_function(module.module, name) };
-            let function = function.map_err(failed("cuModuleGetFunction"))?;
-            if dynamic_bytes > 0 {
-                let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                // SAFETY: a function of a loaded module.
-                unsafe { sys::cuFuncSetAttribute(function, attribute, dynamic_bytes as i32) }
-                    .result()
-                    .map_err(failed("cuFuncSetAttribute"))?;
-            }
-            module.functions.push(function);
+        let mut module = CudaModule { shared: shared.clone(), module: handle, entries: Vec::new() };
+        for entry in &kernel.interface().entries {
+            let functions = entry.launches.iter().map(|launch| module.function(launch)).collect::<Result<_, _>>()?;
+            module.entries.push(functions);
         }
         Ok(module)
+    }
+
+    /// Looks a kernel up, and lets it have the shared memory that it asks for.
+    fn function(&self, launch: &KernelLaunch) -> Result<Function, DeviceError> {
+        let failed = |call| move |error| self.shared.failed(call, error);
+        let name = CString::new(launch.kernel.as_str()).unwrap_or_default();
+        // SAFETY: the module is loaded, and stays so for as long as its functions are used.
+        let handle = unsafe { result::module::get_function(self.module, name) };
+        let handle = handle.map_err(failed("cuModuleGetFunction"))?;
+        let dynamic_bytes = launch.dynamic_shared_bytes();
+        if dynamic_bytes > 0 {
+            // Dynamic shared memory above 48 KiB needs the function's consent (CUDA C++ Programming Guide, "Compute
+            // capability 7.x").
+            let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: a function of a loaded module.
+            unsafe { sys::cuFuncSetAttribute(handle, attribute, dynamic_bytes as i32) }
+                .result()
+                .map_err(failed("cuFuncSetAttribute"))?;
+        }
+        Ok(Function { handle, threads: launch.threads, dynamic_bytes, resident: OnceLock::new() })
     }
 }
 
 impl Module for CudaModule {
-    fn resident_blocks(&self, variant: usize) -> Result<u32, Error> {
-        if let Some(&blocks) = self.resident[variant].get() {
+    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
+        let Function { handle, threads, dynamic_bytes, ref resident } = self.entries[entry][kernel];
+        if let Some(&blocks) = resident.get() {
             return Ok(blocks);
         }
         self.shared.enter()?;
-        let (threads, bytes) = (self.threads, self.dynamic_bytes as usize);
         // SAFETY: a function of a loaded module.
         let per_processor = unsafe {
-            result::occupancy::max_active_block_per_multiprocessor(self.functions[variant], threads as i32, bytes)
+            result::occupancy::max_active_block_per_multiprocessor(handle, threads as i32, dynamic_bytes as usize)
         };
         let per_processor =
             per_processor.map_err(|error| self.shared.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", error))?;
@@ -97,7 +98,7 @@ impl Module for CudaModule {
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .map_err(|error| self.shared.failed("cuDeviceGetAttribute", error))?;
         let blocks = (per_processor.max(1) * processors.max(1)) as u32;
-        Ok(*self.resident[variant].get_or_init(|| blocks))
+        Ok(*resident.get_or_init(|| blocks))
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
@@ -121,28 +122,33 @@ impl Module for CudaModule {
 }
 
 impl CudaModule {
-    /// Puts a launch on a stream of the current context.
+    /// Puts the kernels of a launch on a stream of the current context, in order.
     fn start(&self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
+        let mut kernels = self.entries[launch.entry].iter().zip(&launch.kernels);
+        kernels.try_for_each(|(function, start)| self.start_one(function, start, stream))
+    }
+
+    fn start_one(&self, function: &Function, start: &Start, stream: sys::CUstream) -> Result<(), DeviceError> {
         // On the stack: a launch that is ready allocates nothing.
         let mut few = [ptr::null_mut(); FEW];
         let mut many = Vec::new();
-        let args = match launch.args.len() {
+        let args = match start.args.len() {
             count @ 0..=FEW => &mut few[..count],
             count => {
                 many.resize(count, ptr::null_mut());
                 &mut many[..]
             }
         };
-        args.iter_mut().zip(&launch.args).for_each(|(place, value)| *place = pointer(value));
-        // SAFETY: the function belongs to a loaded module; `args` are as many, and of the types, as the entry's
-        // parameters, which the plan states; device pointers were checked, or vouched for by the caller of
+        args.iter_mut().zip(&start.args).for_each(|(place, value)| *place = pointer(value));
+        // SAFETY: the function belongs to a loaded module; `args` are as many, and of the types, as its parameters,
+        // which the interface states; device pointers were checked, or vouched for by the caller of
         // `CompiledGemm::launch`.
         unsafe {
             result::launch_kernel(
-                self.functions[launch.variant],
-                (launch.grid, 1, 1),
-                (self.threads, 1, 1),
-                self.dynamic_bytes,
+                function.handle,
+                (start.grid, 1, 1),
+                (function.threads, 1, 1),
+                function.dynamic_bytes,
                 stream,
                 args,
             )
@@ -175,6 +181,6 @@ impl Drop for CudaModule {
 
 impl fmt::Debug for CudaModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CudaModule({} entries)", self.functions.len())
+        write!(f, "CudaModule({} entries)", self.entries.len())
     }
 }

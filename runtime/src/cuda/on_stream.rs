@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus_enum as Capture};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
+use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE_ALIGN};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
@@ -19,9 +20,6 @@ use crate::device::{Device, DeviceKind};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
 use crate::shape::{Shape, Stack};
-
-/// What the address of a workspace must be a multiple of; all that the driver allocates is.
-const WORKSPACE_ALIGNMENT: u64 = 256;
 
 /// A slice in device memory as a matrix, or as a stack of them: [`crate::MatrixRef`]'s counterpart.
 pub struct SliceRef<'a, T> {
@@ -235,7 +233,7 @@ impl<'a> OnStream<'a> {
         if let Some(what) = self.stranger {
             return Err(other_context(self.gemm, what).into());
         }
-        let plan = self.gemm.plan();
+        let problem = self.gemm.problem();
         let vectors: Vec<_> = self.vectors.iter().map(|(name, _, vector, _)| (*name, *vector)).collect();
         let matrices = [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))];
         let (extents, mut arguments) = self.gemm.resolve(&DeviceCall {
@@ -249,9 +247,9 @@ impl<'a> OnStream<'a> {
         for (operand, placed) in matrices {
             let Some(Placed { matrix, dtype, elements, .. }) = placed else { continue };
             let laid = Laid { shape: matrix.shape, stack: matrix.stack };
-            checks::slice(&plan.problem, operand, *dtype, laid, *elements)?;
+            checks::slice(problem, operand, *dtype, laid, *elements)?;
         }
-        let acc = plan.problem.types.acc;
+        let acc = problem.types.acc;
         if let Some((name, got, ..)) = self.vectors.iter().find(|(_, dtype, ..)| *dtype != acc) {
             return Err(ArgumentError::VectorType { name: (*name).into(), got: *got, expected: acc }.into());
         }
@@ -259,12 +257,12 @@ impl<'a> OnStream<'a> {
             return Ok(());
         };
         let handle = StreamHandle(self.stream.cu_stream() as usize);
-        let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
-        let needed = plan.workspace_bytes(m, n, batch);
+        let entry = &self.gemm.interface().entries[launch.entry];
+        let needed = entry.workspace_bytes(extents.m.into(), extents.n.into(), extents.batch.into());
         if needed == 0 {
             return self.gemm.module().enqueue(&launch, handle);
         }
-        let mut own = self.reserve(needed)?;
+        let mut own = self.reserve(needed, extents)?;
         let (address, _in_use) = match (&self.workspace, &mut own) {
             (Some((given, _)), _) => (given.address, None),
             (None, Some(own)) => {
@@ -274,15 +272,16 @@ impl<'a> OnStream<'a> {
             (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
         };
         arguments.workspace = address;
-        launch.args = checks::values(plan, extents, &arguments);
-        self.zero(address, extents)?;
+        checks::pass(self.gemm.interface(), extents, &arguments, &mut launch);
+        self.zero(address, entry, extents)?;
         self.gemm.module().enqueue(&launch, handle)
     }
 
-    /// A workspace for this launch alone; `None` if the caller has passed one.
-    fn reserve(&self, needed: u64) -> Result<Option<CudaSlice<u8>>, Error> {
+    /// A workspace for this launch alone; `None` if the caller has passed one, which suffices for every entry.
+    fn reserve(&self, needed: u64, Extents { m, n, batch, .. }: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
         if let Some((DeviceVector { address, len }, _)) = &self.workspace {
-            let (address, got, alignment) = (*address, *len as u64, WORKSPACE_ALIGNMENT);
+            let (address, got, alignment) = (*address, *len as u64, u64::from(WORKSPACE_ALIGN));
+            let needed = self.gemm.interface().workspace_bytes(m.into(), n.into(), batch.into());
             if got < needed || !address.is_multiple_of(alignment) {
                 return Err(ArgumentError::Workspace { got, address, needed, alignment }.into());
             }
@@ -303,8 +302,8 @@ impl<'a> OnStream<'a> {
     }
 
     /// Puts zeroing split-K's flags on the stream: whoever used the workspace before may have left anything there.
-    fn zero(&self, address: u64, Extents { m, n, batch, .. }: Extents) -> Result<(), Error> {
-        let bytes = self.gemm.plan().flag_bytes(m.into(), n.into(), batch.into());
+    fn zero(&self, address: u64, entry: &Entry, Extents { m, n, batch, .. }: Extents) -> Result<(), Error> {
+        let bytes = entry.flag_bytes(m.into(), n.into(), batch.into());
         self.gpu.shared.enter()?;
         // SAFETY: the flags begin the workspace, which is long enough.
         let zeroed = unsafe { result::memset_d8_async(address, 0, bytes as usize, self.stream.cu_stream()) };

@@ -12,7 +12,7 @@ const NOBODYS: u64 = 0x1000;
 /// instruction.
 #[doc(hidden)]
 pub fn prepare_stray<'a>(gemm: &CompiledGemm, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
-    call.check(&gemm.plan().problem, gemm.device())?;
+    call.check(gemm.problem(), gemm.device())?;
     let mut call: DeviceCall<'_> = call.on_device();
     call.a.address = NOBODYS;
     // SAFETY: the other matrices are borrowed for as long as the launch can be asked for. Reading A is an error of the

@@ -283,6 +283,12 @@ pub enum ArgumentError {
         /// The tile's extent.
         tile: u32,
     },
+    /// Every entry requires something that the operands do not have.
+    #[error("no entry suits these operands: {}", in_words(.entries))]
+    NoEntry {
+        /// What each of them lacks.
+        entries: Vec<Refusal>,
+    },
     /// More blocks than a grid can have.
     #[error("{m} x {n} in tiles of {tile_m} x {tile_n} is work for {blocks} blocks, a grid has at most {limit}")]
     Grid {
@@ -299,6 +305,20 @@ pub enum ArgumentError {
         /// Most blocks possible.
         limit: u64,
     },
+}
+
+/// Why an entry does not take these operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The entry.
+    pub entry: String,
+    /// Each operand or extent that fails a requirement of the entry, and the requirement.
+    pub reasons: Vec<String>,
+}
+
+fn in_words(entries: &[Refusal]) -> String {
+    let words = |Refusal { entry, reasons }: &Refusal| format!("`{entry}`: {}", reasons.join(", "));
+    entries.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
 /// A matrix of the problem as messages name it.
@@ -318,11 +338,6 @@ impl OperandName {
 
     /// `a`, `b`, `c`, `d`: the key in clauses, and the letter in `lda`.
     pub fn lower(self) -> &'static str {
-        match self.0 {
-            Operand::A => "a",
-            Operand::B => "b",
-            Operand::C => "c",
-            Operand::D => "d",
-        }
+        self.0.name()
     }
 }

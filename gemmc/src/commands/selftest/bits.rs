@@ -30,7 +30,7 @@ impl Report {
         let gemm = CompiledGemm::new(schedule, device)?;
         let there = gemm.in_interpreter()?;
         self.schedules += 1;
-        for request in bit_requests(gemm.plan()) {
+        for request in bit_requests(gemm.kernel()) {
             let Request { m, n, k, .. } = request;
             let found = agree(&gemm, &there, &request)
                 .map_err(|error: CheckError| Trouble::Wrong(format!("{name}, {m} x {n} x {k}: {error}")))?;

@@ -1,0 +1,163 @@
+//! The extents at which something about a kernel changes, read off its tile programs: what a test has to try.
+
+use std::collections::BTreeSet;
+
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_dsl::terms::{Operand, Tail};
+use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interface::Entry;
+use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program};
+
+use crate::sizes::Size;
+
+/// The landmarks of one entry.
+pub(crate) struct Landmarks {
+    /// Extents of a tile of D, and of k in one K-tile, at least 1.
+    pub(crate) tile: [usize; 3],
+    /// Whether there are guards at the edges.
+    pub(crate) guarded: bool,
+    /// Rows of the block, of a warp, of a thread, and of what lies side by side in a thread.
+    pub(crate) m: BTreeSet<usize>,
+    /// Columns of the same.
+    pub(crate) n: BTreeSet<usize>,
+    /// Slots of each ring; 1 without any.
+    pub(crate) slots: BTreeSet<usize>,
+    /// Steps of the unrolled bodies.
+    pub(crate) unroll: BTreeSet<usize>,
+    /// Elements of the accesses to global memory.
+    pub(crate) widths: BTreeSet<usize>,
+    /// What m, n and k have to be multiples of, so that this entry takes a product of packed matrices; 1 where another
+    /// entry takes what this one does not.
+    granules: [usize; 3],
+}
+
+/// The landmarks of every entry of a kernel, in order.
+pub(crate) fn of_kernel(kernel: &Kernel) -> Vec<Landmarks> {
+    let interface = kernel.interface();
+    let any = interface.entries.iter().any(Entry::suits_all);
+    let entries = interface.entries.iter().zip(&kernel.programs().entries);
+    entries
+        .map(|(entry, program)| {
+            let granules = if any { [1; 3] } else { granules(entry, &interface.problem) };
+            Landmarks { granules, ..Landmarks::of(program) }
+        })
+        .collect()
+}
+
+impl Landmarks {
+    fn of(program: &Program) -> Landmarks {
+        let block = program.block;
+        let maps = || program.accumulators.iter().map(|Accumulator { map, .. }| map);
+        let along = |extent: u32, of_map: fn(&Map) -> [u32; 3]| {
+            maps().flat_map(of_map).filter(|&extent| extent > 0).chain([extent]).map(|e| e as usize).collect()
+        };
+        let mut slots: BTreeSet<usize> = program.rings.iter().map(|ring| ring.depth.max(1) as usize).collect();
+        if slots.is_empty() {
+            slots.insert(1);
+        }
+        let (mut unroll, mut widths) = (BTreeSet::new(), BTreeSet::new());
+        for statement in program.statements() {
+            match &statement.op {
+                Op::Copy { by, .. } => widths.extend([by.width() as usize, by.global_width() as usize]),
+                Op::Store { width, c_width, .. } => widths.extend([*width as usize, *c_width as usize]),
+                Op::Steps { unroll: steps, fetches, .. } => {
+                    unroll.insert(*steps as usize);
+                    widths.extend(fetches.iter().map(|(fetch, _)| fetch.width as usize));
+                }
+                _ => {}
+            }
+        }
+        Landmarks {
+            tile: [block.m, block.n, block.k].map(|extent| extent.max(1) as usize),
+            guarded: program.tail == Tail::Predicate,
+            m: along(block.m, rows),
+            n: along(block.n, cols),
+            slots,
+            unroll,
+            widths,
+            granules: [1; 3],
+        }
+    }
+
+    /// The next larger size that the kernel takes.
+    pub(crate) fn suited(&self, Size { m, n, k }: Size) -> Size {
+        let [by_m, by_n, by_k] = self.granules;
+        Size::new(m.next_multiple_of(by_m), n.next_multiple_of(by_n), k.next_multiple_of(by_k))
+    }
+}
+
+/// Rows of a warp, of a thread, and of the piece that begins with a thread's first row; 0 where there is none.
+fn rows(map: &Map) -> [u32; 3] {
+    let warp = map.warp.iter().map(|digit| digit.m).filter(|&step| step > 0).min();
+    let piece = map.element.iter().find(|digit| digit.m == 1).map(|digit| digit.extent);
+    [warp.unwrap_or(0), map.rows().len() as u32, piece.unwrap_or(0)]
+}
+
+fn cols(map: &Map) -> [u32; 3] {
+    let warp = map.warp.iter().map(|digit| digit.n).filter(|&step| step > 0).min();
+    let piece = map.element.iter().find(|digit| digit.n == 1).map(|digit| digit.extent);
+    [warp.unwrap_or(0), map.cols().len() as u32, piece.unwrap_or(0)]
+}
+
+/// What m, n and k have to be multiples of for an entry: of the tile if there are no guards, and so that the leading
+/// dimensions of packed matrices are multiples of what their accesses need.
+fn granules(entry: &Entry, problem: &Problem) -> [usize; 3] {
+    let tile = [entry.tile.m, entry.tile.n, entry.tile.k].map(|extent| extent.max(1) as usize);
+    let mut granules = if entry.tail == Tail::None { tile } else { [1; 3] };
+    for requires in &entry.requires {
+        let contiguous = match (requires.operand, problem.layouts.of(requires.operand)) {
+            (Operand::A, Layout::Row) | (Operand::B, Layout::Col) => 2,
+            (Operand::A | Operand::C | Operand::D, Layout::Col) => 0,
+            (Operand::B | Operand::C | Operand::D, Layout::Row) => 1,
+        };
+        granules[contiguous] = common_multiple(granules[contiguous], requires.elements.max(1) as usize);
+    }
+    granules
+}
+
+fn common_multiple(x: usize, y: usize) -> usize {
+    (1..=y).map(|i| x * i).find(|multiple| multiple.is_multiple_of(y)).unwrap_or(x * y)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ptx_gemm_dsl::Schedule;
+    use ptx_gemm_runtime::Kernel;
+    use ptx_gemm_runtime::interface::{Entry, Interface};
+
+    use super::{Landmarks, granules};
+    use crate::sizes::Size;
+
+    fn kernel(clauses: &str) -> Arc<Kernel> {
+        let schedule: Schedule = clauses.parse().unwrap();
+        Kernel::compile(&schedule, None).unwrap()
+    }
+
+    #[test]
+    fn landmarks_are_those_of_the_schedule() {
+        let kernel = kernel(
+            "tile(64, 128, 8); thread(8, 8); fragment(4, 4); warp(32, 64); vector(4); stages(3); unroll(4); \
+             load(cp_async);",
+        );
+        let landmarks = Landmarks::of(&kernel.programs().entries[0]);
+        assert_eq!(landmarks.tile, [64, 128, 8]);
+        assert_eq!(landmarks.m.into_iter().collect::<Vec<_>>(), [4, 8, 32, 64]);
+        assert_eq!(landmarks.n.into_iter().collect::<Vec<_>>(), [4, 8, 64, 128]);
+        assert_eq!(landmarks.slots.into_iter().collect::<Vec<_>>(), [3]);
+        assert_eq!(landmarks.unroll.into_iter().collect::<Vec<_>>(), [4]);
+        assert!(landmarks.widths.contains(&4));
+    }
+
+    #[test]
+    fn an_entry_that_is_alone_gets_sizes_that_it_takes() {
+        let kernel = kernel("tile(24, 16, 12); thread(2, 2); vector(4); tail(none); layout(a = col);");
+        let Interface { entries, problem, .. } = kernel.interface();
+        let wide: &Entry = entries.iter().find(|entry| !entry.requires.is_empty()).unwrap();
+        assert_eq!(granules(wide, problem), [24, 16, 12]);
+        let landmarks = Landmarks { granules: granules(wide, problem), ..Landmarks::of(&kernel.programs().entries[0]) };
+        assert_eq!(landmarks.suited(Size::new(25, 0, 1)), Size::new(48, 0, 12));
+    }
+}
