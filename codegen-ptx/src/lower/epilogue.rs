@@ -8,7 +8,7 @@
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
 
-use super::expression::{Element, drops_c, per_row};
+use super::expression::{Element, per_row};
 use super::{Lowered, Lowering, Place, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Math, Op, Reg, Space, Value};
@@ -136,7 +136,7 @@ impl Lowering<'_> {
 
     /// The predicate that C is read at all; absent if it always is.
     fn reads_c(&mut self, note: &Note) -> Option<Reg> {
-        let scalars = drops_c(&self.program.problem.epilogue);
+        let scalars = self.program.problem.epilogue.dropping_c();
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
             self.b.origin(note, "a scalar of 0 drops C unread");

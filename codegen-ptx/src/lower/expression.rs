@@ -1,22 +1,15 @@
 //! The epilogue's expression, element by element.
 //!
 //! `x * y + z` is one fused multiply-add, left to right. A scalar of 0 that is a factor of the same product as `acc` or `c`
-//! drops that operand: where every occurrence has the same scalars beside it, the operand itself is zero (it was never
+//! drops that operand: where every occurrence has the same scalar factors, the operand itself is zero (it was never
 //! summed or loaded); where they differ, each occurrence selects.
 
 use std::collections::BTreeSet;
 
-use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
+use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Expr, Function};
 
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Math, Op, Reg, Value};
-
-/// `acc` or `c`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dropped {
-    Acc,
-    C,
-}
 
 /// The operands of one element's expression.
 pub(super) struct Element {
@@ -24,60 +17,6 @@ pub(super) struct Element {
     pub c: Option<Reg>,
     /// The element of each vector.
     pub vectors: Vec<Reg>,
-}
-
-/// The scalar factors beside each occurrence of an operand.
-fn occurrences(expr: &Expr, which: Dropped, beside: &BTreeSet<usize>, out: &mut Vec<BTreeSet<usize>>) {
-    match expr {
-        Expr::Acc if which == Dropped::Acc => out.push(beside.clone()),
-        Expr::C if which == Dropped::C => out.push(beside.clone()),
-        Expr::Binary(BinaryOp::Mul, ..) => {
-            let all = chain_scalars(expr, beside);
-            for factor in expr.factors() {
-                occurrences(factor, which, &all, out);
-            }
-        }
-        // A sign does not end a product.
-        Expr::Neg(x) => occurrences(x, which, beside, out),
-        Expr::Binary(_, x, y) => {
-            occurrences(x, which, &BTreeSet::new(), out);
-            occurrences(y, which, &BTreeSet::new(), out);
-        }
-        Expr::Call(_, args) => args.iter().for_each(|x| occurrences(x, which, &BTreeSet::new(), out)),
-        Expr::Acc | Expr::C | Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => {}
-    }
-}
-
-fn chain_scalars(product: &Expr, beside: &BTreeSet<usize>) -> BTreeSet<usize> {
-    let mut all = beside.clone();
-    for factor in product.factors() {
-        let mut factor = factor;
-        while let Expr::Neg(x) = factor {
-            factor = x;
-        }
-        if let Expr::Scalar(i) = factor {
-            all.insert(*i);
-        }
-    }
-    all
-}
-
-/// The scalars of which each, when 0, drops every occurrence of the operand.
-fn common(epilogue: &Epilogue, which: Dropped) -> Vec<usize> {
-    let mut all = Vec::new();
-    occurrences(&epilogue.expr, which, &BTreeSet::new(), &mut all);
-    let Some((first, rest)) = all.split_first() else { return Vec::new() };
-    first.iter().copied().filter(|s| rest.iter().all(|o| o.contains(s))).collect()
-}
-
-/// The scalars of which each, when 0, makes the whole sum over k unnecessary.
-pub(super) fn drops_accumulator(epilogue: &Epilogue) -> Vec<usize> {
-    common(epilogue, Dropped::Acc)
-}
-
-/// The scalars of which each, when 0, makes reading C unnecessary.
-pub(super) fn drops_c(epilogue: &Epilogue) -> Vec<usize> {
-    common(epilogue, Dropped::C)
 }
 
 impl Lowering<'_> {
@@ -90,10 +29,14 @@ impl Lowering<'_> {
     fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Lowered<Value> {
         let none = BTreeSet::new();
         Ok(match expr {
-            Expr::Acc => self.drop_unless(Value::Reg(element.acc), Dropped::Acc, beside),
+            Expr::Acc => {
+                let common = self.program.problem.epilogue.dropping_acc();
+                self.drop_unless(Value::Reg(element.acc), &common, beside)
+            }
             Expr::C => {
                 let c = element.c.ok_or_else(|| broken("the epilogue reads a C that is not loaded"))?;
-                self.drop_unless(Value::Reg(c), Dropped::C, beside)
+                let common = self.program.problem.epilogue.dropping_c();
+                self.drop_unless(Value::Reg(c), &common, beside)
             }
             Expr::Scalar(i) => Value::Reg(self.args.scalars[*i]),
             Expr::Vector(i) => Value::Reg(element.vectors[*i]),
@@ -103,7 +46,7 @@ impl Lowering<'_> {
                 self.apply(Math::Neg, vec![x])
             }
             Expr::Binary(BinaryOp::Mul, x, y) => {
-                let all = chain_scalars(expr, beside);
+                let all = expr.scalar_factors(beside);
                 let x = self.eval(x, element, &all)?;
                 let y = self.eval(y, element, &all)?;
                 self.apply(Math::Mul, vec![x, y])
@@ -126,7 +69,7 @@ impl Lowering<'_> {
         let none = BTreeSet::new();
         let minus = op == BinaryOp::Sub;
         if let Expr::Binary(BinaryOp::Mul, p, q) = x {
-            let all = chain_scalars(x, &none);
+            let all = x.scalar_factors(&none);
             let (p, q) = (self.eval(p, element, &all)?, self.eval(q, element, &all)?);
             let mut rest = self.eval(y, element, &none)?;
             if minus {
@@ -136,7 +79,7 @@ impl Lowering<'_> {
         }
         if let Expr::Binary(BinaryOp::Mul, p, q) = y {
             let rest = self.eval(x, element, &none)?;
-            let all = chain_scalars(y, &none);
+            let all = y.scalar_factors(&none);
             let (mut p, q) = (self.eval(p, element, &all)?, self.eval(q, element, &all)?);
             if minus {
                 p = self.apply(Math::Neg, vec![p]);
@@ -167,9 +110,8 @@ impl Lowering<'_> {
         Value::Reg(dst)
     }
 
-    /// The operand, or 0 where one of the scalars beside this occurrence is 0 but not beside every other.
-    fn drop_unless(&mut self, value: Value, which: Dropped, beside: &BTreeSet<usize>) -> Value {
-        let common = common(&self.program.problem.epilogue, which);
+    /// The operand, or 0 where one of the scalars that multiply this occurrence is 0; those in `common` multiply every one.
+    fn drop_unless(&mut self, value: Value, common: &[usize], beside: &BTreeSet<usize>) -> Value {
         let mut value = value;
         for scalar in beside.iter().filter(|s| !common.contains(s)) {
             let pred = self.b.fresh_pred();

@@ -143,8 +143,7 @@ impl<'p> Builder<'p> {
         let mut body = self.produce(Index::Ahead(0));
         body.push(at(Op::Commit { ring: 0 }, &clauses.stages));
         let sum = vec![at(Op::Loop { body }, &clauses.tile)];
-        // A thread does not leave while its copies are in flight.
-        vec![at(Op::IfAnyK { body: sum }, &clauses.tile), at(Op::Drain, &clauses.specialize)]
+        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
     /// The half that multiplies.
@@ -202,6 +201,9 @@ impl<'p> Builder<'p> {
         let (full, empty) = match (plan.pace, plan.load) {
             // Every thread says for itself that its copies have landed, and that it has read the slot.
             _ if plan.producer_warps > 0 => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
+            // A thread arrives for the second of two slots when it has read the first: who waits for the one need not wait
+            // for the other.
+            (Pace::Free, Load::Registers) if plan.stages == 2 => (Full::Mbarrier { arrivals: fill }, Empty::NextWait),
             (Pace::Free, _) => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
             (Pace::Tile, Load::CpAsync) => (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle),
             (Pace::Tile, _) => (Full::Barrier, idle),
