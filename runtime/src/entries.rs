@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ptx_gemm_codegen::tile;
 use ptx_gemm_dsl::Schedule;
 
-use crate::arguments::DeviceMatrix;
-use crate::compiled::{CompiledGemm, DeviceCall, Run};
+use crate::compiled::{CompiledGemm, Run};
 use crate::device::Device;
 use crate::error::{ArgumentError, Error};
 use crate::kernel::Kernel;
 use crate::matrix::Matrix;
+use crate::prepared::ResidentCall;
 
 fn kernel(clauses: &str) -> Arc<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap();
@@ -100,19 +100,14 @@ fn operands_that_no_entry_takes_are_refused_with_every_reason() {
     assert_eq!(error.to_string(), words);
 }
 
-/// A launch from device memory, through what a queue is given.
+/// A launch from device memory, as a queue is given it.
 #[test]
 fn a_prepared_launch_is_of_the_entry_that_was_picked() {
     let gemm = module(&[("whole", WIDE, "gemm_v4"), ("any", NARROW, "gemm_v1")]);
-    let device = gemm.device().clone();
-    let ones = |rows, cols| device.upload(&Matrix::<f32>::from_fn(rows, cols, |_, _| 1.0)).unwrap();
+    let ones = |rows, cols| gemm.device().upload(&Matrix::<f32>::from_fn(rows, cols, |_, _| 1.0)).unwrap();
     for (m, blocks) in [(32, 2), (40, 20)] {
         let (a, b, d) = (ones(m, 8), ones(8, 64), ones(m, 64));
-        let [a, b, d]: [DeviceMatrix; 3] = [&a, &b, &d].map(|matrix| matrix.matrix());
-        let call = DeviceCall { a, b, c: None, d, vectors: &[], scalars: &[] };
-        #[allow(unsafe_code)]
-        // SAFETY: the interpreter checks every access.
-        let prepared = unsafe { gemm.prepare(&call) }.unwrap();
+        let prepared = gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] }).unwrap();
         assert_eq!(prepared.blocks(), blocks);
     }
 }
