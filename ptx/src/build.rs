@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use crate::instruction::{Base, Guard, Instruction, Note, Opcode, Operand, Operands, Reg, Special};
+use crate::instruction::{Base, Guard, Instruction, Note, Opcode, Operand, Reg, Special};
 use crate::module::{Directive, Entry, Module, Param, RegisterFamily, Statement, Variable};
 use crate::types::Type;
 
@@ -104,7 +104,7 @@ impl EntryBuilder {
 
     /// What the following instructions are for.
     pub fn note(&mut self, clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>) {
-        self.set_note(Some(Note { clause: clause.into(), what: what.into() }));
+        self.set_note(Some(Note::new(clause, what)));
     }
 
     /// The same from a note at hand; `None` ends the current one. The one that held so far is handed back.
@@ -130,7 +130,7 @@ impl EntryBuilder {
         reg
     }
 
-    fn push(&mut self, guard: Option<Guard>, op: Opcode, operands: Operands) {
+    fn push(&mut self, guard: Option<Guard>, op: Opcode, operands: Vec<Operand>) {
         let note = self.note.clone();
         self.entry.body.push(Statement::Instruction(Instruction { guard, op, operands, note }));
     }

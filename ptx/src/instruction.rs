@@ -266,17 +266,38 @@ pub enum Opcode {
     Unknown(String),
 }
 
-/// What an instruction is for, printed behind it as `//@ clause: what`.
+/// What an instruction is for, printed after it as `//@ clause: what`. Many instructions share one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
+pub struct Note(Arc<Purpose>);
+
+/// The text of a [`Note`].
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Purpose {
     /// The clause, as canonical text.
     pub clause: Arc<str>,
     /// What the instruction does for it.
     pub what: Arc<str>,
 }
 
-/// The operands of an instruction: most have at most four, which need no memory of their own.
-pub type Operands = smallvec::SmallVec<[Operand; 4]>;
+impl Note {
+    /// A note from its two parts.
+    pub fn new(clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>) -> Note {
+        Note(Arc::new(Purpose { clause: clause.into(), what: what.into() }))
+    }
+
+    /// True if both are one and the same; equal ones may be two.
+    pub fn is_same(&self, other: &Note) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl std::ops::Deref for Note {
+    type Target = Purpose;
+
+    fn deref(&self) -> &Purpose {
+        &self.0
+    }
+}
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq)]
@@ -286,7 +307,7 @@ pub struct Instruction {
     /// Opcode.
     pub op: Opcode,
     /// Operands in PTX order.
-    pub operands: Operands,
+    pub operands: Vec<Operand>,
     /// Origin.
     pub note: Option<Note>,
 }

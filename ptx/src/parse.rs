@@ -374,7 +374,7 @@ fn note(text: &str) -> Note {
     let text = text.strip_prefix('@').unwrap_or(text);
     let text = text.strip_prefix(' ').unwrap_or(text);
     let (clause, what) = text.split_once(": ").unwrap_or((text, ""));
-    Note { clause: clause.into(), what: what.into() }
+    Note::new(clause, what)
 }
 
 fn comment_text<'a>(comment: &Comment<'a>) -> &'a str {

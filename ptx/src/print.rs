@@ -3,7 +3,9 @@
 //! The text is laid out for people: registers by family with what they hold, one parameter a line, labels flush left, and
 //! behind each instruction, in a column of its own, the clause that it came from. [`crate::parse::parse`] reads all of it back.
 
-use crate::instruction::{Base, Instruction, Note, Operand, Reg};
+use std::ops::Range;
+
+use crate::instruction::{Base, Instruction, Note, Opcode, Operand, Reg};
 use crate::mnemonic;
 use crate::module::{Directive, Entry, Module, Param, RegisterFamily, Statement, Variable};
 
@@ -19,29 +21,33 @@ const INDENT: &str = "    ";
 pub fn print(module: &Module) -> String {
     let statements: usize = module.entries.iter().map(|entry| entry.body.len()).sum();
     // About 100 bytes a line, so that a large kernel is not copied while it grows.
-    let mut printer = Printer { text: String::with_capacity(1024 + 100 * statements), line: 0 };
+    let mut printer = Printer { text: String::with_capacity(1024 + 100 * statements), ..Printer::default() };
     printer.module(module);
     printer.text
 }
 
 /// The text of one instruction of an entry, without note and semicolon: for messages.
 pub fn instruction(instruction: &Instruction, entry: &Entry) -> String {
-    let mut printer = Printer { text: String::new(), line: 0 };
+    let mut printer = Printer::default();
     printer.bare_instruction(instruction, &entry.registers);
     printer.text
 }
 
 /// The text of one operand of an entry's instructions: for messages.
 pub fn operand(operand: &Operand, entry: &Entry) -> String {
-    let mut printer = Printer { text: String::new(), line: 0 };
+    let mut printer = Printer::default();
     printer.operand(operand, &entry.registers);
     printer.text
 }
 
+#[derive(Default)]
 struct Printer {
     text: String,
     /// Where the current line starts.
     line: usize,
+    /// The last opcode and the last note, and where their texts are: runs of one are long.
+    last_op: Option<(Opcode, Range<usize>)>,
+    last_note: Option<(Note, Range<usize>)>,
 }
 
 impl Printer {
@@ -98,12 +104,20 @@ impl Printer {
     fn trailing_note(&mut self, note: Option<&Note>) {
         if let Some(note) = note {
             self.column(NOTE_COLUMN);
+            if let Some((last, text)) = &self.last_note
+                && last.is_same(note)
+            {
+                self.text.extend_from_within(text.clone());
+                return self.newline();
+            }
+            let start = self.text.len();
             self.push("//@ ");
             self.comment_text(&note.clause);
             if !note.what.is_empty() {
                 self.push(": ");
                 self.comment_text(&note.what);
             }
+            self.last_note = Some((note.clone(), start..self.text.len()));
         }
         self.newline();
     }
@@ -291,7 +305,14 @@ impl Printer {
             self.register(guard.pred, registers);
             self.push(" ");
         }
-        mnemonic::write(&instruction.op, &mut self.text);
+        match &self.last_op {
+            Some((last, text)) if *last == instruction.op => self.text.extend_from_within(text.clone()),
+            _ => {
+                let start = self.text.len();
+                mnemonic::write(&instruction.op, &mut self.text);
+                self.last_op = Some((instruction.op.clone(), start..self.text.len()));
+            }
+        }
         self.list(&instruction.operands, " ", registers);
     }
 

@@ -77,11 +77,23 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
 /// The lowest `.version` that has the module's target and every instruction in it.
 pub fn required_version(module: &Module) -> Version {
     let target = Target::from_words(&module.target).map_or((6, 3), Target::version);
-    let instructions = module.entries.iter().flat_map(|entry| &entry.body).filter_map(|statement| match statement {
-        Statement::Instruction(instruction) => Some(instruction_since(instruction).version),
-        _ => None,
-    });
-    instructions.max().unwrap_or_default().max(target)
+    let mut version = target;
+    let mut last = None;
+    for statement in module.entries.iter().flat_map(|entry| &entry.body) {
+        let Statement::Instruction(instruction) = statement else { continue };
+        // Runs of one opcode are long, and what they need is the opcode's, but for those that may name more.
+        if last == Some(&instruction.op) && !needs_more(&instruction.op) {
+            continue;
+        }
+        version = version.max(instruction_since(instruction).version);
+        last = Some(&instruction.op);
+    }
+    version
+}
+
+/// True for the opcodes whose operands may need more than they do: special registers, and counts.
+fn needs_more(op: &Opcode) -> bool {
+    matches!(op, Opcode::Mov(_) | Opcode::MbarrierArrive { .. })
 }
 
 /// Since when there is everything in an instruction.
@@ -148,9 +160,10 @@ impl<'a> Context<'a> {
     }
 
     fn statements(&self, violations: &mut Vec<Violation>) {
+        let mut known = None;
         for (i, statement) in self.entry.body.iter().enumerate() {
             if let Statement::Instruction(instruction) = statement
-                && let Err(reason) = self.instruction(instruction)
+                && let Err(reason) = self.instruction(instruction, &mut known)
             {
                 if violations.len() >= MAX_VIOLATIONS {
                     return;
@@ -161,7 +174,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn instruction(&self, instruction: &Instruction) -> Result<(), String> {
+    /// Checks an instruction. `known` is the row of the last opcode that was found legal: runs of one opcode are long.
+    fn instruction<'i>(
+        &self,
+        instruction: &'i Instruction,
+        known: &mut Option<(&'i Opcode, Row)>,
+    ) -> Result<(), String> {
         if let Some(guard) = &instruction.guard
             && self.register_type(guard.pred)? != Type::Pred
         {
@@ -170,24 +188,27 @@ impl<'a> Context<'a> {
         if let Opcode::Unknown(_) = instruction.op {
             return Ok(());
         }
-        let row = table::row(&instruction.op);
-        if !row.legal.has(row.types[0]) {
-            return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
-        }
-        if let Some(reason) = legality::refuse(&instruction.op) {
-            return Err(reason.to_owned());
-        }
-        self.availability(instruction, &row)?;
+        let row = match known {
+            Some((op, row)) if **op == instruction.op && !needs_more(op) => *row,
+            _ => {
+                let row = table::row(&instruction.op);
+                if !row.legal.has(row.types[0]) {
+                    return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
+                }
+                if let Some(reason) = legality::refuse(&instruction.op) {
+                    return Err(reason.to_owned());
+                }
+                self.availability(instruction, &row)?;
+                *known = Some((&instruction.op, row));
+                row
+            }
+        };
         self.operands(&row, &instruction.operands)?;
         legality::refuse_constants(instruction).map_or(Ok(()), |reason| Err(reason.to_owned()))
     }
 
     fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
-        // Few have operands that the row's own figures do not cover: special registers, read by `mov` alone, and counts.
-        let since = match instruction.op {
-            Opcode::Mov(_) | Opcode::MbarrierArrive { .. } => instruction_since(instruction),
-            _ => row.since,
-        };
+        let since = if needs_more(&instruction.op) { instruction_since(instruction) } else { row.since };
         if let Some(target) = self.target
             && !since.target.met_by(target)
         {

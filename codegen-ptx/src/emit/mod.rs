@@ -9,7 +9,7 @@ mod mbarrier;
 
 use ptx_gemm_ptx::asynchronous::PrefetchSize;
 use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
-use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Note, Opcode, Operand, Order, Reg, Rounding, Scope};
+use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Opcode, Operand, Order, Reg, Rounding, Scope};
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
 
@@ -58,12 +58,8 @@ pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
         ty: Type::B8,
         name: SHARED.to_string(),
         count: Some(if dynamic { 0 } else { u64::from(kernel.shared_bytes) }),
-        note: Some(note(&kernel.shared_origin)),
+        note: Some(kernel.shared_origin.clone()),
     })
-}
-
-fn note(origin: &kernel::Origin) -> Note {
-    Note { clause: origin.clause.clone(), what: origin.what.clone() }
 }
 
 fn scalar_type(ty: kernel::Type) -> Type {
@@ -90,7 +86,7 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn block(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            self.entry.set_note(Some(note(&stmt.origin)));
+            self.entry.set_note(Some(stmt.origin.clone()));
             self.stmt(&stmt.op);
         }
     }

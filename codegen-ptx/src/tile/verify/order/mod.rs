@@ -7,8 +7,6 @@
 mod rings;
 mod terms;
 
-use std::collections::HashMap;
-
 use super::trace::{Event, Node, events, nodes};
 use super::{Check, broken};
 use crate::Violation;
@@ -61,11 +59,11 @@ struct Written {
     done: Option<u32>,
 }
 
-/// One slot of one buffer: per thread, what it wrote and when it last read.
-#[derive(Clone, Default)]
+/// One slot of one buffer: per thread, what it wrote and when it last read (0: never).
+#[derive(Clone)]
 struct Slot {
-    written: HashMap<usize, Written>,
-    read: HashMap<usize, u32>,
+    written: Vec<Option<Written>>,
+    read: Vec<u32>,
 }
 
 /// One mbarrier: completed phases, arrivals in the current one, and what happened before them.
@@ -145,7 +143,8 @@ impl<'a> Block<'a> {
             })
             .collect();
         let depth_of = |buffer| program.ring_of(buffer).map_or(1, |ring| program.rings[ring].depth as usize);
-        let slots = (0..program.buffers.len()).map(|buffer| vec![Slot::default(); depth_of(buffer)]).collect();
+        let unused = Slot { written: vec![None; count], read: vec![0; count] };
+        let slots = (0..program.buffers.len()).map(|buffer| vec![unused.clone(); depth_of(buffer)]).collect();
         let barrier = Mbarrier { pending: vec![0; count], done: vec![0; count], ..Mbarrier::default() };
         let barriers = || program.rings.iter().map(|ring| vec![barrier.clone(); ring.depth as usize]).collect();
         Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers() }

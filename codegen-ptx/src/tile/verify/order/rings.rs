@@ -26,7 +26,7 @@ impl Block<'_> {
         }
         let clock = &self.threads[t].clock;
         for buffer in &decl.buffers {
-            if self.slots[*buffer][slot].read.iter().any(|(reader, time)| clock[*reader] < *time) {
+            if self.slots[*buffer][slot].read.iter().zip(clock).any(|(read, seen)| seen < read) {
                 return Err(
                     self.fault(format_args!("{}: slot {slot} is acquired while it may still be read", decl.name))
                 );
@@ -74,7 +74,7 @@ impl Block<'_> {
         let name = &self.program.buffers[buffer].name;
         let tile = (self.threads[t].tile, k_tile);
         let state = &self.slots[buffer][slot];
-        if let Some(own) = state.written.get(&t) {
+        if let Some(own) = &state.written[t] {
             if own.done.is_none() {
                 return Err(
                     self.fault(format_args!("slot {slot} of {name} is written while a copy into it is in flight"))
@@ -84,12 +84,13 @@ impl Block<'_> {
                 return Err(self.fault(format_args!("{name} is copied twice before a commit")));
             }
         }
-        let other =
-            state.written.iter().any(|(w, of)| self.threads[*w].role != self.threads[t].role && of.tile == tile);
+        let other = state.written.iter().enumerate().any(|(writer, of)| {
+            self.threads[writer].role != self.threads[t].role && of.is_some_and(|of| of.tile == tile)
+        });
         if other {
             return Err(self.fault(format_args!("two roles fill one slot of {name}")));
         }
-        self.slots[buffer][slot].written.insert(t, Written { tile, done });
+        self.slots[buffer][slot].written[t] = Some(Written { tile, done });
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl Block<'_> {
             }
         }
         for buffer in &decl.buffers {
-            let written = self.slots[*buffer][slot].written.get(&t);
+            let written = self.slots[*buffer][slot].written[t];
             let fresh = written.is_some_and(|written| written.tile == (self.threads[t].tile, cursor.committed));
             if !fresh {
                 let name = &self.program.buffers[*buffer].name;
@@ -179,7 +180,7 @@ impl Block<'_> {
         let now = self.threads[t].clock[t];
         let landed: Vec<_> = self.threads[t].groups.drain(..keep).flatten().collect();
         for (buffer, slot) in landed {
-            if let Some(written) = self.slots[buffer][slot].written.get_mut(&t) {
+            if let Some(written) = &mut self.slots[buffer][slot].written[t] {
                 written.done.get_or_insert(now);
             }
         }
@@ -218,21 +219,21 @@ impl Block<'_> {
         let slot = (cursor.released % self.program.rings[ring].depth) as usize;
         let tile = (thread.tile, kt);
         let state = &self.slots[buffer][slot];
-        if state.written.is_empty() {
+        if state.written.iter().all(Option::is_none) {
             return Err(self.fault(format_args!("slot {slot} of {name} is read, and nothing filled it")));
         }
-        for (writer, written) in &state.written {
+        for (writer, written) in state.written.iter().enumerate().filter_map(|(w, of)| Some((w, of.as_ref()?))) {
             if written.tile != tile {
                 let (held, of) = (written.tile.1, written.tile.0);
                 let other = if of == tile.0 { "" } else { " of another tile" };
                 return Err(self.fault(format_args!("{name} holds K-tile {held}{other} where {kt} is read")));
             }
-            if written.done.is_none_or(|done| thread.clock[*writer] < done) {
+            if written.done.is_none_or(|done| thread.clock[writer] < done) {
                 return Err(self.fault(format_args!("{name} is read before its copy has landed for all threads")));
             }
         }
         let now = thread.clock[t];
-        self.slots[buffer][slot].read.insert(t, now);
+        self.slots[buffer][slot].read[t] = now;
         Ok(())
     }
 }
