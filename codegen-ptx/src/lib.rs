@@ -86,12 +86,12 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
     for (index, program) in programs.entries.iter().enumerate() {
         let kernel = lower::lower(program).map_err(|violation| violation.in_entry(index))?;
         observe(&mut observer, Level::Kernel, || kernel::print::print(&kernel));
-        kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
+        let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
 
         if let Some(variable) = emit::shared_variable(&kernel).filter(|v| v.is_extern) {
             module.variables = vec![variable];
         }
-        module.entries.push(emit::emit(&kernel, programs.target));
+        module.entries.push(emit::emit(&verified, programs.target));
     }
     module.version = ptx_gemm_ptx::verify::required_version(&module);
     let ptx = ptx_gemm_ptx::print::print(&module);

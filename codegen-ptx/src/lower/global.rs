@@ -9,10 +9,11 @@
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
+use super::extent::register;
 use super::multiplier::Multiplier;
 use super::steps::{Fragments, Stream};
 use super::{Lowered, Lowering, Place, broken, letter, misplaced};
-use crate::kernel::{Bounds, Expr, Guard, Locality, Op as KernelOp};
+use crate::kernel::{Dim, Expr, Guard, Locality, Op as KernelOp, Reach as Extent, Reg};
 use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 
 /// How coordinates beyond the edge are kept away.
@@ -35,7 +36,11 @@ pub(super) struct GlobalSource {
     /// Bytes from one row of the contiguous dimension to the next.
     ld_bytes: Expr,
     bytes: u32,
-    bounds: Bounds,
+    /// The tile along the operand's own dimension.
+    own: Extent,
+    /// What is left of k, and how far that register is ahead of the round whose steps are read.
+    left: Option<Reg>,
+    behind: u32,
     locality: Locality,
     /// Note of the steps.
     note: Note,
@@ -76,7 +81,7 @@ impl<'a> Lowering<'a> {
                 self.direct_loop(place, statement, Reach::Clamped)?;
                 let clamped = self.b.close();
                 self.b.origin(&self.program.tail_note, "tiles that lie inside share pointers");
-                self.b.branch(interior, true, inside, clamped);
+                self.b.branch(interior, inside, clamped);
                 Ok(())
             }
             (Tail::Predicate, _) => self.direct_loop(place, statement, Reach::Clamped),
@@ -95,7 +100,7 @@ impl<'a> Lowering<'a> {
             .map(|(fetch, own)| self.global_stream(place, *fetch, own, note, *unroll, reach))
             .collect::<Lowered<Vec<_>>>()?;
         self.b.origin(note, "K left");
-        let left = self.b.variable(place.k.clone(), u64::from(u32::MAX));
+        let left = self.b.variable(place.k.clone(), place.k.bound());
         if *unroll > 1 {
             self.rounds(&multiplier, &mut streams, &left, note, *unroll)?;
         }
@@ -124,6 +129,7 @@ impl<'a> Lowering<'a> {
         for stream in streams.iter_mut() {
             let ahead = stream.ahead;
             self.begin(stream)?;
+            (global(stream)?.left, global(stream)?.behind) = (Some(register(left)?), 0);
             self.first_groups(multiplier, stream, 0)?;
             self.step_on(stream, ahead)?;
         }
@@ -131,12 +137,15 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "K left after this round");
         self.b.assign(left, left.clone() - steps);
         let again = self.b.set_reg(left.clone().ge(steps));
-        streams.iter_mut().try_for_each(|stream| self.begin(stream))?;
+        for stream in streams.iter_mut() {
+            self.begin(stream)?;
+            global(stream)?.behind = steps;
+        }
         self.step_loop(multiplier, streams, 0..steps, Some(again))?;
         streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
         let body = self.b.close();
         self.b.origin(note, &format!("{steps} K-steps a round"));
-        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        self.b.push(KernelOp::Loop { body, again });
         for stream in streams.iter_mut().filter(|stream| stream.ahead > 0) {
             let (side, ahead) = (stream.side, stream.ahead);
             self.b.origin(note, &format!("{}: back to the next product's step", letter(side)));
@@ -147,7 +156,7 @@ impl<'a> Lowering<'a> {
             }
         }
         let then = self.b.close();
-        self.b.branch(some, true, then, Vec::new());
+        self.b.branch(some, then, Vec::new());
         Ok(())
     }
 
@@ -212,7 +221,6 @@ impl<'a> Lowering<'a> {
         let same = self.types.side(side) == self.types.acc;
         // One serves all: a load is long under way, and is converted when its product is near.
         let converted = if same { Vec::new() } else { vec![self.rotating(side, 0, each, true)] };
-        let bounds = if reach == Reach::Clamped { Bounds::Clamped } else { self.inside() };
         let locality = self.locality(side);
         let at = pointers.clone();
         let source = GlobalSource {
@@ -222,7 +230,9 @@ impl<'a> Lowering<'a> {
             at,
             ld_bytes,
             bytes,
-            bounds,
+            own: self.own_reach(place, side)?,
+            left: None,
+            behind: 0,
             locality,
             note: steps_note.clone(),
         };
@@ -275,12 +285,19 @@ impl<'a> Lowering<'a> {
             Fast::K => (1, step * source.bytes),
             Fast::Mn => (width, 0),
         };
+        let left = source.left.ok_or_else(|| broken("a fetch outside of the rounds"))?;
+        // What is read for the next round counts from there.
+        let behind = if guard.is_some() { 0 } else { source.behind };
+        let k = Extent { dim: Dim::K, left, behind, end: of + group as u32 };
+        let (own, side) = (source.own, stream.side);
+        let access = self.touch_operand(side, own, k)?;
+        let source = global(stream)?;
         for i in (0..source.elements.len()).step_by(per_read as usize) {
             let (pointer, constant) = source.elements[i];
             let first = i * group;
             let dst = dst_set[first..first + width as usize].to_vec();
             let offset = i64::from(constant + k_offset);
-            self.b.load_global(dst, &source.at[pointer], offset, guard, (source.bounds, source.locality));
+            self.b.load_global(dst, &source.at[pointer], offset, guard, (access, source.locality));
         }
         Ok(())
     }
