@@ -31,8 +31,8 @@ pub enum Site {
 pub struct Violation {
     level: &'static str,
     message: String,
-    within: Option<String>,
-    text: Option<String>,
+    within: Option<Box<str>>,
+    text: Option<Box<str>>,
     entry: Option<usize>,
     site: Option<Site>,
 }
@@ -45,7 +45,7 @@ impl Violation {
 
     /// Names the statement; the innermost one stays.
     pub fn within(mut self, statement: fmt::Arguments<'_>) -> Violation {
-        self.within.get_or_insert_with(|| statement.to_string());
+        self.within.get_or_insert_with(|| statement.to_string().into());
         self
     }
 
@@ -63,7 +63,7 @@ impl Violation {
 
     /// Attaches the text of the program that breaks the rule; the innermost one stays.
     pub fn with_text(mut self, text: String) -> Violation {
-        self.text.get_or_insert(text);
+        self.text.get_or_insert(text.into());
         self
     }
 

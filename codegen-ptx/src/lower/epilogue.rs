@@ -329,6 +329,7 @@ impl Lowering<'_> {
     }
 
     /// Computes and stores one line: `operands` gives row, column and C of its elements.
+    #[allow(clippy::too_many_arguments)] // as `lines`
     fn store_line(
         &mut self,
         held: &Held,
