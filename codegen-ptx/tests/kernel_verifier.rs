@@ -15,9 +15,11 @@ const PARTS: &str = "tile(32, 32, 8); thread(4, 4); split_k(4, reduce = workspac
 const SERIAL: &str = "tile(32, 32, 8); thread(4, 4); split_k(4, reduce = serial);";
 const EXACT: &str = "tile(32, 32, 8); thread(4, 4); tail(none); double_buffer;";
 const PLAIN: &str = "tile(32, 32, 8); thread(4, 4); tail(none);";
+const ODD: &str = "tile(3, 1, 1); thread(3, 1); tail(none);";
 const UNEVEN: &str = "tile(24, 32, 5); thread(4, 4);";
-const SWIZZLED: &str = "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128), b = nk + swizzle(128)); double_buffer;";
-const ALL: [&str; 10] = [PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED];
+const SWIZZLED: &str =
+    "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128), b = nk + swizzle(128)); double_buffer;";
+const ALL: [&str; 11] = [ODD, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"));
@@ -206,8 +208,12 @@ fn control() {
     let mut kernel = kernels(STAGED).remove(0);
     roles(&mut kernel, meet(1, 32), meet(2, 32));
     verify(&kernel).map(drop).unwrap_or_else(|v| panic!("{}", v.reason()));
-    refused(STAGED, "a barrier of the block that threads 0..32 come to", |kernel| roles(kernel, Op::Barrier, meet(2, 32)));
-    refused(STAGED, "a barrier of 64 threads that threads 32..64 come to", |kernel| roles(kernel, meet(1, 32), meet(2, 64)));
+    refused(STAGED, "a barrier of the block that threads 0..32 come to", |kernel| {
+        roles(kernel, Op::Barrier, meet(2, 32))
+    });
+    refused(STAGED, "a barrier of 64 threads that threads 32..64 come to", |kernel| {
+        roles(kernel, meet(1, 32), meet(2, 64))
+    });
     refused(STAGED, "barrier 1 is used by threads 0..32 and by threads 32..64", |kernel| {
         roles(kernel, meet(1, 32), meet(1, 32));
     });
@@ -407,9 +413,8 @@ fn extents() {
             }
             while walk(&mut kernel.body, &mut |stmts, at| {
                 let workspace = match &stmts[at].op {
-                    Op::Load { memory: Memory::Global(access), .. } | Op::Store { memory: Memory::Global(access), .. } => {
-                        access.reach == [None, None]
-                    }
+                    Op::Load { memory: Memory::Global(access), .. }
+                    | Op::Store { memory: Memory::Global(access), .. } => access.reach == [None, None],
                     _ => false,
                 };
                 if workspace {

@@ -1,7 +1,8 @@
 //! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
 
 use super::{
-    Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, Reg, Stmt, Type, Value,
+    Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, Reg, Stmt, Type,
+    Value,
 };
 
 /// Builds one [`Kernel`].

@@ -72,8 +72,7 @@ pub struct Uniformity<'k> {
 pub fn analyse(kernel: &Kernel) -> Uniformity<'_> {
     let numbering = kernel.numbering();
     let registers = vec![Known::SAME; numbering.len()];
-    let mut analysis =
-        Analysis { kernel, numbering, registers, result: Uniformity::default() };
+    let mut analysis = Analysis { kernel, numbering, registers, result: Uniformity::default() };
     let control = Control { threads: 0..kernel.threads, agree: Agreement::ALL };
     analysis.block(&kernel.body, &control);
     analysis.result
@@ -91,7 +90,10 @@ struct Known {
 enum Shape {
     Other,
     /// `(tid + add) / by`, rounded down.
-    Quotient { add: i64, by: u64 },
+    Quotient {
+        add: i64,
+        by: u64,
+    },
     /// `tid < limit`.
     Below(u32),
 }
@@ -292,9 +294,7 @@ impl<'k> Analysis<'k> {
             | Expr::Compare(Compare::Eq | Compare::Ne, x, y)
             | Expr::And(x, y) => both(x, y),
             Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Not(x) => Known::plain(self.expr(x).agree),
-            Expr::Select(c, x, y) => {
-                Known::plain(self.expr(c).agree.min(self.expr(x).agree).min(self.expr(y).agree))
-            }
+            Expr::Select(c, x, y) => Known::plain(self.expr(c).agree.min(self.expr(x).agree).min(self.expr(y).agree)),
         }
     }
 }

@@ -30,9 +30,10 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
 fn named(control: &Control, number: u32, threads: u32, users: &mut [Option<Range<u32>>]) -> Check {
     let Range { start, end } = control.threads;
     rule((1..BARRIERS).contains(&number), || format!("no barrier has the number {number}"))?;
-    rule(end - start == threads && start.is_multiple_of(WARP) && threads.is_multiple_of(WARP) && control.together(), || {
-        format!("a barrier of {threads} threads that {} come to", comers(control))
-    })?;
+    rule(
+        end - start == threads && start.is_multiple_of(WARP) && threads.is_multiple_of(WARP) && control.together(),
+        || format!("a barrier of {threads} threads that {} come to", comers(control)),
+    )?;
     let users = &mut users[number as usize];
     let other = users.get_or_insert_with(|| control.threads.clone());
     rule(*other == control.threads, || {

@@ -86,7 +86,8 @@ impl<'k> Analysis<'k> {
             }
             Expr::Xor(x, y) => {
                 let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
-                let hi = (x.hi | y.hi).checked_add(1).and_then(u64::checked_next_power_of_two).map_or(u64::MAX, |p| p - 1);
+                let hi =
+                    (x.hi | y.hi).checked_add(1).and_then(u64::checked_next_power_of_two).map_or(u64::MAX, |p| p - 1);
                 Known::between(0, hi, power_of_two(gcd(x.multiple, y.multiple)), x.wide || y.wide)
             }
             Expr::Swizzle(x, swizzle) => {
@@ -157,8 +158,9 @@ impl<'k> Analysis<'k> {
         let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
         let wide = x.wide || y.wide;
         let multiple = gcd(x.multiple, y.multiple);
-        // A block's tile exists, so that its origin lies inside m and n.
+        // A block's tile exists, so that its origin lies inside m and n; and it is a multiple of the tile.
         let exists = matches!(x.left, Some((Dim::M | Dim::N, START)));
+        let multiple = if exists { x.multiple } else { multiple };
         let smaller = x.lo >= y.hi || (y.under == numbers.0 && y.under != NOWHERE) || exists;
         if !smaller {
             let any = Known { multiple: power_of_two(multiple), ..Known::any(wide) };
@@ -220,7 +222,8 @@ impl<'k> Analysis<'k> {
             }
             Compare::Ge => {
                 let counts = if y.lo >= 1 { x.counts } else { Dims::NONE };
-                let mut yes = self.list([Fact::AtLeast(numbers.0, y.lo), Fact::Below(numbers.1, x.hi.saturating_add(1))]);
+                let mut yes =
+                    self.list([Fact::AtLeast(numbers.0, y.lo), Fact::Below(numbers.1, x.hi.saturating_add(1))]);
                 // More than x can be stands for "never".
                 if let Some(choice) = y.choice.filter(|choice| x.hi < choice.no) {
                     let least = self.list([Fact::AtLeast(numbers.0, choice.yes)]);

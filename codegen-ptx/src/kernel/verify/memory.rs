@@ -12,8 +12,8 @@ use super::value::{Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, TI
 use super::{Check, name, rule};
 use crate::Violation;
 use crate::kernel::{
-    Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Numbering, Op, Reach, Reg, Stmt, Type,
-    definitions,
+    Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Numbering, Op, Reach, Reg, Stmt,
+    Type, definitions,
 };
 
 pub(super) fn check(kernel: &Kernel) -> Check {
@@ -213,7 +213,13 @@ impl<'k> Analysis<'k> {
                     let mut joined = head.meet(end);
                     joined.hi = head.hi;
                     // What sinks twice may sink on and on.
-                    joined.lo = if *exact || joined.lo == head.lo { head.lo } else if turn > 0 { 0 } else { joined.lo };
+                    joined.lo = if *exact || joined.lo == head.lo {
+                        head.lo
+                    } else if turn > 0 {
+                        0
+                    } else {
+                        joined.lo
+                    };
                     if joined != *head {
                         stable = false;
                         *head = joined;
@@ -286,7 +292,9 @@ impl<'k> Analysis<'k> {
                     self.reach(&reach, &assume, counts.or(base.inside))?;
                 }
                 (Some(dim), _) => {
-                    return rule(false, || format!("an access to {} without its extent along {}", param.name, dim.letter()));
+                    return rule(false, || {
+                        format!("an access to {} without its extent along {}", param.name, dim.letter())
+                    });
                 }
                 (None, Some(_)) => return rule(false, || format!("{} has no such dimension", param.name)),
             }

@@ -8,7 +8,9 @@ pub(super) fn check(kernel: &Kernel) -> Check {
     for family in &kernel.families {
         let index = matches!(family.ty, Type::Pred | Type::U32 | Type::U64);
         let bounds = if index { family.count as usize } else { 0 };
-        rule(family.bounds.len() == bounds, || format!("the registers {} have other bounds than registers", family.name))?;
+        rule(family.bounds.len() == bounds, || {
+            format!("the registers {} have other bounds than registers", family.name)
+        })?;
     }
     let numbering = kernel.numbering();
     let defined = vec![false; numbering.len()];
