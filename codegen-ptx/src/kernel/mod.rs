@@ -16,6 +16,7 @@
 //! ```
 
 pub mod build;
+pub mod dead;
 pub mod expr;
 pub mod extent;
 pub mod print;
