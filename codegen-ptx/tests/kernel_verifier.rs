@@ -16,10 +16,11 @@ const SERIAL: &str = "tile(32, 32, 8); thread(4, 4); split_k(4, reduce = serial)
 const EXACT: &str = "tile(32, 32, 8); thread(4, 4); tail(none); double_buffer;";
 const PLAIN: &str = "tile(32, 32, 8); thread(4, 4); tail(none);";
 const ODD: &str = "tile(3, 1, 1); thread(3, 1); tail(none);";
+const ROUNDS: &str = "tile(1, 1, 16); thread(1, 1); shared(none); unroll(16); tail(none);";
 const UNEVEN: &str = "tile(24, 32, 5); thread(4, 4);";
 const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128), b = nk + swizzle(128)); double_buffer;";
-const ALL: [&str; 11] = [ODD, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED];
+const ALL: [&str; 12] = [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"));

@@ -212,14 +212,12 @@ impl<'k> Analysis<'k> {
                     let end = this.known(this.registers[*register].number, &[]);
                     let mut joined = head.meet(end);
                     joined.hi = head.hi;
-                    // What sinks twice may sink on and on.
-                    joined.lo = if *exact || joined.lo == head.lo {
-                        head.lo
+                    // What sinks twice may sink on and on, down to what the loop goes on for.
+                    if *exact || joined.lo == head.lo {
+                        joined.lo = head.lo;
                     } else if turn > 0 {
-                        0
-                    } else {
-                        joined.lo
-                    };
+                        joined.lo = joined.lo.min(this.demanded(this.registers[*register].number, goes_on));
+                    }
                     if joined != *head {
                         stable = false;
                         *head = joined;
@@ -232,6 +230,15 @@ impl<'k> Analysis<'k> {
             }
         }
         Ok(())
+    }
+
+    /// The least that some facts demand of a number.
+    fn demanded(&self, number: Number, facts: Facts) -> u64 {
+        let least = |fact: &Fact| match fact {
+            Fact::AtLeast(of, least) if *of == number => Some(*least),
+            _ => None,
+        };
+        self.facts(facts).iter().filter_map(least).max().unwrap_or(0)
     }
 
     /// How often a loop runs that counts a constant down to 0 by a constant: the register that counts, and the count.
