@@ -108,7 +108,9 @@ mod phases {
     fn g_emit(bencher: Bencher) {
         let plan = plan(DOUBLE_BUFFERED);
         let kernels = kernels(&plan);
-        bencher.bench(|| kernels.iter().map(|kernel| emit::emit(kernel, plan.target)).collect::<Vec<_>>());
+        let verified: Vec<_> =
+            kernels.iter().map(|kernel| kernel::verify::verify(kernel).expect("the kernel is right")).collect();
+        bencher.bench(|| verified.iter().map(|kernel| emit::emit(kernel, plan.target)).collect::<Vec<_>>());
     }
 
     #[divan::bench]

@@ -73,7 +73,7 @@ pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compil
     compile_programs(&programs, observer).map_err(|violation| positions.locate(violation))
 }
 
-/// Compiles programs: verifies and lowers each, verifies the kernel, emits the entry; then verifies the module.
+/// Compiles programs: verifies and lowers each, removes what is computed for nothing, verifies the kernel, emits the entry; then verifies the module.
 ///
 /// # Errors
 /// The first rule that a program breaks, or one of the compiler's own below it.
@@ -82,14 +82,15 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
     let mut module = Module::new(programs.target.to_string());
     tile::verify::module(programs)?;
     for (index, program) in programs.entries.iter().enumerate() {
-        let kernel = lower::lower(program).map_err(|violation| violation.in_entry(index))?;
+        let mut kernel = lower::lower(program).map_err(|violation| violation.in_entry(index))?;
+        kernel::dead::run(&mut kernel);
         observe(&mut observer, Level::Kernel, || kernel::print::print(&kernel));
-        kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
+        let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
 
         if let Some(variable) = emit::shared_variable(&kernel).filter(|v| v.is_extern) {
             module.variables = vec![variable];
         }
-        module.entries.push(emit::emit(&kernel, programs.target));
+        module.entries.push(emit::emit(&verified, programs.target));
     }
     let interface = Interface::of(programs);
     module.header = header::lines(&interface);

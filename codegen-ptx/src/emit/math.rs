@@ -1,6 +1,6 @@
 //! Arithmetic on data.
 
-use ptx_gemm_ptx::instruction::{Compare, Half, Opcode, Operand, Reg, Rounding};
+use ptx_gemm_ptx::instruction::{Compare, Half, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
 
 use super::{Emitter, scalar_type};
@@ -18,8 +18,8 @@ impl Emitter<'_> {
 
     pub(super) fn math(&mut self, op: Math, dst: kernel::Reg, args: &[Value]) {
         let ty = scalar_type(self.kernel.ty(dst));
-        let mut operands = vec![Operand::from(self.reg(dst))];
-        operands.extend(args.iter().map(|a| self.value(a, ty)));
+        let operands: Vec<Operand> =
+            [self.reg(dst).into()].into_iter().chain(args.iter().map(|arg| self.value(arg, ty))).collect();
         let integer = ty == Type::S32;
         let rnd = if integer { Rounding::None } else { Rounding::Rn };
         let opcode = match op {
@@ -33,33 +33,35 @@ impl Emitter<'_> {
             Math::Div => Opcode::Div { rnd, ty },
             Math::Neg => Opcode::Neg(ty),
             Math::Abs => Opcode::Abs(ty),
-            Math::Min | Math::Max => return self.extremum(op, ty, operands),
-            Math::Convert => return self.convert(ty, args, operands),
+            Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
+            Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
+            Math::Convert => return self.convert(ty, &args[0], operands),
         };
         self.entry.emit(opcode, operands);
     }
 
-    /// `min` and `max` that keep NaN: an instruction for f32 from sm_80 on (PTX ISA, `max`), else a comparison beside it.
-    fn extremum(&mut self, op: Math, ty: Type, operands: Vec<Operand>) {
+    /// `min` and `max` that keep NaN: an instruction for f32 from sm_80 on (PTX ISA, `max`), else a comparison besides.
+    fn extremum(&mut self, opcode: impl Fn(bool) -> Opcode, dst: kernel::Reg, args: [&Value; 2]) {
+        let own = self.kernel.ty(dst);
+        let ty = scalar_type(own);
         let native = ty == Type::S32 || (ty == Type::F32 && self.target.capability >= 80);
-        let opcode = |nan| if op == Math::Min { Opcode::Min { nan, ty } } else { Opcode::Max { nan, ty } };
-        let [dst, x, y] = operands.as_slice() else { return };
+        let dst = Operand::from(self.reg(dst));
+        let [x, y] = args.map(|arg| self.value(arg, ty));
         if native {
-            return self.entry.emit(opcode(ty == Type::F32), operands);
+            return self.entry.emit(opcode(ty == Type::F32), [dst, x, y]);
         }
-        let (unordered, nan, result) = (self.scratch(Type::Pred), self.scratch(ty), self.scratch(ty));
+        let (unordered, nan, result) = (self.scratch(kernel::Type::Pred), self.scratch(own), self.scratch(own));
         self.entry.emit(Opcode::Setp { cmp: Compare::Nan, ty }, [unordered.into(), x.clone(), y.clone()]);
         // The sum of a NaN and anything is a NaN.
         self.entry.emit(Opcode::Add { rnd: Rounding::Rn, ty }, [nan.into(), x.clone(), y.clone()]);
-        self.entry.emit(opcode(false), [result.into(), x.clone(), y.clone()]);
-        let operands: Vec<Operand> = vec![dst.clone(), Reg::into(nan), result.into(), unordered.into()];
-        self.entry.emit(Opcode::Selp(ty), operands);
+        self.entry.emit(opcode(false), [result.into(), x, y]);
+        self.entry.emit(Opcode::Selp(ty), [dst, nan.into(), result.into(), unordered.into()]);
     }
 
-    fn convert(&mut self, to: Type, args: &[Value], operands: Vec<Operand>) {
-        let from = match args {
-            [Value::Reg(reg)] => scalar_type(self.kernel.ty(*reg)),
-            _ => to,
+    fn convert(&mut self, to: Type, arg: &Value, operands: Vec<Operand>) {
+        let from = match arg {
+            Value::Reg(reg) => scalar_type(self.kernel.ty(*reg)),
+            Value::Const(_) => to,
         };
         if from == to {
             return self.entry.emit(Opcode::Mov(to), operands);

@@ -1,6 +1,6 @@
 //! From kernel IR to a PTX entry, statement by statement: the only pass that knows both.
 //!
-//! Requires a verified kernel. Ensures the same registers, number for number, plus families of its own for what lies
+//! Requires a [`Verified`] kernel, and takes from it which branches a warp takes together. Ensures the same registers, number for number, plus families of its own for what lies
 //! inside an expression. Sums and products are rounded explicitly (`.rn`), so that the assembler fuses nothing by itself.
 
 mod index;
@@ -15,13 +15,16 @@ use ptx_gemm_ptx::types::{Space, Type};
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 
-use crate::kernel::{self, Address, Kernel, Op, Stmt, outer_order};
+use crate::kernel::uniform::Agreement;
+use crate::kernel::verify::Verified;
+use crate::kernel::{self, Address, Kernel, Memory, Op, Stmt, outer_order};
 
 /// Name of the shared memory in the text.
 const SHARED: &str = "smem";
 
 /// Lowers a kernel to an entry for `target`.
-pub fn emit(kernel: &Kernel, target: Target) -> Entry {
+pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
+    let kernel = verified.kernel();
     let mut entry = EntryBuilder::new(kernel.name.clone());
     for param in &kernel.params {
         entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone());
@@ -32,16 +35,16 @@ pub fn emit(kernel: &Kernel, target: Target) -> Entry {
         .families
         .iter()
         .map(|family| {
-            (family.count > 0).then(|| {
-                let id = entry.family(format!("%{}", family.name), scalar_type(family.ty), family.about);
-                (0..family.count).map(|_| entry.reg(id).family).last().unwrap_or_default()
-            })
+            let ty = scalar_type(family.ty);
+            let id = (family.count > 0).then(|| entry.family(format!("%{}", family.name), ty, family.about));
+            (0..family.count).flat_map(|_| id.map(|id| entry.reg(id))).collect()
         })
         .collect();
     if let Some(variable) = shared_variable(kernel).filter(|v| !v.is_extern) {
         entry.variable(variable);
     }
-    let mut emitter = Emitter { kernel, target, entry, families, scratch: Vec::new() };
+    let conditions = verified.conditions().iter();
+    let mut emitter = Emitter { kernel, target, entry, families, scratch: Vec::new(), conditions };
     emitter.block(&kernel.body);
     emitter.entry.note("kernel", "done");
     emitter.entry.emit(Opcode::Ret, []);
@@ -77,10 +80,12 @@ struct Emitter<'a> {
     kernel: &'a Kernel,
     target: Target,
     entry: EntryBuilder,
-    /// PTX family of each kernel family that has registers.
-    families: Vec<Option<u16>>,
+    /// The PTX registers of each family.
+    families: Vec<Vec<Reg>>,
     /// Families for what lies inside an expression, by type.
-    scratch: Vec<(Type, FamilyId)>,
+    scratch: Vec<(kernel::Type, FamilyId)>,
+    /// How far the condition of each branch and loop agrees, from here on in the text.
+    conditions: std::slice::Iter<'a, Agreement>,
 }
 
 impl Emitter<'_> {
@@ -92,24 +97,23 @@ impl Emitter<'_> {
     }
 
     fn reg(&self, reg: kernel::Reg) -> Reg {
-        // The kernel's verifier has seen every register in a family with a count.
-        let family = self.families.get(reg.family.0 as usize).copied().flatten().unwrap_or(u16::MAX);
-        Reg { family, index: reg.index }
+        // The kernel's verifier has seen that every register exists.
+        self.families[reg.family.0 as usize][reg.index as usize]
     }
 
-    fn scratch(&mut self, ty: Type) -> Reg {
+    fn scratch(&mut self, ty: kernel::Type) -> Reg {
         if let Some((_, id)) = self.scratch.iter().find(|(t, _)| *t == ty) {
             return self.entry.reg(*id);
         }
         let prefix = match ty {
-            Type::Pred => "%tp",
-            Type::U64 => "%td",
-            Type::F32 => "%tf",
-            Type::F64 => "%tg",
-            Type::S32 => "%ts",
-            _ => "%t",
+            kernel::Type::Pred => "%tp",
+            kernel::Type::U32 => "%t",
+            kernel::Type::U64 => "%td",
+            kernel::Type::S32 => "%ts",
+            kernel::Type::F32 => "%tf",
+            kernel::Type::F64 => "%tg",
         };
-        let id = self.entry.family(prefix, ty, "inside an expression");
+        let id = self.entry.family(prefix, scalar_type(ty), "inside an expression");
         self.scratch.push((ty, id));
         self.entry.reg(id)
     }
@@ -145,16 +149,16 @@ impl Emitter<'_> {
                 self.entry.emit(op, operands);
             }
             Op::Set { dst, value } => {
-                let dst = self.reg(*dst);
-                self.set(dst, value);
+                let (ty, dst) = (self.kernel.ty(*dst), self.reg(*dst));
+                self.set(dst, ty, value);
             }
-            Op::Load { space, dst, address, guard, locality, .. } => {
+            Op::Load { memory, dst, address, guard, locality } => {
                 let ty = scalar_type(self.kernel.ty(dst[0]));
-                let op = load(self.space(*space), self.prefetch(*locality), dst.len() as u8, ty);
+                let op = load(space(memory), self.prefetch(*locality), dst.len() as u8, ty);
                 self.emit(*guard, op, vec![self.data(dst), self.address(address)]);
             }
-            Op::Store { space, src, address, guard, .. } => {
-                let (space, vector) = (self.space(*space), src.len() as u8);
+            Op::Store { memory, src, address, guard } => {
+                let (space, vector) = (space(memory), src.len() as u8);
                 let ty = scalar_type(self.kernel.ty(src[0]));
                 let op = Opcode::St { order: Order::Weak, space, cache: Cache::None, vector, ty };
                 self.emit(*guard, op, vec![self.address(address), self.data(src)]);
@@ -175,7 +179,9 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
-            Op::InitBarrier { .. } | Op::Arrive { .. } | Op::TestBarrier { .. } => self.mbarrier(op),
+            Op::InitBarrier { address, arrivals } => self.init_barrier(address, *arrivals),
+            Op::Arrive { address, when } => self.arrive(address, *when),
+            Op::TestBarrier { dst, address, parity } => self.test_barrier(*dst, address, *parity),
             Op::CountUp { dst, address } => {
                 let order = Order::AcqRel(Scope::Gpu);
                 let op = Opcode::Atom { order, space: Space::Global, op: Atomic::Add, ty: Type::U32 };
@@ -196,8 +202,8 @@ impl Emitter<'_> {
             Op::NamedBarrier { number, threads } => {
                 self.entry.emit(Opcode::BarSync, [Operand::from(*number), Operand::from(*threads)]);
             }
-            Op::If { cond, uniform, then, other } => self.branch(*cond, *uniform, then, other),
-            Op::Loop { body, again, uniform } => self.repeat(body, *again, *uniform),
+            Op::If { cond, then, other } => self.branch(*cond, then, other),
+            Op::Loop { body, again } => self.repeat(body, *again),
         }
     }
 
@@ -211,11 +217,9 @@ impl Emitter<'_> {
         }
     }
 
-    fn space(&self, space: kernel::Space) -> Space {
-        match space {
-            kernel::Space::Global => Space::Global,
-            kernel::Space::Shared => Space::Shared,
-        }
+    /// Whether all threads of a warp that come to the next branch or loop take the same way (PTX ISA, `bra.uni`).
+    fn uniform(&mut self) -> bool {
+        self.conditions.next().is_some_and(|agree| *agree >= Agreement::WARP)
     }
 
     fn outer(
@@ -225,7 +229,7 @@ impl Emitter<'_> {
         b: &[kernel::Reg],
         order: ptx_gemm_dsl::terms::FmaOrder,
     ) {
-        let ty = acc.first().map_or(Type::F32, |r| scalar_type(self.kernel.ty(*r)));
+        let ty = scalar_type(self.kernel.ty(acc[0]));
         for (i, j) in outer_order(a.len(), b.len(), order) {
             let sum = Operand::from(self.reg(acc[i * b.len() + j]));
             let operands = vec![sum.clone(), self.reg(a[i]).into(), self.reg(b[j]).into(), sum];
@@ -237,7 +241,8 @@ impl Emitter<'_> {
         }
     }
 
-    fn branch(&mut self, cond: kernel::Guard, uniform: bool, then: &[Stmt], other: &[Stmt]) {
+    fn branch(&mut self, cond: kernel::Guard, then: &[Stmt], other: &[Stmt]) {
+        let uniform = self.uniform();
         let end = self.entry.label("end");
         let skip = Guard { pred: self.reg(cond.pred), negated: cond.expect };
         if other.is_empty() {
@@ -257,7 +262,8 @@ impl Emitter<'_> {
         self.entry.bind(&end);
     }
 
-    fn repeat(&mut self, body: &[Stmt], again: kernel::Reg, uniform: bool) {
+    fn repeat(&mut self, body: &[Stmt], again: kernel::Reg) {
+        let uniform = self.uniform();
         let top = self.entry.label("loop");
         let origin = self.entry.set_note(None);
         self.entry.bind(&top);
@@ -267,6 +273,13 @@ impl Emitter<'_> {
         self.entry.set_note(origin);
         let guard = Guard::when(self.reg(again));
         self.entry.emit_if(guard, Opcode::Bra { uniform }, [Operand::from(&top)]);
+    }
+}
+
+fn space(memory: &Memory) -> Space {
+    match memory {
+        Memory::Global(_) => Space::Global,
+        Memory::Shared => Space::Shared,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
 
 use super::{
-    Address, Bounds, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Op, Origin, Reg, Space, Stmt, Type, Value,
+    Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, Reg, Stmt, Type,
+    Value,
 };
 
 /// Builds one [`Kernel`].
@@ -21,7 +22,7 @@ impl Builder {
     /// A builder for a kernel whose body is still empty.
     pub fn new(mut kernel: Kernel) -> Builder {
         let mut family = |name, ty, about| {
-            kernel.families.push(FamilyInfo { name, ty, about, count: 0 });
+            kernel.families.push(FamilyInfo { name, ty, about, count: 0, bounds: Vec::new() });
             Family(kernel.families.len() as u16 - 1)
         };
         let pred = family("p", Type::Pred, "truth values");
@@ -32,14 +33,22 @@ impl Builder {
 
     /// Declares a family of data registers.
     pub fn family(&mut self, name: &'static str, ty: Type, about: &'static str) -> Family {
-        self.kernel.families.push(FamilyInfo { name, ty, about, count: 0 });
+        self.kernel.families.push(FamilyInfo { name, ty, about, count: 0, bounds: Vec::new() });
         Family(self.kernel.families.len() as u16 - 1)
     }
 
     /// A fresh register.
     pub fn fresh(&mut self, family: Family) -> Reg {
+        self.bounded(family, super::expr::UNBOUNDED)
+    }
+
+    /// A fresh register that never holds more than `bound`.
+    fn bounded(&mut self, family: Family, bound: u64) -> Reg {
         let info = &mut self.kernel.families[family.0 as usize];
         info.count += 1;
+        if matches!(info.ty, Type::Pred | Type::U32 | Type::U64) {
+            info.bounds.push(bound);
+        }
         Reg { family, index: info.count - 1 }
     }
 
@@ -87,7 +96,7 @@ impl Builder {
             return value;
         }
         let (bound, family) = (value.bound(), self.family_of(&value));
-        let dst = self.fresh(family);
+        let dst = self.bounded(family, bound);
         self.push(Op::Set { dst, value });
         Expr::Reg(dst, bound)
     }
@@ -109,7 +118,7 @@ impl Builder {
     /// A register that will be assigned again: declared with the bound of everything it will hold.
     pub fn variable(&mut self, value: Expr, bound: u64) -> Expr {
         let family = self.family_of(&value);
-        let dst = self.fresh(family);
+        let dst = self.bounded(family, bound);
         self.push(Op::Set { dst, value });
         Expr::Reg(dst, bound)
     }
@@ -141,8 +150,7 @@ impl Builder {
 
     /// An address in shared memory or a global one, from an expression of the right type.
     pub fn address(&mut self, base: &Expr, offset: i64) -> Address {
-        let bound = base.bound();
-        Address { base: self.set_reg(base.clone()), offset, bound }
+        Address { base: self.set_reg(base.clone()), offset }
     }
 
     /// Global load.
@@ -152,17 +160,16 @@ impl Builder {
         base: &Expr,
         offset: i64,
         guard: Option<Guard>,
-        (bounds, locality): (Bounds, Locality),
+        (access, locality): (Access, Locality),
     ) {
         let address = self.address(base, offset);
-        self.push(Op::Load { space: Space::Global, dst, address, guard, bounds, locality });
+        self.push(Op::Load { memory: Memory::Global(access), dst, address, guard, locality });
     }
 
     /// Shared load.
     pub fn load_shared(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64) {
         let address = self.address(base, offset);
-        let (bounds, locality) = (Bounds::Shared, Locality::Unknown);
-        self.push(Op::Load { space: Space::Shared, dst, address, guard: None, bounds, locality });
+        self.push(Op::Load { memory: Memory::Shared, dst, address, guard: None, locality: Locality::Unknown });
     }
 
     /// Arithmetic on data.
@@ -192,9 +199,9 @@ impl Builder {
         self.blocks.pop().unwrap_or_default()
     }
 
-    /// Appends a branch; `uniform` if all threads of the block agree.
-    pub fn branch(&mut self, pred: Reg, uniform: bool, then: Vec<Stmt>, other: Vec<Stmt>) {
-        self.push(Op::If { cond: Guard { pred, expect: true }, uniform, then, other });
+    /// Appends a branch.
+    pub fn branch(&mut self, pred: Reg, then: Vec<Stmt>, other: Vec<Stmt>) {
+        self.push(Op::If { cond: Guard { pred, expect: true }, then, other });
     }
 
     /// The finished kernel.

@@ -99,7 +99,8 @@ impl Expr {
                 None => UNBOUNDED,
             },
             Expr::Wide(x) => x.bound(),
-            Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzled_bits(*swizzle)),
+            // Whatever the place is in its chunk of 16 bytes.
+            Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzled_bits(*swizzle)) | 15,
             Expr::Compare(..) | Expr::And(..) | Expr::Not(_) => 1,
             Expr::Select(_, x, y) => x.bound().max(y.bound()),
         }

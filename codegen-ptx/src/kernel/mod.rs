@@ -7,8 +7,8 @@
 //! ```text
 //! r0 = tid / 16                            ; thread(8, 8): row of the thread
 //! loop {                                   ; tile(128, 128, 8): over the K-tiles
-//!   if p1 uniform {                        ; tail(predicate): the tile lies inside
-//!     la0..la3 = load global [rd4 + 0] interior
+//!   if p1 {                                ; tail(predicate): the tile lies inside
+//!     ga0..3 = load global [rd4 + 0] in a within m 128 of r20, k 8 of r32
 //!   } else { … }
 //!   acc[8 x 8] += a[0..8] * b[0..8] row    ; thread(8, 8): step 0
 //!   barrier
@@ -16,8 +16,11 @@
 //! ```
 
 pub mod build;
+pub mod dead;
 pub mod expr;
+pub mod extent;
 pub mod print;
+pub mod uniform;
 pub mod verify;
 
 use std::fmt;
@@ -26,6 +29,7 @@ use ptx_gemm_dsl::terms::FmaOrder;
 
 pub use crate::origin::Origin;
 pub use expr::{Compare, Expr};
+pub use extent::{Access, Dim, Holds, MAX_EXTENT, Reach};
 
 /// The type of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,13 +83,15 @@ pub struct FamilyInfo {
     pub about: &'static str,
     /// Registers in use.
     pub count: u32,
+    /// The largest value that each register ever holds; empty for registers of data.
+    pub bounds: Vec<u64>,
 }
 
-/// A memory space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Space {
-    /// Device memory.
-    Global,
+/// The memory that a load or store accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Device memory, and what of it.
+    Global(Access),
     /// The block's shared memory.
     Shared,
 }
@@ -97,8 +103,6 @@ pub struct Address {
     pub base: Reg,
     /// Bytes.
     pub offset: i64,
-    /// Largest byte offset from the start of shared memory that `base` can hold; unused for global memory.
-    pub bound: u64,
 }
 
 /// What lies behind a global access in memory.
@@ -108,21 +112,6 @@ pub enum Locality {
     Unknown,
     /// What the next K-tiles read: it may come closer already.
     NextTiles,
-}
-
-/// Why a global access stays inside its matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bounds {
-    /// The statement's guard is false outside.
-    Guarded,
-    /// It stands in the branch taken only by tiles that lie inside.
-    Interior,
-    /// Its coordinates were clamped to the matrix.
-    Clamped,
-    /// Sizes are multiples of the tile (`tail(none)`), or the plan has sized the buffer (a workspace).
-    Exact,
-    /// Shared memory: the verifier computes it.
-    Shared,
 }
 
 /// When an arrival at an mbarrier takes place.
@@ -197,11 +186,11 @@ pub enum Op {
     /// Evaluates an index expression.
     Set { dst: Reg, value: Expr },
     /// Loads consecutive elements of the destinations' type.
-    Load { space: Space, dst: Vec<Reg>, address: Address, guard: Option<Guard>, bounds: Bounds, locality: Locality },
+    Load { memory: Memory, dst: Vec<Reg>, address: Address, guard: Option<Guard>, locality: Locality },
     /// Stores consecutive elements.
-    Store { space: Space, src: Vec<Reg>, address: Address, guard: Option<Guard>, bounds: Bounds },
+    Store { memory: Memory, src: Vec<Reg>, address: Address, guard: Option<Guard> },
     /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` are read, the rest are zero.
-    CopyAsync { to: Address, from: Address, bytes: u32, valid: Option<Reg>, guard: Option<Guard>, bounds: Bounds },
+    CopyAsync { to: Address, from: Address, bytes: u32, valid: Option<Reg>, guard: Option<Guard>, access: Access },
     /// Ends a group of asynchronous copies.
     CommitCopies,
     /// Waits until at most this many groups are in flight.
@@ -220,7 +209,7 @@ pub enum Op {
     Barrier,
     /// The threads that take part in a named barrier meet.
     NamedBarrier { number: u32, threads: u32 },
-    /// Makes 8 bytes of shared memory an mbarrier whose phases so many arrivals complete.
+    /// Makes 8 bytes of shared memory an mbarrier whose phase completes after this many arrivals.
     InitBarrier { address: Address, arrivals: u32 },
     /// Arrives at an mbarrier, at once or when this thread's asynchronous copies have landed.
     Arrive { address: Address, when: Arrival },
@@ -233,10 +222,10 @@ pub enum Op {
     ReadFlag { dst: Reg, address: Address },
     /// Raises a flag: what this thread wrote before is seen by who reads it.
     RaiseFlag { address: Address, value: Reg },
-    /// A branch; `uniform` if all threads of the block agree.
-    If { cond: Guard, uniform: bool, then: Vec<Stmt>, other: Vec<Stmt> },
-    /// Runs the body, and again while `again` holds; `uniform` if all threads of the block agree.
-    Loop { body: Vec<Stmt>, again: Reg, uniform: bool },
+    /// A branch.
+    If { cond: Guard, then: Vec<Stmt>, other: Vec<Stmt> },
+    /// Runs the body, and again while `again` holds.
+    Loop { body: Vec<Stmt>, again: Reg },
 }
 
 /// A kernel parameter.
@@ -246,6 +235,8 @@ pub struct Param {
     pub name: String,
     /// Type.
     pub ty: Type,
+    /// What the verifier needs to know of it.
+    pub holds: Holds,
     /// What it is, with its unit.
     pub about: String,
 }
@@ -259,6 +250,8 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Threads per block.
     pub threads: u32,
+    /// What divides m, n and k at every launch, where the kernel has no code for edges (`tail(none)`).
+    pub divides: Option<[u32; 3]>,
     /// Blocks per multiprocessor to compile for.
     pub blocks_per_sm: u32,
     /// Shared memory of a block in bytes.
@@ -279,6 +272,15 @@ impl Kernel {
         self.families[reg.family.0 as usize].ty
     }
 
+    /// A numbering of the registers without gaps, for tables by register.
+    pub fn numbering(&self) -> Numbering {
+        let mut first = vec![0];
+        for family in &self.families {
+            first.push(first[first.len() - 1] + family.count as usize);
+        }
+        Numbering { first }
+    }
+
     /// A register's name in the text form.
     pub fn display(&self, reg: Reg) -> impl fmt::Display + '_ {
         struct Named<'a>(&'a str, u32);
@@ -288,6 +290,60 @@ impl Kernel {
             }
         }
         Named(self.families[reg.family.0 as usize].name, reg.index)
+    }
+}
+
+/// Calls `f` for every register that one of these statements or what is nested in them assigns, once for each assignment.
+pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
+    for stmt in stmts {
+        match &stmt.op {
+            Op::Param { dst, .. }
+            | Op::Set { dst, .. }
+            | Op::Math { dst, .. }
+            | Op::IsZero { dst, .. }
+            | Op::Select { dst, .. }
+            | Op::TestBarrier { dst, .. }
+            | Op::CountUp { dst, .. }
+            | Op::ReadFlag { dst, .. } => f(*dst),
+            Op::Load { dst, .. } | Op::Clear { dst } | Op::Outer { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
+            Op::Store { .. }
+            | Op::CopyAsync { .. }
+            | Op::CommitCopies
+            | Op::WaitCopies(_)
+            | Op::Barrier
+            | Op::NamedBarrier { .. }
+            | Op::InitBarrier { .. }
+            | Op::Arrive { .. }
+            | Op::RaiseFlag { .. } => {}
+            Op::If { then, other, .. } => {
+                definitions(then, f);
+                definitions(other, f);
+            }
+            Op::Loop { body, .. } => definitions(body, f),
+        }
+    }
+}
+
+/// Numbers for the registers of a kernel, family by family.
+#[derive(Clone, Debug)]
+pub struct Numbering {
+    first: Vec<usize>,
+}
+
+impl Numbering {
+    /// How many registers there are.
+    pub fn len(&self) -> usize {
+        self.first.last().copied().unwrap_or(0)
+    }
+
+    /// True of a kernel without registers.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of a register of the kernel.
+    pub fn of(&self, reg: Reg) -> usize {
+        self.first[reg.family.0 as usize] + reg.index as usize
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::expr;
-use super::{Address, Arrival, Bounds, Compare, Expr, Guard, Kernel, Locality, Math, Op, Reg, Space, Stmt, Value};
+use super::{Access, Address, Arrival, Compare, Expr, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Value};
 
 /// Column of the origin behind a statement.
 const ORIGIN_COLUMN: usize = 88;
@@ -24,6 +24,9 @@ fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
     )?;
     for (i, param) in kernel.params.iter().enumerate() {
         writeln!(out, "  param {i} {} {:?}: {}", param.name, param.ty, param.about)?;
+    }
+    if let Some([m, n, k]) = kernel.divides {
+        writeln!(out, "  divides m {m} n {n} k {k}")?;
     }
     for family in kernel.families.iter().filter(|f| f.count > 0) {
         writeln!(out, "  registers {}0..{} {:?}: {}", family.name, family.count - 1, family.ty, family.about)?;
@@ -92,22 +95,21 @@ impl Printer<'_> {
         let text = match op {
             Op::Param { dst, index } => format!("{} = param {}", self.reg(*dst), self.kernel.params[*index].name),
             Op::Set { dst, value } => format!("{} = {}", self.reg(*dst), self.expr(value)),
-            Op::Load { space, dst, address, guard, bounds, locality } => {
+            Op::Load { memory, dst, address, guard, locality } => {
                 let ahead = if *locality == Locality::NextTiles { " and ahead" } else { "" };
-                format!(
-                    "{} = load {}{ahead}{}",
-                    self.regs(dst),
-                    self.place(*space, address, *bounds),
-                    self.guard(guard)
-                )
+                let (space, within) = self.place(memory);
+                let (dst, address, guard) = (self.regs(dst), self.address(address), self.guard(guard));
+                format!("{dst} = load {space} {address}{within}{ahead}{guard}")
             }
-            Op::Store { space, src, address, guard, bounds } => {
-                format!("store {} {}{}", self.place(*space, address, *bounds), self.regs(src), self.guard(guard))
+            Op::Store { memory, src, address, guard } => {
+                let (space, within) = self.place(memory);
+                format!("store {space} {} {}{within}{}", self.address(address), self.regs(src), self.guard(guard))
             }
-            Op::CopyAsync { to, from, bytes, valid, guard, bounds } => format!(
-                "copy_async {} <- {} {bytes} B{}{}",
+            Op::CopyAsync { to, from, bytes, valid, guard, access } => format!(
+                "copy_async {} <- global {}{} {bytes} B{}{}",
                 self.address(to),
-                self.place(Space::Global, from, *bounds),
+                self.address(from),
+                self.access(access),
                 valid.map(|v| format!(" valid {}", self.reg(v))).unwrap_or_default(),
                 self.guard(guard)
             ),
@@ -145,10 +147,10 @@ impl Printer<'_> {
             Op::CountUp { dst, address } => format!("{} = count_up {}", self.reg(*dst), self.address(address)),
             Op::ReadFlag { dst, address } => format!("{} = read_flag {}", self.reg(*dst), self.address(address)),
             Op::RaiseFlag { address, value } => format!("raise_flag {} {}", self.address(address), self.reg(*value)),
-            Op::If { cond, uniform, .. } => {
-                format!("if {}{}{} {{", if cond.expect { "" } else { "!" }, self.reg(cond.pred), uniform_mark(*uniform))
+            Op::If { cond, .. } => {
+                format!("if {}{} {{", if cond.expect { "" } else { "!" }, self.reg(cond.pred))
             }
-            Op::Loop { uniform, .. } => format!("loop{} {{", uniform_mark(*uniform)),
+            Op::Loop { .. } => "loop {".to_string(),
         };
         self.out.push_str(&text);
         Ok(())
@@ -183,19 +185,23 @@ impl Printer<'_> {
         format!("[{} + {}]", self.reg(address.base), address.offset)
     }
 
-    fn place(&self, space: Space, address: &Address, bounds: Bounds) -> String {
-        let space = match space {
-            Space::Global => "global",
-            Space::Shared => "shared",
-        };
-        let bounds = match bounds {
-            Bounds::Guarded => " guarded",
-            Bounds::Interior => " interior",
-            Bounds::Clamped => " clamped",
-            Bounds::Exact => " exact",
-            Bounds::Shared => "",
-        };
-        format!("{space} {}{bounds}", self.address(address))
+    /// The memory's name, and what of it is accessed.
+    fn place(&self, memory: &Memory) -> (&'static str, String) {
+        match memory {
+            Memory::Shared => ("shared", String::new()),
+            Memory::Global(access) => ("global", self.access(access)),
+        }
+    }
+
+    fn access(&self, access: &Access) -> String {
+        let name = self.kernel.params.get(access.param).map_or("?", |param| &param.name);
+        let mut out = format!(" in {name}");
+        for (i, reach) in access.reach.iter().flatten().enumerate() {
+            let before = if i == 0 { " within" } else { "," };
+            let behind = if reach.behind > 0 { format!(" + {}", reach.behind) } else { String::new() };
+            out += &format!("{before} {} {} of {}{behind}", reach.dim.letter(), reach.end, self.reg(reach.left));
+        }
+        out
     }
 
     fn value(&self, value: &Value) -> String {
@@ -239,10 +245,6 @@ impl Printer<'_> {
             Expr::Select(c, x, y) => format!("({} ? {} : {})", self.expr(c), self.expr(x), self.expr(y)),
         }
     }
-}
-
-fn uniform_mark(uniform: bool) -> &'static str {
-    if uniform { " uniform" } else { "" }
 }
 
 fn math_name(op: Math) -> &'static str {

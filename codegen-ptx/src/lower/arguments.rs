@@ -6,7 +6,7 @@ use super::registers::register_type;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
-use crate::kernel::{self, Expr, Family, Reg, Type};
+use crate::kernel::{self, Expr, Family, MAX_EXTENT, Reg, Type};
 use crate::tile::{Program, param_name};
 
 /// A parameter as kernel IR declares it.
@@ -30,7 +30,8 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
         }
         Param::Workspace => (Type::U64, "partial sums, global address".into()),
     };
-    Ok(kernel::Param { name: param_name(param, &program.problem), ty, about })
+    let holds = super::extent::holds(program, param);
+    Ok(kernel::Param { name: param_name(param, &program.problem), ty, holds, about })
 }
 
 /// The kernel's arguments, read once.
@@ -52,13 +53,13 @@ impl Args {
         let mut args = Args { m: none(), n: none(), k: none(), batch: 1u32.into(), scalars: Vec::new() };
         let mut scalars = Vec::new();
         for (index, param) in program.params.iter().enumerate() {
-            let bound = u64::from(u32::MAX);
+            let extent = u64::from(MAX_EXTENT);
             match param {
-                Param::M => args.m = Expr::Reg(b.param(index, None), bound),
-                Param::N => args.n = Expr::Reg(b.param(index, None), bound),
-                Param::K => args.k = Expr::Reg(b.param(index, None), bound),
+                Param::M => args.m = Expr::Reg(b.param(index, None), extent),
+                Param::N => args.n = Expr::Reg(b.param(index, None), extent),
+                Param::K => args.k = Expr::Reg(b.param(index, None), extent),
                 Param::Scalar(i) => scalars.push((*i, b.param(index, Some(scalar)))),
-                Param::Batch => args.batch = Expr::Reg(b.param(index, None), bound),
+                Param::Batch => args.batch = Expr::Reg(b.param(index, None), u64::from(u32::MAX)),
                 // Addresses and leading dimensions are read where they are used.
                 Param::Matrix(_) | Param::Vector(_) | Param::Ld(_) | Param::BatchStride(_) | Param::Workspace => {}
             }

@@ -8,10 +8,10 @@ mod edge;
 
 use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
+use super::extent::register;
 use super::shared::SharedAddress;
 use super::{Lowered, Lowering, Place, index, letter};
-use crate::kernel::expr::swizzled_bits;
-use crate::kernel::{Address, Bounds, Expr, Guard, Op, Reg, Space};
+use crate::kernel::{Access, Address, Dim, Expr, Guard, Memory, Op, Reach, Reg};
 use crate::tile::{Buffer, Mover, Note};
 use ptx_gemm_dsl::terms::Param;
 
@@ -49,8 +49,6 @@ struct Pass {
     /// Address in slot 0 (the same for all passes up to a constant where they are regular), and the distance from it.
     shared: usize,
     shared_delta: u32,
-    /// Largest byte that a store of this pass's first element can start at, from the start of shared memory.
-    shared_bound: u64,
     /// Threads that have a chunk in this pass; all if absent.
     active: Option<Reg>,
 }
@@ -165,9 +163,8 @@ impl Lowering<'_> {
         if let (Some((rows, elements)), Some(base)) = (delta, copies.passes.first()) {
             let shared_delta = copies.shared_offset(rows, elements);
             let (pointer, shared) = (base.pointer, base.shared);
-            let shared_bound = copies.last_byte(first, threads);
             let delta = (rows, elements);
-            copies.passes.push(Pass { pointer, delta, shared, shared_delta, shared_bound, active });
+            copies.passes.push(Pass { pointer, delta, shared, shared_delta, active });
             return;
         }
         let (chunk, outer, inner) = self.coordinates(copies.chunks, pass);
@@ -194,17 +191,10 @@ impl Lowering<'_> {
         let Buffer { offset_bytes, swizzle, .. } = copies.tile;
         copies.shared.push(SharedAddress::new(&mut self.b, offset_bytes, in_slot * bytes, swizzle, distances));
         let shared = copies.shared.len() - 1;
-        copies.passes.push(Pass {
-            pointer: copies.pointers.len() - 1,
-            delta: (0, 0),
-            shared,
-            shared_delta: 0,
-            shared_bound: copies.last_byte(first, threads),
-            active,
-        });
+        copies.passes.push(Pass { pointer: copies.pointers.len() - 1, delta: (0, 0), shared, shared_delta: 0, active });
     }
 
-    /// Copies the K-tiles that the pointers are at, of which `rem_k` remains, into the slot at byte offset `slot`. Through
+    /// Copies the K-tiles that the pointers are at, `ahead` elements after where `rem` of k remains, into the slot at byte offset `slot`. Through
     /// registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one after the
     /// other share one branch: each costs the main loop an instruction or two that no multiply can fill.
     ///
@@ -214,28 +204,33 @@ impl Lowering<'_> {
         place: &Place,
         operands: &[(&Copies, &Note)],
         full: Option<Reg>,
-        rem_k: &Expr,
+        (rem, ahead): (&Expr, u32),
         slot: &Expr,
     ) -> Lowered<()> {
+        let k = Reach::new(Dim::K, register(rem)?, ahead + self.program.block.k);
         let Some(full) = full else {
-            return operands.iter().try_for_each(|(copies, note)| self.copy_inside(copies, slot, note));
+            return operands.iter().try_for_each(|(copies, note)| self.copy_inside(place, copies, k, slot, note));
+        };
+        let rem_k = match ahead {
+            0 => rem.clone(),
+            ahead => rem.clone().max(ahead.into()) - ahead,
         };
         self.b.open();
-        operands.iter().try_for_each(|(copies, note)| self.copy_inside(copies, slot, note))?;
+        operands.iter().try_for_each(|(copies, note)| self.copy_inside(place, copies, k, slot, note))?;
         let then = self.b.close();
         self.b.open();
         let rem_k = match self.program.tail {
             Tail::Predicate => {
                 let note = self.program.tail_note.clone();
                 self.b.origin(&note, "K left from the tile that is copied");
-                self.b.set(rem_k.clone())
+                self.b.set(rem_k)
             }
             Tail::None => Expr::Const(0),
         };
         for (copies, note) in operands {
             match (self.program.tail, copies.by) {
                 (Tail::Predicate, Mover::CpAsync { .. }) => self.copy_edge_async(place, copies, &rem_k, slot, note)?,
-                (Tail::Predicate, Mover::Registers { .. }) => self.copy_edge(place, copies, &rem_k, note),
+                (Tail::Predicate, Mover::Registers { .. }) => self.copy_edge(place, copies, &rem_k, note)?,
                 // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
                 (Tail::None, _) => self.clear_staging(copies, note),
             }
@@ -245,7 +240,7 @@ impl Lowering<'_> {
         if let Some((_, note)) = operands.first() {
             self.b.origin(note, &format!("{names}: the widest accesses where the K-tile lies inside"));
         }
-        self.b.branch(full, true, then, other);
+        self.b.branch(full, then, other);
         Ok(())
     }
 
@@ -283,8 +278,8 @@ impl Lowering<'_> {
         out
     }
 
-    fn copy_inside(&mut self, copies: &Copies, slot: &Expr, note: &Note) -> Lowered<()> {
-        let bounds = self.inside();
+    fn copy_inside(&mut self, place: &Place, copies: &Copies, k: Reach, slot: &Expr, note: &Note) -> Lowered<()> {
+        let access = self.touch_operand(copies.side, self.own_reach(place, copies.side)?, k)?;
         let locality = self.locality(copies.side);
         let width = copies.chunks.width;
         self.b.origin(note, &format!("copy {}: {width} elements a thread and pass", letter(copies.side)));
@@ -292,9 +287,9 @@ impl Lowering<'_> {
         for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
             match copies.by {
-                Mover::CpAsync { .. } => self.copy_async(copies, pass, slot, (&pointer, offset), None, bounds)?,
+                Mover::CpAsync { .. } => self.copy_async(copies, pass, slot, (&pointer, offset), None, access)?,
                 Mover::Registers { .. } => {
-                    self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (bounds, locality));
+                    self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (access, locality));
                 }
             }
         }
@@ -309,7 +304,7 @@ impl Lowering<'_> {
         slot: &Expr,
         from: (&Expr, i64),
         limit: Option<&Expr>,
-        bounds: Bounds,
+        access: Access,
     ) -> Lowered<()> {
         let (bytes, piece) = (copies.bytes, copies.chunks.piece);
         for e in (0..copies.chunks.width).step_by(piece as usize) {
@@ -319,10 +314,9 @@ impl Lowering<'_> {
                 self.b.set_reg(left.min(piece.into()) * bytes)
             });
             let to = self.shared_address(copies, pass, slot, e)?;
-            let from =
-                Address { base: self.b.set_reg(from.0.clone()), offset: from.1 + i64::from(e * bytes), bound: 0 };
+            let from = Address { base: self.b.set_reg(from.0.clone()), offset: from.1 + i64::from(e * bytes) };
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
-            self.b.push(Op::CopyAsync { to, from, bytes: piece * bytes, valid, guard, bounds });
+            self.b.push(Op::CopyAsync { to, from, bytes: piece * bytes, valid, guard, access });
         }
         Ok(())
     }
@@ -331,10 +325,7 @@ impl Lowering<'_> {
     fn shared_address(&mut self, copies: &Copies, pass: &Pass, slot: &Expr, e: u32) -> Lowered<Address> {
         let (base, offset) = copies.shared[pass.shared].at(pass.shared_delta + copies.shared_offset(0, e))?;
         let base = self.b.set_reg(base + slot.clone());
-        let swizzled = u64::from(swizzled_bits(copies.tile.swizzle));
-        let last = pass.shared_bound + u64::from(copies.shared_offset(0, e));
-        let bound = ((last | swizzled) + slot.bound()).saturating_sub(u64::from(offset));
-        Ok(Address { base, offset: i64::from(offset), bound })
+        Ok(Address { base, offset: i64::from(offset) })
     }
 
     /// The second half of a copy through registers: stores the staged elements into the slot at byte offset `slot`.
@@ -346,7 +337,7 @@ impl Lowering<'_> {
                 let address = self.shared_address(copies, pass, slot, e)?;
                 let src = copies.chunk(i)[e as usize..(e + piece) as usize].to_vec();
                 let guard = pass.active.map(|pred| Guard { pred, expect: true });
-                self.b.push(Op::Store { space: Space::Shared, src, address, guard, bounds: Bounds::Shared });
+                self.b.push(Op::Store { memory: Memory::Shared, src, address, guard });
             }
         }
         Ok(())
@@ -374,14 +365,5 @@ impl Copies {
     fn shared_offset(&self, rows: u32, elements: u32) -> u32 {
         let (slow, fast) = if self.same_order() { (rows, elements) } else { (elements, rows) };
         (slow * self.tile.pitch + fast) * self.bytes
-    }
-
-    /// The largest byte at which the first element of a chunk can lie, of the chunks `first .. first + threads`.
-    fn last_byte(&self, first: u32, threads: u32) -> u64 {
-        let Chunks { width, per_row, count, .. } = self.chunks;
-        let last = (first + threads).min(count) - 1;
-        let inner =
-            if last - first + 1 >= per_row || last % per_row < first % per_row { per_row - 1 } else { last % per_row };
-        u64::from(self.tile.offset_bytes + self.shared_offset(last / per_row, inner * width))
     }
 }

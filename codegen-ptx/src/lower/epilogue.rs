@@ -10,8 +10,7 @@ use ptx_gemm_dsl::types::Layout;
 
 use super::expression::{Element, per_row};
 use super::{Lowered, Lowering, Place, broken};
-use crate::kernel::expr::UNBOUNDED;
-use crate::kernel::{Address, Bounds, Expr, Guard, Locality, Math, Op, Reg, Space, Value};
+use crate::kernel::{Access, Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::{Map, Note};
 
 /// One dimension of the thread's part of the tile.
@@ -46,6 +45,7 @@ struct Plane {
     bytes: u32,
     layout: Layout,
     width: u32,
+    access: Access,
 }
 
 /// The accumulators of the tile, row by row of the thread's elements.
@@ -84,7 +84,7 @@ impl Lowering<'_> {
             false => None,
         };
         let reads_c = self.reads_c(note);
-        let vectors = self.vector_addresses(&rows, &cols, note)?;
+        let vectors = self.vector_addresses(place, (&rows, &cols), note)?;
         self.b.open();
         self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?;
         let inside = self.b.close();
@@ -97,7 +97,7 @@ impl Lowering<'_> {
                 self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?;
                 let at_edge = self.b.close();
                 self.b.origin(note, "the widest accesses where the tile lies inside D");
-                self.b.branch(interior, true, inside, at_edge);
+                self.b.branch(interior, inside, at_edge);
             }
         }
         Ok(())
@@ -131,7 +131,8 @@ impl Lowering<'_> {
         let ld_bytes = self.b.set(ld * bytes);
         let (outer, inner) = if layout == Layout::Row { (rows, cols) } else { (cols, rows) };
         let address = base + outer.start.clone().wide() * ld_bytes.clone() + inner.start.clone().wide() * bytes;
-        Ok(Plane { base: self.b.set(address), ld_bytes, bytes, layout, width })
+        let access = self.touch_plane(place, op)?;
+        Ok(Plane { base: self.b.set(address), ld_bytes, bytes, layout, width, access })
     }
 
     /// The predicate that C is read at all; absent if it always is.
@@ -151,7 +152,12 @@ impl Lowering<'_> {
         reads.map(|reads| self.b.set_reg(reads))
     }
 
-    fn vector_addresses(&mut self, rows: &Axis, cols: &Axis, note: &Note) -> Lowered<Vec<Expr>> {
+    fn vector_addresses(
+        &mut self,
+        place: &Place,
+        (rows, cols): (&Axis, &Axis),
+        note: &Note,
+    ) -> Lowered<Vec<(Expr, Access)>> {
         let bytes = self.types.acc.bytes();
         let vectors = &self.program.problem.epilogue.vectors;
         let mut out = Vec::new();
@@ -159,7 +165,8 @@ impl Lowering<'_> {
             self.b.origin(note, &format!("address of this thread's part of {}", vector.name));
             let base = self.wide_arg(&Param::Vector(i))?;
             let start = if per_row(vector.axis) { &rows.start } else { &cols.start };
-            out.push(self.b.set(base + start.clone().wide() * bytes));
+            let address = self.b.set(base + start.clone().wide() * bytes);
+            out.push((address, self.touch_vector(place, i)?));
         }
         Ok(out)
     }
@@ -172,29 +179,35 @@ impl Lowering<'_> {
     }
 
     /// Loads one element per row (or column) of each vector, guarded at an edge.
-    fn load_vectors(&mut self, axes: [&Axis; 2], addresses: &[Expr], at_edge: bool, note: &Note) -> Vec<Vec<Reg>> {
+    fn load_vectors(
+        &mut self,
+        axes: [&Axis; 2],
+        addresses: &[(Expr, Access)],
+        at_edge: bool,
+        note: &Note,
+    ) -> Vec<Vec<Reg>> {
         let bytes = self.types.acc.bytes();
         let vectors = &self.program.problem.epilogue.vectors;
         let mut out = Vec::new();
-        for (vector, address) in vectors.iter().zip(addresses) {
+        for (vector, (address, access)) in vectors.iter().zip(addresses) {
             let axis = axes[usize::from(!per_row(vector.axis))];
             let regs = self.b.fresh_many(self.families.vector, axis.positions.len());
             for (i, reg) in regs.iter().enumerate() {
                 self.b.origin(note, &format!("element of {}", vector.name));
                 let position = axis.position(i as u32);
-                let (guard, bounds) = if at_edge {
+                let guard = if at_edge {
                     self.b.constant(*reg, 0.0);
                     let pred = self.b.set_reg((axis.local.clone() + position).lt(axis.rem.clone()));
-                    (Some(Guard { pred, expect: true }), Bounds::Guarded)
+                    Some(Guard { pred, expect: true })
                 } else {
-                    (None, self.inside())
+                    None
                 };
                 self.b.load_global(
                     vec![*reg],
                     address,
                     i64::from(position * bytes),
                     guard,
-                    (bounds, Locality::Unknown),
+                    (*access, Locality::Unknown),
                 );
             }
             out.push(regs);
@@ -211,7 +224,7 @@ impl Lowering<'_> {
         d: &Plane,
         c: Option<&Plane>,
         reads_c: Option<Reg>,
-        vectors: &[Expr],
+        vectors: &[(Expr, Access)],
         edge: Option<&Edge>,
     ) -> Lowered<()> {
         let vectors = self.load_vectors([rows, cols], vectors, edge.is_some(), &held.note);
@@ -292,9 +305,8 @@ impl Lowering<'_> {
             if guard.is_some() {
                 dst.iter().for_each(|reg| self.b.constant(*reg, 0.0));
             }
-            let bounds = if guards.is_some() { Bounds::Guarded } else { self.inside() };
             let guard = guard.map(|pred| Guard { pred, expect: true });
-            self.b.load_global(dst, &at, i64::from(offset), guard, (bounds, Locality::Unknown));
+            self.b.load_global(dst, &at, i64::from(offset), guard, (c.access, Locality::Unknown));
         }
         if self.types.c == self.types.acc {
             return raw;
@@ -314,6 +326,7 @@ impl Lowering<'_> {
     }
 
     /// Computes and stores one line: `operands` gives row, column and C of its elements.
+    #[allow(clippy::too_many_arguments)] // as `lines`
     fn store_line(
         &mut self,
         held: &Held,
@@ -340,9 +353,8 @@ impl Lowering<'_> {
             }
             self.b.origin(&held.note, "store D");
             let guard = guards.map(|g| Guard { pred: g[e as usize], expect: true });
-            let bounds = if guards.is_some() { Bounds::Guarded } else { self.inside() };
-            let address = Address { base, offset: i64::from(inner.position(e) * d.bytes), bound: UNBOUNDED };
-            self.b.push(Op::Store { space: Space::Global, src, address, guard, bounds });
+            let address = Address { base, offset: i64::from(inner.position(e) * d.bytes) };
+            self.b.push(Op::Store { memory: Memory::Global(d.access), src, address, guard });
         }
         Ok(())
     }

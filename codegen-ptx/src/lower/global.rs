@@ -9,10 +9,11 @@
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
+use super::extent::register;
 use super::multiplier::Multiplier;
 use super::stream::{Fragments, GlobalSource, Stream};
 use super::{Lowered, Lowering, Place, broken, letter, misplaced};
-use crate::kernel::{Bounds, Expr, Guard, Op as KernelOp};
+use crate::kernel::{Dim, Expr, Guard, Op as KernelOp, Reach as Extent};
 use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 
 /// How coordinates beyond the edge are kept away.
@@ -49,7 +50,7 @@ impl<'a> Lowering<'a> {
                 self.direct_loop(place, statement, Reach::Clamped)?;
                 let clamped = self.b.close();
                 self.b.origin(&self.program.tail_note, "tiles that lie inside share pointers");
-                self.b.branch(interior, true, inside, clamped);
+                self.b.branch(interior, inside, clamped);
                 Ok(())
             }
             (Tail::Predicate, _) => self.direct_loop(place, statement, Reach::Clamped),
@@ -68,7 +69,7 @@ impl<'a> Lowering<'a> {
             .map(|(fetch, own)| self.global_stream(place, *fetch, own, note, *unroll, reach))
             .collect::<Lowered<Vec<_>>>()?;
         self.b.origin(note, "K left");
-        let left = self.b.variable(place.k.clone(), u64::from(u32::MAX));
+        let left = self.b.variable(place.k.clone(), place.k.bound());
         if *unroll > 1 {
             self.rounds(&multiplier, &mut streams, &left, note, *unroll)?;
         }
@@ -97,6 +98,7 @@ impl<'a> Lowering<'a> {
         for stream in streams.iter_mut() {
             let ahead = stream.ahead;
             self.begin(stream)?;
+            (global(stream)?.left, global(stream)?.behind) = (Some(register(left)?), 0);
             self.first_groups(multiplier, stream, 0)?;
             self.step_on(stream, ahead)?;
         }
@@ -104,12 +106,15 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "K left after this round");
         self.b.assign(left, left.clone() - steps);
         let again = self.b.set_reg(left.clone().ge(steps));
-        streams.iter_mut().try_for_each(|stream| self.begin(stream))?;
+        for stream in streams.iter_mut() {
+            self.begin(stream)?;
+            global(stream)?.behind = steps;
+        }
         self.step_loop(multiplier, streams, 0..steps, Some(again))?;
         streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
         let body = self.b.close();
         self.b.origin(note, &format!("{steps} K-steps a round"));
-        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        self.b.push(KernelOp::Loop { body, again });
         for stream in streams.iter_mut().filter(|stream| stream.ahead > 0) {
             let (side, ahead) = (stream.side, stream.ahead);
             self.b.origin(note, &format!("{}: back to the next product's step", letter(side)));
@@ -120,7 +125,7 @@ impl<'a> Lowering<'a> {
             }
         }
         let then = self.b.close();
-        self.b.branch(some, true, then, Vec::new());
+        self.b.branch(some, then, Vec::new());
         Ok(())
     }
 
@@ -185,11 +190,21 @@ impl<'a> Lowering<'a> {
         let same = self.types.side(side) == self.types.acc;
         // One serves all: a load is long under way, and is converted when its product is near.
         let converted = if same { Vec::new() } else { vec![self.rotating(side, 0, each, true)] };
-        let bounds = if reach == Reach::Clamped { Bounds::Clamped } else { self.inside() };
         let locality = self.locality(side);
         let at = pointers.clone();
-        let source =
-            GlobalSource { fast, elements, pointers, at, ld_bytes, bytes, bounds, locality, note: steps_note.clone() };
+        let source = GlobalSource {
+            fast,
+            elements,
+            pointers,
+            at,
+            ld_bytes,
+            bytes,
+            own: self.own_reach(place, side)?,
+            left: None,
+            behind: 0,
+            locality,
+            note: steps_note.clone(),
+        };
         let from = Fragments::Global(source);
         Ok(Stream { side, positions, width, group, ahead, hold, sets, converted, from, note: note.clone() })
     }
@@ -239,12 +254,19 @@ impl<'a> Lowering<'a> {
             Fast::K => (1, step * source.bytes),
             Fast::Mn => (width, 0),
         };
+        let left = source.left.ok_or_else(|| broken("a fetch outside of the rounds"))?;
+        // What is read for the next round counts from there.
+        let behind = if guard.is_some() { 0 } else { source.behind };
+        let k = Extent { dim: Dim::K, left, behind, end: of + group as u32 };
+        let (own, side) = (source.own, stream.side);
+        let access = self.touch_operand(side, own, k)?;
+        let source = global(stream)?;
         for i in (0..source.elements.len()).step_by(per_read as usize) {
             let (pointer, constant) = source.elements[i];
             let first = i * group;
             let dst = dst_set[first..first + width as usize].to_vec();
             let offset = i64::from(constant + k_offset);
-            self.b.load_global(dst, &source.at[pointer], offset, guard, (source.bounds, source.locality));
+            self.b.load_global(dst, &source.at[pointer], offset, guard, (access, source.locality));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ mod arguments;
 mod copy;
 mod epilogue;
 mod expression;
+mod extent;
 mod global;
 mod multiplier;
 mod reduce;
@@ -33,7 +34,7 @@ use ptx_gemm_dsl::types::Batch;
 
 use crate::Violation;
 use crate::kernel::build::Builder;
-use crate::kernel::{self, Bounds, Expr, Kernel, Locality, Origin, Reg};
+use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
 use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
 use arguments::Args;
 use registers::{Families, Types};
@@ -55,6 +56,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         name: program.name.clone(),
         params: program.params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
         threads: program.threads(),
+        divides: (program.tail == Tail::None).then_some([program.block.m, program.block.n, program.block.k]),
         blocks_per_sm: program.blocks_per_sm,
         shared_bytes,
         shared_align: if swizzled { shared::PERIOD } else { 16 },
@@ -196,7 +198,7 @@ impl<'a> Lowering<'a> {
         self.roles(rest)?;
         let other = self.b.close();
         self.b.origin(&first.note, &format!("`{}` runs by itself", first.name));
-        self.b.branch(own, true, then, other);
+        self.b.branch(own, then, other);
         Ok(())
     }
 
@@ -206,11 +208,7 @@ impl<'a> Lowering<'a> {
             0 => Expr::Tid(role.threads.end),
             start => {
                 self.b.origin(&role.note, "number of the thread in its role");
-                let tid = self.b.set(Expr::Tid(role.threads.end) - start);
-                match tid {
-                    Expr::Reg(reg, _) => Expr::Reg(reg, u64::from(role.len()) - 1),
-                    other => other,
-                }
+                self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
         self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
@@ -240,7 +238,7 @@ impl<'a> Lowering<'a> {
         self.b.assign(&unit, unit.clone() + Expr::Blocks);
         let again = self.b.set_reg(unit.lt(units.all));
         let body = self.b.close();
-        self.b.push(kernel::Op::Loop { body, again, uniform: true });
+        self.b.push(kernel::Op::Loop { body, again });
         Ok(())
     }
 
@@ -310,14 +308,6 @@ impl<'a> Lowering<'a> {
         match self.program.problem.layouts.fast(side) {
             Fast::K => Locality::NextTiles,
             Fast::Mn => Locality::Unknown,
-        }
-    }
-
-    /// Why an access in the unguarded path is in bounds.
-    fn inside(&self) -> Bounds {
-        match self.program.tail {
-            Tail::Predicate => Bounds::Interior,
-            Tail::None => Bounds::Exact,
         }
     }
 

@@ -10,10 +10,11 @@
 
 use ptx_gemm_dsl::terms::{Param, Reduce};
 
+use super::extent::register;
 use super::walk::Units;
 use super::{Lowered, Lowering, Place, broken};
 use crate::kernel::expr::UNBOUNDED;
-use crate::kernel::{Address, Bounds, Compare, Expr, Locality, Math, Op, Reg, Space, Value};
+use crate::kernel::{Access, Address, Compare, Expr, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Note, Statement};
 
@@ -25,6 +26,7 @@ struct Reduction<'a> {
     slot_bytes: u32,
     body: &'a [Statement],
     note: &'a Note,
+    workspace: Access,
 }
 
 impl<'a> Lowering<'a> {
@@ -44,12 +46,13 @@ impl<'a> Lowering<'a> {
         let flags_of = threads * FLAG_BYTES;
         let flag_of = place.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
         let flag = self.b.set(workspace.clone() + flag_of);
-        let flag = Address { base: self.b.set_reg(flag), offset: 0, bound: UNBOUNDED };
+        let flag = Address { base: self.b.set_reg(flag), offset: 0 };
         let all_flags = units.all_tiles.clone().wide() * flags_of + (WORKSPACE_ALIGN - 1);
         let flags = (all_flags / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
         let bytes = self.types.acc.bytes();
         let slot_bytes = self.acc[acc].len() as u32 * threads * bytes;
-        let reduction = Reduction { acc: self.acc[acc].clone(), parts, slot_bytes, body, note };
+        let reduction =
+            Reduction { acc: self.acc[acc].clone(), parts, slot_bytes, body, note, workspace: self.touch_workspace()? };
         let first = workspace + flags + (self.tid.clone() * bytes).wide();
         match how {
             Reduce::Serial => {
@@ -70,35 +73,36 @@ impl<'a> Lowering<'a> {
         (flag, slot): (Address, &Expr),
         reduction: &Reduction<'a>,
     ) -> Lowered<()> {
-        let Reduction { acc, parts, body, note, .. } = reduction;
+        let Reduction { acc, parts, body, note, workspace, .. } = reduction;
         self.b.origin(note, "is there a part before this one?");
         let later = self.b.set_reg(place.part.clone().ge(1u32));
         self.b.open();
         self.b.origin(note, "wait for the part before");
         self.b.open();
-        let seen = self.b.set_reg(Expr::Block);
+        let seen = self.b.variable(Expr::Block, u64::from(u32::MAX));
+        let seen = register(&seen)?;
         self.b.push(Op::ReadFlag { dst: seen, address: flag });
         let again = self.b.set_reg(Expr::Reg(seen, UNBOUNDED).compare(Compare::Ne, place.part.clone()));
         let spin = self.b.close();
-        self.b.push(Op::Loop { body: spin, again, uniform: false });
-        self.add_partials(acc, slot, note);
+        self.b.push(Op::Loop { body: spin, again });
+        self.add_partials(acc, slot, *workspace, note);
         let then = self.b.close();
         self.b.origin(note, "add to the sums of the parts before");
-        self.b.branch(later, true, then, Vec::new());
+        self.b.branch(later, then, Vec::new());
 
         self.b.origin(note, "is this the last part?");
         let last = self.b.set_reg((place.part.clone() + 1u32).ge(*parts));
         self.b.open();
-        self.lower_flag(flag, note);
+        self.lower_flag(flag, *workspace, note);
         self.tile(place, units, body)?;
         let finish = self.b.close();
         self.b.open();
-        self.store_partials(acc, slot, note);
+        self.store_partials(acc, slot, *workspace, note);
         self.b.origin(note, "pass the sums on to the next part");
         let value = self.b.set_reg(place.part.clone() + 1u32);
         self.b.push(Op::RaiseFlag { address: flag, value });
         let pass_on = self.b.close();
-        self.b.branch(last, true, finish, pass_on);
+        self.b.branch(last, finish, pass_on);
         Ok(())
     }
 
@@ -109,29 +113,30 @@ impl<'a> Lowering<'a> {
         (flag, slots): (Address, &Expr),
         reduction: &Reduction<'a>,
     ) -> Lowered<()> {
-        let Reduction { acc, parts, body, note, .. } = reduction;
+        let Reduction { acc, parts, body, note, workspace, .. } = reduction;
         let slot_bytes = reduction.slot_bytes;
         self.b.origin(note, "this part's partial sums");
         let own = self.b.set(slots.clone() + place.part.clone().wide() * slot_bytes);
-        self.store_partials(acc, &own, note);
+        self.store_partials(acc, &own, *workspace, note);
         self.b.origin(note, "count the parts that are done");
-        let count = self.b.set_reg(Expr::Block);
+        let count = self.b.variable(Expr::Block, u64::from(u32::MAX));
+        let count = register(&count)?;
         self.b.push(Op::CountUp { dst: count, address: flag });
         let last = self.b.set_reg((Expr::Reg(count, UNBOUNDED) + 1u32).ge(*parts));
         self.b.open();
-        self.lower_flag(flag, note);
+        self.lower_flag(flag, *workspace, note);
         self.b.origin(note, "the first part's sums");
         for (e, reg) in acc.iter().copied().enumerate() {
             let address = self.partial(slots, e);
-            let (bounds, locality) = (Bounds::Exact, Locality::Unknown);
-            self.b.push(Op::Load { space: Space::Global, dst: vec![reg], address, guard: None, bounds, locality });
+            let (memory, locality) = (Memory::Global(*workspace), Locality::Unknown);
+            self.b.push(Op::Load { memory, dst: vec![reg], address, guard: None, locality });
         }
         if *parts > 1 {
             self.b.origin(note, "then those of the others, in their order");
             let slot = self.b.variable(slots.clone() + slot_bytes, UNBOUNDED);
             let left = self.b.variable(Expr::Const(u64::from(*parts - 1)), u64::from(*parts));
             self.b.open();
-            let sums = self.partials(acc.len(), &slot);
+            let sums = self.partials(acc.len(), &slot, *workspace);
             self.b.origin(note, "add one part's sums");
             for (acc, sum) in acc.iter().copied().zip(sums) {
                 self.b.math(Math::Add, acc, vec![Value::Reg(acc), Value::Reg(sum)]);
@@ -140,66 +145,50 @@ impl<'a> Lowering<'a> {
             self.b.assign(&left, left.clone() - 1u32);
             let again = self.b.set_reg(left.ge(1u32));
             let body = self.b.close();
-            self.b.push(Op::Loop { body, again, uniform: false });
+            self.b.push(Op::Loop { body, again });
         }
         self.tile(place, units, body)?;
         let finish = self.b.close();
         self.b.origin(note, "the part that is done last finishes the tile");
-        self.b.branch(last, false, finish, Vec::new());
+        self.b.branch(last, finish, Vec::new());
         Ok(())
     }
 
     /// The flag is zero again for the next launch.
-    fn lower_flag(&mut self, flag: Address, note: &Note) {
+    fn lower_flag(&mut self, flag: Address, workspace: Access, note: &Note) {
         self.b.origin(note, "the flag is ready for the next launch");
         let value = self.b.set_reg(Expr::Const(0));
-        self.b.push(Op::Store {
-            space: Space::Global,
-            src: vec![value],
-            address: flag,
-            guard: None,
-            bounds: Bounds::Exact,
-        });
+        let memory = Memory::Global(workspace);
+        self.b.push(Op::Store { memory, src: vec![value], address: flag, guard: None });
     }
 
     fn partial(&mut self, slot: &Expr, element: usize) -> Address {
         let offset = element as i64 * i64::from(self.threads * self.types.acc.bytes());
-        Address { base: self.b.set_reg(slot.clone()), offset, bound: UNBOUNDED }
+        Address { base: self.b.set_reg(slot.clone()), offset }
     }
 
-    fn store_partials(&mut self, acc: &[Reg], slot: &Expr, note: &Note) {
+    fn store_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
         self.b.origin(note, "store the partial sums");
         for (e, reg) in acc.iter().copied().enumerate() {
             let address = self.partial(slot, e);
-            self.b.push(Op::Store {
-                space: Space::Global,
-                src: vec![reg],
-                address,
-                guard: None,
-                bounds: Bounds::Exact,
-            });
+            let memory = Memory::Global(workspace);
+            self.b.push(Op::Store { memory, src: vec![reg], address, guard: None });
         }
     }
 
-    fn partials(&mut self, count: usize, slot: &Expr) -> Vec<Reg> {
+    fn partials(&mut self, count: usize, slot: &Expr, workspace: Access) -> Vec<Reg> {
         let sums = self.b.fresh_many(self.families.value, count);
         for (e, reg) in sums.iter().enumerate() {
             let address = self.partial(slot, e);
-            self.b.push(Op::Load {
-                space: Space::Global,
-                dst: vec![*reg],
-                address,
-                guard: None,
-                bounds: Bounds::Exact,
-                locality: Locality::Unknown,
-            });
+            let (memory, locality) = (Memory::Global(workspace), Locality::Unknown);
+            self.b.push(Op::Load { memory, dst: vec![*reg], address, guard: None, locality });
         }
         sums
     }
 
-    fn add_partials(&mut self, acc: &[Reg], slot: &Expr, note: &Note) {
+    fn add_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
         self.b.origin(note, "the sums of the parts before");
-        let sums = self.partials(acc.len(), slot);
+        let sums = self.partials(acc.len(), slot, workspace);
         self.b.origin(note, "add this part's sums");
         for (acc, sum) in acc.iter().copied().zip(sums) {
             self.b.math(Math::Add, acc, vec![Value::Reg(sum), Value::Reg(acc)]);

@@ -43,13 +43,13 @@ impl Lowering<'_> {
             for slot in 0..ring.depth {
                 for (at, arrivals) in full.into_iter().chain(empty) {
                     let offset = i64::from(slot * PAIR) + at;
-                    let address = Address { base: self.b.set_reg(base.clone()), offset, bound: base.bound() };
+                    let address = Address { base: self.b.set_reg(base.clone()), offset };
                     self.b.push(Op::InitBarrier { address, arrivals });
                 }
             }
         }
         let init = self.b.close();
-        self.b.branch(one, false, init, Vec::new());
+        self.b.branch(one, init, Vec::new());
         self.b.origin(note, "and all threads see them prepared");
         self.b.push(Op::Barrier);
     }
@@ -70,7 +70,7 @@ impl Lowering<'_> {
 
     fn barrier(&mut self, cursor: &Cursor, which: i64) -> Address {
         let base = self.b.set(Expr::SharedBase + cursor.offset + cursor.barriers.clone());
-        Address { bound: base.bound(), base: self.b.set_reg(base), offset: which }
+        Address { base: self.b.set_reg(base), offset: which }
     }
 
     /// Waits until the cursor's slot is full.
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         self.b.push(Op::TestBarrier { dst: done, address, parity });
         let again = self.b.set_reg(Expr::Not(Box::new(Expr::Reg(done, 1))));
         let body = self.b.close();
-        self.b.push(Op::Loop { body, again, uniform: false });
+        self.b.push(Op::Loop { body, again });
     }
 
     /// This thread has done its part in filling the cursor's slot, at once or when its copies have landed.

@@ -76,7 +76,7 @@ impl<'a> Lowering<'a> {
         self.stage(place, &mut pipeline, body)?;
         let then = self.b.close();
         self.b.origin(note, "is there anything to sum over?");
-        self.b.branch(some, true, then, Vec::new());
+        self.b.branch(some, then, Vec::new());
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl<'a> Lowering<'a> {
             })
             .collect();
         self.b.origin(&program.block_note, "K left");
-        let rem = self.b.variable(place.k.clone(), u64::from(u32::MAX));
+        let rem = self.b.variable(place.k.clone(), place.k.bound());
         Ok(Pipeline { rings, copies, bases, rem, needs, in_loop: false })
     }
 
@@ -179,7 +179,7 @@ impl<'a> Lowering<'a> {
         let again = self.b.set_reg(rem.ge(1u32));
         let body = self.b.close();
         self.b.origin(note, "over the K-tiles");
-        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        self.b.push(KernelOp::Loop { body, again });
         Ok(())
     }
 
@@ -244,11 +244,7 @@ impl<'a> Lowering<'a> {
         // Sizes that divide leave only the tile past the end to guard against, and a copy of the loop's own never is.
         let always = self.program.tail == Tail::None && tile == Index::Ahead(0);
         let full = (!always).then(|| self.lies_inside(place, &pipeline.rem, distance, need));
-        let rem = match distance * depth {
-            0 => pipeline.rem.clone(),
-            ahead => pipeline.rem.clone().max(ahead.into()) - ahead,
-        };
-        self.copy(place, &operands, full, &rem, slot)
+        self.copy(place, &operands, full, (&pipeline.rem, distance * depth), slot)
     }
 
     /// Whether the K-tile so many tiles ahead lies inside the operands.

@@ -68,7 +68,7 @@ impl<'a> Lowering<'a> {
         for (buffer, ..) in &streams {
             let (first, step) = (self.step_bytes(*buffer, range.start), self.step_bytes(*buffer, *unroll));
             // One more advance than the last is made and never used.
-            let bound = u64::from(first) + u64::from(step) * u64::from(steps / unroll - 1);
+            let bound = u64::from(first) + u64::from(step) * u64::from(steps / unroll);
             moved.push((self.b.variable(Expr::Const(u64::from(first)), bound), step));
         }
         self.b.open();
@@ -86,7 +86,7 @@ impl<'a> Lowering<'a> {
         self.b.assign(&left, left.clone() - *unroll);
         let again = self.b.set_reg(left.clone().ge(1u32));
         let body = self.b.close();
-        self.b.push(KernelOp::Loop { body, again, uniform: true });
+        self.b.push(KernelOp::Loop { body, again });
         Ok(())
     }
 

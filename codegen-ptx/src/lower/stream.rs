@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::terms::{Fast, Operands, Side};
 
 use super::shared::SharedAddress;
-use crate::kernel::{Bounds, Expr, Locality, Reg};
+use crate::kernel::{Expr, Locality, Reach as Extent, Reg};
 use crate::tile::Note;
 
 /// One operand's fragments in a loop.
@@ -85,7 +85,11 @@ pub(super) struct GlobalSource {
     /// Bytes from one row of the contiguous dimension to the next.
     pub ld_bytes: Expr,
     pub bytes: u32,
-    pub bounds: Bounds,
+    /// The tile along the operand's own dimension.
+    pub own: Extent,
+    /// What is left of k, and how far that register is ahead of the round whose steps are read.
+    pub left: Option<Reg>,
+    pub behind: u32,
     pub locality: Locality,
     /// Note of the steps.
     pub note: Note,

@@ -10,7 +10,7 @@ use crate::error::{ArgumentError, OperandName};
 use crate::shape::{Shape, Stack};
 
 /// Kernels round extents up to whole tiles in 32 bits; no tile is larger than 32,768.
-pub(crate) const MAX_EXTENT: u32 = u32::MAX - 65_535;
+pub(crate) const MAX_EXTENT: u32 = ptx_gemm_codegen::kernel::MAX_EXTENT;
 
 /// M, N and K of one product, each at most [`MAX_EXTENT`], and how many products there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@
 use ptx_gemm_dsl::terms::Fast;
 
 use super::{Copies, Lowered, Lowering, Place, letter};
-use crate::kernel::{Bounds, Expr, Guard, Locality, Op};
+use crate::kernel::{Dim, Expr, Guard, Locality, Op, Reach};
+use crate::lower::extent::register;
 use crate::tile::Note;
 
 impl Lowering<'_> {
@@ -45,8 +46,10 @@ impl Lowering<'_> {
     }
 
     /// Element by element, with zeros for those outside.
-    pub(super) fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, note: &Note) {
+    pub(super) fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, note: &Note) -> Lowered<()> {
         let tail = self.program.tail_note.clone();
+        let k = Reach::new(Dim::K, register(rem_k)?, copies.tile.depth);
+        let access = self.touch_operand(copies.side, self.own_reach(place, copies.side)?, k)?;
         let bytes = copies.bytes;
         let pointers = self.chunk_pointers(copies);
         self.b.origin(&tail, &format!("copy {}: which elements are this thread's", letter(copies.side)));
@@ -65,9 +68,10 @@ impl Lowering<'_> {
                 let guard = Some(Guard { pred, expect: true });
                 self.b.origin(note, &format!("copy {}: one element at an edge", letter(copies.side)));
                 let offset = offset + i64::from(e as u32 * bytes);
-                self.b.load_global(vec![*dst], &pointer, offset, guard, (Bounds::Guarded, Locality::Unknown));
+                self.b.load_global(vec![*dst], &pointer, offset, guard, (access, Locality::Unknown));
             }
         }
+        Ok(())
     }
 
     /// The same asynchronously: a copy reads what is inside of it, and fills up with zeros.
@@ -80,6 +84,8 @@ impl Lowering<'_> {
         note: &Note,
     ) -> Lowered<()> {
         self.b.origin(note, &format!("copy {}: what lies outside is zero", letter(copies.side)));
+        let k = Reach::new(Dim::K, register(rem_k)?, copies.tile.depth);
+        let access = self.touch_operand(copies.side, self.own_reach(place, copies.side)?, k)?;
         let pointers = self.chunk_pointers(copies);
         let coordinates = self.all_coordinates(copies);
         for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
@@ -87,7 +93,7 @@ impl Lowering<'_> {
             // A copy of nothing still states an address: one that is as aligned as the matrix.
             let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
             let pointer = self.b.set(somewhere);
-            self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), Bounds::Guarded)?;
+            self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), access)?;
         }
         Ok(())
     }

@@ -1,0 +1,185 @@
+//! Removes index computations whose result nothing reads.
+//!
+//! Requires a kernel in which every register is defined before its use. Ensures that what remains computes the same, and that
+//! each index computation left is read by something that is left. Only `Set` and `Param` go; they have no other effect than
+//! their register. Addresses of a swizzled tile are prepared for every distance that may be accessed, and not all are.
+//!
+//! Liveness runs backwards: a register is live where some way leads to a use of it without another assignment. In a loop, what
+//! is live at its start is live at its end; a body is gone through until that adds nothing. What an access says of its extents
+//! counts as a use, so that the verifier finds it.
+//!
+//! ```text
+//! before                          after
+//! r1 = (tid / 16)                 r1 = (tid / 16)
+//! r2 = (r1 * 128)
+//! r3 = (shared + r2)
+//! r4 = (shared + (r1 * 4))        r4 = (shared + (r1 * 4))
+//! a0 = load shared [r4 + 0]       a0 = load shared [r4 + 0]
+//! ```
+
+use super::{Address, Expr, Guard, Kernel, Memory, Numbering, Op, Reg, Stmt, Value};
+
+/// Removes from `kernel` what its module says.
+pub fn run(kernel: &mut Kernel) {
+    let numbering = kernel.numbering();
+    let live = vec![false; numbering.len()];
+    let mut pass = Pass { numbering, live, keep: Vec::new() };
+    pass.block(&kernel.body);
+    // The statements were gone through from the last to the first.
+    pass.keep.reverse();
+    let mut keep = pass.keep.into_iter();
+    retain(&mut kernel.body, &mut keep);
+}
+
+struct Pass {
+    numbering: Numbering,
+    /// By register, where the pass is.
+    live: Vec<bool>,
+    /// Whether each statement stays, in the order in which the pass comes to them.
+    keep: Vec<bool>,
+}
+
+impl Pass {
+    fn block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts.iter().rev() {
+            self.stmt(&stmt.op);
+        }
+    }
+
+    fn stmt(&mut self, op: &Op) {
+        match op {
+            Op::Param { dst, .. } | Op::Set { dst, .. } => {
+                let number = self.numbering.of(*dst);
+                let read = std::mem::replace(&mut self.live[number], false);
+                if let (true, Op::Set { value, .. }) = (read, op) {
+                    self.expr(value);
+                }
+                self.keep.push(read);
+            }
+            Op::If { cond, then, other } => {
+                let after = self.live.clone();
+                self.block(other);
+                let before_other = std::mem::replace(&mut self.live, after);
+                self.block(then);
+                self.live.iter_mut().zip(before_other).for_each(|(live, other)| *live |= other);
+                self.reads(cond.pred);
+                self.keep.push(true);
+            }
+            Op::Loop { body, again } => {
+                let kept = self.keep.len();
+                self.reads(*again);
+                loop {
+                    self.keep.truncate(kept);
+                    let end = self.live.clone();
+                    self.block(body);
+                    let mut stable = true;
+                    for (start, end) in self.live.iter_mut().zip(end) {
+                        stable &= end || !*start;
+                        *start |= end;
+                    }
+                    if stable {
+                        break;
+                    }
+                }
+                self.keep.push(true);
+            }
+            _ => {
+                if let Op::CountUp { dst, .. } | Op::ReadFlag { dst, .. } | Op::TestBarrier { dst, .. } = op {
+                    let number = self.numbering.of(*dst);
+                    self.live[number] = false;
+                }
+                self.operands(op);
+                self.keep.push(true);
+            }
+        }
+    }
+
+    /// The registers that a statement without a body reads.
+    fn operands(&mut self, op: &Op) {
+        match op {
+            Op::Load { memory, address, guard, .. } => self.access(memory, address, guard),
+            Op::Store { memory, src, address, guard } => {
+                src.iter().for_each(|reg| self.reads(*reg));
+                self.access(memory, address, guard);
+            }
+            Op::CopyAsync { to, from, valid, guard, access, .. } => {
+                valid.iter().for_each(|reg| self.reads(*reg));
+                self.reads(to.base);
+                self.access(&Memory::Global(*access), from, guard);
+            }
+            Op::InitBarrier { address, .. }
+            | Op::Arrive { address, .. }
+            | Op::CountUp { address, .. }
+            | Op::ReadFlag { address, .. } => self.reads(address.base),
+            Op::TestBarrier { address, parity: reg, .. } | Op::RaiseFlag { address, value: reg } => {
+                self.reads(address.base);
+                self.reads(*reg);
+            }
+            Op::Math { args, .. } => args.iter().for_each(|arg| self.value(arg)),
+            Op::IsZero { src, .. } => self.reads(*src),
+            Op::Select { pred, yes, no, .. } => {
+                self.reads(*pred);
+                self.value(yes);
+                self.value(no);
+            }
+            Op::Outer { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
+            Op::Clear { .. } => {}
+            Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
+            Op::Param { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
+        }
+    }
+
+    fn access(&mut self, memory: &Memory, address: &Address, guard: &Option<Guard>) {
+        self.reads(address.base);
+        guard.iter().for_each(|guard| self.reads(guard.pred));
+        if let Memory::Global(access) = memory {
+            access.reach.iter().flatten().for_each(|reach| self.reads(reach.left));
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        if let Value::Reg(reg) = value {
+            self.reads(*reg);
+        }
+    }
+
+    fn expr(&mut self, value: &Expr) {
+        match value {
+            Expr::Reg(reg, _) => self.reads(*reg),
+            Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => {}
+            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Not(x) => self.expr(x),
+            Expr::Add(x, y)
+            | Expr::Sub(x, y)
+            | Expr::Mul(x, y)
+            | Expr::Div(x, y)
+            | Expr::Mod(x, y)
+            | Expr::Min(x, y)
+            | Expr::Max(x, y)
+            | Expr::Xor(x, y)
+            | Expr::Compare(_, x, y)
+            | Expr::And(x, y) => [x, y].into_iter().for_each(|part| self.expr(part)),
+            Expr::Select(c, x, y) => [c, x, y].into_iter().for_each(|part| self.expr(part)),
+        }
+    }
+
+    fn reads(&mut self, reg: Reg) {
+        let number = self.numbering.of(reg);
+        self.live[number] = true;
+    }
+}
+
+/// Keeps the statements that are to stay; `keep` has a branch or loop before what is nested in it.
+fn retain(stmts: &mut Vec<Stmt>, keep: &mut impl Iterator<Item = bool>) {
+    stmts.retain_mut(|stmt| {
+        let stays = keep.next().unwrap_or(true);
+        match &mut stmt.op {
+            Op::If { then, other, .. } => {
+                retain(then, keep);
+                retain(other, keep);
+            }
+            Op::Loop { body, .. } => retain(body, keep),
+            _ => {}
+        }
+        stays
+    });
+}

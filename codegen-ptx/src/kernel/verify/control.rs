@@ -1,0 +1,48 @@
+//! The rules of barriers.
+
+use std::ops::Range;
+
+use super::{Check, rule};
+use crate::kernel::uniform::{Control, Uniformity};
+use crate::kernel::{Kernel, Op};
+
+/// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
+const WARP: u32 = 32;
+
+/// Barriers of a block; number 0 is the one that all threads come to.
+const BARRIERS: u32 = 16;
+
+pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
+    let mut users: [Option<Range<u32>>; BARRIERS as usize] = Default::default();
+    for (stmt, control) in &uniformity.barriers {
+        let within = || format!("{}: {}", stmt.origin.clause, stmt.origin.what);
+        match &stmt.op {
+            Op::NamedBarrier { number, threads } => named(control, *number, *threads, &mut users),
+            _ => rule(control.threads == (0..kernel.threads) && control.together(), || {
+                format!("a barrier of the block that {} come to", comers(control))
+            }),
+        }
+        .map_err(|v| v.within(format_args!("{}", within())))?;
+    }
+    Ok(())
+}
+
+fn named(control: &Control, number: u32, threads: u32, users: &mut [Option<Range<u32>>]) -> Check {
+    let Range { start, end } = control.threads;
+    rule((1..BARRIERS).contains(&number), || format!("no barrier has the number {number}"))?;
+    rule(
+        end - start == threads && start.is_multiple_of(WARP) && threads.is_multiple_of(WARP) && control.together(),
+        || format!("a barrier of {threads} threads that {} come to", comers(control)),
+    )?;
+    let users = &mut users[number as usize];
+    let other = users.get_or_insert_with(|| control.threads.clone());
+    rule(*other == control.threads, || {
+        format!("barrier {number} is used by threads {}..{} and by threads {start}..{end}", other.start, other.end)
+    })
+}
+
+fn comers(control: &Control) -> String {
+    let Range { start, end } = control.threads;
+    let some = if control.together() { "" } else { "some of " };
+    format!("{some}threads {start}..{end}")
+}

@@ -1,0 +1,482 @@
+//! The walk that follows index values through a kernel and checks every address.
+//!
+//! State: which number each register holds, and what is known of each number. A condition refines what is known of numbers
+//! while its branch is walked. Where ways meet, a register that was assigned on one of them gets a new number, of which holds
+//! what is known of both. A loop begins with what is known on entry and is walked until what its end implies, with the
+//! condition under which it goes on, is no less than what it began with. Upper bounds do not take part in that: in a loop a
+//! register that it assigns is at most its declared bound, which every assignment is checked against. Loops that count a
+//! constant down, and what they step by constants, are followed exactly.
+
+use super::evaluate::Depth;
+use super::value::{Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, TID, gcd};
+use super::{Check, name, rule};
+use crate::Violation;
+use crate::kernel::{
+    Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Numbering, Op, Reach, Reg, Stmt,
+    Type, definitions,
+};
+
+pub(super) fn check(kernel: &Kernel) -> Check {
+    let numbering = kernel.numbering();
+    let tid = Known::between(0, u64::from(kernel.threads.max(1)) - 1, 1, false);
+    let mut analysis = Analysis {
+        kernel,
+        registers: vec![Held { number: NOWHERE, since: 0 }; numbering.len()],
+        numbering,
+        known: vec![tid],
+        made: vec![None],
+        facts: Vec::new(),
+        clock: 1,
+    };
+    analysis.block(&kernel.body)
+}
+
+/// What a register holds, and since when.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Held {
+    number: Number,
+    since: u32,
+}
+
+pub(super) struct Analysis<'k> {
+    pub(super) kernel: &'k Kernel,
+    numbering: Numbering,
+    registers: Vec<Held>,
+    /// By number.
+    known: Vec<Known>,
+    /// By number: what it was computed from, and when.
+    made: Vec<Option<(&'k Expr, u32)>>,
+    facts: Vec<Fact>,
+    /// Assignments so far.
+    clock: u32,
+}
+
+impl<'k> Analysis<'k> {
+    fn block(&mut self, stmts: &'k [Stmt]) -> Check {
+        for stmt in stmts {
+            self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", stmt.origin.clause, stmt.origin.what)))?;
+        }
+        Ok(())
+    }
+
+    fn stmt(&mut self, op: &'k Op) -> Check {
+        match op {
+            Op::Param { dst, index } => {
+                let known = self.param(*index);
+                self.assign(*dst, known, None)
+            }
+            Op::Set { dst, value: Expr::Reg(src, _) } => {
+                if let Op::Set { value, .. } = op {
+                    self.check_value(value)?;
+                }
+                let number = self.number(*src);
+                self.within_bound(*dst, self.known(number, &[]).hi)?;
+                self.hold(*dst, number);
+                Ok(())
+            }
+            Op::Set { dst, value } => {
+                let known = self.evaluate(value, &[], Depth::Assigned)?;
+                let wide = self.kernel.ty(*dst) == Type::U64;
+                self.assign(*dst, Known { wide, ..known }, Some(value))
+            }
+            Op::Load { memory, address, guard, .. } | Op::Store { memory, address, guard, .. } => {
+                let data = match op {
+                    Op::Load { dst: data, .. } | Op::Store { src: data, .. } => data,
+                    _ => return Ok(()),
+                };
+                match memory {
+                    Memory::Global(access) => self.global(address, access, guard, None)?,
+                    Memory::Shared => {
+                        let bytes = data.iter().map(|reg| self.kernel.ty(*reg).bytes()).sum();
+                        self.shared(address, bytes, guard)?;
+                    }
+                }
+                if let Op::Load { dst, .. } = op {
+                    dst.iter().try_for_each(|reg| self.unknown(*reg))?;
+                }
+                Ok(())
+            }
+            Op::CopyAsync { to, from, bytes, valid, guard, access } => {
+                self.global(from, access, guard, *valid)?;
+                self.shared(to, *bytes, guard)
+            }
+            Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.shared(address, 8, &None),
+            Op::TestBarrier { dst, address, .. } => {
+                self.shared(address, 8, &None)?;
+                self.unknown(*dst)
+            }
+            Op::CountUp { dst, address } | Op::ReadFlag { dst, address } => {
+                self.flag(address)?;
+                self.unknown(*dst)
+            }
+            Op::RaiseFlag { address, .. } => self.flag(address),
+            Op::IsZero { dst, .. } => self.unknown(*dst),
+            // Data, and what has no operands.
+            Op::CommitCopies
+            | Op::WaitCopies(_)
+            | Op::Barrier
+            | Op::NamedBarrier { .. }
+            | Op::Clear { .. }
+            | Op::Math { .. }
+            | Op::Select { .. }
+            | Op::Outer { .. } => Ok(()),
+            Op::If { cond, then, other } => self.branch(*cond, then, other),
+            Op::Loop { body, again } => self.repeat(body, *again),
+        }
+    }
+
+    fn param(&self, index: usize) -> Known {
+        let param = &self.kernel.params[index];
+        match param.holds {
+            Holds::Extent(dim) => {
+                // A block exists only where there is something to compute.
+                let least = u64::from(dim != Dim::K);
+                let multiple = self.kernel.divides.map_or(1, |divides| u64::from(divides[dim as usize]));
+                Known::between(least, u64::from(MAX_EXTENT), multiple, false).left_of(dim, START, 0)
+            }
+            Holds::Matrix(..) | Holds::Vector(_) | Holds::Workspace => {
+                Known { pointer: Some(Pointer::Param(index)), ..Known::any(true) }
+            }
+            Holds::Other => Known::any(param.ty == Type::U64),
+        }
+    }
+
+    fn branch(&mut self, cond: Guard, then: &'k [Stmt], other: &'k [Stmt]) -> Check {
+        let known = self.known(self.number(cond.pred), &[]);
+        let (yes, no) = if cond.expect { (known.yes, known.no) } else { (known.no, known.yes) };
+        let before = self.registers.clone();
+        self.under(yes, |this| this.block(then))?;
+        let after = std::mem::replace(&mut self.registers, before);
+        self.under(no, |this| this.block(other))?;
+        for (register, then) in after.into_iter().enumerate() {
+            let now = self.registers[register];
+            if now.number == then.number {
+                self.registers[register].since = now.since.max(then.since);
+            } else if now.number == NOWHERE || then.number == NOWHERE {
+                self.registers[register].number = NOWHERE;
+            } else {
+                let known = self.known(now.number, &[]).meet(self.known(then.number, &[]));
+                self.renew(register, known, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks what is done while some facts hold.
+    fn under(&mut self, facts: Facts, walk: impl FnOnce(&mut Self) -> Check) -> Check {
+        let mut before = Vec::new();
+        for at in facts.start..facts.end {
+            let fact = self.facts[at as usize];
+            let (Fact::AtLeast(number, _) | Fact::Below(number, _)) = fact;
+            before.push((number, self.known[number.0 as usize]));
+            self.known[number.0 as usize].refine(number, fact);
+        }
+        walk(self)?;
+        for (number, known) in before.into_iter().rev() {
+            self.known[number.0 as usize] = known;
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, body: &'k [Stmt], again: Reg) -> Check {
+        let mut assigned = Vec::new();
+        definitions(body, &mut |reg| {
+            let family = &self.kernel.families[reg.family.0 as usize];
+            if let Some(bound) = family.bounds.get(reg.index as usize) {
+                assigned.push((self.numbering.of(reg), *bound, reg));
+            }
+        });
+        assigned.sort_unstable_by_key(|(register, ..)| *register);
+        assigned.dedup_by_key(|(register, ..)| *register);
+        let turns = self.turns(body, again);
+        // What is assigned before it is used in each turn needs nothing on entry.
+        assigned.retain(|(register, ..)| self.registers[*register].number != NOWHERE);
+        let mut heads: Vec<(usize, Known, bool)> = Vec::new();
+        for (register, bound, reg) in assigned {
+            let entry = self.known(self.registers[register].number, &[]);
+            let counted = turns.and_then(|turns| self.counted(body, reg, turns, &entry));
+            let exact = counted.is_some();
+            let (lo, hi) = counted.unwrap_or((entry.lo, bound.max(entry.hi)));
+            let none = Facts::default();
+            heads.push((register, Known { lo, hi, yes: none, no: none, choice: None, ..entry }, exact));
+        }
+        for turn in 0.. {
+            for (register, known, _) in &heads {
+                self.renew(*register, *known, None);
+            }
+            self.block(body)?;
+            let goes_on = self.known(self.number(again), &[]).yes;
+            let mut stable = true;
+            self.under(goes_on, |this| {
+                for (register, head, exact) in &mut heads {
+                    let end = this.known(this.registers[*register].number, &[]);
+                    let mut joined = head.meet(end);
+                    joined.hi = head.hi;
+                    // What sinks twice may sink on and on, down to what the loop goes on for.
+                    if *exact || joined.lo == head.lo {
+                        joined.lo = head.lo;
+                    } else if turn > 0 {
+                        joined.lo = joined.lo.min(this.demanded(this.registers[*register].number, goes_on));
+                    }
+                    if joined != *head {
+                        stable = false;
+                        *head = joined;
+                    }
+                }
+                Ok(())
+            })?;
+            if stable {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The least that some facts demand of a number.
+    fn demanded(&self, number: Number, facts: Facts) -> u64 {
+        let least = |fact: &Fact| match fact {
+            Fact::AtLeast(of, least) if *of == number => Some(*least),
+            _ => None,
+        };
+        self.facts(facts).iter().filter_map(least).max().unwrap_or(0)
+    }
+
+    /// How often a loop runs that counts a constant down to 0 by a constant: the register that counts, and the count.
+    fn turns(&self, body: &'k [Stmt], again: Reg) -> Option<(Reg, u64)> {
+        let (at, left) = body.iter().enumerate().rev().find_map(|(at, stmt)| match &stmt.op {
+            Op::Set { dst, value: Expr::Compare(Compare::Ge, x, y) } if *dst == again && y.is(1) => match **x {
+                Expr::Reg(left, _) => Some((at, left)),
+                _ => None,
+            },
+            _ => None,
+        })?;
+        let (place, step) = stepped(body, left, |value| match value {
+            Expr::Sub(x, y) => Some((&**x, &**y)),
+            _ => None,
+        })?;
+        let last_again = once(body, again)? == at;
+        let entry = self.registers[self.numbering.of(left)].number;
+        let count = (entry != NOWHERE).then(|| self.known(entry, &[]))?;
+        let whole = count.lo == count.hi && step > 0 && count.lo >= step && count.lo % step == 0;
+        (place < at && last_again && whole).then(|| (left, count.lo / step))
+    }
+
+    /// The values that a register has when a turn begins, if each turn steps it by a constant.
+    fn counted(&self, body: &'k [Stmt], reg: Reg, (left, turns): (Reg, u64), entry: &Known) -> Option<(u64, u64)> {
+        if reg == left {
+            return Some((entry.lo / turns, entry.hi));
+        }
+        let (_, step) = stepped(body, reg, |value| match value {
+            Expr::Add(x, y) => Some((&**x, &**y)),
+            _ => None,
+        })?;
+        Some((entry.lo, entry.hi.saturating_add(step.saturating_mul(turns - 1))))
+    }
+
+    fn global(&mut self, address: &Address, access: &Access, guard: &Option<Guard>, valid: Option<Reg>) -> Check {
+        let base = self.known(self.number(address.base), &[]);
+        let param = self.kernel.params.get(access.param);
+        let param = param.ok_or_else(|| Violation::new("kernel IR", format!("no parameter {}", access.param)))?;
+        rule(base.pointer == Some(Pointer::Param(access.param)), || {
+            format!("an access to {} by a pointer that does not derive from it", param.name)
+        })?;
+        let dims = param.holds.dims();
+        let dims = dims.ok_or_else(|| Violation::new("kernel IR", format!("{} is not an address", param.name)))?;
+        let (mut assume, mut counts) = (Vec::new(), Dims::NONE);
+        if let Some(guard) = guard {
+            let pred = self.known(self.number(guard.pred), &[]);
+            let facts = if guard.expect { pred.yes } else { pred.no };
+            assume.extend_from_slice(self.facts(facts));
+            counts = if guard.expect { pred.counts } else { Dims::NONE };
+        }
+        if let Some(valid) = valid {
+            counts = counts.or(self.known(self.number(valid), &[]).counts);
+        }
+        for (dim, reach) in dims.into_iter().zip(access.reach) {
+            match (dim, reach) {
+                (None, None) => {}
+                (Some(dim), Some(reach)) if reach.dim == dim => {
+                    self.reach(&reach, &assume, counts.or(base.inside))?;
+                }
+                (Some(dim), _) => {
+                    return rule(false, || {
+                        format!("an access to {} without its extent along {}", param.name, dim.letter())
+                    });
+                }
+                (None, Some(_)) => return rule(false, || format!("{} has no such dimension", param.name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// An access lies inside by what is left, or is made only if something does.
+    fn reach(&self, reach: &Reach, assume: &[Fact], inside: Dims) -> Check {
+        let Reach { dim, left, behind, end } = *reach;
+        let letter = dim.letter();
+        let known = self.known(self.number(left), assume);
+        rule(known.left.is_some_and(|(of, _)| of == dim), || {
+            format!("{} is not what is left of {letter}", name(self.kernel, left))
+        })?;
+        let reached = known.lo.saturating_add(behind.into()) >= u64::from(end) && u64::from(behind) <= known.behind;
+        rule(reached || inside.has(dim), || {
+            format!("an access up to {letter} {end}, where {} are known to be left", known.lo + u64::from(behind))
+        })
+    }
+
+    fn flag(&self, address: &Address) -> Check {
+        let pointer = self.known(self.number(address.base), &[]).pointer;
+        let workspace = match pointer {
+            Some(Pointer::Param(index)) => self.kernel.params[index].holds == Holds::Workspace,
+            _ => false,
+        };
+        rule(workspace, || "a flag that is not in a workspace".into())
+    }
+
+    fn shared(&mut self, address: &Address, bytes: u32, guard: &Option<Guard>) -> Check {
+        let number = self.number(address.base);
+        let mut base = self.known(number, &[]);
+        if let Some(guard) = guard {
+            let pred = self.known(self.number(guard.pred), &[]);
+            let assume = self.facts(if guard.expect { pred.yes } else { pred.no }).to_vec();
+            base = self.recomputed(number, &assume)?;
+        }
+        rule(base.pointer == Some(Pointer::Shared), || "a shared access elsewhere than in the block's memory".into())?;
+        let end = base.hi.saturating_add_signed(address.offset).saturating_add(u64::from(bytes));
+        let size = u64::from(self.kernel.shared_bytes);
+        rule(address.offset >= 0 && end <= size, || format!("a shared access up to byte {end} of {size}"))?;
+        let aligned = gcd(base.multiple, address.offset.unsigned_abs()).is_multiple_of(u64::from(bytes.max(1)));
+        rule(aligned, || {
+            format!("a shared access of {bytes} bytes at a multiple of {}, offset {}", base.multiple, address.offset)
+        })
+    }
+
+    /// What is known of a number if some facts hold besides, with what it was computed from considered again under them.
+    pub(super) fn recomputed(&mut self, number: Number, assume: &[Fact]) -> Result<Known, Violation> {
+        let mut known = self.known(number, assume);
+        let made = self.made.get(number.0 as usize).copied().flatten();
+        if let Some((value, _)) = made.filter(|(value, when)| !assume.is_empty() && self.unchanged(value, *when)) {
+            let again = self.evaluate(value, assume, Depth::Recomputed)?;
+            known.lo = known.lo.max(again.lo);
+            known.hi = known.hi.min(again.hi);
+        }
+        Ok(known)
+    }
+
+    /// True if every register of the expression holds what it held then.
+    fn unchanged(&self, value: &Expr, when: u32) -> bool {
+        match value {
+            Expr::Reg(reg, _) => self.registers[self.numbering.of(*reg)].since <= when,
+            Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => true,
+            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Not(x) => self.unchanged(x, when),
+            Expr::Add(x, y)
+            | Expr::Sub(x, y)
+            | Expr::Mul(x, y)
+            | Expr::Div(x, y)
+            | Expr::Mod(x, y)
+            | Expr::Min(x, y)
+            | Expr::Max(x, y)
+            | Expr::Xor(x, y)
+            | Expr::Compare(_, x, y)
+            | Expr::And(x, y) => self.unchanged(x, when) && self.unchanged(y, when),
+            Expr::Select(c, x, y) => [c, x, y].into_iter().all(|part| self.unchanged(part, when)),
+        }
+    }
+
+    pub(super) fn number(&self, reg: Reg) -> Number {
+        self.registers[self.numbering.of(reg)].number
+    }
+
+    /// The number of an expression that is one register, or the thread's number.
+    pub(super) fn number_of(&self, value: &Expr) -> Number {
+        match value {
+            Expr::Reg(reg, _) => self.number(*reg),
+            Expr::Tid(_) => TID,
+            _ => NOWHERE,
+        }
+    }
+
+    pub(super) fn known(&self, number: Number, assume: &[Fact]) -> Known {
+        let mut known = self.known.get(number.0 as usize).copied().unwrap_or_else(|| Known::any(true));
+        assume.iter().for_each(|fact| known.refine(number, *fact));
+        known
+    }
+
+    pub(super) fn facts(&self, facts: Facts) -> &[Fact] {
+        &self.facts[facts.start as usize..facts.end as usize]
+    }
+
+    /// Those of some facts that are about a number.
+    pub(super) fn list(&mut self, facts: impl IntoIterator<Item = Fact>) -> Facts {
+        let start = self.facts.len() as u32;
+        self.facts.extend(facts.into_iter().filter(|fact| {
+            let (Fact::AtLeast(number, _) | Fact::Below(number, _)) = fact;
+            *number != NOWHERE && *number != START
+        }));
+        Facts { start, end: self.facts.len() as u32 }
+    }
+
+    pub(super) fn both(&mut self, x: Facts, y: Facts) -> Facts {
+        let start = self.facts.len() as u32;
+        self.facts.extend_from_within(x.start as usize..x.end as usize);
+        self.facts.extend_from_within(y.start as usize..y.end as usize);
+        Facts { start, end: self.facts.len() as u32 }
+    }
+
+    /// Any value of the register's type; nothing for a register of data.
+    fn unknown(&mut self, reg: Reg) -> Check {
+        match self.kernel.ty(reg) {
+            Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::default(), Facts::default()), None),
+            Type::U32 => self.assign(reg, Known::any(false), None),
+            Type::U64 => self.assign(reg, Known::any(true), None),
+            Type::S32 | Type::F32 | Type::F64 => Ok(()),
+        }
+    }
+
+    fn assign(&mut self, reg: Reg, known: Known, made: Option<&'k Expr>) -> Check {
+        self.within_bound(reg, known.hi)?;
+        self.renew(self.numbering.of(reg), known, made);
+        Ok(())
+    }
+
+    fn within_bound(&self, reg: Reg, hi: u64) -> Check {
+        let family = &self.kernel.families[reg.family.0 as usize];
+        let Some(bound) = family.bounds.get(reg.index as usize) else { return Ok(()) };
+        rule(hi <= *bound, || format!("{} is declared to be at most {bound}, and may be {hi}", name(self.kernel, reg)))
+    }
+
+    fn renew(&mut self, register: usize, known: Known, made: Option<&'k Expr>) {
+        self.clock += 1;
+        self.known.push(known);
+        self.made.push(made.map(|value| (value, self.clock)));
+        // An expression that reads the register it is assigned to was computed from what that held before.
+        self.registers[register] = Held { number: Number(self.known.len() as u32 - 1), since: self.clock + 1 };
+        self.clock += 1;
+    }
+
+    fn hold(&mut self, reg: Reg, number: Number) {
+        self.clock += 1;
+        self.registers[self.numbering.of(reg)] = Held { number, since: self.clock };
+    }
+}
+
+/// Where a body assigns a register, if it does so once and outside of what is nested.
+fn once(body: &[Stmt], reg: Reg) -> Option<usize> {
+    let mut assignments = 0;
+    definitions(body, &mut |assigned| assignments += u32::from(assigned == reg));
+    let at = body.iter().position(|stmt| matches!(&stmt.op, Op::Set { dst, .. } if *dst == reg))?;
+    (assignments == 1).then_some(at)
+}
+
+/// The constant by which a body steps a register, once and outside of what is nested, and where.
+fn stepped<'a>(
+    body: &'a [Stmt],
+    reg: Reg,
+    operands: impl Fn(&'a Expr) -> Option<(&'a Expr, &'a Expr)>,
+) -> Option<(usize, u64)> {
+    let at = once(body, reg)?;
+    let Op::Set { value, .. } = &body[at].op else { return None };
+    match operands(value)? {
+        (Expr::Reg(of, _), Expr::Const(step)) if *of == reg => Some((at, *step)),
+        _ => None,
+    }
+}

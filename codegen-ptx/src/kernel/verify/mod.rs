@@ -1,0 +1,78 @@
+//! The verifier of kernel IR. It derives what it can and believes no flag. A kernel passes if
+//!
+//! Structure ([`structure`]):
+//! - every register is defined on every path before its use (a guarded definition counts: its uses carry the guard);
+//! - operands have the types that their statement asks for;
+//! - a vector access has 1, 2 or 4 elements and at most 16 bytes; an asynchronous copy has 4, 8 or 16 bytes;
+//! - an outer product has as many accumulators as rows times columns, none of them twice.
+//!
+//! Control ([`control`]), by the analysis in [`super::uniform`]:
+//! - all threads of the block come to a barrier of the block, together;
+//! - exactly the threads that a named barrier counts come to it, whole warps and together, and no others to one of its number.
+//!
+//! Values ([`memory`], [`value`]), by an analysis of intervals, divisors and conditions:
+//! - no register exceeds its declared bound, and no use of a register claims a smaller one than follows;
+//! - the thread's number is below the number that an expression claims for it;
+//! - a shared access, with its guard, lies inside the block's shared memory, and is aligned to its size;
+//! - a global access names the parameter that its pointer derives from; only a workspace is accessed without extents;
+//! - what is left of a dimension is measured by a register that derives from that dimension's extent;
+//! - along each dimension, an access lies inside: by what is left where it is made, including what its guard says; or because
+//!   its guard (or count of valid bytes) is false (or zero) unless some coordinate lies below what is left of that dimension; or
+//!   because its pointer was computed from a coordinate that is clamped to the last one;
+//! - a flag is in a workspace.
+//!
+//! Believed, since it needs to know how tiles are dealt out and what 64-bit pointers hold:
+//! - a block's tile exists: of m and n at least 1 is left from its origin, and origins are multiples of the tile;
+//! - the pointer of an access and the interval that it states agree, as does the coordinate in its guard. That is what running
+//!   the kernel in the interpreter checks: it refuses every access outside a matrix.
+
+mod control;
+mod evaluate;
+mod memory;
+mod structure;
+mod value;
+
+use super::uniform::{Agreement, Uniformity, analyse};
+use super::{Kernel, Reg};
+use crate::Violation;
+
+type Check = Result<(), Violation>;
+
+/// A kernel that passed, and which threads agree where.
+#[derive(Clone, Debug)]
+pub struct Verified<'k> {
+    kernel: &'k Kernel,
+    uniformity: Uniformity<'k>,
+}
+
+impl<'k> Verified<'k> {
+    /// The kernel.
+    pub fn kernel(&self) -> &'k Kernel {
+        self.kernel
+    }
+
+    /// How far the condition of each branch and loop is the same, in the order of the text.
+    pub fn conditions(&self) -> &[Agreement] {
+        &self.uniformity.conditions
+    }
+}
+
+/// Checks `kernel` against the rules above.
+///
+/// # Errors
+/// The first rule that is broken, and by which statement.
+pub fn verify(kernel: &Kernel) -> Result<Verified<'_>, Violation> {
+    structure::check(kernel)?;
+    let uniformity = analyse(kernel);
+    control::check(kernel, &uniformity)?;
+    memory::check(kernel)?;
+    Ok(Verified { kernel, uniformity })
+}
+
+fn rule(holds: bool, message: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(Violation::new("kernel IR", message())) }
+}
+
+fn name(kernel: &Kernel, reg: Reg) -> String {
+    kernel.display(reg).to_string()
+}

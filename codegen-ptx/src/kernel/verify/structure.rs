@@ -1,0 +1,252 @@
+//! Definitions before uses, types, and the shapes of statements.
+
+use super::{Check, name, rule};
+use crate::Violation;
+use crate::kernel::{Access, Address, Expr, Guard, Kernel, Math, Memory, Numbering, Op, Reg, Stmt, Type, Value};
+
+pub(super) fn check(kernel: &Kernel) -> Check {
+    for family in &kernel.families {
+        let index = matches!(family.ty, Type::Pred | Type::U32 | Type::U64);
+        let bounds = if index { family.count as usize } else { 0 };
+        rule(family.bounds.len() == bounds, || {
+            format!("the registers {} have other bounds than registers", family.name)
+        })?;
+    }
+    let numbering = kernel.numbering();
+    let defined = vec![false; numbering.len()];
+    Structure { kernel, numbering, defined }.block(&kernel.body)
+}
+
+struct Structure<'a> {
+    kernel: &'a Kernel,
+    numbering: Numbering,
+    defined: Vec<bool>,
+}
+
+impl Structure<'_> {
+    fn block(&mut self, stmts: &[Stmt]) -> Check {
+        for stmt in stmts {
+            self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", stmt.origin.clause, stmt.origin.what)))?;
+        }
+        Ok(())
+    }
+
+    fn stmt(&mut self, op: &Op) -> Check {
+        match op {
+            Op::Param { dst, index } => {
+                let param = self.kernel.params.get(*index).ok_or_else(|| broken(format!("no parameter {index}")))?;
+                self.define(*dst, param.ty)
+            }
+            Op::Set { dst, value } => {
+                let ty = self.expr(value)?;
+                self.known(*dst)?;
+                let own = self.kernel.ty(*dst);
+                let constant = matches!(value, Expr::Const(_));
+                let fits = ty == own || (constant && matches!(own, Type::U32 | Type::U64 | Type::Pred));
+                rule(fits, || format!("{} takes {ty:?}", name(self.kernel, *dst)))?;
+                self.define(*dst, own)
+            }
+            Op::Load { memory, dst, address, guard, .. } => {
+                self.access(memory, dst, address, guard)?;
+                dst.iter().try_for_each(|reg| self.define(*reg, self.kernel.ty(*reg)))
+            }
+            Op::Store { memory, src, address, guard } => {
+                src.iter().try_for_each(|reg| self.used(*reg).map(drop))?;
+                self.access(memory, src, address, guard)
+            }
+            Op::CopyAsync { to, from, bytes, valid, guard, access } => {
+                self.reach(access)?;
+                valid.iter().try_for_each(|reg| self.typed(*reg, Type::U32))?;
+                self.guard(guard)?;
+                rule(matches!(bytes, 4 | 8 | 16), || format!("an asynchronous copy of {bytes} bytes"))?;
+                self.typed(from.base, Type::U64)?;
+                self.typed(to.base, Type::U32)
+            }
+            Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.typed(address.base, Type::U32),
+            Op::TestBarrier { dst, address, parity } => {
+                self.typed(*parity, Type::U32)?;
+                self.typed(address.base, Type::U32)?;
+                self.define(*dst, Type::Pred)
+            }
+            Op::CountUp { dst, address } | Op::ReadFlag { dst, address } => {
+                self.typed(address.base, Type::U64)?;
+                self.define(*dst, Type::U32)
+            }
+            Op::RaiseFlag { address, value } => {
+                self.typed(address.base, Type::U64)?;
+                self.typed(*value, Type::U32)
+            }
+            Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => Ok(()),
+            Op::Clear { dst } => dst.iter().try_for_each(|reg| self.define_data(*reg).map(drop)),
+            Op::Math { op, dst, args } => self.math(*op, *dst, args),
+            Op::IsZero { dst, src } => {
+                self.data(*src)?;
+                self.define(*dst, Type::Pred)
+            }
+            Op::Select { dst, pred, yes, no } => {
+                self.typed(*pred, Type::Pred)?;
+                self.known(*dst)?;
+                let ty = self.kernel.ty(*dst);
+                [yes, no].into_iter().try_for_each(|value| self.value(value, ty))?;
+                self.define_data(*dst).map(drop)
+            }
+            Op::Outer { acc, a, b, .. } => self.outer(acc, a, b),
+            Op::If { cond, then, other } => {
+                self.typed(cond.pred, Type::Pred)?;
+                let before = self.defined.clone();
+                self.block(then)?;
+                let after = std::mem::replace(&mut self.defined, before);
+                self.block(other)?;
+                self.defined.iter_mut().zip(after).for_each(|(defined, then)| *defined &= then);
+                Ok(())
+            }
+            Op::Loop { body, again } => {
+                self.block(body)?;
+                self.typed(*again, Type::Pred)
+            }
+        }
+    }
+
+    fn math(&mut self, op: Math, dst: Reg, args: &[Value]) -> Check {
+        let takes = match op {
+            Math::Mov | Math::Neg | Math::Abs | Math::Convert => 1,
+            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max => 2,
+            Math::Fma => 3,
+        };
+        rule(args.len() == takes, || format!("{op:?} of {} operands", args.len()))?;
+        self.known(dst)?;
+        let ty = self.kernel.ty(dst);
+        for arg in args {
+            match (op, arg) {
+                (Math::Convert, Value::Reg(reg)) => self.data(*reg).map(drop)?,
+                (Math::Convert, Value::Const(_)) => return Err(broken("a conversion of a constant".into())),
+                _ => self.value(arg, ty)?,
+            }
+        }
+        self.define_data(dst).map(drop)
+    }
+
+    fn outer(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg]) -> Check {
+        let shape = !acc.is_empty() && acc.len() == a.len() * b.len();
+        rule(shape, || "an outer product of another shape".into())?;
+        let ty = self.data(acc[0])?;
+        acc.iter().chain(a).chain(b).try_for_each(|reg| self.typed(*reg, ty))?;
+        let increasing = acc.windows(2).all(|pair| pair[0] < pair[1]);
+        rule(increasing, || "an accumulator appears twice in one outer product".into())
+    }
+
+    fn access(&self, memory: &Memory, data: &[Reg], address: &Address, guard: &Option<Guard>) -> Check {
+        data.iter().try_for_each(|reg| self.known(*reg))?;
+        let ty = data.first().map(|reg| self.kernel.ty(*reg));
+        rule(data.iter().all(|reg| Some(self.kernel.ty(*reg)) == ty), || "an access of several types".into())?;
+        let bytes = ty.map_or(0, Type::bytes) * data.len() as u32;
+        let shape = matches!(data.len(), 1 | 2 | 4) && bytes > 0 && bytes <= 16;
+        rule(shape, || format!("an access of {} elements, {bytes} bytes", data.len()))?;
+        self.guard(guard)?;
+        if let Memory::Global(access) = memory {
+            self.reach(access)?;
+        }
+        self.typed(address.base, if *memory == Memory::Shared { Type::U32 } else { Type::U64 })
+    }
+
+    fn reach(&self, access: &Access) -> Check {
+        access.reach.iter().flatten().try_for_each(|reach| self.typed(reach.left, Type::U32))
+    }
+
+    fn guard(&self, guard: &Option<Guard>) -> Check {
+        guard.iter().try_for_each(|guard| self.typed(guard.pred, Type::Pred))
+    }
+
+    /// The type of an index expression whose parts are right; a constant is as wide as what it meets.
+    fn expr(&self, value: &Expr) -> Result<Type, Violation> {
+        let both = |x: &Expr, y: &Expr| -> Result<Type, Violation> {
+            match (self.expr(x)?, self.expr(y)?, x, y) {
+                (Type::U32, ty @ (Type::U32 | Type::U64), Expr::Const(_), _)
+                | (ty @ (Type::U32 | Type::U64), Type::U32, _, Expr::Const(_)) => Ok(ty),
+                (x, y, ..) if x == y && matches!(x, Type::U32 | Type::U64) => Ok(x),
+                (x, y, ..) => Err(broken(format!("an index expression of {x:?} and {y:?}"))),
+            }
+        };
+        let truth = |x: &Expr| -> Check {
+            let ty = self.expr(x)?;
+            rule(ty == Type::Pred || matches!(x, Expr::Const(0 | 1)), || format!("{ty:?} where a truth value belongs"))
+        };
+        match value {
+            Expr::Reg(reg, _) => {
+                let ty = self.used(*reg)?;
+                rule(matches!(ty, Type::Pred | Type::U32 | Type::U64), || format!("data of type {ty:?} as an index"))?;
+                Ok(ty)
+            }
+            Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Ok(Type::U32),
+            Expr::Wide(x) => {
+                let ty = self.expr(x)?;
+                rule(ty == Type::U32, || format!("{ty:?} made wide"))?;
+                Ok(Type::U64)
+            }
+            Expr::Swizzle(x, _) => self.expr(x),
+            Expr::Add(x, y)
+            | Expr::Sub(x, y)
+            | Expr::Mul(x, y)
+            | Expr::Div(x, y)
+            | Expr::Mod(x, y)
+            | Expr::Min(x, y)
+            | Expr::Max(x, y)
+            | Expr::Xor(x, y) => both(x, y),
+            Expr::Compare(_, x, y) => both(x, y).map(|_| Type::Pred),
+            Expr::And(x, y) => truth(x).and_then(|()| truth(y)).map(|()| Type::Pred),
+            Expr::Not(x) => truth(x).map(|()| Type::Pred),
+            Expr::Select(c, x, y) => truth(c).and_then(|()| both(x, y)),
+        }
+    }
+
+    fn value(&self, value: &Value, ty: Type) -> Check {
+        match value {
+            Value::Reg(reg) => self.typed(*reg, ty),
+            Value::Const(_) => Ok(()),
+        }
+    }
+
+    /// A register of data that is defined, and its type.
+    fn data(&self, reg: Reg) -> Result<Type, Violation> {
+        let ty = self.used(reg)?;
+        let data = matches!(ty, Type::F32 | Type::F64 | Type::S32);
+        rule(data, || format!("{} is {ty:?} and not data", name(self.kernel, reg)))?;
+        Ok(ty)
+    }
+
+    fn typed(&self, reg: Reg, ty: Type) -> Check {
+        let own = self.used(reg)?;
+        rule(own == ty, || format!("{} is {own:?} and not {ty:?}", name(self.kernel, reg)))
+    }
+
+    fn known(&self, reg: Reg) -> Check {
+        let family = self.kernel.families.get(reg.family.0 as usize);
+        rule(family.is_some_and(|family| reg.index < family.count), || format!("no register {reg:?}"))
+    }
+
+    fn used(&self, reg: Reg) -> Result<Type, Violation> {
+        self.known(reg)?;
+        let defined = self.defined[self.numbering.of(reg)];
+        rule(defined, || format!("{} is used before it is defined", name(self.kernel, reg)))?;
+        Ok(self.kernel.ty(reg))
+    }
+
+    fn define(&mut self, reg: Reg, ty: Type) -> Check {
+        self.known(reg)?;
+        let own = self.kernel.ty(reg);
+        rule(own == ty, || format!("{} is {own:?} and takes {ty:?}", name(self.kernel, reg)))?;
+        let number = self.numbering.of(reg);
+        self.defined[number] = true;
+        Ok(())
+    }
+
+    fn define_data(&mut self, reg: Reg) -> Result<Type, Violation> {
+        self.known(reg)?;
+        self.define(reg, self.kernel.ty(reg))?;
+        self.data(reg)
+    }
+}
+
+fn broken(message: String) -> Violation {
+    Violation::new("kernel IR", message)
+}

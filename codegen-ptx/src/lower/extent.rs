@@ -1,0 +1,83 @@
+//! What global accesses touch, stated for the verifier of kernel IR: see [`kernel::extent`].
+//!
+//! [`kernel::extent`]: crate::kernel::extent
+
+use ptx_gemm_dsl::terms::{Operand, Param, Side};
+
+use super::expression::per_row;
+use super::{Lowered, Lowering, Place, broken};
+use crate::kernel::{Access, Dim, Expr, Holds, Reach, Reg};
+use crate::tile::Program;
+
+/// What the verifier needs to know of a parameter.
+pub(super) fn holds(program: &Program, param: &Param) -> Holds {
+    match param {
+        Param::Matrix(Operand::A) => Holds::Matrix(Dim::M, Dim::K),
+        Param::Matrix(Operand::B) => Holds::Matrix(Dim::N, Dim::K),
+        Param::Matrix(Operand::C | Operand::D) => Holds::Matrix(Dim::M, Dim::N),
+        Param::Vector(i) => match program.problem.epilogue.vectors.get(*i) {
+            Some(vector) if per_row(vector.axis) => Holds::Vector(Dim::M),
+            Some(_) => Holds::Vector(Dim::N),
+            None => Holds::Other,
+        },
+        Param::M => Holds::Extent(Dim::M),
+        Param::N => Holds::Extent(Dim::N),
+        Param::K => Holds::Extent(Dim::K),
+        Param::Workspace => Holds::Workspace,
+        Param::Ld(_) | Param::BatchStride(_) | Param::Scalar(_) | Param::Batch => Holds::Other,
+    }
+}
+
+impl Lowering<'_> {
+    /// The whole tile along an operand's own dimension.
+    pub(super) fn own_reach(&self, place: &Place, side: Side) -> Lowered<Reach> {
+        match side {
+            Side::A => self.rows(place),
+            Side::B => self.cols(place),
+        }
+    }
+
+    /// So much of an operand along its own dimension and along k.
+    pub(super) fn touch_operand(&self, side: Side, own: Reach, k: Reach) -> Lowered<Access> {
+        self.touch(&Param::Matrix(side.operand()), [Some(own), Some(k)])
+    }
+
+    /// A tile of C or D.
+    pub(super) fn touch_plane(&self, place: &Place, which: Operand) -> Lowered<Access> {
+        self.touch(&Param::Matrix(which), [Some(self.rows(place)?), Some(self.cols(place)?)])
+    }
+
+    /// A tile's part of a vector of the epilogue.
+    pub(super) fn touch_vector(&self, place: &Place, vector: usize) -> Lowered<Access> {
+        let along_m = self.program.problem.epilogue.vectors.get(vector).is_some_and(|vector| per_row(vector.axis));
+        let reach = if along_m { self.rows(place)? } else { self.cols(place)? };
+        self.touch(&Param::Vector(vector), [Some(reach), None])
+    }
+
+    /// The workspace, which the plan sizes.
+    pub(super) fn touch_workspace(&self) -> Lowered<Access> {
+        self.touch(&Param::Workspace, [None, None])
+    }
+
+    fn touch(&self, which: &Param, reach: [Option<Reach>; 2]) -> Lowered<Access> {
+        let param = self.program.params.iter().position(|param| param == which);
+        let param = param.ok_or_else(|| broken("an access to what the kernel has no parameter for"))?;
+        Ok(Access { param, reach })
+    }
+
+    fn rows(&self, place: &Place) -> Lowered<Reach> {
+        Ok(Reach::new(Dim::M, register(&place.rem_m)?, self.program.block.m))
+    }
+
+    fn cols(&self, place: &Place) -> Lowered<Reach> {
+        Ok(Reach::new(Dim::N, register(&place.rem_n)?, self.program.block.n))
+    }
+}
+
+/// The register that an expression is.
+pub(super) fn register(value: &Expr) -> Lowered<Reg> {
+    match value {
+        Expr::Reg(reg, _) => Ok(*reg),
+        _ => Err(broken("what is left of a dimension is not in a register")),
+    }
+}

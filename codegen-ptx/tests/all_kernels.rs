@@ -1,0 +1,30 @@
+//! Every kernel of the net's schedules and of the named cases passes the verifier of kernel IR.
+
+use ptx_gemm_codegen::compile;
+use ptx_gemm_dsl::Schedule;
+
+#[test]
+fn every_kernel_passes() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut texts: Vec<(String, String)> = std::fs::read_to_string(format!("{root}/tests/net/schedules.txt"))
+        .unwrap()
+        .lines()
+        .map(|line| (line.to_string(), line.to_string()))
+        .collect();
+    for folder in ["cases", "tuned"] {
+        for file in std::fs::read_dir(format!("{root}/gemm-check/{folder}")).unwrap() {
+            let path = file.unwrap().path();
+            texts.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    assert!(texts.len() > 400, "{}", texts.len());
+    let mut wrong = Vec::new();
+    for (name, text) in &texts {
+        let Ok(schedule) = text.parse::<Schedule>() else { continue };
+        let Ok(plan) = schedule.plan(None) else { continue };
+        if let Err(violation) = compile(&plan) {
+            wrong.push(format!("{name}\n    {}", violation.reason()));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), texts.len(), wrong.join("\n"));
+}
