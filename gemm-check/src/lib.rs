@@ -34,6 +34,7 @@ pub mod netlib;
 mod product;
 mod profile;
 mod request;
+mod size;
 mod sizes;
 
 pub use bits::{Agreement, Rule, agree, bit_requests};
@@ -45,4 +46,5 @@ pub use data::{Data, Values};
 pub use error::CheckError;
 pub use profile::{Profile, formula_bytes};
 pub use request::{Leading, Output, Request};
-pub use sizes::{Size, edge_sizes, quick_sizes};
+pub use size::Size;
+pub use sizes::{edge_sizes, quick_sizes};

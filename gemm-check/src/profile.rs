@@ -21,7 +21,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 use crate::check::check;
 use crate::error::CheckError;
 use crate::request::Request;
-use crate::sizes::Size;
+use crate::size::Size;
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
 const TILES: usize = 2;

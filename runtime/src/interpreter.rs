@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
 
-use crate::backend::{Backend, Counts, Execution, Launch, Lifetime, Limits, Module, Output, StreamHandle, Value};
+use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
+use crate::launch::{Launch, Value};
 use crate::shape::Shape;
 use crate::view::{AnyMut, AnyRef};
 

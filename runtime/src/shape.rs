@@ -92,3 +92,10 @@ impl Stack {
         (self.stored() - 1).checked_mul(self.stride)?.checked_add(one)
     }
 }
+
+/// How an operand lies in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Laid {
+    pub(crate) shape: Shape,
+    pub(crate) stack: Stack,
+}

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use ptx_gemm::{Batch, DType, Schedule};
 use ptx_gemm_check::{Case, cases, tuned};
 
-use crate::source::Program;
+use crate::program::Program;
 
 /// Products of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

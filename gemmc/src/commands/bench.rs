@@ -14,8 +14,9 @@ use crate::bench::session::{self, Event, Order, Orders, Reason, Row};
 use crate::bench::suites::{Named, Suite};
 use crate::bench::{plot, report};
 use crate::cli::Bench;
+use crate::program::Program;
 use crate::reply::{Failure, Reply, Status, complain};
-use crate::source::{self, Program};
+use crate::source;
 
 /// How long a kernel may outlast the deadline before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::bench::session::{self, Event, Order, Orders};
 use crate::bench::suites::{Named, Size};
 use crate::cli;
+use crate::program::Program;
 use crate::reply::{Failure, Format, Reply, Status};
-use crate::source::Program;
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
