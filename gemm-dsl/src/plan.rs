@@ -109,15 +109,6 @@ pub struct OperandPlan {
     pub read_width: u32,
 }
 
-/// What an operand must be a multiple of for one entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Alignment {
-    /// The leading dimension and the batch stride, in elements.
-    pub elements: u32,
-    /// The pointer, in bytes.
-    pub bytes: u32,
-}
-
 /// One entry of the compiled module: the same kernel with its own access widths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Variant {
