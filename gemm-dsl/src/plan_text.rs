@@ -54,7 +54,7 @@ impl Plan {
         table.heading("problem");
         table.row("target", self.target);
         let names: Vec<String> =
-            self.matrices().map(|o| format!("{} {} {}", o.name(), types.of(o), layouts.of(o))).collect();
+            self.problem.matrices().map(|o| format!("{} {} {}", o.name(), types.of(o), layouts.of(o))).collect();
         table.row("matrices", names.join(", "));
         table.row("accumulator", types.acc);
         table.row("epilogue", &self.problem.epilogue);
@@ -165,6 +165,7 @@ impl Plan {
             format!("{blocks}, so at most {} registers a thread", self.registers_per_thread(blocks)),
         );
         let needs: Vec<String> = self
+            .problem
             .matrices()
             .map(|operand| (operand, width(variant, operand)))
             .filter(|(_, width)| *width > 1)

@@ -1,6 +1,6 @@
 //! What is compiled: a schedule or tile programs.
 
-use ptx_gemm::{CompiledGemm, Device, Error, Problem, Schedule, TileProgram};
+use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Problem, Schedule, TileProgram};
 
 /// What is compiled.
 #[derive(Clone, Debug)]
@@ -11,10 +11,10 @@ pub(crate) enum Program {
 
 impl Program {
     /// What it computes, if it is legal.
-    pub(crate) fn problem(&self) -> Option<Problem> {
+    pub(crate) fn problem(&self) -> Result<Problem, Diagnostics> {
         match self {
-            Program::Schedule(schedule) => schedule.problem().ok(),
-            Program::Tile(program) => Some(program.kernel().problem().clone()),
+            Program::Schedule(schedule) => schedule.problem(),
+            Program::Tile(program) => Ok(program.kernel().problem().clone()),
         }
     }
 

@@ -63,6 +63,15 @@ impl Shape {
             Layout::Col => row + col * self.ld,
         }
     }
+
+    /// Row and column of an element by its index in the slice.
+    pub(crate) fn place(&self, index: usize) -> (usize, usize) {
+        let (slow, fast) = (index / self.ld, index % self.ld);
+        match self.layout {
+            Layout::Row => (slow, fast),
+            Layout::Col => (fast, slow),
+        }
+    }
 }
 
 /// How many matrices of one shape lie behind each other: the operands of `batch(strided)`.
