@@ -79,9 +79,7 @@ pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compil
 /// The first rule that a program breaks, or one of the compiler's own below it.
 pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
     observe(&mut observer, Level::Tile, || tile::print::print(programs));
-    let interface = Interface::of(programs);
     let mut module = Module::new(programs.target.to_string());
-    module.header = header::lines(&interface);
     tile::verify::module(programs)?;
     for (index, program) in programs.entries.iter().enumerate() {
         let kernel = lower::lower(program).map_err(|violation| violation.in_entry(index))?;
@@ -93,6 +91,8 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
         }
         module.entries.push(emit::emit(&kernel, programs.target));
     }
+    let interface = Interface::of(programs);
+    module.header = header::lines(&interface);
     module.version = ptx_gemm_ptx::verify::required_version(&module);
     let ptx = ptx_gemm_ptx::print::print(&module);
     observe(&mut observer, Level::Ptx, || ptx.clone());

@@ -70,6 +70,11 @@ pub const REGISTER_FILE: u32 = 65536;
 /// Shared memory that a block has without opting in, in bytes, on every target.
 pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
 
+/// What a launch asks for of a block's shared memory, in bytes: all of it, if it is more than a module may declare.
+pub fn dynamic_shared_bytes(bytes: u32) -> u32 {
+    if bytes > STATIC_SHARED_BYTES { bytes } else { 0 }
+}
+
 /// Registers are given to a warp for all its lanes in pieces of so many a lane, and warps stand in fours, one for each
 /// scheduler (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; what ptxas 13.0 makes of
 /// `.minnctapersm`).

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use crate::instruction::{Base, Guard, Instruction, Note, Opcode, Operand, Reg, Special};
+use crate::instruction::{Base, Guard, Instruction, Note, Opcode, Operand, Operands, Reg, Special};
 use crate::module::{Directive, Entry, Module, Param, RegisterFamily, Statement, Variable};
 use crate::types::Type;
 
@@ -113,13 +113,13 @@ impl EntryBuilder {
     }
 
     /// Appends an instruction.
-    pub fn emit(&mut self, op: Opcode, operands: impl Into<Vec<Operand>>) {
-        self.push(None, op, operands.into());
+    pub fn emit(&mut self, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
+        self.push(None, op, operands.into_iter().collect());
     }
 
     /// Appends an instruction under a guard.
-    pub fn emit_if(&mut self, guard: Guard, op: Opcode, operands: impl Into<Vec<Operand>>) {
-        self.push(Some(guard), op, operands.into());
+    pub fn emit_if(&mut self, guard: Guard, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
+        self.push(Some(guard), op, operands.into_iter().collect());
     }
 
     /// Appends an instruction whose destination is a new register of `family`.
@@ -130,7 +130,7 @@ impl EntryBuilder {
         reg
     }
 
-    fn push(&mut self, guard: Option<Guard>, op: Opcode, operands: Vec<Operand>) {
+    fn push(&mut self, guard: Option<Guard>, op: Opcode, operands: Operands) {
         let note = self.note.clone();
         self.entry.body.push(Statement::Instruction(Instruction { guard, op, operands, note }));
     }
@@ -187,8 +187,8 @@ impl Module {
 
 impl Instruction {
     /// An instruction without guard or note.
-    pub fn new(op: Opcode, operands: impl Into<Vec<Operand>>) -> Self {
-        Instruction { guard: None, op, operands: operands.into(), note: None }
+    pub fn new(op: Opcode, operands: impl IntoIterator<Item = Operand>) -> Self {
+        Instruction { guard: None, op, operands: operands.into_iter().collect(), note: None }
     }
 }
 

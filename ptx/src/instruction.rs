@@ -275,6 +275,9 @@ pub struct Note {
     pub what: Arc<str>,
 }
 
+/// The operands of an instruction: most have at most four, which need no memory of their own.
+pub type Operands = smallvec::SmallVec<[Operand; 4]>;
+
 /// One instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
@@ -283,7 +286,7 @@ pub struct Instruction {
     /// Opcode.
     pub op: Opcode,
     /// Operands in PTX order.
-    pub operands: Vec<Operand>,
+    pub operands: Operands,
     /// Origin.
     pub note: Option<Note>,
 }

@@ -72,7 +72,7 @@ impl Printer {
 
     /// A piece of a comment: line ends would end the comment, and so become blanks.
     fn comment_text(&mut self, text: &str) {
-        if text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
+        if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
             self.text.extend(text.chars().map(|c| if c == '\n' || c == '\r' { ' ' } else { c }));
         } else {
             self.text.push_str(text);

@@ -12,6 +12,7 @@ mod net;
 mod random;
 mod special;
 mod tidy;
+mod tile_rules;
 mod tile_text;
 mod ui;
 

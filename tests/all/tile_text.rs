@@ -1,15 +1,28 @@
-//! Tile IR is a language: what is printed parses back, and every token of it matters.
+//! Tile IR is a language: what is printed parses back, and every token of it matters, for the kernel and for the result.
 
-use ptx_gemm_check::{cases, tuned};
+use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes, tuned};
 use ptx_gemm_codegen::tile::{self, parse::parse, print::print};
 use ptx_gemm_codegen::{compile_programs, compile_text};
 use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::epilogue::Axis;
+use ptx_gemm_dsl::terms::Tail;
+use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_interp::{Checks, Options, WarpOrder};
+use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
 
-use crate::mutants::{EditKind, token_edits};
+use crate::mutants::{Edit, EditKind, token_edits};
 use crate::net::{RANDOM, instructions};
 
+/// A program that no schedule makes.
+const BY_HAND: &str = include_str!("../../examples/tile/two_sums.tile");
+
 fn module(schedule: &Schedule) -> tile::Module {
-    tile::build::build(&schedule.plan(None).unwrap())
+    tile::build::build(&schedule.plan(None).unwrap_or_else(|e| panic!("{schedule}: {e}")))
+}
+
+fn interpreter() -> Device {
+    let options = Options { checks: Checks::Full, ..Options::default() };
+    Device::interpreter_with(InterpreterOptions { options, misalign: 0 })
 }
 
 #[test]
@@ -27,51 +40,193 @@ fn printed_programs_parse_back() {
         count += 1;
     }
     assert!(count > 400);
+    let (by_hand, _) = parse(BY_HAND).unwrap();
+    assert!(parse(&print(&by_hand)).unwrap().0 == by_hand);
 }
 
-/// An edit that may leave the instructions as they are, and why.
-fn same_by_meaning(what: &str, line: &str) -> Option<&'static str> {
-    let head = line.trim_start();
-    if head.starts_with("role ") && what.contains("->") {
-        return Some("a role's name is free");
+/// Why an edit may leave the instructions as they are, if it may.
+fn same_kernel(edit: &Edit, line: &str) -> Option<&'static str> {
+    let declares = |line: &str| {
+        let words = ["buffer", "ring", "mbarriers", "barrier", "accumulator"];
+        words.iter().any(|word| line.trim_start().starts_with(&format!("{word} ")))
+    };
+    if edit.kind == EditKind::Word && line.trim_start().starts_with("role ") {
+        return Some("the name of a role is free");
+    }
+    if edit.kind == EditKind::SwapLines && declares(line) {
+        return Some("declarations have no order of their own, but that a name is declared before it is used");
+    }
+    if edit.kind == EditKind::SwapLines && edit.what.contains("acquire ") {
+        return Some("where the next wait frees a slot, to acquire it takes no instruction");
+    }
+    if edit.kind == EditKind::SwapLines && edit.what.matches("wait ").count() == 2 {
+        return Some("two waits of one kind are the same instructions in either order");
     }
     None
 }
 
-fn edits_of(name: &str, module: &tile::Module) -> (usize, Vec<String>) {
-    let printed = print(module);
-    let original = instructions(&compile_programs(module, None).unwrap().ptx);
-    let lines: Vec<&str> = printed.lines().collect();
-    let (mut refused, mut same) = (0, Vec::new());
-    for edit in token_edits(&printed) {
-        let line = lines[edit.line - 1];
-        match compile_text(&edit.text, None) {
-            Err(errors) => {
-                assert!(errors.0.iter().all(|e| e.line > 0 && !e.message.is_empty()), "{name}: {}", edit.what);
-                refused += 1;
-            }
-            Ok(compiled) => {
-                let kept = instructions(&compiled.ptx) == original;
-                if kept && same_by_meaning(&edit.what, line).is_none() {
-                    same.push(format!("{name}:{}: {} | {}", edit.line, edit.what, line.trim()));
+/// Every edit of every case and tuned schedule gives other instructions, or is refused with a position.
+#[test]
+fn every_token_matters() {
+    let (mut edits, mut refused, mut same) = (0, 0, Vec::new());
+    let named = cases().chain(tuned()).map(|case| (case.name, module(&case.schedule().unwrap())));
+    for (name, mut module) in named.chain([("two_sums", parse(BY_HAND).unwrap().0)]) {
+        // The other entries differ in widths alone.
+        module.entries.truncate(1);
+        let printed = print(&module);
+        let original = instructions(&compile_programs(&module, None).unwrap().ptx);
+        let lines: Vec<&str> = printed.lines().collect();
+        for edit in token_edits(&printed) {
+            edits += 1;
+            match compile_text(&edit.text, None) {
+                Err(errors) => {
+                    refused += 1;
+                    let placed = |e: &ptx_gemm_codegen::TextError| {
+                        e.line > 0 && e.line <= lines.len() + 1 && e.column > 0 && !e.message.is_empty()
+                    };
+                    assert!(!errors.0.is_empty() && errors.0.iter().all(placed), "{name}: {}: {errors}", edit.what);
+                }
+                Ok(compiled) => {
+                    let line = lines[edit.line - 1];
+                    if instructions(&compiled.ptx) == original && same_kernel(&edit, line).is_none() {
+                        same.push(format!("{name}:{}: {} | {}", edit.line, edit.what, line.trim()));
+                    }
                 }
             }
         }
-        let _ = EditKind::Number;
     }
-    (refused, same)
+    println!("{edits} edits, {refused} refused");
+    assert!(edits > 10_000 && refused < edits);
+    assert!(same.is_empty(), "these edits change nothing:\n{}", same.join("\n"));
 }
 
+/// Small schedules that together have every statement.
+const SMALL: [&str; 8] = [
+    "tile(16, 16, 4); thread(2, 2); vector(2); double_buffer; epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)",
+    "tile(16, 16, 8); thread(2, 4); vector(4); shared(a = km + pad(4)); unroll(4); prefetch(2); order(snake)",
+    "tile(16, 32, 4); thread(2, 4); load(cp_async); stages(3); persistent(2); epilogue(|acc, bias| relu(acc + bias[n]))",
+    "tile(16, 16, 4); thread(4, 2); split_k(3); vector(2); layout(a = col, b = col, d = col)",
+    "tile(16, 16, 4); thread(2, 4); split_k(2, reduce = workspace); shared(a = mk + swizzle(32))",
+    "tile(16, 32, 4); thread(4, 4); load(cp_async); stages(3); specialize(producers = 1 warp)",
+    "tile(16, 32, 4); thread(4, 4); double_buffer; pace(free); operands(shared)",
+    "tile(16, 16); thread(2, 2); shared(none); vector(2); tail(predicate); raster(group = 2, along = m)",
+];
+
+/// D of a program of f32 on small integers, by element.
+fn product(gemm: &CompiledGemm, (m, n, k): (usize, usize, usize)) -> Vec<f32> {
+    let problem = gemm.problem();
+    let digit = |i: usize, j: usize, by: usize| ((i * 7 + j * 3 + by) % 5) as f32 - 1.5;
+    let a = Matrix::from_fn(m, k, |i, j| digit(i, j, 1)).to_layout(problem.layouts.a);
+    let b = Matrix::from_fn(k, n, |i, j| digit(i, j, 2)).to_layout(problem.layouts.b);
+    let c = Matrix::from_fn(m, n, |i, j| digit(i, j, 3)).to_layout(problem.layouts.c);
+    let elements: Vec<f32> = (0..m.max(n)).map(|i| digit(i, 0, 4)).collect();
+    let mut call = gemm.call();
+    if problem.epilogue.uses_c() {
+        call = call.c(&c);
+    }
+    for (index, name) in problem.epilogue.scalars.iter().enumerate() {
+        call = call.set(name, index as f64 + 2.0);
+    }
+    for vector in &problem.epilogue.vectors {
+        let length = if vector.axis == Axis::M { m } else { n };
+        call = call.vector(&vector.name, &elements[..length]);
+    }
+    let d: Matrix<f32> = call.multiply(&a, &b).unwrap_or_else(|e| panic!("{e}"));
+    (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| d.get(i, j).unwrap()).collect()
+}
+
+/// Sizes that are multiples of every tile here, and sizes with edges on all sides; rows of both suit accesses of 16 bytes.
+const WHOLE: (usize, usize, usize) = (64, 64, 24);
+const RAGGED: (usize, usize, usize) = (36, 44, 12);
+/// The same where leading dimensions are padded.
+const ODD: (usize, usize, usize) = (37, 41, 11);
+
+/// What is accepted is right: whatever an edit moves, widens, unrolls or reorders, the result has the same bits, and what
+/// would change it (another K-tile, a statement less or twice, another accumulator) is refused. Only what says *what* is
+/// computed changes the result.
 #[test]
-fn every_token_matters() {
-    for case in cases().chain(tuned()) {
-        if std::env::var("CASE").is_ok_and(|only| only != case.name) {
-            continue;
-        }
-        let start = std::time::Instant::now();
-        let mut module = module(&case.schedule().unwrap());
+fn what_is_accepted_is_right() {
+    let device = interpreter();
+    let (mut ran, mut refused, mut changed) = (0, 0, 0);
+    let printed = SMALL.iter().map(|text| {
+        let mut module = module(&text.parse().unwrap());
+        module.entries.reverse();
         module.entries.truncate(1);
-        let (refused, same) = edits_of(&case.name, &module);
-        println!("{} refused {refused} same {} in {:?}\n{}", case.name, same.len(), start.elapsed(), same.join("\n"));
+        print(&module)
+    });
+    for printed in printed.chain([BY_HAND.to_string()]) {
+        let original = CompiledGemm::from_tile(&printed, &device).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+        let expected = product(&original, RAGGED);
+        let lines: Vec<&str> = printed.lines().collect();
+        for edit in token_edits(&printed) {
+            let Ok(gemm) = CompiledGemm::from_tile(&edit.text, &device) else {
+                refused += 1;
+                continue;
+            };
+            ran += 1;
+            let at =
+                format!("{}\nline {}: {}: {}", lines.join("\n"), edit.line, lines[edit.line - 1].trim(), edit.what);
+            let problem = gemm.problem();
+            let wide = Leading { a: Some(64), b: Some(64), c: Some(64), d: Some(64) };
+            let guarded = gemm.interface().entries.iter().all(|entry| entry.tail == Tail::Predicate);
+            for (m, n, k) in [WHOLE, ODD].into_iter().take(1 + usize::from(guarded)) {
+                let mut request = Request { leading: wide, ..Request::exact(m, n, k) };
+                if problem.batch == Batch::Strided {
+                    request = request.batch(2);
+                }
+                let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{at}: {e}"));
+                assert!(outcome.is_right(), "{at}: {outcome:?}");
+            }
+            let numbers = problem.batch == Batch::One && problem.types == original.problem().types && guarded;
+            if !numbers {
+                continue;
+            }
+            let same = product(&gemm, RAGGED) == expected;
+            let says_what = problem.epilogue != original.problem().epilogue;
+            if says_what {
+                changed += usize::from(!same);
+            } else {
+                assert!(same, "{at}: other bits");
+            }
+        }
+    }
+    println!("{ran} programs ran, {refused} were refused, {changed} compute something else");
+    assert!(ran > 200 && refused > 2000 && changed > 5);
+}
+
+/// A hand-written program at every edge, in every order of warps.
+#[test]
+fn a_program_by_hand_is_right_at_every_edge() {
+    for order in [WarpOrder::Forward, WarpOrder::Backward, WarpOrder::Seeded(7)] {
+        let options = Options { checks: Checks::Full, order, ..Options::default() };
+        let device = Device::interpreter_with(InterpreterOptions { options, misalign: 4 });
+        let gemm = CompiledGemm::from_tile(BY_HAND, &device).unwrap();
+        let sizes = edge_sizes(gemm.kernel());
+        assert!(sizes.len() > 10);
+        for (index, Size { m, n, k }) in sizes.into_iter().enumerate().filter(|(index, _)| index % 3 == 0) {
+            let request = if index % 2 == 0 { Request::exact(m, n, k) } else { Request::random(m, n, k) };
+            let outcome = check(&gemm, &request.set("alpha", -2.0)).unwrap();
+            assert!(outcome.is_right(), "{m} x {n} x {k}: {outcome:?}");
+        }
+    }
+}
+
+/// Entries are whole programs: here with other tiles, threads, slots, loads and parameters, for the operands that each suits.
+#[test]
+fn entries_of_one_module_may_differ_in_everything() {
+    let of = |text: &str| module(&text.parse().unwrap());
+    let wide = of("tile(32, 32, 8); thread(4, 4); vector(4); load(cp_async); stages(3); target(sm_80)");
+    let narrow = of("tile(16, 16); thread(1, 1); shared(none); target(sm_80)");
+    let mut both = wide.clone();
+    both.entries.truncate(1);
+    both.entries.extend(narrow.entries.clone());
+    both.entries[1].params.rotate_left(2);
+    let gemm = CompiledGemm::from_tile(&print(&both), &interpreter()).unwrap();
+    for (k, entry, threads) in [(64, "gemm_v4", 64), (63, "gemm_v1", 256)] {
+        let outcome = check(&gemm, &Request::exact(40, 36, k)).unwrap();
+        assert!(outcome.is_right(), "{outcome:?}");
+        assert_eq!(outcome.run.entry.as_deref(), Some(entry));
+        let found = gemm.interface().entries.iter().find(|found| found.name == entry).unwrap();
+        assert_eq!(found.launches[0].threads, threads);
     }
 }

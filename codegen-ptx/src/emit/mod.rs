@@ -13,7 +13,7 @@ use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Note, Opcode, Operan
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
 
-use ptx_gemm_dsl::target::{STATIC_SHARED_BYTES, Target};
+use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 
 use crate::kernel::{self, Address, Kernel, Op, Stmt, outer_order};
 
@@ -50,7 +50,7 @@ pub fn emit(kernel: &Kernel, target: Target) -> Entry {
 
 /// The block's shared memory as a variable: of the entry where it is static, of the module where it is dynamic.
 pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
-    let dynamic = kernel.shared_bytes > STATIC_SHARED_BYTES;
+    let dynamic = dynamic_shared_bytes(kernel.shared_bytes) > 0;
     (kernel.shared_bytes > 0).then(|| Variable {
         is_extern: dynamic,
         space: Space::Shared,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ptx_gemm_dsl::target::{STATIC_SHARED_BYTES, Target};
+use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Operand, Param, Reduce, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
@@ -222,7 +222,7 @@ impl Workspace {
 impl KernelLaunch {
     /// Shared memory that the launch must ask for, in bytes: all of it, if it is more than a module may declare.
     pub fn dynamic_shared_bytes(&self) -> u32 {
-        if self.shared_bytes > STATIC_SHARED_BYTES { self.shared_bytes } else { 0 }
+        dynamic_shared_bytes(self.shared_bytes)
     }
 
     /// Shared memory that the module declares itself, in bytes.

@@ -2,7 +2,7 @@
 
 use super::scope::Names;
 use super::{Parser, Result, shortened};
-use crate::instruction::{Base, Opcode, Operand, Reg, Special};
+use crate::instruction::{Base, Opcode, Operand, Operands, Reg, Special};
 use crate::lexer::TokenKind;
 
 /// Most operands of an instruction, and most elements of a vector: wgmma has 128 accumulators.
@@ -10,8 +10,8 @@ const MAX_OPERANDS: usize = 512;
 
 impl<'a> Parser<'a> {
     /// Operands up to the semicolon, which is consumed.
-    pub(super) fn operands(&mut self, op: &Opcode, mnemonic: &str, names: &Names<'a>) -> Result<Vec<Operand>> {
-        let mut operands = Vec::new();
+    pub(super) fn operands(&mut self, op: &Opcode, mnemonic: &str, names: &Names<'a>) -> Result<Operands> {
+        let mut operands = Operands::new();
         if self.eat(b';')? {
             return Ok(operands);
         }

@@ -38,6 +38,8 @@ pub(super) enum Event {
     Begin,
     /// And ends.
     End,
+    /// What the last contributor to a tile does alone ends.
+    Reduced,
     /// A statement, by its node, with the K-tile of the loop around it; before the loop there is none.
     Do { node: usize, kt: Option<u32> },
 }
@@ -79,6 +81,7 @@ impl Unroller {
                 Op::Reduce { body, .. } => {
                     self.events.push(Event::Do { node, kt });
                     self.body(body, kt);
+                    self.events.push(Event::Reduced);
                 }
                 _ => self.events.push(Event::Do { node, kt }),
             }

@@ -159,7 +159,9 @@ impl<'a> Block<'a> {
                     self.threads[thread].clock[thread] += 1;
                     let done = self.step(thread, event).map_err(|violation| match event {
                         Event::Do { node, .. } => violation.at(self.threads[thread].nodes[node].site()),
-                        Event::Begin | Event::End => violation.at(Site::Role(self.threads[thread].role)),
+                        Event::Begin | Event::End | Event::Reduced => {
+                            violation.at(Site::Role(self.threads[thread].role))
+                        }
                     })?;
                     if !done {
                         break;
@@ -179,7 +181,7 @@ impl<'a> Block<'a> {
             Some(thread) => {
                 let site = match thread.events[thread.at] {
                     Event::Do { node, .. } => thread.nodes[node].site(),
-                    Event::Begin | Event::End => Site::Role(thread.role),
+                    Event::Begin | Event::End | Event::Reduced => Site::Role(thread.role),
                 };
                 Err(self.fault("this waits for ever").at(site))
             }
@@ -239,9 +241,17 @@ impl<'a> Block<'a> {
                 return Ok(true);
             }
             Event::End => return self.end(t).map(|()| true),
+            Event::Reduced => {
+                self.threads[t].reduced = None;
+                return Ok(true);
+            }
             Event::Do { node, kt } => (node, kt),
         };
         let op = self.threads[t].nodes[node].op;
+        if self.threads[t].reduced.is_some() && !matches!(op, Op::Store { .. } | Op::Promote { .. } | Op::Clear { .. })
+        {
+            return Err(self.fault("only one of the blocks that share a tile comes here"));
+        }
         match op {
             Op::Clear { acc } => {
                 let terms = (self.segments.len() - 1) * self.k_tiles as usize;

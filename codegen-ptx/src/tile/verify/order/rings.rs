@@ -69,15 +69,11 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// A thread's part of a slot is written, or begins to be.
+    /// A thread's part of a slot is written, or begins to be. That its readers are done was seen when it was acquired.
     pub(super) fn write(&mut self, t: usize, buffer: usize, slot: usize, k_tile: u32, done: Option<u32>) -> Check {
-        let clock = &self.threads[t].clock;
         let name = &self.program.buffers[buffer].name;
         let tile = (self.threads[t].tile, k_tile);
         let state = &self.slots[buffer][slot];
-        if state.read.iter().any(|(reader, time)| clock[*reader] < *time) {
-            return Err(self.fault(format_args!("slot {slot} of {name} is written while it may still be read")));
-        }
         if let Some(own) = state.written.get(&t) {
             if own.done.is_none() {
                 return Err(

@@ -60,9 +60,6 @@ impl Block<'_> {
         if self.program.walk.parts.is_none() {
             return Err(self.fault("k is not split: there is nothing to reduce"));
         }
-        if self.threads[t].reduced.is_some() {
-            return Err(self.fault("the parts of k are added up once"));
-        }
         self.complete(t, acc)?;
         self.threads[t].reduced = Some(acc);
         Ok(())
