@@ -14,7 +14,8 @@ use crate::gemm::text_of;
 /// A program in the text form of tile IR, the level below a schedule: buffers, rings, copies, waits and multiplies, stated
 /// one by one. What [`Gemm::ir`](crate::Gemm::ir) prints at [`Level::Tile`] is such a text, to be changed and compiled.
 ///
-/// It names its target, and is compiled, launched and checked like a schedule.
+/// It names its target, and is compiled, launched and checked like a schedule. The example `two_sums` runs one that no
+/// schedule makes.
 ///
 /// ```
 /// # use ptx_gemm::{Error, TileProgram};

@@ -20,7 +20,7 @@ use crate::error::CheckError;
 use crate::given::{Given, Sums};
 use crate::landmarks::{Landmarks, of_kernel};
 use crate::request::{Output, Request};
-use crate::sizes::Size;
+use crate::size::Size;
 
 /// How far the bits of one kernel may differ from device to device.
 #[derive(Clone, Debug, PartialEq)]

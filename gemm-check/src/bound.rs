@@ -52,7 +52,7 @@ impl Rounding {
         match self.dtype {
             DType::F64 => value.fract() == 0.0 && value.abs() < 2f64.powi(53),
             DType::F32 | DType::Tf32 => f64::from(value as f32) == value,
-            dtype => crate::data::round(dtype, value) == value,
+            dtype => crate::element::round(dtype, value) == value,
         }
     }
 

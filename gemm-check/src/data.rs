@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use half::{bf16, f16};
 use ptx_gemm_dsl::DType;
 use ptx_gemm_runtime::random::SplitMix64;
 use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack};
+
+use crate::element::{decode, encode, round};
 
 /// What kind of numbers to multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,19 +45,6 @@ impl Values {
     /// One value.
     pub fn at(&self, row: usize, col: usize) -> f64 {
         self.elements[row * self.cols + col]
-    }
-}
-
-/// The nearest value of a type.
-pub(crate) fn round(dtype: DType, value: f64) -> f64 {
-    match dtype {
-        DType::F32 | DType::Tf32 => f64::from(value as f32),
-        DType::F16 => f16::from_f64(value).to_f64(),
-        DType::Bf16 => bf16::from_f64(value).to_f64(),
-        DType::I32 => f64::from(value as i32),
-        DType::I8 => f64::from(value as i8),
-        DType::U8 => f64::from(value as u8),
-        DType::F64 | DType::E4m3 | DType::E5m2 => value,
     }
 }
 
@@ -141,31 +129,4 @@ pub(crate) fn encode_all(dtype: DType, values: &[f64]) -> Vec<u8> {
     let mut out = vec![0; values.len() * bytes];
     out.chunks_exact_mut(bytes).zip(values).for_each(|(to, &value)| encode(dtype, value, to));
     out
-}
-
-fn encode(dtype: DType, value: f64, to: &mut [u8]) {
-    match dtype {
-        DType::F64 => to.copy_from_slice(&value.to_le_bytes()),
-        DType::F32 | DType::Tf32 => to.copy_from_slice(&(value as f32).to_le_bytes()),
-        DType::I32 => to.copy_from_slice(&(value as i32).to_le_bytes()),
-        DType::F16 => to.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
-        DType::Bf16 => to.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
-        DType::I8 => to.copy_from_slice(&(value as i8).to_le_bytes()),
-        DType::U8 => to.copy_from_slice(&[value as u8]),
-        DType::E4m3 | DType::E5m2 => to.fill(0),
-    }
-}
-
-fn decode(dtype: DType, from: &[u8]) -> f64 {
-    let low = |n: usize| from.iter().take(n).rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
-    match dtype {
-        DType::F64 => f64::from_bits(low(8)),
-        DType::F32 | DType::Tf32 => f64::from(f32::from_bits(low(4) as u32)),
-        DType::I32 => f64::from(low(4) as u32 as i32),
-        DType::F16 => f16::from_bits(low(2) as u16).to_f64(),
-        DType::Bf16 => bf16::from_bits(low(2) as u16).to_f64(),
-        DType::I8 => f64::from(low(1) as u8 as i8),
-        DType::U8 => low(1) as f64,
-        DType::E4m3 | DType::E5m2 => 0.0,
-    }
 }

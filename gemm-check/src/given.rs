@@ -6,7 +6,8 @@ use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_runtime::{CompiledGemm, Run};
 
 use crate::bound::{Estimate, Rounding};
-use crate::data::{Data, HostMatrix, Values, encode_all, round};
+use crate::data::{Data, HostMatrix, Values, encode_all};
+use crate::element::round;
 use crate::epilogue;
 use crate::error::CheckError;
 use crate::product::{Precision, Product};

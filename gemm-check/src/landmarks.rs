@@ -9,7 +9,7 @@ use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program};
 
-use crate::sizes::Size;
+use crate::size::Size;
 
 /// The landmarks of one entry.
 pub(crate) struct Landmarks {
@@ -129,7 +129,7 @@ mod tests {
     use ptx_gemm_runtime::interface::{Entry, Interface};
 
     use super::{Landmarks, granules};
-    use crate::sizes::Size;
+    use crate::size::Size;
 
     fn kernel(clauses: &str) -> Arc<Kernel> {
         let schedule: Schedule = clauses.parse().unwrap();

@@ -12,6 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Operand, Side};
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Cost, Counting, GlobalCost, Options, SharedCost, Traffic};
@@ -21,7 +22,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 use crate::check::check;
 use crate::error::CheckError;
 use crate::request::Request;
-use crate::sizes::Size;
+use crate::size::Size;
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
 const TILES: usize = 2;
@@ -79,7 +80,7 @@ impl Profile {
             size,
             entry,
             blocks: outcome.run.blocks,
-            fma: (size.m * size.n * size.k) as u64 / threads * threads.div_ceil(32),
+            fma: (size.m * size.n * size.k) as u64 / threads * threads.div_ceil(u64::from(WARP)),
             cost,
             formula_bytes: ran.map_or(0, |program| formula_bytes(program, size)),
             max_error,

@@ -5,22 +5,7 @@ use std::collections::BTreeSet;
 use ptx_gemm_runtime::Kernel;
 
 use crate::landmarks::{Landmarks, of_kernel};
-
-/// Extents of one product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)] // M, N and K
-pub struct Size {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-}
-
-impl Size {
-    /// M x N x K.
-    pub fn new(m: usize, n: usize, k: usize) -> Size {
-        Size { m, n, k }
-    }
-}
+use crate::size::Size;
 
 /// The sizes that cover every edge of every entry: each interesting extent of one dimension next to awkward ones of the
 /// other two, the whole tile and its multiples, and empty products. Of an entry without guards, multiples of the tile only;
@@ -106,7 +91,7 @@ mod tests {
             let entries = &kernel.interface().entries;
             let tile = entries[0].tile;
             let block = [tile.m, tile.n, tile.k.max(1)].map(|extent| extent as usize);
-            let divided = |size: &super::Size| {
+            let divided = |size: &crate::Size| {
                 let rests = [size.m, size.n, size.k].into_iter().zip(block).map(|(extent, tile)| extent % tile == 0);
                 rests.filter(|&divides| divides).count()
             };
@@ -116,8 +101,8 @@ mod tests {
                 let unit = block.iter().filter(|&&tile| tile == 1).count();
                 assert!(sizes.iter().any(|size| divided(size) == unit), "{}: nothing at every edge", case.name);
                 // Rows that keep every alignment, and rows that keep none.
-                let wide = |size: &super::Size| [size.m, size.n, size.k].iter().all(|extent| extent.is_multiple_of(16));
-                let odd = |size: &super::Size| size.m % 2 == 1 || size.n % 2 == 1;
+                let wide = |size: &crate::Size| [size.m, size.n, size.k].iter().all(|extent| extent.is_multiple_of(16));
+                let odd = |size: &crate::Size| size.m % 2 == 1 || size.n % 2 == 1;
                 assert!(sizes.iter().any(wide) || entries.len() == 1, "{}: no wide access", case.name);
                 assert!(sizes.iter().any(odd), "{}: no scalar access", case.name);
             }

@@ -30,7 +30,6 @@ mod check;
 mod grammar;
 mod implemented;
 mod keys;
-mod launch;
 mod lexer;
 mod occupancy;
 mod plan_text;

@@ -8,8 +8,7 @@ use serde::Serialize;
 use crate::clause::Expectation;
 use crate::target::{Target, WARP};
 use crate::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail,
-    Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail, Wave,
 };
 use crate::types::{DType, Problem};
 
@@ -109,15 +108,6 @@ pub struct OperandPlan {
     pub read_width: u32,
 }
 
-/// What an operand must be a multiple of for one entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Alignment {
-    /// The leading dimension and the batch stride, in elements.
-    pub elements: u32,
-    /// The pointer, in bytes.
-    pub bytes: u32,
-}
-
 /// One entry of the compiled module: the same kernel with its own access widths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Variant {
@@ -208,12 +198,6 @@ impl Plan {
     /// Threads of a block that copy K-tiles: the producers, or all.
     pub fn copying_threads(&self) -> u32 {
         self.geometry.copying(self.producer_warps)
-    }
-
-    /// The matrices that the kernel reads and writes: A, B, C if the epilogue reads it, D.
-    pub fn matrices(&self) -> impl Iterator<Item = Operand> {
-        let c = self.problem.epilogue.uses_c();
-        [Operand::A, Operand::B, Operand::C, Operand::D].into_iter().filter(move |operand| c || *operand != Operand::C)
     }
 
     /// Accumulators of one thread.

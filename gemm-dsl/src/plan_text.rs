@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
-use crate::terms::{Along, Fast, Operands, Param, Side, Swizzle, Tail, Wave};
+use crate::terms::{Along, Fast, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
 
 /// Rows of two columns under headings.
@@ -54,7 +54,7 @@ impl Plan {
         table.heading("problem");
         table.row("target", self.target);
         let names: Vec<String> =
-            self.matrices().map(|o| format!("{} {} {}", o.name(), types.of(o), layouts.of(o))).collect();
+            self.problem.matrices().map(|o| format!("{} {} {}", o.name(), types.of(o), layouts.of(o))).collect();
         table.row("matrices", names.join(", "));
         table.row("accumulator", types.acc);
         table.row("epilogue", &self.problem.epilogue);
@@ -165,10 +165,14 @@ impl Plan {
             format!("{blocks}, so at most {} registers a thread", self.registers_per_thread(blocks)),
         );
         let needs: Vec<String> = self
+            .problem
             .matrices()
-            .map(|operand| (operand, self.alignment(variant, operand)))
-            .filter(|(_, alignment)| alignment.elements > 1)
-            .map(|(operand, a)| format!("{} {} B, ld {}", operand.name(), a.bytes, a.elements))
+            .map(|operand| (operand, width(variant, operand)))
+            .filter(|(_, width)| *width > 1)
+            .map(|(operand, width)| {
+                let bytes = width * self.problem.types.of(operand).bytes();
+                format!("{} {bytes} B, ld {width}", operand.name())
+            })
             .collect();
         table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
     }
@@ -230,6 +234,16 @@ impl Plan {
             Param::Batch => ("batch".into(), "u32, products".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),
         }
+    }
+}
+
+/// Elements of the widest access to a matrix.
+fn width(variant: &Variant, operand: Operand) -> u32 {
+    match operand {
+        Operand::A => variant.a.width,
+        Operand::B => variant.b.width,
+        Operand::C => variant.c_width,
+        Operand::D => variant.d_width,
     }
 }
 

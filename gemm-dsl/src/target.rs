@@ -83,8 +83,8 @@ const SCHEDULERS: u64 = 4;
 
 /// Registers that each of a block's threads can have when `blocks` blocks share a multiprocessor.
 pub fn registers_per_thread(threads: u32, blocks: u32) -> u32 {
-    let warps = u64::from(threads.div_ceil(32)).saturating_mul(u64::from(blocks)).max(1);
-    let lanes = warps.next_multiple_of(SCHEDULERS).saturating_mul(32);
+    let warps = u64::from(threads.div_ceil(WARP)).saturating_mul(u64::from(blocks)).max(1);
+    let lanes = warps.next_multiple_of(SCHEDULERS).saturating_mul(u64::from(WARP));
     let share = u64::from(REGISTER_FILE) / lanes / GRANULE * GRANULE;
     share.min(u64::from(MAX_REGISTERS)) as u32
 }

@@ -49,7 +49,7 @@ impl DType {
     ];
 
     /// The type's name in the language.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             DType::F64 => "f64",
             DType::F32 => "f32",
@@ -132,12 +132,19 @@ pub enum Layout {
     Col,
 }
 
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Layout {
+    /// The layout's name in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
             Layout::Row => "row",
             Layout::Col => "col",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -204,4 +211,12 @@ pub struct Problem {
     pub epilogue: Epilogue,
     /// One product or many.
     pub batch: Batch,
+}
+
+impl Problem {
+    /// The matrices that a kernel reads and writes: A, B, C if the epilogue reads it, D.
+    pub fn matrices(&self) -> impl Iterator<Item = Operand> + use<> {
+        let c = self.epilogue.uses_c();
+        [Operand::A, Operand::B, Operand::C, Operand::D].into_iter().filter(move |operand| c || *operand != Operand::C)
+    }
 }

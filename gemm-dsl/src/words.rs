@@ -20,7 +20,7 @@ pub trait Word: Copy + PartialEq + 'static {
 }
 
 macro_rules! words {
-    ($type:ty, $what:literal, $($word:literal => $value:expr),+ $(,)?) => {
+    ($type:ty, $what:literal, $($word:expr => $value:expr),+ $(,)?) => {
         impl Word for $type {
             const WHAT: &'static str = $what;
             const TABLE: &'static [(&'static str, Self)] = &[$(($word, $value)),+];
@@ -28,10 +28,27 @@ macro_rules! words {
     };
 }
 
-words!(DType, "a type",
-    "f64" => DType::F64, "f32" => DType::F32, "tf32" => DType::Tf32, "f16" => DType::F16, "bf16" => DType::Bf16,
-    "e4m3" => DType::E4m3, "e5m2" => DType::E5m2, "i8" => DType::I8, "u8" => DType::U8, "i32" => DType::I32);
-words!(Layout, "a layout", "row" => Layout::Row, "col" => Layout::Col);
+macro_rules! names {
+    ($type:ty, $what:literal, $($value:expr),+ $(,)?) => {
+        words!($type, $what, $($value.name() => $value),+);
+    };
+}
+
+names!(
+    DType,
+    "a type",
+    DType::F64,
+    DType::F32,
+    DType::Tf32,
+    DType::F16,
+    DType::Bf16,
+    DType::E4m3,
+    DType::E5m2,
+    DType::I8,
+    DType::U8,
+    DType::I32
+);
+names!(Layout, "a layout", Layout::Row, Layout::Col);
 words!(Target, "a target",
     "sm_75" => Target::SM_75, "sm_80" => Target::SM_80, "sm_86" => Target::SM_86, "sm_89" => Target::SM_89,
     "sm_90" => Target::SM_90, "sm_90a" => Target::SM_90A, "sm_100" => Target::SM_100, "sm_120" => Target::SM_120);

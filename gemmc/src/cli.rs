@@ -8,7 +8,7 @@ use ptx_gemm::{DType, Device, Error, Target};
 
 use crate::bench::suites::{Size, Suite};
 
-/// Schedules for GPU matrix multiplication: checked, compiled to PTX, run, explained.
+/// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
 #[command(name = "gemmc", version, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -18,9 +18,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say everything that is wrong with a program, or worth knowing.
+    /// Say everything that is wrong with a schedule or tile programs, or worth knowing.
     Check(Compile),
-    /// Every number that follows from a schedule.
+    /// Every number that follows from a schedule; tile programs state their own.
     Plan(Compile),
     /// The text of a level between plan and PTX.
     Ir(Ir),
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Ladder(Ladder),
     /// Every case on every edge size, and netlib's grid, on one device
     Selftest(Selftest),
-    /// Time schedules beside cuBLAS on a GPU
+    /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
@@ -246,7 +246,7 @@ pub(crate) struct Bench {
     /// Of that table only the fastest schedule of each product
     #[arg(long, requires = "table")]
     pub(crate) best: bool,
-    /// Beside that table the speeds of another file of results, by schedule
+    /// Next to that table the speeds of another file of results, by schedule
     #[arg(long, requires = "table", value_name = "FILE.json")]
     pub(crate) beside: Option<PathBuf>,
 }

@@ -6,6 +6,7 @@
 mod bench;
 mod cli;
 mod commands;
+mod program;
 mod reply;
 mod source;
 

@@ -7,12 +7,11 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use ptx_gemm::{
-    CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Problem, Schedule, Target, TileProgram,
-};
+use ptx_gemm::{Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
 use ptx_gemm_check::case;
 
 use crate::cli::{Compile, Source};
+use crate::program::Program;
 use crate::reply::{Failure, Status};
 
 /// Schedule text is at most 64 KiB; reading a little more is enough for the parser to say so.
@@ -20,31 +19,6 @@ const MAX_SCHEDULE: u64 = (64 << 10) + 1;
 
 /// Bytes of a `.tile` file; an entry takes a few thousand.
 const MAX_TILE: u64 = 1 << 20;
-
-/// What is compiled.
-#[derive(Clone, Debug)]
-pub(crate) enum Program {
-    Schedule(Schedule),
-    Tile(TileProgram),
-}
-
-impl Program {
-    /// What it computes, if it is legal.
-    pub(crate) fn problem(&self) -> Option<Problem> {
-        match self {
-            Program::Schedule(schedule) => schedule.problem().ok(),
-            Program::Tile(program) => Some(program.kernel().problem().clone()),
-        }
-    }
-
-    /// Compiles and loads it on a device.
-    pub(crate) fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
-        match self {
-            Program::Schedule(schedule) => CompiledGemm::new(schedule, device),
-            Program::Tile(program) => program.on(device),
-        }
-    }
-}
 
 /// A program of the command line, and what is known of it.
 pub(crate) enum Loaded {

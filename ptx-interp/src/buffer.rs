@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Boundary that storage starts on, whatever the allocation's own offset.
-pub(crate) const GRANULE: u64 = 256;
+/// Boundary that storage starts on, in bytes, whatever the allocation's own offset.
+pub const GRANULE: u64 = 256;
 
 /// The host has no memory of this size.
 #[derive(Clone, Copy, Debug)]

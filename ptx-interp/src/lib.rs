@@ -83,6 +83,7 @@ mod turns;
 mod violation;
 mod warp;
 
+pub use buffer::GRANULE;
 pub use cost::{Cost, GlobalCost, Mix, SharedCost, Traffic};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};

@@ -1,14 +1,15 @@
 //! What a device must be able to do: the one interface that CUDA and the interpreter share.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm_dsl::Target;
 
-use crate::checks::Unsuited;
 use crate::error::Error;
 use crate::kernel::Kernel;
+use crate::launch::Launch;
 use crate::view::{AnyMut, AnyRef};
 
 /// What a device allows.
@@ -20,43 +21,6 @@ pub struct Limits {
     pub threads: u32,
     /// Bytes of shared memory in a block, dynamic shared memory included.
     pub shared_bytes: u32,
-}
-
-/// One kernel argument.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value {
-    U32(u32),
-    U64(u64),
-    I32(i32),
-    F32(f32),
-    F64(f64),
-}
-
-/// A launch that has passed every check: the kernels of one entry, one after the other.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Launch {
-    /// Index into the interface's entries.
-    pub(crate) entry: usize,
-    /// What each of the entry's kernels is started with, in its order.
-    pub(crate) kernels: Vec<Start>,
-    /// Why the entry before this one did not suit; in words when somebody asks.
-    pub(crate) unsuited: Unsuited,
-}
-
-/// What one kernel is started with.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Start {
-    /// Blocks, along x.
-    pub(crate) grid: u32,
-    /// Arguments in the order of its parameters.
-    pub(crate) args: Vec<Value>,
-}
-
-impl Launch {
-    /// Blocks of the kernel that writes D: the last one.
-    pub(crate) fn blocks(&self) -> u32 {
-        self.kernels.last().map_or(0, |start| start.grid)
-    }
 }
 
 /// What running a launch took.
@@ -109,16 +73,15 @@ pub(crate) enum Output {
     InPlace,
 }
 
-/// A device.
-pub(crate) trait Backend: fmt::Debug + Send + Sync {
+/// A device. `Any`, because streams and graphs need a GPU, not only what all devices have in common.
+pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     /// What to call it in messages.
     fn name(&self) -> &str;
 
     fn limits(&self) -> &Limits;
 
-    /// The GPU, if it is one: what streams and graphs need beyond this interface.
-    #[cfg(feature = "cuda")]
-    fn gpu(&self) -> Option<&crate::cuda::Gpu> {
+    /// The address space that its pointers belong to, where several backends can share one; `None` if it has its own.
+    fn address_space(&self) -> Option<usize> {
         None
     }
 

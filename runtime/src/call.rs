@@ -6,12 +6,12 @@ use ptx_gemm_dsl::{DType, Layout};
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Backend, Buffer, Lifetime, Output};
 use crate::batch::MatrixBatch;
-use crate::checks::{self, Extents, GivenVector, Laid};
-use crate::compiled::{CompiledGemm, Run, check_c};
+use crate::checks::{self, Extents, GivenVector};
+use crate::compiled::{CompiledGemm, Run};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error, OperandName};
 use crate::matrix::Matrix;
-use crate::shape::{Shape, Stack};
+use crate::shape::{Laid, Shape, Stack};
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
 use std::sync::Arc;
 
@@ -37,11 +37,39 @@ impl AnyVector<'_> {
     }
 }
 
-impl<'a> Call<'a> {
-    pub(crate) fn new(gemm: &'a CompiledGemm) -> Call<'a> {
-        Call { gemm: gemm.clone(), c: None, scalars: Vec::new(), vectors: Vec::new() }
+impl CompiledGemm {
+    /// D = epilogue(A B), in a new matrix without padding.
+    pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
+        self.call().multiply(a, b)
     }
 
+    /// D = epilogue(A B), in a matrix of the caller's.
+    pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
+        self.call().multiply_into(a, b, d)
+    }
+
+    /// A call with no arguments of the epilogue yet.
+    pub fn call(&self) -> Call<'_> {
+        Call { gemm: self.clone(), c: None, scalars: Vec::new(), vectors: Vec::new() }
+    }
+
+    /// A call that reads `c`.
+    pub fn c<'a>(&'a self, c: &'a impl AsMatrix) -> Call<'a> {
+        self.call().c(c)
+    }
+
+    /// A call with a value for a run-time scalar.
+    pub fn set(&self, name: &str, value: impl Into<f64>) -> Call<'_> {
+        self.call().set(name, value)
+    }
+
+    /// A call with a vector of the epilogue.
+    pub fn vector<'a, T: Element>(&'a self, name: &str, elements: &'a [T]) -> Call<'a> {
+        self.call().vector(name, elements)
+    }
+}
+
+impl<'a> Call<'a> {
     /// The matrix that the epilogue calls `c`.
     pub fn c(self, c: &'a impl AsMatrix) -> Call<'a> {
         Call { c: Some(c.as_any()), ..self }
@@ -114,7 +142,7 @@ impl<'a> Call<'a> {
     ) -> Result<Run, Error> {
         let d = d.as_any_mut();
         if !self.gemm.problem().epilogue.uses_c() {
-            check_c(self.gemm.problem(), true, &[])?;
+            checks::check_c(self.gemm.problem(), true, &[])?;
         }
         self.run(a.as_any(), b.as_any(), None, d, Output::InPlace)
     }
@@ -165,7 +193,7 @@ impl<'a> Call<'a> {
         }
         let scalars = checks::resolve_scalars(&problem.epilogue, acc, &self.scalars)?;
         if output == Output::Fresh {
-            check_c(problem, c.is_some(), &scalars)?;
+            checks::check_c(problem, c.is_some(), &scalars)?;
         }
         let given: Vec<GivenVector<'_>> = self
             .vectors

@@ -6,20 +6,16 @@ use std::time::Duration;
 use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
 use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
-use ptx_gemm_dsl::{DType, Layout, Problem, Schedule, Target};
+use ptx_gemm_dsl::{Problem, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Buffer, Counts, Execution, Launch, Lifetime, Limits, Module};
-use crate::call::Call;
+use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module};
 use crate::checks;
 use crate::device::Device;
-use crate::element::Element;
-use crate::error::{ArgumentError, DeviceError, Error};
+use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::matrix::Matrix;
-use crate::prepared::{Prepared, ResidentCall};
-use crate::shape::{Shape, Stack};
-use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
+use crate::launch::Launch;
+use crate::shape::Laid;
 
 /// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
@@ -128,36 +124,6 @@ impl CompiledGemm {
         CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())
     }
 
-    /// D = epilogue(A B), in a new matrix without padding.
-    pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
-        self.call().multiply(a, b)
-    }
-
-    /// D = epilogue(A B), in a matrix of the caller's.
-    pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
-        self.call().multiply_into(a, b, d)
-    }
-
-    /// A call with no arguments of the epilogue yet.
-    pub fn call(&self) -> Call<'_> {
-        Call::new(self)
-    }
-
-    /// A call that reads `c`.
-    pub fn c<'a>(&'a self, c: &'a impl AsMatrix) -> Call<'a> {
-        self.call().c(c)
-    }
-
-    /// A call with a value for a run-time scalar.
-    pub fn set(&self, name: &str, value: impl Into<f64>) -> Call<'_> {
-        self.call().set(name, value)
-    }
-
-    /// A call with a vector of the epilogue.
-    pub fn vector<'a, T: Element>(&'a self, name: &str, elements: &'a [T]) -> Call<'a> {
-        self.call().vector(name, elements)
-    }
-
     /// Runs on matrices that are in device memory already, and waits for the end.
     ///
     /// Everything that shapes, pointers and names can show to be wrong is an error before the launch.
@@ -176,10 +142,10 @@ impl CompiledGemm {
     pub(crate) fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
         let epilogue = &self.problem().epilogue;
         let acc = self.problem().types.acc;
-        let laid = |matrix: DeviceMatrix| checks::Laid { shape: matrix.shape, stack: matrix.stack };
+        let laid = |matrix: DeviceMatrix| Laid { shape: matrix.shape, stack: matrix.stack };
         let extents = checks::extents(self.interface(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
         let scalars = checks::resolve_scalars(epilogue, acc, call.scalars)?;
-        check_c(self.problem(), call.c.is_some(), &scalars)?;
+        checks::check_c(self.problem(), call.c.is_some(), &scalars)?;
         let vectors: Vec<_> = call
             .vectors
             .iter()
@@ -205,7 +171,7 @@ impl CompiledGemm {
     }
 
     /// Checks a launch and reserves what it needs; `None` if there is nothing to compute.
-    fn ready(
+    pub(crate) fn ready(
         &self,
         extents: checks::Extents,
         mut arguments: Arguments,
@@ -257,37 +223,6 @@ impl CompiledGemm {
         let buffer = Buffer::new(self.device.backend(), "the workspace", chunks, WORKSPACE_ALIGN, lifetime)?;
         Ok(Some(Workspace { buffer, flag_bytes: entry.flag_bytes(m, n, batch) }))
     }
-
-    /// Checks a product once, for many launches that nobody waits for.
-    ///
-    /// # Safety
-    ///
-    /// As for [`CompiledGemm::launch`], for as long as a launch may run.
-    #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
-    pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
-        let (extents, arguments) = self.resolve(call)?;
-        let ready = self.ready(extents, arguments, Lifetime::Kept)?;
-        if let Some(Workspace { buffer, flag_bytes }) = ready.as_ref().and_then(|ready| ready.workspace.as_ref()) {
-            // Once, and waited for: each launch leaves them zero for the next.
-            let zeros = vec![0; *flag_bytes as usize];
-            let shape = Shape::packed(1, zeros.len(), Layout::Row);
-            let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: &zeros };
-            self.device.backend().upload(buffer.address, flags)?;
-        }
-        let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));
-        Ok(Prepared::new(self.module.clone(), self.device.clone(), ready, notes))
-    }
-
-    /// The same for matrices that this crate keeps in device memory.
-    pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
-        call.check(self.problem(), &self.device)?;
-        // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
-        // device.
-        #[allow(unsafe_code)]
-        unsafe {
-            self.prepare(&call.on_device())
-        }
-    }
 }
 
 /// A launch that has passed every check, with the memory it needs beside its operands.
@@ -308,18 +243,6 @@ impl Run {
     pub(crate) fn nothing() -> Run {
         Run { entry: None, blocks: 0, time: Duration::ZERO, counts: None, notes: Vec::new() }
     }
-}
-
-/// C must be there if the kernel reads it, and must not be if the epilogue has none.
-pub(crate) fn check_c(problem: &Problem, given: bool, scalars: &[f64]) -> Result<(), ArgumentError> {
-    let epilogue = &problem.epilogue;
-    if given && !epilogue.uses_c() {
-        return Err(ArgumentError::UnusedC { epilogue: format!("epilogue({epilogue})") });
-    }
-    if !given && epilogue.reads_c(scalars) {
-        return Err(ArgumentError::MissingC);
-    }
-    Ok(())
 }
 
 /// Checks what does not depend on the arguments, of every entry: a module is loaded as a whole.

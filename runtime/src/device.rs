@@ -82,14 +82,8 @@ impl Device {
 
     /// Whether addresses of one are addresses of the other: two devices for one GPU have one context.
     pub(crate) fn shares_memory_with(&self, other: &Device) -> bool {
-        let same = Arc::ptr_eq(&self.inner.backend, &other.inner.backend);
-        #[cfg(feature = "cuda")]
-        let same = same
-            || match (self.backend().gpu(), other.backend().gpu()) {
-                (Some(one), Some(other)) => one.has_context_of(other),
-                _ => false,
-            };
-        same
+        let (one, two) = (self.backend(), other.backend());
+        Arc::ptr_eq(one, two) || one.address_space().is_some_and(|space| two.address_space() == Some(space))
     }
 
     pub(crate) fn module(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use ptx_gemm_dsl::{Schedule, Target};
 
-use crate::backend::{Backend, Execution, Launch, Lifetime, Limits, Module, Output, StreamHandle};
+use crate::backend::{Backend, Execution, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::error::{DeviceError, Error};
 use crate::health::Health;
 use crate::interpreter::{Interpreter, InterpreterOptions};
 use crate::kernel::Kernel;
+use crate::launch::Launch;
 use crate::matrix::Matrix;
 use crate::view::{AnyMut, AnyRef};
 

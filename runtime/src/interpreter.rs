@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
 
-use crate::backend::{Backend, Counts, Execution, Launch, Lifetime, Limits, Module, Output, StreamHandle, Value};
+use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::shape::Shape;
+use crate::launch::{Launch, Value};
 use crate::view::{AnyMut, AnyRef};
 
 /// How the interpreter device behaves.
@@ -78,8 +78,8 @@ impl Backend for Interpreter {
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32, _lifetime: Lifetime) -> Result<u64, Error> {
-        // Offsets below 256 bytes are what the memory offers; they repeat after that anyhow.
-        let offset = u64::from(self.options.misalign) * u64::from(element) % 256;
+        // Larger offsets are not what the memory offers; they would repeat the smaller ones anyhow.
+        let offset = u64::from(self.options.misalign) * u64::from(element) % interp::GRANULE;
         let allocation =
             self.memory.alloc_at_offset(label, bytes, offset).map_err(|error| self.failed(label, error))?;
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).insert(allocation.address, allocation.id);
@@ -123,20 +123,11 @@ impl Backend for Interpreter {
         let unwritten = self.memory.first_unwritten(address, bytes as u64).map_err(failed)?;
         if let Some(at) = unwritten {
             let index = ((at - address) / u64::from(element)) as usize;
-            let (row, col) = place(d.shape, if d.stack.stride > 0 { index % d.stack.stride } else { index });
+            let (row, col) = d.shape.place(if d.stack.stride > 0 { index % d.stack.stride } else { index });
             return Err(Error::Unwritten { entry: entry.into(), row, col });
         }
         self.memory.read(address, &mut d.bytes[..bytes]).map_err(failed)?;
         Ok(())
-    }
-}
-
-/// Row and column of an element by its index in the slice.
-fn place(shape: Shape, index: usize) -> (usize, usize) {
-    let (slow, fast) = (index / shape.ld, index % shape.ld);
-    match shape.layout {
-        ptx_gemm_dsl::Layout::Row => (slow, fast),
-        ptx_gemm_dsl::Layout::Col => (fast, slow),
     }
 }
 

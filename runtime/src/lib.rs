@@ -32,6 +32,7 @@ mod faults;
 mod health;
 mod interpreter;
 mod kernel;
+mod launch;
 mod matrix;
 mod pinned;
 mod pool;

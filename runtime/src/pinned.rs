@@ -53,7 +53,7 @@ impl Device {
         let bytes = elements.and_then(|elements| elements.checked_mul(size_of::<T>()));
         let bytes = bytes.filter(|&bytes| bytes as u64 <= ADDRESSES).ok_or_else(|| too_large(u64::MAX))?;
         #[cfg(feature = "cuda")]
-        if let Some(gpu) = self.backend().gpu()
+        if let Ok(gpu) = self.gpu()
             && bytes > 0
         {
             let mut locked = gpu.lock_memory(bytes)?;

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::{DType, Layout};
 
-use crate::backend::{Module, StreamHandle};
-use crate::compiled::{DeviceCall, Ready};
+use crate::backend::{Lifetime, Module, StreamHandle};
+use crate::checks;
+use crate::compiled::{CompiledGemm, DeviceCall, Ready, Workspace};
 use crate::device::Device;
 use crate::element;
 use crate::error::{ArgumentError, Error, OperandName};
 use crate::resident::Resident;
+use crate::shape::{Shape, Stack};
+use crate::view::AnyRef;
 
 /// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it, at the cost
 /// of the driver's own call.
@@ -41,11 +45,41 @@ pub struct ResidentCall<'a, 's> {
     pub scalars: &'s [(&'s str, f64)],
 }
 
-impl Prepared<'_> {
-    pub(crate) fn new(module: Arc<dyn Module>, device: Device, ready: Option<Ready>, notes: Vec<String>) -> Self {
-        Prepared { module, device, ready, notes, operands: PhantomData }
+impl CompiledGemm {
+    /// Checks a product once, for many launches that nobody waits for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CompiledGemm::launch`], for as long as a launch may run.
+    #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
+    pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
+        let (extents, arguments) = self.resolve(call)?;
+        let ready = self.ready(extents, arguments, Lifetime::Kept)?;
+        if let Some(Workspace { buffer, flag_bytes }) = ready.as_ref().and_then(|ready| ready.workspace.as_ref()) {
+            // Once, and waited for: each launch leaves them zero for the next.
+            let zeros = vec![0; *flag_bytes as usize];
+            let shape = Shape::packed(1, zeros.len(), Layout::Row);
+            let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: &zeros };
+            self.device().backend().upload(buffer.address, flags)?;
+        }
+        let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));
+        let (module, device) = (self.module().clone(), self.device().clone());
+        Ok(Prepared { module, device, ready, notes, operands: PhantomData })
     }
 
+    /// The same for matrices that this crate keeps in device memory.
+    pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
+        call.check(self.problem(), self.device())?;
+        // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
+        // device.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.prepare(&call.on_device())
+        }
+    }
+}
+
+impl Prepared<'_> {
     /// Where it runs.
     pub fn device(&self) -> &Device {
         &self.device

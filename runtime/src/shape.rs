@@ -63,6 +63,15 @@ impl Shape {
             Layout::Col => row + col * self.ld,
         }
     }
+
+    /// Row and column of an element by its index in the slice.
+    pub(crate) fn place(&self, index: usize) -> (usize, usize) {
+        let (slow, fast) = (index / self.ld, index % self.ld);
+        match self.layout {
+            Layout::Row => (slow, fast),
+            Layout::Col => (fast, slow),
+        }
+    }
 }
 
 /// How many matrices of one shape lie behind each other: the operands of `batch(strided)`.
@@ -91,4 +100,11 @@ impl Stack {
         }
         (self.stored() - 1).checked_mul(self.stride)?.checked_add(one)
     }
+}
+
+/// How an operand lies in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Laid {
+    pub(crate) shape: Shape,
+    pub(crate) stack: Stack,
 }

@@ -5,9 +5,8 @@
 
 use ptx_gemm_dsl::{DType, Layout};
 
-use crate::checks::Laid;
 use crate::element::Element;
-use crate::shape::{Shape, Stack};
+use crate::shape::{Laid, Shape, Stack};
 
 /// A view of a slice as a matrix, or as a stack of them.
 #[derive(Clone, Copy, Debug)]

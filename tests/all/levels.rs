@@ -138,7 +138,7 @@ fn figures(level: &str, plan: &Plan, text: &str) -> String {
         *counts.entry(name).or_default() += 1;
     }
     let what = if level == "plan" {
-        let (threads, variants) = (plan.geometry.threads, plan.variants.len());
+        let (threads, variants) = (plan.threads(), plan.variants.len());
         format!("{threads} threads, {} B shared, {} stages, {variants} variants", plan.shared_bytes, plan.stages)
     } else {
         counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(" ")

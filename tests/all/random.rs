@@ -20,7 +20,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 const DRAWS: u32 = 300;
 
 /// What some accepted schedule of that many draws has: a generator that stops making one of these tests less than it says.
-const SEEN: [&str; 24] = [
+const SEEN: [&str; 26] = [
     "shared(none)",
     "warp(",
     "lanes(along = m)",
@@ -35,6 +35,8 @@ const SEEN: [&str; 24] = [
     "pad(",
     "double_buffer",
     "load(cp_async)",
+    "specialize(",
+    "pace(free)",
     "operands(shared)",
     "unroll(",
     "prefetch(",
@@ -129,8 +131,8 @@ fn divisor(number: usize, choice: usize) -> usize {
     divisors[choice % divisors.len()]
 }
 
-/// Rows and columns of the block's tile, and the clauses about its threads.
-fn geometry() -> impl Strategy<Value = ([usize; 2], Vec<String>)> {
+/// Rows and columns of the block's tile, how many threads multiply, and the clauses about them.
+fn geometry() -> impl Strategy<Value = ([usize; 2], usize, Vec<String>)> {
     let thread = (of(&[1, 1, 2, 3, 4, 4, 5, 8, 8]), of(&[1, 1, 2, 3, 4, 4, 6, 8, 8]));
     let grid = (of(&[1, 2, 3, 4, 7, 8, 16]), of(&[1, 2, 4, 5, 8, 16]));
     let grid = (grid, prop::bool::weighted(0.3)).prop_map(|(grid, along_m)| (grid, None, along_m.then_some("m")));
@@ -144,7 +146,7 @@ fn geometry() -> impl Strategy<Value = ([usize; 2], Vec<String>)> {
         clauses.extend(lanes.map(|(m, n)| format!("warp({}, {})", m * tm, n * tn)));
         clauses.extend(along.map(|along| format!("lanes(along = {along})")));
         clauses.extend(fragment.map(|(m, n)| format!("fragment({}, {})", divisor(tm, m), divisor(tn, n))));
-        ([m * tm, n * tn], clauses)
+        ([m * tm, n * tn], m * n, clauses)
     })
 }
 
@@ -250,13 +252,24 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
     ]
 }
 
+/// Warps that only copy, for the schedules that can have them.
+fn producers() -> impl Strategy<Value = Option<String>> {
+    maybe(60, of(&["specialize(producers = 1 warp)", "specialize(producers = 2 warps)"]).prop_map(str::to_string))
+}
+
 /// A schedule that has a good chance to be legal, as text.
 fn schedule() -> impl Strategy<Value = String> {
-    (geometry(), staging(), problem(), others()).prop_map(|(([m, n], threads), (depth, staging), problem, others)| {
-        let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));
-        let more = [staging, problem, others].into_iter().flatten().flatten();
-        [tile].into_iter().chain(threads).chain(more).collect::<Vec<_>>().join("; ")
-    })
+    (geometry(), staging(), producers(), problem(), others()).prop_map(
+        |(([m, n], grid, threads), (depth, mut staging), producers, problem, others)| {
+            let asynchronous = staging.iter().flatten().any(|clause| clause.contains("load(cp_async)"));
+            if asynchronous && grid.is_multiple_of(32) {
+                staging.push(producers);
+            }
+            let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));
+            let more = [staging, problem, others].into_iter().flatten().flatten();
+            [tile].into_iter().chain(threads).chain(more).collect::<Vec<_>>().join("; ")
+        },
+    )
 }
 
 fn extent() -> impl Strategy<Value = Extent> {

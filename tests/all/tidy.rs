@@ -50,8 +50,13 @@ const DIRECTIVES: [&str; 10] =
 const DECODER: &str = "ptx-interp/src/decode";
 /// Where a declaration of `unsafe` has its reason: calls of the driver, what takes device pointers, and who launches by
 /// hand.
-const UNSAFE: [&str; 4] =
-    ["runtime/src/cuda/", "runtime/src/compiled.rs", "runtime/tests/launch.rs", "examples/ptx_only.rs"];
+const UNSAFE: [&str; 5] = [
+    "runtime/src/cuda/",
+    "runtime/src/compiled.rs",
+    "runtime/src/prepared.rs",
+    "runtime/tests/launch.rs",
+    "examples/ptx_only.rs",
+];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))

@@ -4,7 +4,7 @@ use crate::check::settings::Settings;
 use crate::check::staging::Staging;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Variant};
 use crate::terms::{Extent3, Fast, Load, Side};
-use crate::types::{DType, Layout};
+use crate::types::{DType, Layout, Layouts};
 
 /// Widest access of the hardware.
 pub(super) const MAX_ACCESS_BYTES: u32 = 16;
@@ -141,9 +141,15 @@ impl Input {
     }
 }
 
-/// Elements of C or D that one thread holds side by side in memory.
-pub(super) fn output_run(layout: Layout, geometry: &Geometry) -> u32 {
-    if layout == Layout::Row { geometry.fragment.n } else { geometry.fragment.m }
+/// Elements of D that one thread holds side by side in memory.
+pub(super) fn d_run(layouts: Layouts, geometry: &Geometry) -> u32 {
+    if layouts.d == Layout::Row { geometry.fragment.n } else { geometry.fragment.m }
+}
+
+/// Elements of C that a thread reads side by side: it goes through its accumulators in D's order, and so reads a C that is
+/// contiguous along the other dimension element by element.
+pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
+    if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
 /// The entries, widest first; the last one asks no alignment beyond an element's own.
@@ -151,11 +157,10 @@ pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geom
     let bound = settings.vector.all.unwrap_or(1);
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
     let [a, b] = inputs;
-    let output =
-        |demand: Option<u32>, dtype, layout| widest(demand.unwrap_or(bound), dtype, &[output_run(layout, geometry)]);
-    let d_width = output(settings.vector.d, types.d, layouts.d);
+    let output = |demand: Option<u32>, dtype, run| widest(demand.unwrap_or(bound), dtype, &[run]);
+    let d_width = output(settings.vector.d, types.d, d_run(layouts, geometry));
     let c_width = match settings.problem.epilogue.uses_c() {
-        true => output(settings.vector.c, types.c, layouts.c),
+        true => output(settings.vector.c, types.c, c_run(layouts, geometry)),
         false => 1,
     };
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));

@@ -1,6 +1,6 @@
 //! `vector(a = 4)`: a width that is demanded must be possible.
 
-use crate::check::access::{Input, MAX_ACCESS_BYTES, output_run, widest};
+use crate::check::access::{Input, MAX_ACCESS_BYTES, c_run, d_run, widest};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, VectorClause};
@@ -42,21 +42,20 @@ pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometr
     }
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
     if let Some(demand) = vector.d.filter(|n| *n > 0) {
-        let run = output_run(layouts.d, geometry);
-        refuse(
-            *vector,
-            "d",
-            demand,
-            widest(demand, types.d, &[run]),
-            types.d,
-            output_reason("D", layouts.d, run),
-            findings,
-        );
+        let run = d_run(layouts, geometry);
+        let reason = output_reason("D", layouts.d, run);
+        refuse(*vector, "d", demand, widest(demand, types.d, &[run]), types.d, reason, findings);
     }
     if let Some(demand) = vector.c.filter(|n| *n > 0) {
         if settings.problem.epilogue.uses_c() {
-            let run = output_run(layouts.c, geometry);
-            let reason = output_reason("C", layouts.c, run);
+            let run = c_run(layouts, geometry);
+            let reason = match layouts.c == layouts.d {
+                true => output_reason("C", layouts.c, run),
+                false => {
+                    let [c, d] = [layouts.c, layouts.d].map(contiguous);
+                    format!("C is contiguous along {c} and D along {d}, so C is read element by element")
+                }
+            };
             refuse(*vector, "c", demand, widest(demand, types.c, &[run]), types.c, reason, findings);
         } else {
             let clause = Clause::Vector(*vector);
@@ -118,8 +117,13 @@ fn input_reason(input: &Input) -> String {
 }
 
 fn output_reason(name: &str, layout: Layout, run: u32) -> String {
-    let dimension = if layout == Layout::Row { "n" } else { "m" };
+    let dimension = contiguous(layout);
     format!("{name} is contiguous along {dimension}, and a fragment has {run} of {dimension}")
+}
+
+/// The contiguous dimension of C or D.
+fn contiguous(layout: Layout) -> &'static str {
+    if layout == Layout::Row { "n" } else { "m" }
 }
 
 fn refuse(

@@ -1,6 +1,5 @@
 //! Figures of plans.
 
-use ptx_gemm_dsl::plan::Alignment;
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::{Diagnostics, Plan, Schedule, Target};
 
@@ -75,11 +74,24 @@ fn entries_ask_for_the_alignment_of_their_widths() {
     let plan = plan("tile(128, 128, 8); thread(8, 8); vector(4, d = 2)");
     let entries: Vec<&str> = plan.variants.iter().map(|variant| variant.entry.as_str()).collect();
     assert_eq!(entries, ["gemm_v4", "gemm_v1"]);
-    assert_eq!(plan.alignment(&plan.variants[0], Operand::A), Alignment { elements: 4, bytes: 16 });
-    assert_eq!(plan.alignment(&plan.variants[0], Operand::D), Alignment { elements: 2, bytes: 8 });
-    assert_eq!(plan.alignment(&plan.variants[1], Operand::A), Alignment { elements: 1, bytes: 4 });
-    assert_eq!(plan.grid(129, 128), 2);
-    assert_eq!(plan.grid(0, 128), 0);
+    let text = plan.to_string();
+    let needs: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("needs multiples of")).collect();
+    let needs: Vec<&str> = needs.into_iter().map(str::trim).collect();
+    assert_eq!(needs, ["a 16 B, ld 4; b 16 B, ld 4; d 8 B, ld 2", "nothing"]);
+}
+
+/// A thread goes through its accumulators in D's order.
+#[test]
+fn a_c_that_lies_the_other_way_is_read_element_by_element() {
+    let widths = |layout: &str| {
+        let text = format!("tile(64, 64, 8); thread(4, 4); vector(4); epilogue(|acc, c| acc + c); layout({layout})");
+        let widest = plan(&text).variants.swap_remove(0);
+        (widest.c_width, widest.d_width)
+    };
+    assert_eq!(widths("c = row, d = row"), (4, 4));
+    assert_eq!(widths("c = col, d = col"), (4, 4));
+    assert_eq!(widths("c = col, d = row"), (1, 4));
+    assert_eq!(widths("c = row, d = col"), (1, 4));
 }
 
 #[test]
@@ -155,16 +167,4 @@ fn registers_are_one_figure() {
     // Warps that only copy take registers as well.
     let roles = plan("tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); specialize(producers = 1 warp)");
     assert_eq!((roles.threads(), roles.registers_per_thread(1), roles.registers_per_thread(2)), (288, 168, 96));
-}
-
-/// Partial sums are counted in 64 bits, in the formula as well.
-#[test]
-fn the_largest_workspace_has_a_formula() {
-    let plan = plan(
-        "tile(4096, 4096); thread(128, 128); shared(none); unroll(1); spills(allow); \
-         split_k(1024, reduce = workspace); types(f64)",
-    );
-    let sums = 1024 * 1024 * 128 * 128 * 8_u64;
-    assert!(plan.workspace_formula().unwrap().contains(&format!("then tiles * {sums} bytes")));
-    assert_eq!(plan.workspace_bytes(1, 1, 1), 1024 * 4 + sums);
 }

@@ -124,7 +124,8 @@ pub const WRONG: &[&str] = &[
     "tile(64, 64); thread(4, 4); shared(none); unroll(2); vector(a = 4)",
     "tile(64, 64); thread(4, 2); shared(none); vector(b = 4)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); vector(a = 4); shared(a = km)",
-    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, c| acc + c); layout(c = col); fragment(1, 8); vector(c = 4)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, c| acc + c); layout(c = col, d = col); fragment(1, 8); vector(c = 4)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, c| acc + c); layout(c = col); vector(4, c = 4)",
     "types(f16); tile(128, 128, 8); thread(8, 8); load(cp_async)",
     "types(f16); tile(128, 128, 8); thread(8, 8); load(cp_async); vector(8); shared(a = km)",
     // Resources.

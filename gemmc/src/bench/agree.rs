@@ -7,6 +7,7 @@
 use ptx_gemm::cuda::{Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error};
+use ptx_gemm_check::bound::Rounding;
 
 use super::host::Host;
 use super::operands::Operands;
@@ -118,7 +119,7 @@ impl Bound {
         let n = operands.size.k as f64 + 1.0;
         let unit = unit(types.acc);
         let gamma = n * unit / (1.0 - n * unit).max(0.5);
-        let rounded_inputs = if types.a == DType::Tf32 { 2.0 * unit_of_tf32() } else { 0.0 };
+        let rounded_inputs = if types.a == DType::Tf32 { 2.0 * TF32 } else { 0.0 };
         let stored = if types.d == types.acc { 0.0 } else { self::unit(types.d) };
         Bound { sum: gamma + rounded_inputs, stored }
     }
@@ -131,22 +132,11 @@ impl Bound {
 
 /// Half the distance from 1 to the next number; 0 for integers, which are exact.
 fn unit(dtype: DType) -> f64 {
-    let bits = match dtype {
-        DType::F64 => 53,
-        DType::F32 => 24,
-        DType::Tf32 | DType::F16 => 11,
-        DType::Bf16 => 8,
-        DType::E4m3 => 4,
-        DType::E5m2 => 3,
-        DType::I8 | DType::U8 | DType::I32 => return 0.0,
-    };
-    (-f64::from(bits)).exp2()
+    Rounding::of(dtype).unit
 }
 
-/// tf32 operands may be truncated instead of rounded: twice the unit.
-fn unit_of_tf32() -> f64 {
-    2.0 * unit(DType::Tf32)
-}
+/// What becomes of a tf32 operand, which has 10 bits after the leading one and may be truncated instead of rounded.
+const TF32: f64 = 1.0 / 1024.0;
 
 fn by_cublas(device: &Device, queue: &Queue, cublas: &Cublas, operands: &Operands) -> Result<(Host, Host), Error> {
     let types = operands.problem.types;

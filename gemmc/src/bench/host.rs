@@ -1,8 +1,8 @@
 //! Host data of any element type, without padding: random to multiply, and what came back.
 
-use half::{bf16, f16};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, DType, Shape, Stack};
+use ptx_gemm_check::{decode, encode};
 
 /// A matrix, or a stack of them, of a type known when the program runs.
 #[derive(Clone, Debug)]
@@ -55,18 +55,7 @@ impl Host {
 
     /// One element in memory order.
     pub(crate) fn get(&self, index: usize) -> f64 {
-        let raw = self.raw(index);
-        let low = raw.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
-        match self.dtype {
-            DType::F64 => f64::from_bits(low),
-            DType::F32 | DType::Tf32 => f64::from(f32::from_bits(low as u32)),
-            DType::F16 => f16::from_bits(low as u16).to_f64(),
-            DType::Bf16 => bf16::from_bits(low as u16).to_f64(),
-            DType::I32 => f64::from(low as u32 as i32),
-            DType::I8 => f64::from(low as u8 as i8),
-            DType::U8 => low as f64,
-            DType::E4m3 | DType::E5m2 => f64::NAN,
-        }
+        decode(self.dtype, self.raw(index))
     }
 
     /// One element of one matrix.
@@ -80,17 +69,7 @@ impl Host {
 
     fn set(&mut self, index: usize, value: f64) {
         let size = self.dtype.bytes() as usize;
-        let to = &mut self.bytes[index * size..(index + 1) * size];
-        match self.dtype {
-            DType::F64 => to.copy_from_slice(&value.to_le_bytes()),
-            DType::F32 | DType::Tf32 => to.copy_from_slice(&(value as f32).to_le_bytes()),
-            DType::F16 => to.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
-            DType::Bf16 => to.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
-            DType::I32 => to.copy_from_slice(&(value as i32).to_le_bytes()),
-            DType::I8 => to.copy_from_slice(&(value as i8).to_le_bytes()),
-            DType::U8 => to.copy_from_slice(&[value as u8]),
-            DType::E4m3 | DType::E5m2 => {}
-        }
+        encode(self.dtype, value, &mut self.bytes[index * size..(index + 1) * size]);
     }
 }
 

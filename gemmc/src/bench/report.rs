@@ -1,5 +1,6 @@
 //! What is said about the rows: JSON for the file of results, and a table for the terminal.
 
+use ptx_gemm::DType;
 use ptx_gemm::cuda::Properties;
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ impl Row {
 
     /// The share of the peak, which is that of f32.
     pub(crate) fn of_peak(&self, peak: f64) -> Option<f64> {
-        (self.types == "f32" && peak > 0.0).then(|| self.tflops() / peak)
+        (self.types == DType::F32.name() && peak > 0.0).then(|| self.tflops() / peak)
     }
 
     /// A line of the table.

@@ -27,6 +27,8 @@ pub(crate) struct Order {
     pub(crate) suite: String,
     pub(crate) sizes: Vec<Size>,
     pub(crate) schedules: Vec<Named>,
+    /// Programs that cannot run its products, by name, with the reason.
+    pub(crate) left_out: Vec<(String, String)>,
 }
 
 /// A schedule on a product, measured.
@@ -119,6 +121,10 @@ struct Loaded<'a> {
 
 impl Session<'_> {
     fn suite(&self, order: &Order) -> Result<(), Error> {
+        for (name, why) in &order.left_out {
+            let (suite, schedule, what) = (order.suite.clone(), name.clone(), why.clone());
+            send(self.events, Event::Missing { suite, schedule, size: None, reason: Reason::Refused, what });
+        }
         let mut loaded = Vec::new();
         for Named { name, program } in &order.schedules {
             match program.on(self.device) {

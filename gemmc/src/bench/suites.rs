@@ -1,10 +1,10 @@
 //! The suites: which products, and which schedules are tried on them.
 
 use clap::ValueEnum;
-use ptx_gemm::{Batch, DType, Schedule};
+use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, cases, tuned};
 
-use crate::source::Program;
+use crate::program::Program;
 
 /// Products of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -118,6 +118,11 @@ impl Suite {
         }
     }
 
+    /// Whether a launch of it computes one product or many.
+    pub(crate) fn batch(self) -> Batch {
+        if self == Suite::Batched { Batch::Strided } else { Batch::One }
+    }
+
     /// Its schedules for products of one element type.
     pub(crate) fn schedules(self, dtype: DType) -> Vec<Named> {
         let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
@@ -128,8 +133,7 @@ impl Suite {
             (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten()
         }));
         let tried = tuned().filter(|case| tried.contains(&case.name)).filter_map(|case| of_type(&case, dtype));
-        let batch = if self == Suite::Batched { Batch::Strided } else { Batch::One };
-        found.chain(tried).filter_map(|named| named.batched(batch)).collect()
+        found.chain(tried).filter_map(|named| named.batched(self.batch()).ok()).collect()
     }
 }
 
@@ -169,21 +173,24 @@ impl std::fmt::Display for Size {
 }
 
 impl Named {
-    /// The same schedule for one product, or for many; `None` if it cannot be had. Tile programs are what they are.
-    pub(crate) fn batched(self, batch: Batch) -> Option<Named> {
-        let own = self.program.problem()?.batch;
-        match (own, &self.program) {
-            (own, _) if own == batch => Some(self),
+    /// The same program for one product, or for many; else why it cannot be had. Tile programs are what they are.
+    pub(crate) fn batched(self, batch: Batch) -> Result<Named, String> {
+        let own = self.program.problem().map_err(|errors| errors.to_string())?.batch;
+        match (own, self.program) {
+            (own, program) if own == batch => Ok(Named { program, ..self }),
             (Batch::One, Program::Schedule(schedule)) => {
-                let schedule = format!("{schedule}\nbatch(strided);").parse().ok()?;
-                Some(Named { program: Program::Schedule(schedule), ..self })
+                let text = format!("{schedule}\nbatch(strided);");
+                let schedule = text.parse().map_err(|errors: Diagnostics| errors.to_string())?;
+                Ok(Named { program: Program::Schedule(schedule), ..self })
             }
-            _ => None,
+            (Batch::One, Program::Tile(_)) => Err("a tile program for one product, and these are batches".into()),
+            (_, Program::Tile(_)) => Err("a tile program for batch(strided), and these are single products".into()),
+            (_, Program::Schedule(_)) => Err("it says batch(strided), and these are single products".into()),
         }
     }
 
     fn dtype(&self) -> Option<DType> {
-        let types = self.program.problem()?.types;
+        let types = self.program.problem().ok()?.types;
         (types.a == types.b).then_some(types.a)
     }
 }
@@ -205,6 +212,8 @@ fn of_type(case: &Case, dtype: DType) -> Option<Named> {
 
 #[cfg(test)]
 mod tests {
+    use ptx_gemm::TileProgram;
+
     use super::*;
 
     #[test]
@@ -226,7 +235,23 @@ mod tests {
         assert!(f64.iter().any(|named| named.name == "dgemm_nn_128x64"));
         assert!(Suite::Square.schedules(DType::F32).iter().all(|named| named.dtype() == Some(DType::F32)));
         let batched = Suite::Batched.schedules(DType::F32);
-        assert!(batched.iter().all(|named| named.program.problem().is_some_and(|p| p.batch == Batch::Strided)));
+        assert!(batched.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Strided)));
+    }
+
+    #[test]
+    fn what_cannot_be_batched_says_why() {
+        let named = |program| Named { name: "x".into(), program };
+        let schedule = |text: &str| named(Program::Schedule(text.parse().unwrap()));
+        let (one, many) =
+            (schedule("tile(32, 32, 8); thread(2, 2);"), schedule("tile(32, 32, 8); thread(2, 2); batch(strided);"));
+        assert!(one.clone().batched(Batch::One).is_ok() && many.clone().batched(Batch::Strided).is_ok());
+        let batched = one.batched(Batch::Strided).unwrap();
+        assert_eq!(batched.program.problem().unwrap().batch, Batch::Strided);
+        let why = many.batched(Batch::One).unwrap_err();
+        assert_eq!(why, "it says batch(strided), and these are single products");
+        let tile = TileProgram::parse(include_str!("../../../examples/tile/two_sums.tile")).unwrap();
+        let why = named(Program::Tile(tile)).batched(Batch::Strided).unwrap_err();
+        assert_eq!(why, "a tile program for one product, and these are batches");
     }
 
     #[test]

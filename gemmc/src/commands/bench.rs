@@ -1,4 +1,4 @@
-//! `gemmc bench`: schedules beside cuBLAS on one GPU.
+//! `gemmc bench`: schedules and tile programs next to cuBLAS on one GPU.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::bench::markdown::{self, Shown};
 use crate::bench::session::{self, Event, Order, Orders, Reason, Row};
-use crate::bench::suites::{Named, Suite};
+use crate::bench::suites::{Named, Size, Suite};
 use crate::bench::{plot, report};
 use crate::cli::Bench;
+use crate::program::Program;
 use crate::reply::{Failure, Reply, Status, complain};
-use crate::source::{self, Program};
+use crate::source;
 
 /// How long a kernel may outlast the deadline before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -98,23 +99,19 @@ fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {
     };
     let given = given(args)?;
     let mut suites: Vec<Order> = Vec::new();
-    for suite in &args.suite {
-        let batch = if *suite == Suite::Batched { Batch::Strided } else { Batch::One };
-        let schedules = match given.is_empty() {
-            true => suite.schedules(args.types),
-            false => given.iter().cloned().filter_map(|named| named.batched(batch)).collect(),
+    let mut order = |name: &str, suite: Suite, sizes: Vec<Size>| {
+        let (schedules, left_out) = match given.is_empty() {
+            true => (suite.schedules(args.types), Vec::new()),
+            false => batched(&given, suite.batch()),
         };
-        suites.push(Order { suite: suite.name().into(), sizes: suite.sizes(), schedules });
+        suites.push(Order { suite: name.into(), sizes, schedules, left_out });
+    };
+    for suite in &args.suite {
+        order(suite.name(), *suite, suite.sizes());
     }
     if !args.size.is_empty() {
         let batched = args.size.iter().any(|size| size.batch > 1);
-        let suite = if batched { Suite::Batched } else { Suite::Square };
-        let batch = if batched { Batch::Strided } else { Batch::One };
-        let schedules = match given.is_empty() {
-            true => suite.schedules(args.types),
-            false => given.into_iter().filter_map(|named| named.batched(batch)).collect(),
-        };
-        suites.push(Order { suite: "sizes".into(), sizes: args.size.clone(), schedules });
+        order("sizes", if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
     }
     if suites.is_empty() {
         return Err(Failure::refused("usage", "nothing to measure: --suite square, or --size 4096"));
@@ -123,7 +120,19 @@ fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {
     Ok(Orders { device: device.clone(), suites, deadline })
 }
 
-/// The schedules of the command line.
+/// Programs for one product, or for many; and by name those that are for the other, with the reason.
+fn batched(given: &[Named], batch: Batch) -> (Vec<Named>, Vec<(String, String)>) {
+    let (mut fit, mut left_out) = (Vec::new(), Vec::new());
+    for named in given {
+        match named.clone().batched(batch) {
+            Ok(named) => fit.push(named),
+            Err(why) => left_out.push((named.name.clone(), why)),
+        }
+    }
+    (fit, left_out)
+}
+
+/// The programs of the command line.
 fn given(args: &Bench) -> Result<Vec<Named>, Failure> {
     let mut given = Vec::new();
     for name in &args.schedules {

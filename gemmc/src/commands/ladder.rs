@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::bench::session::{self, Event, Order, Orders};
 use crate::bench::suites::{Named, Size};
 use crate::cli;
+use crate::program::Program;
 use crate::reply::{Failure, Format, Reply, Status};
-use crate::source::Program;
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
@@ -45,7 +45,7 @@ fn time(gpu: &Device, case: &Case) -> Option<Timing> {
     let schedule = case.schedule().ok()?;
     let sizes = vec![Size { m: EXTENT, n: EXTENT, k: EXTENT, batch: 1 }];
     let schedules = vec![Named { name: case.name.into(), program: Program::Schedule(schedule) }];
-    let suites = vec![Order { suite: "ladder".into(), sizes, schedules }];
+    let suites = vec![Order { suite: "ladder".into(), sizes, schedules, left_out: Vec::new() }];
     let begun = Instant::now();
     let events = session::start(Orders { device: gpu.clone(), suites, deadline: begun + BEGIN });
     while let Ok(event) = events.recv_timeout((begun + END).saturating_duration_since(Instant::now())) {

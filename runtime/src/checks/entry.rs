@@ -1,7 +1,5 @@
 //! The launch itself: entry, grids, and argument values.
 
-use std::fmt;
-
 use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::interface::{Entry, KernelLaunch, Requires};
 use ptx_gemm_dsl::DType;
@@ -9,9 +7,9 @@ use ptx_gemm_dsl::terms::Param;
 use ptx_gemm_dsl::types::Problem;
 
 use crate::arguments::Arguments;
-use crate::backend::{Launch, Value};
 use crate::checks::Extents;
 use crate::error::{ArgumentError, OperandName, Refusal};
+use crate::launch::{Fault, Launch, Unsuited, Value};
 
 /// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
@@ -28,37 +26,6 @@ pub(crate) fn grid(kernel: &KernelLaunch, extents: Extents) -> Result<u32, Argum
         blocks,
         limit: MAX_GRID,
     })
-}
-
-/// Why an entry does not suit some operands: for each of the four what it fails, then the extent that does not divide.
-///
-/// Plain values: a launch that is ready allocates nothing for an entry that it passed over.
-pub(crate) type Unsuited = [Option<Fault>; 5];
-
-/// A requirement of an entry that is not met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    Ld { operand: OperandName, ld: usize, width: u32 },
-    Stride { operand: OperandName, stride: usize, width: u32 },
-    Address { operand: OperandName, address: u64, bytes: u32 },
-    Extent { name: &'static str, got: u64, tile: u32 },
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Ld { operand, ld, width } => {
-                write!(f, "ld{} = {ld} is not a multiple of {width}", operand.lower())
-            }
-            Fault::Stride { operand, stride, width } => {
-                write!(f, "the stride of {}'s matrices, {stride}, is not a multiple of {width}", operand.upper())
-            }
-            Fault::Address { operand, address, bytes } => {
-                write!(f, "{} at {address:#x} is not aligned to {bytes} bytes", operand.upper())
-            }
-            Fault::Extent { name, got, tile } => write!(f, "{name} = {got} is not a multiple of {tile}"),
-        }
-    }
 }
 
 /// The first entry whose requirements hold, and why the one before it did not suit.

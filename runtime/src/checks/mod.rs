@@ -12,12 +12,12 @@ mod shapes;
 use ptx_gemm_codegen::Interface;
 
 use crate::arguments::Arguments;
-use crate::backend::{Launch, Start};
 use crate::error::ArgumentError;
+use crate::launch::{Launch, Start};
 
-pub(crate) use entry::{Unsuited, notes};
-pub(crate) use scalars::{GivenVector, resolve_scalars, resolve_vectors};
-pub(crate) use shapes::{Extents, Laid, extents, slice};
+pub(crate) use entry::notes;
+pub(crate) use scalars::{GivenVector, check_c, resolve_scalars, resolve_vectors};
+pub(crate) use shapes::{Extents, extents, slice};
 
 /// Turns checked shapes and device pointers into a launch of the first entry that suits them; `None` if there is nothing to
 /// compute.

@@ -2,9 +2,22 @@
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::epilogue::{Axis, Epilogue};
+use ptx_gemm_dsl::types::Problem;
 
 use crate::checks::Extents;
 use crate::error::ArgumentError;
+
+/// C must be there if the kernel reads it, and must not be if the epilogue has none.
+pub(crate) fn check_c(problem: &Problem, given: bool, scalars: &[f64]) -> Result<(), ArgumentError> {
+    let epilogue = &problem.epilogue;
+    if given && !epilogue.uses_c() {
+        return Err(ArgumentError::UnusedC { epilogue: format!("epilogue({epilogue})") });
+    }
+    if !given && epilogue.reads_c(scalars) {
+        return Err(ArgumentError::MissingC);
+    }
+    Ok(())
+}
 
 /// The value of each scalar, in the order of the epilogue; a name given twice takes the last value.
 pub(crate) fn resolve_scalars(

@@ -7,7 +7,7 @@ use ptx_gemm_dsl::types::{Batch, Problem};
 
 use crate::element;
 use crate::error::{ArgumentError, OperandName};
-use crate::shape::{Shape, Stack};
+use crate::shape::{Laid, Shape};
 
 /// Kernels round extents up to whole tiles in 32 bits; no tile is larger than 32,768.
 pub(crate) const MAX_EXTENT: u32 = ptx_gemm_codegen::kernel::MAX_EXTENT;
@@ -19,13 +19,6 @@ pub(crate) struct Extents {
     pub(crate) n: u32,
     pub(crate) k: u32,
     pub(crate) batch: u32,
-}
-
-/// How an operand lies in memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Laid {
-    pub(crate) shape: Shape,
-    pub(crate) stack: Stack,
 }
 
 /// Checks that the shapes fit the problem and each other, and that some entry takes the extents.

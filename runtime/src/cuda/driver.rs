@@ -4,12 +4,13 @@
 use cudarc::driver::result::DriverError;
 use cudarc::driver::{result, sys};
 
-use crate::cuda::CudaStatus;
+use super::status::CudaStatus;
 use crate::error::DeviceError;
 
-/// Looks for a driver first: cudarc panics where there is none.
-pub(super) fn status() -> Result<CudaStatus, DeviceError> {
+/// Looks for a driver and counts its devices.
+pub fn status() -> Result<CudaStatus, DeviceError> {
     let none = |reason: &str| DeviceError::NoCuda { reason: reason.into() };
+    // First, because cudarc panics where there is none.
     // SAFETY: it only tries to open the library.
     if !unsafe { sys::is_culib_present() } {
         return Err(none("this machine has no NVIDIA driver (libcuda was not found)"));
@@ -52,4 +53,13 @@ pub(super) fn kills_context(error: DriverError) -> bool {
             | R::CUDA_ERROR_LAUNCH_TIMEOUT
             | R::CUDA_ERROR_ASSERT
     )
+}
+
+/// A driver's error in this crate's words. Contexts that die here are noticed by their modules at the next call.
+pub(super) fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError {
+    let (device, code) = (device.to_string(), code(error));
+    match kills_context(error) {
+        true => DeviceError::ContextDead { device, code },
+        false => DeviceError::Driver { call, device, code },
+    }
 }

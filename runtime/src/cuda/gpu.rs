@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
-use cudarc::driver::{CudaContext, CudaStream, result};
+use cudarc::driver::{CudaContext, result};
 use ptx_gemm_dsl::Target;
 
 use super::copy::pieces;
+use super::shared::Shared;
 use super::{driver, link, module};
 use crate::backend::{Backend, Lifetime, Limits, Module, Output};
 use crate::error::{DeviceError, Error};
-use crate::health::Health;
 use crate::kernel::Kernel;
 use crate::pool::{Capacity, Pool};
 use crate::store::{Key, Origin, Store};
@@ -37,16 +37,13 @@ pub(crate) struct Gpu {
 /// Device memory kept from one call on host data to the next: three matrices of 8192 x 8192 f32 and some more, at most.
 const IDLE: Capacity = Capacity { blocks: 64, bytes: 1 << 30 };
 
-/// The parts of a GPU that its modules keep alive.
-pub(super) struct Shared {
-    pub(super) context: Arc<CudaContext>,
-    pub(super) stream: Arc<CudaStream>,
-    name: String,
-    health: Health,
+/// A GPU by its number.
+pub(crate) fn open(ordinal: usize) -> Result<Arc<dyn Backend>, DeviceError> {
+    Ok(Arc::new(Gpu::open(ordinal)?))
 }
 
 impl Gpu {
-    pub(crate) fn open(ordinal: usize) -> Result<Gpu, DeviceError> {
+    fn open(ordinal: usize) -> Result<Gpu, DeviceError> {
         let status = driver::status()?;
         if ordinal >= status.devices {
             return Err(DeviceError::NoSuchDevice { ordinal, count: status.devices });
@@ -82,7 +79,7 @@ impl Gpu {
         };
         let model = format!("{name}, compute capability {major}.{minor}");
         let build = driver::build(driver);
-        let shared = Arc::new(Shared { context, stream, name, health: Health::default() });
+        let shared = Arc::new(Shared::new(context, stream, name));
         Ok(Gpu { shared, limits, driver: driver.into(), build, model, store: Store::of_user(), pool: Pool::new(IDLE) })
     }
 }
@@ -102,11 +99,6 @@ impl Drop for Gpu {
 }
 
 impl Gpu {
-    /// Whether memory and streams of one are the other's.
-    pub(crate) fn has_context_of(&self, other: &Gpu) -> bool {
-        self.shared.context.cu_ctx() == other.shared.context.cu_ctx()
-    }
-
     /// PTX text to a cubin for this GPU.
     pub(super) fn assemble(&self, ptx: &str) -> Result<Vec<u8>, Error> {
         self.shared.enter()?;
@@ -151,43 +143,17 @@ impl Gpu {
     }
 }
 
-impl Shared {
-    /// What messages call the GPU.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Makes the context current in this thread, unless it is dead.
-    pub(super) fn enter(&self) -> Result<(), DeviceError> {
-        self.health.check(&self.name)?;
-        self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
-    }
-
-    pub(super) fn out_of_memory(&self, what: &str, bytes: u64) -> DeviceError {
-        DeviceError::OutOfMemory { device: self.name.clone(), what: what.into(), bytes }
-    }
-
-    /// An error of the driver as this crate reports it; one that kills the context is remembered.
-    pub(super) fn failed(&self, call: &'static str, error: DriverError) -> DeviceError {
-        let (device, code) = (self.name.clone(), driver::code(error));
-        if !driver::kills_context(error) {
-            return DeviceError::Driver { call, device, code };
-        }
-        self.health.died(&device, code)
-    }
-}
-
 impl Backend for Gpu {
     fn name(&self) -> &str {
-        &self.shared.name
+        self.shared.name()
     }
 
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    fn gpu(&self) -> Option<&Gpu> {
-        Some(self)
+    fn address_space(&self) -> Option<usize> {
+        Some(self.shared.context.cu_ctx() as usize)
     }
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
@@ -275,6 +241,6 @@ impl Backend for Gpu {
 
 impl fmt::Debug for Gpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gpu({})", self.shared.name)
+        write!(f, "Gpu({})", self.shared.name())
     }
 }

@@ -11,10 +11,11 @@ use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 use cudarc::driver::{result, sys::CUevent_flags};
 use ptx_gemm_codegen::tile::interface::KernelLaunch;
 
-use super::gpu::Shared;
-use crate::backend::{Execution, Launch, Module, Start, StreamHandle, Value};
+use super::shared::Shared;
+use crate::backend::{Execution, Module, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
+use crate::launch::{Launch, Start, Value};
 
 /// Arguments of nearly every entry; only an epilogue with many vectors or scalars has more.
 const FEW: usize = 32;

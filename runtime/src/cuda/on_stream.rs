@@ -6,20 +6,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus_enum as Capture};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
 use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE_ALIGN};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
-use super::{driver, gpu::Gpu};
+use super::gpu::Gpu;
 use crate::arguments::{DeviceMatrix, DeviceVector};
 use crate::backend::StreamHandle;
-use crate::checks::{self, Extents, Laid};
+use crate::checks::{self, Extents};
 use crate::compiled::{CompiledGemm, DeviceCall};
-use crate::device::{Device, DeviceKind};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
-use crate::shape::{Shape, Stack};
+use crate::shape::{Laid, Shape, Stack};
 
 /// A slice in device memory as a matrix, or as a stack of them: [`crate::MatrixRef`]'s counterpart.
 pub struct SliceRef<'a, T> {
@@ -139,20 +138,6 @@ struct Placed<'a> {
     dtype: DType,
     elements: usize,
     _guard: Guard<'a>,
-}
-
-impl Device {
-    /// The GPU of a context of the caller's, for products on its streams. It has kernels of its own: keep it.
-    pub fn from_context(context: &Arc<CudaContext>) -> Result<Device, Error> {
-        let status = driver::status()?;
-        let gpu = Gpu::of(context.clone(), &status.driver)?;
-        Ok(Device::with(DeviceKind::Cuda(context.ordinal()), Arc::new(gpu)))
-    }
-
-    pub(super) fn gpu(&self) -> Result<&Gpu, DeviceError> {
-        let none = || DeviceError::NoCuda { reason: "the interpreter has no streams".into() };
-        self.backend().gpu().ok_or_else(none)
-    }
 }
 
 impl CompiledGemm {

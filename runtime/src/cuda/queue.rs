@@ -9,7 +9,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUevent_flags};
 use cudarc::driver::{CudaEvent, CudaGraph, CudaStream};
 
-use super::driver;
+use super::driver::failure;
 use crate::backend::StreamHandle;
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
@@ -132,15 +132,6 @@ impl Queue {
 
     fn check(&self, call: &'static str, result: Result<(), DriverError>) -> Result<(), Error> {
         Ok(result.map_err(|error| failure(call, &self.name, error))?)
-    }
-}
-
-/// A driver's error in this crate's words. Contexts that die here are noticed by their modules at the next call.
-pub(super) fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError {
-    let (device, code) = (device.to_string(), driver::code(error));
-    match driver::kills_context(error) {
-        true => DeviceError::ContextDead { device, code },
-        false => DeviceError::Driver { call, device, code },
     }
 }
 

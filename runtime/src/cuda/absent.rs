@@ -1,0 +1,21 @@
+//! What is left without the feature `cuda`: errors that say so.
+
+use std::sync::Arc;
+
+use super::status::CudaStatus;
+use crate::backend::Backend;
+use crate::error::DeviceError;
+
+/// Looks for a driver and counts its devices.
+pub fn status() -> Result<CudaStatus, DeviceError> {
+    Err(without_feature())
+}
+
+/// A GPU by its number.
+pub(crate) fn open(_ordinal: usize) -> Result<Arc<dyn Backend>, DeviceError> {
+    Err(without_feature())
+}
+
+fn without_feature() -> DeviceError {
+    DeviceError::NoCuda { reason: "this program was built without the feature `cuda`".into() }
+}

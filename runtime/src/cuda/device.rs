@@ -1,0 +1,33 @@
+//! Devices that are GPUs: made from a context of the caller's, and asked for what a GPU alone can do.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use cudarc::driver::CudaContext;
+
+use super::driver;
+use super::gpu::Gpu;
+use crate::device::{Device, DeviceKind};
+use crate::error::{DeviceError, Error};
+
+impl Device {
+    /// The GPU of a context of the caller's, for products on its streams. It has kernels of its own: keep it.
+    pub fn from_context(context: &Arc<CudaContext>) -> Result<Device, Error> {
+        let status = driver::status()?;
+        let gpu = Gpu::of(context.clone(), &status.driver)?;
+        Ok(Device::with(DeviceKind::Cuda(context.ordinal()), Arc::new(gpu)))
+    }
+
+    /// The GPU, if it is one: what streams and graphs need beyond what every device can do.
+    pub(crate) fn gpu(&self) -> Result<&Gpu, DeviceError> {
+        let none = || DeviceError::NoCuda { reason: "the interpreter has no streams".into() };
+        let backend: &dyn Any = self.backend().as_ref();
+        backend.downcast_ref().ok_or_else(none)
+    }
+}
+
+/// PTX text to a cubin, by the driver's linker for a GPU. Text that it refuses is an error with the linker's log and the
+/// lines that the log names; text with a zero byte ends there.
+pub fn assemble(device: &Device, ptx: &str) -> Result<Vec<u8>, Error> {
+    device.gpu()?.assemble(ptx)
+}

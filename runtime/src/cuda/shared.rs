@@ -1,0 +1,49 @@
+//! What a GPU shares with its modules and its page-locked memory: the context, a stream, and whether they are alive.
+
+use std::sync::Arc;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::{CudaContext, CudaStream};
+
+use super::driver;
+use crate::error::DeviceError;
+use crate::health::Health;
+
+/// The parts of a GPU that its modules keep alive.
+pub(super) struct Shared {
+    pub(super) context: Arc<CudaContext>,
+    pub(super) stream: Arc<CudaStream>,
+    name: String,
+    health: Health,
+}
+
+impl Shared {
+    /// A context, a stream of it, and what messages call its GPU.
+    pub(super) fn new(context: Arc<CudaContext>, stream: Arc<CudaStream>, name: String) -> Shared {
+        Shared { context, stream, name, health: Health::default() }
+    }
+
+    /// What messages call the GPU.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes the context current in this thread, unless it is dead.
+    pub(super) fn enter(&self) -> Result<(), DeviceError> {
+        self.health.check(&self.name)?;
+        self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
+    }
+
+    pub(super) fn out_of_memory(&self, what: &str, bytes: u64) -> DeviceError {
+        DeviceError::OutOfMemory { device: self.name.clone(), what: what.into(), bytes }
+    }
+
+    /// An error of the driver as this crate reports it; one that kills the context is remembered.
+    pub(super) fn failed(&self, call: &'static str, error: DriverError) -> DeviceError {
+        let (device, code) = (self.name.clone(), driver::code(error));
+        if !driver::kills_context(error) {
+            return DeviceError::Driver { call, device, code };
+        }
+        self.health.died(&device, code)
+    }
+}
