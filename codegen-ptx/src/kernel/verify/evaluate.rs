@@ -1,6 +1,6 @@
 //! What follows for an index expression from what is known of its registers.
 
-use super::memory::Analysis;
+use super::analysis::{Analysis, Depth};
 use super::value::{Choice, Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, TID, gcd, power_of_two};
 use super::{Check, name, rule};
 use crate::Violation;
@@ -8,15 +8,6 @@ use crate::kernel::expr::swizzled_bits;
 use crate::kernel::{Compare, Dim, Expr};
 
 type Evaluated = Result<Known, Violation>;
-
-/// How registers are looked up.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// As they were assigned.
-    Assigned,
-    /// Computed anew from what they were computed from, under the facts that are assumed.
-    Recomputed,
-}
 
 impl<'k> Analysis<'k> {
     /// What is known of `value` if the facts of `assume` hold besides those of the path.

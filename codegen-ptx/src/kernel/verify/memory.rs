@@ -7,13 +7,13 @@
 //! register that it assigns is at most its declared bound, which every assignment is checked against. Loops that count a
 //! constant down, and what they step by constants, are followed exactly.
 
-use super::evaluate::Depth;
-use super::value::{Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, TID, gcd};
+use super::analysis::{Analysis, Depth, Held};
+use super::value::{Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, gcd};
 use super::{Check, name, rule};
 use crate::Violation;
 use crate::kernel::{
-    Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Numbering, Op, Reach, Reg, Stmt,
-    Type, definitions,
+    Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Op, Reach, Reg, Stmt, Type,
+    definitions,
 };
 
 pub(super) fn check(kernel: &Kernel) -> Check {
@@ -29,26 +29,6 @@ pub(super) fn check(kernel: &Kernel) -> Check {
         clock: 1,
     };
     analysis.block(&kernel.body)
-}
-
-/// What a register holds, and since when.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Held {
-    number: Number,
-    since: u32,
-}
-
-pub(super) struct Analysis<'k> {
-    pub(super) kernel: &'k Kernel,
-    numbering: Numbering,
-    registers: Vec<Held>,
-    /// By number.
-    known: Vec<Known>,
-    /// By number: what it was computed from, and when.
-    made: Vec<Option<(&'k Expr, u32)>>,
-    facts: Vec<Fact>,
-    /// Assignments so far.
-    clock: u32,
 }
 
 impl<'k> Analysis<'k> {
@@ -382,46 +362,6 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    pub(super) fn number(&self, reg: Reg) -> Number {
-        self.registers[self.numbering.of(reg)].number
-    }
-
-    /// The number of an expression that is one register, or the thread's number.
-    pub(super) fn number_of(&self, value: &Expr) -> Number {
-        match value {
-            Expr::Reg(reg, _) => self.number(*reg),
-            Expr::Tid(_) => TID,
-            _ => NOWHERE,
-        }
-    }
-
-    pub(super) fn known(&self, number: Number, assume: &[Fact]) -> Known {
-        let mut known = self.known.get(number.0 as usize).copied().unwrap_or_else(|| Known::any(true));
-        assume.iter().for_each(|fact| known.refine(number, *fact));
-        known
-    }
-
-    pub(super) fn facts(&self, facts: Facts) -> &[Fact] {
-        &self.facts[facts.start as usize..facts.end as usize]
-    }
-
-    /// Those of some facts that are about a number.
-    pub(super) fn list(&mut self, facts: impl IntoIterator<Item = Fact>) -> Facts {
-        let start = self.facts.len() as u32;
-        self.facts.extend(facts.into_iter().filter(|fact| {
-            let (Fact::AtLeast(number, _) | Fact::Below(number, _)) = fact;
-            *number != NOWHERE && *number != START
-        }));
-        Facts { start, end: self.facts.len() as u32 }
-    }
-
-    pub(super) fn both(&mut self, x: Facts, y: Facts) -> Facts {
-        let start = self.facts.len() as u32;
-        self.facts.extend_from_within(x.start as usize..x.end as usize);
-        self.facts.extend_from_within(y.start as usize..y.end as usize);
-        Facts { start, end: self.facts.len() as u32 }
-    }
-
     /// Any value of the register's type; nothing for a register of data.
     fn unknown(&mut self, reg: Reg) -> Check {
         match self.kernel.ty(reg) {
@@ -442,20 +382,6 @@ impl<'k> Analysis<'k> {
         let family = &self.kernel.families[reg.family.0 as usize];
         let Some(bound) = family.bounds.get(reg.index as usize) else { return Ok(()) };
         rule(hi <= *bound, || format!("{} is declared to be at most {bound}, and may be {hi}", name(self.kernel, reg)))
-    }
-
-    fn renew(&mut self, register: usize, known: Known, made: Option<&'k Expr>) {
-        self.clock += 1;
-        self.known.push(known);
-        self.made.push(made.map(|value| (value, self.clock)));
-        // An expression that reads the register it is assigned to was computed from what that held before.
-        self.registers[register] = Held { number: Number(self.known.len() as u32 - 1), since: self.clock + 1 };
-        self.clock += 1;
-    }
-
-    fn hold(&mut self, reg: Reg, number: Number) {
-        self.clock += 1;
-        self.registers[self.numbering.of(reg)] = Held { number, since: self.clock };
     }
 }
 

@@ -26,6 +26,7 @@
 //! - the pointer of an access and the interval that it states agree, as does the coordinate in its guard. That is what running
 //!   the kernel in the interpreter checks: it refuses every access outside a matrix.
 
+mod analysis;
 mod control;
 mod evaluate;
 mod memory;
