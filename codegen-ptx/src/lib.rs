@@ -18,7 +18,7 @@ pub use tile::text::{TextError, TextErrors};
 pub use violation::Violation;
 
 use ptx_gemm_dsl::plan::Plan;
-use ptx_gemm_ptx::module::Module;
+use ptx_gemm_ptx::module::{Entry, Module, Variable};
 
 /// A level whose text an observer may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,16 +81,16 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
     observe(&mut observer, Level::Tile, || tile::print::print(programs));
     let mut module = Module::new(programs.target.to_string());
     tile::verify::module(programs)?;
+    let observed = observer.is_some();
     for (index, program) in programs.entries.iter().enumerate() {
-        let mut kernel = lower::lower(program).map_err(|violation| violation.in_entry(index))?;
-        kernel::dead::run(&mut kernel);
-        observe(&mut observer, Level::Kernel, || kernel::print::print(&kernel));
-        let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
-
-        if let Some(variable) = emit::shared_variable(&kernel).filter(|v| v.is_extern) {
-            module.variables = vec![variable];
+        let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
+        let Lowered { entry, shared, kernel } = lowered;
+        observe(&mut observer, Level::Kernel, || kernel.unwrap_or_default());
+        module.entries.push(entry);
+        // Entries share the name of their dynamic shared memory: it is as aligned as the one that asks for most.
+        if let Some(shared) = shared.filter(|s| module.variables.iter().all(|known| known.align < s.align)) {
+            module.variables = vec![shared];
         }
-        module.entries.push(emit::emit(&verified, programs.target));
     }
     let interface = Interface::of(programs);
     module.header = header::lines(&interface);
@@ -102,6 +102,27 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
         Violation::new("PTX", all.join("; ")).with_text(ptx.clone())
     })?;
     Ok(Compiled { ptx, module, programs: programs.clone(), interface })
+}
+
+/// One entry, down to PTX.
+struct Lowered {
+    entry: Entry,
+    /// Its shared memory, if that is a variable of the module.
+    shared: Option<Variable>,
+    /// The kernel's text, if somebody looks.
+    kernel: Option<String>,
+}
+
+/// The passes over one program: verify and lower it, drop what nothing reads, verify the kernel, emit the entry.
+fn entry(program: &tile::Program, observed: bool) -> Result<Lowered, Violation> {
+    let mut kernel = lower::lower(program)?;
+    kernel::dead::run(&mut kernel);
+    let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
+    Ok(Lowered {
+        entry: emit::emit(&verified, program.target),
+        shared: emit::shared_variable(&kernel).filter(|variable| variable.is_extern),
+        kernel: observed.then(|| kernel::print::print(&kernel)),
+    })
 }
 
 fn observe(observer: &mut Option<Observer<'_>>, level: Level, text: impl FnOnce() -> String) {

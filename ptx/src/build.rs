@@ -52,6 +52,11 @@ impl EntryBuilder {
         EntryBuilder { entry, note: None, labels: 0 }
     }
 
+    /// Makes room for so many statements, which are not copied then while the entry grows.
+    pub fn reserve(&mut self, statements: usize) {
+        self.entry.body.reserve(statements);
+    }
+
     /// Adds a scalar parameter.
     pub fn param(&mut self, ty: Type, name: impl Into<String>, comment: impl Into<String>) {
         let (name, comment) = (name.into(), Some(comment.into()));
@@ -276,6 +281,6 @@ impl From<Reg> for Base {
 
 impl From<&str> for Base {
     fn from(symbol: &str) -> Self {
-        Base::Symbol(symbol.to_owned())
+        Base::Symbol(Box::new(symbol.to_owned()))
     }
 }

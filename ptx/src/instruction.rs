@@ -48,7 +48,7 @@ pub enum Operand {
     /// `[base + offset]`.
     Address(Base, i64),
     /// `[map, {c0, c1}]`: a tensor map and its coordinates.
-    TensorAddress(Base, Vec<Operand>),
+    TensorAddress(Box<(Base, Vec<Operand>)>),
     /// A label.
     Label(String),
     /// The address of a variable: `mov.u32 %r1, smem;`.
@@ -66,8 +66,8 @@ pub enum Operand {
 pub enum Base {
     /// A register.
     Reg(Reg),
-    /// A variable or parameter by name.
-    Symbol(String),
+    /// A variable or parameter by name. In a box, so that an operand stays small: a module has thousands.
+    Symbol(Box<String>),
     /// An absolute address.
     None,
 }

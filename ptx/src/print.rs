@@ -353,7 +353,8 @@ impl Printer {
                 self.push("}");
             }
             Operand::Address(base, offset) => self.address(base, *offset, registers),
-            Operand::TensorAddress(base, coordinates) => {
+            Operand::TensorAddress(tensor) => {
+                let (base, coordinates) = &**tensor;
                 self.push("[");
                 self.base(base, registers);
                 self.push(", {");

@@ -26,6 +26,7 @@ const SHARED: &str = "smem";
 pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     let kernel = verified.kernel();
     let mut entry = EntryBuilder::new(kernel.name.clone());
+    entry.reserve(instructions(&kernel.body));
     for param in &kernel.params {
         entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone());
     }
@@ -49,6 +50,18 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     emitter.entry.note("kernel", "done");
     emitter.entry.emit(Opcode::Ret, []);
     emitter.entry.finish()
+}
+
+/// About how many instructions statements become.
+fn instructions(body: &[Stmt]) -> usize {
+    let of = |stmt: &Stmt| match &stmt.op {
+        Op::Outer { acc, .. } => acc.len(),
+        Op::Clear { dst } => dst.len(),
+        Op::If { then, other, .. } => 4 + instructions(then) + instructions(other),
+        Op::Loop { body, .. } => 4 + instructions(body),
+        _ => 2,
+    };
+    body.iter().map(of).sum()
 }
 
 /// The block's shared memory as a variable: of the entry where it is static, of the module where it is dynamic.

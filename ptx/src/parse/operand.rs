@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
                 return Err(self.error("a tensor map has no offset"));
             }
             self.expect_punct(b'{')?;
-            Operand::TensorAddress(base, self.elements(op, names)?)
+            Operand::TensorAddress(Box::new((base, self.elements(op, names)?)))
         } else {
             Operand::Address(base, offset)
         };
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
     fn base(&mut self, names: &Names<'a>) -> Result<Base> {
         let base = match names.find_register(self.token.text) {
             Some(reg) => Base::Reg(reg),
-            None => Base::Symbol(self.symbol(names).ok_or_else(|| self.undeclared("name"))?),
+            None => Base::Symbol(Box::new(self.symbol(names).ok_or_else(|| self.undeclared("name"))?)),
         };
         self.next()?;
         Ok(base)

@@ -245,9 +245,10 @@ impl Context<'_> {
     }
 
     fn tensor(&self, operand: &Operand, dimensions: u8) -> Checked {
-        let Operand::TensorAddress(base, coordinates) = operand else {
+        let Operand::TensorAddress(tensor) = operand else {
             return Err("wants a tensor map and its coordinates".to_owned());
         };
+        let (base, coordinates) = &**tensor;
         if coordinates.len() != usize::from(dimensions) {
             return Err(format!("wants {dimensions} coordinates"));
         }

@@ -130,7 +130,7 @@ impl Structure<'_> {
         let shape = !acc.is_empty() && acc.len() == a.len() * b.len();
         rule(shape, || "an outer product of another shape".into())?;
         let ty = self.data(acc[0])?;
-        acc.iter().chain(a).chain(b).try_for_each(|reg| self.typed(*reg, ty))?;
+        a.iter().chain(b).chain(acc).try_for_each(|reg| self.typed(*reg, ty))?;
         let increasing = acc.windows(2).all(|pair| pair[0] < pair[1]);
         rule(increasing, || "an accumulator appears twice in one outer product".into())
     }
