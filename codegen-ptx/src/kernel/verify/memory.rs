@@ -19,15 +19,19 @@ use crate::kernel::{
 pub(super) fn check(kernel: &Kernel) -> Check {
     let numbering = kernel.numbering();
     let tid = Known::between(0, u64::from(kernel.threads.max(1)) - 1, 1, false);
+    // About as many values as registers, and as many again where ways meet.
+    let numbers = 2 * numbering.len();
     let mut analysis = Analysis {
         kernel,
         registers: vec![Held { number: NOWHERE, since: 0 }; numbering.len()],
         numbering,
-        known: vec![tid],
-        made: vec![None],
-        facts: Vec::new(),
+        known: Vec::with_capacity(numbers),
+        made: Vec::with_capacity(numbers),
+        facts: Vec::with_capacity(numbers),
         clock: 1,
     };
+    analysis.known.push(tid);
+    analysis.made.push(None);
     analysis.block(&kernel.body)
 }
 
@@ -180,7 +184,16 @@ impl<'k> Analysis<'k> {
             let none = Facts::default();
             heads.push((register, Known { lo, hi, yes: none, no: none, choice: None, ..entry }, exact));
         }
+        let entry = self.registers.clone();
+        let (known, facts) = (self.known.len(), self.facts.len());
         for turn in 0.. {
+            if turn > 0 {
+                // What a turn found that did not settle is of no use to the next.
+                self.registers.clone_from(&entry);
+                self.known.truncate(known);
+                self.made.truncate(known);
+                self.facts.truncate(facts);
+            }
             for (register, known, _) in &heads {
                 self.renew(*register, *known, None);
             }
