@@ -73,7 +73,7 @@ pub struct Reach {
     pub dim: Dim,
     /// Holds what is left of it from some position.
     pub left: Reg,
-    /// The access counts from so many elements before that position, where the register has moved on already.
+    /// The access counts from this many elements before that position, where the register has moved on already.
     pub behind: u32,
     /// It touches elements `0 .. end`, counted from there.
     pub end: u32,

@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use super::{Compare, Expr, Guard, Kernel, Numbering, Op, Reg, Stmt, Value, definitions};
 
-/// How far something is the same: in each aligned group of so many threads, a power of two.
+/// How far something is the same: in each aligned group of this many threads, a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Agreement(u32);
 

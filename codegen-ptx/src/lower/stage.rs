@@ -35,7 +35,7 @@ pub(super) struct Pipeline<'a> {
     bases: Vec<(usize, FragmentBase)>,
     /// K left from the tile that the loop is at.
     rem: Expr,
-    /// What `rem` must be for a copy of the K-tile so many tiles ahead to need no guards: it reaches to the end of that tile;
+    /// What `rem` must be for a copy of the K-tile that many tiles ahead to need no guards: it reaches to the end of that tile;
     /// more than any k in a tile of D at an edge.
     needs: Vec<(u32, Expr)>,
     in_loop: bool,
@@ -247,7 +247,7 @@ impl<'a> Lowering<'a> {
         self.copy(place, &operands, full, (&pipeline.rem, distance * depth), slot)
     }
 
-    /// Whether the K-tile so many tiles ahead lies inside the operands.
+    /// Whether the K-tile `distance` tiles ahead lies inside the operands.
     fn lies_inside(&mut self, place: &Place, rem: &Expr, distance: u32, need: Option<Expr>) -> Reg {
         let need = need.unwrap_or_else(|| self.need(place, distance));
         self.b.origin(&self.program.tail_note, "does the next K-tile lie inside?");

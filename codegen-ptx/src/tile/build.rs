@@ -5,7 +5,7 @@
 //! One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in `release`.
 //! More stages: `stages - 1` tiles are copied ahead; in the loop, `wait` holds the one barrier per K-tile, after which the
 //! slot that was read in the iteration before is free to be filled. Through registers the copy of the next tile is issued
-//! before the multiply and lands in shared memory (`commit`) after it, so that its latency hides behind the products.
+//! before the multiply and lands in shared memory (`commit`) after it, so that the products hide its latency.
 //! With producers of their own, each role has its half of the loop, and mbarriers between them.
 
 use std::sync::Arc;

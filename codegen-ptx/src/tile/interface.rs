@@ -38,7 +38,7 @@ pub struct Entry {
     pub tail: Tail,
     /// Extents of a tile of D, and of k in one K-tile.
     pub tile: Extent3,
-    /// Memory beside the operands, if it needs any.
+    /// Memory besides the operands, if it needs any.
     pub workspace: Option<Workspace>,
     /// The kernels of one product, in order.
     pub launches: Vec<KernelLaunch>,

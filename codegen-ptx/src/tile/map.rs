@@ -1,7 +1,7 @@
 //! Which elements of a tile the registers of each thread hold.
 //!
 //! A thread's number, and the number of a register in it, are read as mixed-radix numbers, fastest digit first; each digit
-//! moves so many rows or columns. `16:n8 16:m8` says that 16 threads stand side by side, 8 columns apart, and 16 such rows
+//! moves by a number of rows or columns. `16:n8 16:m8` says that 16 threads are side by side, 8 columns apart, and 16 such rows
 //! of threads 8 rows apart.
 
 /// One digit.
