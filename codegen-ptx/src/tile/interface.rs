@@ -104,7 +104,7 @@ impl Interface {
 
     /// The matrices that the kernels read and write: A, B, C if the epilogue reads it, D.
     pub fn matrices(&self) -> impl Iterator<Item = Operand> + use<> {
-        matrices(&self.problem)
+        self.problem.matrices()
     }
 
     /// The most threads that a block of any entry has.
@@ -126,12 +126,6 @@ impl Interface {
     pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
         self.entries.iter().map(|entry| entry.workspace_bytes(m, n, batch)).max().unwrap_or(0)
     }
-}
-
-/// The matrices of a problem: A, B, C if the epilogue reads it, D.
-pub fn matrices(problem: &Problem) -> impl Iterator<Item = Operand> + use<> {
-    let c = problem.epilogue.uses_c();
-    [Operand::A, Operand::B, Operand::C, Operand::D].into_iter().filter(move |operand| c || *operand != Operand::C)
 }
 
 impl Entry {
@@ -291,7 +285,7 @@ fn widths(program: &Program) -> [(Operand, u32); 4] {
 }
 
 fn requires(program: &Program) -> Vec<Requires> {
-    let used: Vec<Operand> = matrices(&program.problem).collect();
+    let used: Vec<Operand> = program.problem.matrices().collect();
     widths(program)
         .into_iter()
         .filter(|(operand, elements)| *elements > 1 && used.contains(operand))

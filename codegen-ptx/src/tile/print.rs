@@ -7,7 +7,7 @@ use ptx_gemm_dsl::words::Word;
 
 use super::{
     Accumulator, Buffer, Digit, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring, Source, Span,
-    Statement, interface, param_name,
+    Statement, param_name,
 };
 
 /// Column of the notes.
@@ -46,7 +46,7 @@ impl Printer {
     fn module(&mut self, module: &Module) {
         let problem = &module.problem;
         self.nested(&format!("module {}", module.target), "", |out| {
-            let matrices: Vec<_> = interface::matrices(problem).collect();
+            let matrices: Vec<_> = problem.matrices().collect();
             let types: Vec<String> =
                 matrices.iter().map(|matrix| format!("{} {}", matrix.name(), problem.types.of(*matrix))).collect();
             out.line(&format!("types {}, acc {}", types.join(", "), problem.types.acc), "");

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
-use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Program, Ring, interface, param_name};
+use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Program, Ring, param_name};
 use crate::violation::Site;
 
 /// Reads a declaration into the program; `mark` records where it is.
@@ -64,7 +64,7 @@ pub(super) fn item(
 
 pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<Param>> {
     let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Workspace];
-    all.extend(interface::matrices(problem).flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
+    all.extend(problem.matrices().flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
     all.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
     all.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
     let mut params = Vec::new();

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::{Check, accumulators_of, broken, copies, rule, steps, trace};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Op, Program, Ring, Source, interface, param_name};
+use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Op, Program, Ring, Source, param_name};
 use crate::violation::Site;
 
 /// Largest extent of a tile along one dimension.
@@ -60,7 +60,7 @@ fn extents(program: &Program) -> Check {
 /// The parameters are those that the problem and the walk need, each once.
 fn params(program: &Program) -> Check {
     let (problem, epilogue) = (&program.problem, &program.problem.epilogue);
-    let matrices: Vec<_> = interface::matrices(problem).collect();
+    let matrices: Vec<_> = problem.matrices().collect();
     let mut needed: Vec<Param> = matrices.iter().map(|matrix| Param::Matrix(*matrix)).collect();
     needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
     needed.extend([Param::M, Param::N, Param::K]);
