@@ -9,6 +9,9 @@
 //! copies, not behind what else their threads did. An arrival brings what all lanes of its warp did before it, and a wait
 //! takes it over for all of them, so that a `bar.warp.sync` that is missing next to either is not found.
 //!
+//! Bulk copies are counted by mbarriers, each of which has a column that warps do not advance ([`crate::agents`]). What a warp
+//! knows of these follows the clocks wherever they go, and a barrier of the whole block settles nothing about them.
+//!
 //! Flags in shared memory order too: a strong store publishes what its warp knows, a strong load takes it over. Relaxed
 //! accesses count as release and acquire here, so a fence that is missing between data and flag is not found.
 
@@ -33,6 +36,8 @@ pub(crate) struct Clocks {
     own: Vec<u32>,
     /// `seen[w * columns + u]`: the newest clock of column u that is ordered before what warp w does now.
     seen: Vec<u32>,
+    /// By warp: the newest clock that it knows of each mbarrier's copies.
+    copies: Vec<Vec<u32>>,
     /// What strong stores and atomics have published, by word of shared memory.
     published: HashMap<usize, Vec<u32>>,
     /// What has been brought to each barrier since it was last complete.
@@ -51,6 +56,8 @@ impl Clocks {
         self.own.resize(self.columns, 1);
         self.seen.clear();
         self.seen.resize(warps * self.columns, 0);
+        self.copies.resize(warps, Vec::new());
+        self.copies.iter_mut().for_each(Vec::clear);
         self.published.clear();
         self.brought.resize(MAX_BARRIERS, Vec::new());
         self.brought.iter_mut().for_each(Vec::clear);
@@ -60,6 +67,11 @@ impl Clocks {
     #[inline(always)]
     pub(crate) fn now(&self, warp: usize) -> u32 {
         self.own[warp]
+    }
+
+    /// The clock of a warp; 0 where clocks are not followed.
+    pub(crate) fn now_or_zero(&self, warp: usize) -> u32 {
+        self.own.get(warp).copied().unwrap_or(0)
     }
 
     /// A key that changes whenever the whole block meets.
@@ -94,11 +106,9 @@ impl Clocks {
 
     /// A strong store or an atomic on a word: whoever reads it strongly is ordered behind this.
     pub(crate) fn publish(&mut self, warp: usize, word: usize) {
-        let known = self.seen[warp * self.columns..][..self.columns].to_vec();
-        let published = self.published.entry(word).or_insert_with(|| vec![0; known.len()]);
-        for (published, known) in published.iter_mut().zip(&known) {
-            *published = (*published).max(*known);
-        }
+        let known = self.seen[warp * self.columns..][..self.columns].iter().chain(&self.copies[warp]);
+        let published = self.published.entry(word).or_default();
+        join(published, known);
         published[warp] = published[warp].max(self.own[warp]);
         // Other lanes of the warp have not met: only later clocks must be told apart.
         self.own[warp] += 1;
@@ -106,17 +116,16 @@ impl Clocks {
 
     /// A strong load or an atomic on a word.
     pub(crate) fn observe(&mut self, warp: usize, word: usize) {
-        let Some(published) = self.published.get(&word) else { return };
-        let seen = &mut self.seen[warp * self.columns..][..self.columns];
-        for (seen, published) in seen.iter_mut().zip(published) {
-            *seen = (*seen).max(*published);
-        }
+        let Some(published) = self.published.remove(&word) else { return };
+        self.learn(warp, &published);
+        self.published.insert(word, published);
     }
 
     /// What a warp has done and seen so far, by column.
     pub(crate) fn knowledge(&self, warp: usize) -> Vec<u32> {
         let mut known = self.seen[warp * self.columns..][..self.columns].to_vec();
         known[warp] = self.own[warp];
+        known.extend(&self.copies[warp]);
         known
     }
 
@@ -131,6 +140,23 @@ impl Clocks {
         for (seen, known) in seen.iter_mut().zip(known) {
             *seen = (*seen).max(*known);
         }
+        join(&mut self.copies[warp], known.iter().skip(self.columns));
+    }
+
+    /// Where the clocks of mbarriers' copies start in what warps know.
+    pub(crate) fn first_of_copies(&self) -> usize {
+        self.columns
+    }
+
+    /// Whether a warp is ordered behind the copies that an mbarrier had counted at this clock.
+    #[inline(always)]
+    pub(crate) fn knows_copies(&self, warp: usize, column: u32, clock: u32) -> bool {
+        self.copies[warp].get(column as usize).is_some_and(|known| *known >= clock)
+    }
+
+    /// The newest clock of a warp that is ordered before what another one does now.
+    pub(crate) fn seen(&self, other: usize, warp: usize) -> u32 {
+        self.seen[warp * self.columns + other].max(self.settled)
     }
 
     /// Copies of a warp land for an mbarrier: their column, and their clock.
@@ -150,10 +176,7 @@ impl Clocks {
     pub(crate) fn arrive(&mut self, warp: usize, barrier: usize, waits: Waits) {
         let known = &self.seen[warp * self.columns..][..self.columns];
         let brought = &mut self.brought[barrier];
-        brought.resize(self.columns, 0);
-        for (brought, known) in brought.iter_mut().zip(known) {
-            *brought = (*brought).max(*known);
-        }
+        join(brought, known.iter().chain(&self.copies[warp]));
         brought[warp] = brought[warp].max(self.own[warp]);
         match waits {
             Waits::Yes => self.meet(warp),
@@ -164,6 +187,9 @@ impl Clocks {
     /// The warps that waited take what everybody brought.
     pub(crate) fn release(&mut self, waiting: &[usize], barrier: usize) {
         let brought = std::mem::take(&mut self.brought[barrier]);
+        for &warp in waiting {
+            join(&mut self.copies[warp], brought.iter().skip(self.columns));
+        }
         if waiting.len() == self.warps {
             // The whole block has met: clocks start again from a common value, and one number says it all.
             let newest = self.own.iter().copied().max().unwrap_or(0);
@@ -181,5 +207,15 @@ impl Clocks {
         }
         self.brought[barrier] = brought;
         self.brought[barrier].clear();
+    }
+}
+
+/// The later clock of each column.
+fn join<'a>(clocks: &mut Vec<u32>, others: impl Iterator<Item = &'a u32>) {
+    for (column, other) in others.enumerate() {
+        match clocks.get_mut(column) {
+            Some(clock) => *clock = (*clock).max(*other),
+            None => clocks.push(*other),
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ptx_gemm_ptx::instruction::Special;
 
+use crate::agents::Agents;
 use crate::clocks::Clocks;
 use crate::copies::Copies;
 use crate::cost::Counters;
@@ -12,11 +13,13 @@ use crate::global::GlobalTable;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Slot};
-use crate::options::{Counting, WarpOrder, Watch};
+use crate::options::{Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
 use crate::shadow::Shadow;
 use crate::shared::Shared;
+use crate::violation::Fault;
+use crate::warnings::Warnings;
 use crate::warp::Warp;
 
 /// Everything that a launch fixes.
@@ -37,6 +40,11 @@ pub(crate) struct Env<'a> {
     /// Whether either of them wants to see every value.
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
+    pub(crate) landing: Landing,
+    pub(crate) proxy_war: Severity,
+    pub(crate) proxy_init: Severity,
+    /// Registers that each thread starts with, if that is known.
+    pub(crate) registers: Option<u32>,
     pub(crate) max_instructions: u64,
     /// The lowest block that has broken a rule; blocks behind it need not go on.
     pub(crate) broken: AtomicU64,
@@ -60,7 +68,21 @@ pub(crate) struct BlockMemory {
     pub(crate) mbarriers: Mbarriers,
     /// By warp, those that have not landed; empty where copies land at once.
     pub(crate) copies: Vec<Copies>,
+    pub(crate) agents: Agents,
+    /// What a copy broke when it was made to land.
+    pub(crate) landing_fault: Option<Box<Fault>>,
+    /// Rules that were broken and do not end the launch.
+    pub(crate) warnings: Warnings,
     pub(crate) counters: Option<Box<Counters>>,
+}
+
+impl BlockMemory {
+    /// What a warp does from now on is told apart from what it did.
+    pub(crate) fn clocks_tick(&mut self, env: &Env, warp: usize) {
+        if env.watch == Watch::On {
+            self.clocks.tick(warp);
+        }
+    }
 }
 
 impl Env<'_> {
@@ -80,6 +102,11 @@ impl Env<'_> {
     pub(crate) fn ctaid(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    }
+
+    /// Whether nobody follows which bytes were written.
+    pub(crate) fn watch_off(&self) -> bool {
+        self.watch == Watch::Off
     }
 
     /// Whether a block's result still matters: the violation of the lowest block is reported, so that it is the same in

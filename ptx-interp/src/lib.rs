@@ -48,7 +48,7 @@
 //! let bytes: Vec<u8> = (0..40).flat_map(|i| (i as f32).to_le_bytes()).collect();
 //! let data = memory.alloc_from("data", &bytes, 256)?;
 //! let args = [Arg::U64(data.address)];
-//! let what = Launch { entry: "twice", grid: [1; 3], block: [40, 1, 1], dynamic_shared_bytes: 0, args: &args };
+//! let what = Launch { entry: "twice", grid: [1; 3], block: [40, 1, 1], args: &args, ..Launch::default() };
 //! launch(&program, &memory, &what, &Options::default())?;
 //! let mut last = [0; 4];
 //! memory.read(data.address + 39 * 4, &mut last)?;
@@ -57,10 +57,12 @@
 //! ```
 
 mod address;
+mod agents;
 mod barrier;
 mod block;
 mod buffer;
 mod clocks;
+mod cluster;
 mod copies;
 mod cost;
 mod decode;
@@ -73,22 +75,29 @@ mod mbarrier;
 mod memory;
 mod op;
 mod options;
+mod pool;
 mod program;
 mod report;
 mod row;
 mod shadow;
 mod shared;
 mod taint;
+mod tensor;
 mod turns;
 mod violation;
+mod warnings;
 mod warp;
 
 pub use buffer::GRANULE;
 pub use cost::{Cost, GlobalCost, Mix, SharedCost, Traffic};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
-pub use options::{Checks, Counting, Options, WarpOrder};
+pub use options::{Checks, Counting, Landing, Options, Severity, WarpOrder};
 pub use program::{LoadError, Program};
 pub use ptx_gemm_ptx::instruction::Note;
 pub use report::Report;
+pub use tensor::{
+    Interleave, L2Promotion, OobFill, Swizzle, TensorElement, TensorMap, TensorMapArgs, TensorMapError,
+    random_tensor_maps,
+};
 pub use violation::{Site, Violation, ViolationKind};

@@ -43,6 +43,21 @@ struct Word {
 
 const UNTOUCHED: Word = Word { writer: NOBODY, readers: [NOBODY; 2], in_flight: false, split: 0 };
 
+/// An access of the generic proxy, as a bulk copy that follows it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Past {
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
+    pub(crate) clock: u32,
+}
+
+/// What it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    Read,
+    Write,
+}
+
 /// How two accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
@@ -108,6 +123,35 @@ impl Shadow {
         self.change(offset, bytes, |word| {
             word.write(clocks, actor)?;
             word.in_flight = true;
+            Ok(())
+        })
+    }
+
+    /// A bulk copy starts, by this thread. It is checked like an access of the thread's, and what `seen` is told of: the last
+    /// writer and the readers, as threads and clocks. From there on [`crate::agents`] knows what the copy does; a word that
+    /// it writes has no writer here any more.
+    pub(crate) fn hand_over(
+        &mut self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        actor: Actor,
+        writes: bool,
+        mut seen: impl FnMut(Past, Did),
+    ) -> Result<(), Conflict> {
+        let warp = usize::from(actor.thread) / LANES;
+        self.change(offset, bytes, |word| {
+            let Word { writer, readers, .. } = *word;
+            if writes {
+                word.write(clocks, actor)?;
+                word.writer = NOBODY;
+                readers.iter().filter(|reader| reader.clock > 0).for_each(|reader| seen(reader.past(), Did::Read));
+            } else {
+                word.after_writer(clocks, actor, warp)?;
+            }
+            if writer.clock > 0 {
+                seen(writer.past(), Did::Write);
+            }
             Ok(())
         })
     }
@@ -226,6 +270,10 @@ impl Word {
 }
 
 impl Access {
+    fn past(&self) -> Past {
+        Past { thread: self.actor.thread, pc: self.actor.pc, clock: self.clock }
+    }
+
     /// Whether the two need an order.
     #[inline(always)]
     fn conflicts(&self, actor: Actor) -> bool {

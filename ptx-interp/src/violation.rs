@@ -24,6 +24,17 @@ pub enum ViolationKind {
     Deadlock,
     /// Two accesses without an order between them, at least one of them a write.
     Race,
+    /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them.
+    Proxy,
+    /// A generic read, and an asynchronous write without `fence.proxy.async` between them. Working kernels leave the fence
+    /// out where an mbarrier orders the two, so that this is a warning unless [`crate::Options::proxy_war`] says otherwise.
+    ProxyWar,
+    /// An mbarrier that counts asynchronous copies, without a fence after its initialisation.
+    ProxyInit,
+    /// `setmaxnreg` with a count that the warp cannot have, or by a part of a warp group.
+    Registers,
+    /// What an instruction takes for a tensor map is not one, or not one that it can use.
+    TensorMap,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
     /// Nothing in the interpreter executes this instruction.
@@ -46,6 +57,11 @@ impl ViolationKind {
             ViolationKind::BarrierMisuse => "barrier misuse",
             ViolationKind::Deadlock => "deadlock",
             ViolationKind::Race => "race",
+            ViolationKind::Proxy => "missing proxy fence",
+            ViolationKind::ProxyWar => "proxy.war",
+            ViolationKind::ProxyInit => "mbarrier not fenced",
+            ViolationKind::Registers => "registers",
+            ViolationKind::TensorMap => "tensor map",
             ViolationKind::WrittenTwice => "written twice",
             ViolationKind::UnknownInstruction => "unknown instruction",
             ViolationKind::Trap => "trap",
@@ -55,7 +71,7 @@ impl ViolationKind {
 }
 
 /// A broken rule, with everything that is known about where and by whom.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
     pub kind: ViolationKind,
@@ -66,7 +82,7 @@ pub struct Violation {
 }
 
 /// Where a rule was broken.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// The entry that ran.
     pub entry: String,
@@ -113,6 +129,10 @@ pub(crate) struct Fault {
     pub(crate) other: Option<u16>,
     pub(crate) address: Option<u64>,
     pub(crate) label: Option<String>,
+    /// The thread and the instruction at fault, where they are not those that run now.
+    pub(crate) at: Option<(u16, u32)>,
+    /// The instruction of the other thread, for warnings.
+    pub(crate) other_pc: u32,
 }
 
 /// Result of what may break a rule.
@@ -121,7 +141,16 @@ pub(crate) type Checked<T = ()> = Result<T, Box<Fault>>;
 impl Fault {
     #[cold]
     pub(crate) fn new(kind: ViolationKind, lanes: u32, message: impl Into<String>) -> Box<Fault> {
-        Box::new(Fault { kind, message: message.into(), lanes, other: None, address: None, label: None })
+        Box::new(Fault {
+            kind,
+            message: message.into(),
+            lanes,
+            other: None,
+            address: None,
+            label: None,
+            at: None,
+            other_pc: 0,
+        })
     }
 }
 

@@ -99,6 +99,8 @@ pub(crate) struct Warp {
     /// Local memory: word w of lane l at 32 w + l.
     pub(crate) local: Vec<u32>,
     pub(crate) polls: Polls,
+    /// What it knew when it last fenced the initialisation of mbarriers.
+    pub(crate) published: Vec<u32>,
     /// Groups have met at a `bar.warp.sync` while they were parked.
     pub(crate) met: bool,
 }
@@ -147,6 +149,7 @@ impl Warp {
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.met = false;
+        self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
         refill(&mut self.regs.preds, code.preds as usize, 0);

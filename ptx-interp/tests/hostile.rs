@@ -25,7 +25,7 @@ fn survive(text: &str, block: u32, args: impl Fn(&Memory) -> Vec<Arg>) -> usize 
         for entry in program.entries() {
             let memory = Memory::new();
             let args = args(&memory);
-            let what = Launch { entry, grid: [1; 3], block: [block, 1, 1], dynamic_shared_bytes: 0, args: &args };
+            let what = Launch { entry, grid: [1; 3], block: [block, 1, 1], args: &args, ..Launch::default() };
             let options = Options { checks, max_instructions: Some(20_000), ..Options::default() };
             match launch(&program, &memory, &what, &options) {
                 Ok(_) => finished += 1,

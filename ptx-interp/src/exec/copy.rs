@@ -2,6 +2,7 @@
 //! until then its destination is nobody else's.
 
 use super::memory::read;
+use super::proxy;
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
 use super::watch::{self, race};
 use crate::copies::Pending;
@@ -69,11 +70,18 @@ pub(super) fn start<const WATCH: bool>(
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
             watch::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
+            proxy::undisturbed(warp, block, env, offset, bytes, Verb::Writes, lane)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, watch::actor(warp, lane, pc, false));
             started.map_err(|conflict| race(env, conflict, Verb::Writes, offset, bytes, lane))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
+    // Whenever the bytes arrive, nobody may look at them before the copy was waited for.
+    if block.agents.lands_at_once()
+        && let Some(copy) = block.copies[warp.index as usize].newest().cloned()
+    {
+        fill(block, &copy);
+    }
     Ok(())
 }
 

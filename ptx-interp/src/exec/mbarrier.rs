@@ -5,7 +5,7 @@ use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
 use super::watch::{actor, race};
-use super::{copy, undefined};
+use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::mbarrier::{Awaited, Misuse, Tracked};
 use crate::op::{Action, MbarrierOp, Ordering, PhaseSlot, R32};
@@ -46,7 +46,8 @@ pub(super) fn execute<const WATCH: bool>(
         };
         // Lanes that arrive at the same mbarrier bring the same clocks.
         let brings = if brought_to.replace(offset) == Some(offset) { &[] } else { brings.as_slice() };
-        act::<WATCH>(warp, block, env, &op.action, At { lane, offset, brings }).map_err(misused)?;
+        let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, brings, pc });
+        acted.map_err(|misuse| block.landing_fault.take().unwrap_or_else(|| misused(misuse)))?;
         if WATCH && env.strict {
             ordered(warp, block, env, &op.action, offset, lane, pc)?;
         }
@@ -69,6 +70,7 @@ struct At<'a> {
     lane: usize,
     offset: usize,
     brings: &'a [u32],
+    pc: u32,
 }
 
 fn act<const WATCH: bool>(
@@ -78,7 +80,8 @@ fn act<const WATCH: bool>(
     action: &Action,
     at: At,
 ) -> Result<(), Misuse> {
-    let At { lane, offset, brings } = at;
+    let At { lane, offset, brings, pc } = at;
+    let announced = Some((actor(warp, lane, pc, true).thread, pc));
     let value = |warp: &Warp, slot: R32| warp.regs.r32[slot.0 as usize].0[lane];
     match *action {
         Action::Wait { done, phase, ordering } => {
@@ -110,6 +113,7 @@ fn act<const WATCH: bool>(
             let count = match arrival {
                 Arrival::Plain => amount,
                 Arrival::ExpectTx => {
+                    barrier.announced = announced;
                     barrier.expect_bytes(amount)?;
                     1
                 }
@@ -117,7 +121,9 @@ fn act<const WATCH: bool>(
             barrier.arrive(count)?;
         }
         Action::Transact { transaction: Transaction::Expect, bytes } => {
-            block.mbarriers.at(offset)?.expect_bytes(value(warp, bytes))?;
+            let barrier = block.mbarriers.at(offset)?;
+            barrier.announced = announced;
+            barrier.expect_bytes(value(warp, bytes))?;
         }
         Action::Transact { transaction: Transaction::Complete, bytes } => {
             block.mbarriers.at(offset)?.complete_bytes(value(warp, bytes))?;
@@ -138,7 +144,7 @@ fn wait<const WATCH: bool>(
     ordering: Ordering,
 ) -> Result<bool, Misuse> {
     while !block.mbarriers.at(offset)?.is_over(awaited)? {
-        if !land_next(block, offset, env.strict)? {
+        if !land_next(block, offset, env.strict)? && !landing::land_bytes(block, env, offset)? {
             warp.polls.waits += 1;
             warp.polls.mbarrier = Some(offset);
             return Ok(false);
@@ -210,6 +216,9 @@ fn ordered(
         }
         _ => (Verb::Reads, block.shadow.read(&block.clocks, offset, 8, actor(warp, lane, pc, true))),
     };
+    if verb == Verb::Writes {
+        proxy::undisturbed(warp, block, env, offset, 8, verb, lane)?;
+    }
     checked.map_err(|conflict| race(env, conflict, verb, offset, 8, lane))
 }
 

@@ -1,6 +1,7 @@
 //! What the checks and the counters want to know of an access that is fine as such: initialised bytes, races, write-once
 //! memory, cost.
 
+use super::proxy;
 use super::rows::Spread;
 use super::spot::{Spot, Touch, Verb};
 use crate::address::SHARED_START;
@@ -49,6 +50,7 @@ pub(super) fn loaded(
                     unwritten(lane, &|skip| buffer.is_written(offset + skip, bytes));
                 }
             }
+            global(warp, block, env, Verb::Reads, offsets, active, span, pc)?;
             count_global(block, Verb::Reads, offsets, active, span);
         }
     }
@@ -81,6 +83,7 @@ pub(super) fn stored(
             }
         }
         Spread::Global(_, offsets) => {
+            global(warp, block, env, Verb::Writes, offsets, active, span, pc)?;
             count_global(block, Verb::Writes, offsets, active, span);
             let mapped = env.global.at(block.last);
             if mapped.is_write_once() {
@@ -109,6 +112,7 @@ fn shared(
             let offset = offsets[lane] as usize;
             let actor = actor(warp, lane, pc, false);
             no_mbarrier(block, offset, bytes, verb, lane)?;
+            proxy::undisturbed(warp, block, env, offset, bytes, verb, lane)?;
             let ordered = match verb {
                 Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
                 Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
@@ -121,6 +125,29 @@ fn shared(
     if let Some(counters) = &mut block.counters {
         let touched: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
         counters.shared(way(verb), &touched, bytes as u32);
+    }
+    Ok(())
+}
+
+/// A row of accesses to one allocation of global memory, next to asynchronous copies.
+#[allow(clippy::too_many_arguments)] // the two callers differ in the verb alone
+#[inline(always)]
+fn global(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    verb: Verb,
+    offsets: &[u64; LANES],
+    active: u32,
+    bytes: usize,
+    pc: u32,
+) -> Checked {
+    if !env.strict || env.code.bulks.is_empty() {
+        return Ok(());
+    }
+    for lane in lanes(active) {
+        let address = env.global.at(block.last).buffer.address(offsets[lane] as usize);
+        proxy::global(warp, block, env, (address, bytes as u64), verb, lane, pc)?;
     }
     Ok(())
 }
@@ -155,11 +182,17 @@ pub(super) fn touched(
     strong: bool,
 ) -> Checked {
     let bytes = touch.bytes as usize;
+    if let Spot::Global(mapped, offset) = spot
+        && env.strict
+    {
+        proxy::global(warp, block, env, (mapped.buffer.address(offset), touch.bytes), touch.verb, touch.lane, pc)?;
+    }
     match (spot, touch.verb) {
         (Spot::Shared(offset), verb) if env.strict => {
             let actor = actor(warp, touch.lane, pc, strong);
             let index = warp.index as usize;
             no_mbarrier(block, offset, bytes, verb, touch.lane)?;
+            proxy::undisturbed(warp, block, env, offset, bytes, verb, touch.lane)?;
             if strong {
                 block.clocks.observe(index, offset / 4);
             }
@@ -180,7 +213,14 @@ pub(super) fn touched(
 }
 
 /// Each byte of a write-once allocation may be written by one thread of the launch, once.
-fn written_once(block: &BlockMemory, env: &Env, mapped: &Mapped, offset: usize, bytes: usize, lane: usize) -> Checked {
+pub(super) fn written_once(
+    block: &BlockMemory,
+    env: &Env,
+    mapped: &Mapped,
+    offset: usize,
+    bytes: usize,
+    lane: usize,
+) -> Checked {
     let Some(first) = mapped.write_once(offset, bytes, block.number) else { return Ok(()) };
     if !env.strict {
         return Ok(());
