@@ -18,10 +18,22 @@ impl Context<'_> {
             return Err(format!("has {} operands, wants {wanted}", operands.len()));
         }
         for (i, (slot, operand)) in row.slots.iter().zip(operands).enumerate() {
+            if self.is_plain_register(row, *slot, operand) {
+                continue;
+            }
             self.operand(row, *slot, operand)
                 .map_err(|reason| format!("operand {} (`{}`): {reason}", i + 1, print::operand(operand, self.entry)))?;
         }
         Ok(())
+    }
+
+    /// Whether the operand is a register as the slot wants it: nearly all are, and need no further look.
+    #[inline]
+    fn is_plain_register(&self, row: &Row, slot: Slot, operand: &Operand) -> bool {
+        let (Slot::Write(class) | Slot::Read(class), Operand::Reg(reg)) = (slot, operand) else { return false };
+        self.entry.registers.get(usize::from(reg.family)).is_some_and(|family| {
+            reg.index < family.count.unwrap_or(1) && registers_of(class_type(row, class)).has(family.ty)
+        })
     }
 
     fn operand(&self, row: &Row, slot: Slot, operand: &Operand) -> Checked {
