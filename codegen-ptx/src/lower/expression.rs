@@ -41,9 +41,7 @@ impl Lowering<'_> {
     fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Lowered<Value> {
         let none = BTreeSet::new();
         Ok(match expr {
-            Expr::Acc => {
-                self.drop_unless(Value::Reg(element.acc), |drops| &drops.acc, beside)
-            }
+            Expr::Acc => self.drop_unless(Value::Reg(element.acc), |drops| &drops.acc, beside),
             Expr::C => {
                 let c = element.c.ok_or_else(|| broken("the epilogue reads a C that is not loaded"))?;
                 self.drop_unless(Value::Reg(c), |drops| &drops.c, beside)

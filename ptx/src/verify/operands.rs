@@ -56,20 +56,23 @@ impl Context<'_> {
                 operand => self.register(operand, class_type(row, class)),
             },
             Slot::Predicates => match operand {
-                Operand::Pair(first, second) => {
+                Operand::Pair(pair) => {
+                    let (first, second) = &**pair;
                     self.predicate_or_sink(first).and_then(|()| self.predicate_or_sink(second))
                 }
                 operand => self.register(operand, Type::Pred),
             },
             Slot::WithPredicate(class) => match operand {
-                Operand::Pair(value, predicate) => {
+                Operand::Pair(pair) => {
+                    let (value, predicate) = &**pair;
                     self.register(value, class_type(row, class)).and_then(|()| self.register(predicate, Type::Pred))
                 }
                 operand => self.register(operand, class_type(row, class)),
             },
             Slot::SinkWithPredicate(class) => match operand {
-                Operand::Pair(value, predicate) => {
-                    if **value != Operand::Sink {
+                Operand::Pair(pair) => {
+                    let (value, predicate) = &**pair;
+                    if *value != Operand::Sink {
                         self.register(value, class_type(row, class))?;
                     }
                     self.register(predicate, Type::Pred)
@@ -247,9 +250,10 @@ impl Context<'_> {
     }
 
     fn address(&self, operand: &Operand, space: Space) -> Checked {
-        let Operand::Address(base, offset) = operand else {
+        let Operand::Address(address) = operand else {
             return Err("wants an address".to_owned());
         };
+        let (base, offset) = &**address;
         if i32::try_from(*offset).is_err() {
             return Err("an offset has 32 bits".to_owned());
         }
