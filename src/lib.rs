@@ -133,7 +133,7 @@ pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
     DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits, Matrix,
     MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape, Stack,
-    TextError, TextErrors, cuda, random,
+    TextError, TextErrors, cuda, interp, random,
 };
 pub use tile::TileProgram;
 

@@ -26,6 +26,7 @@ mod data;
 mod element;
 mod epilogue;
 mod error;
+pub mod exec;
 mod given;
 mod integer;
 pub mod ladder;

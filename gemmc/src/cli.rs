@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptx_gemm::{DType, Device, Error, Target};
 
+use ptx_gemm_check::exec::Orders;
+
 use crate::bench::suites::{Size, Suite};
+use crate::commands::exec::Watched;
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -28,6 +31,8 @@ pub(crate) enum Command {
     Ptx(Compile),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
+    /// Run any PTX file as a launch file says.
+    Exec(Exec),
     /// The named cases.
     Cases(Plain),
     /// Every case in one table, with what it costs
@@ -195,6 +200,29 @@ pub(crate) struct FirstLaunch {
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Exec {
+    /// A file of PTX text
+    pub(crate) ptx: PathBuf,
+    /// The launch: entry, grid, block, arguments, buffers and tensor maps, in JSON
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) launch: PathBuf,
+    /// Where to run: interp or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// In which order warps take turns and copies land: forward, backward, random:SEED, or all of these
+    #[arg(long, default_value = "forward")]
+    pub(crate) order: Orders,
+    /// What to watch for on the interpreter: all, none, or rules separated by commas
+    #[arg(long, default_value = "all", value_parser = Watched::parse)]
+    pub(crate) checks: Watched,
+    /// Level of optimisation of the driver's assembler, 0 to 4, on a GPU
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=4))]
+    pub(crate) opt: Option<u32>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

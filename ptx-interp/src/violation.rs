@@ -68,6 +68,11 @@ impl ViolationKind {
             ViolationKind::InstructionLimit => "instruction limit",
         }
     }
+
+    /// The rule's name for tools: its title with hyphens.
+    pub fn name(self) -> String {
+        self.title().replace([' ', '.'], "-")
+    }
 }
 
 /// A broken rule, with everything that is known about where and by whom.

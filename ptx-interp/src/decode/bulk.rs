@@ -132,7 +132,7 @@ impl Decoder<'_> {
         for (place, coordinate) in at.iter_mut().zip(given) {
             *place = self.r32(coordinate, Type::S32)?;
         }
-        let map = self.pointer(&Operand::Address(base.clone(), 0), None)?;
+        let map = self.pointer(&Operand::address(base.clone(), 0), None)?;
         Ok((map, Coordinates { count: dimensions, at }))
     }
 
@@ -140,7 +140,7 @@ impl Decoder<'_> {
     fn cluster_address(&mut self, operand: &Operand, space: Space, ty: Type) -> Result<Slot, String> {
         match operand {
             Operand::Symbol(name) => {
-                let address = Operand::Address(Base::Symbol(Box::new(name.clone())), 0);
+                let address = Operand::address(Base::Symbol(name.clone()), 0);
                 self.address(&address, place(space)).map(|(slot, _)| slot)
             }
             operand => self.source(operand, ty),

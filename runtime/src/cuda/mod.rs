@@ -25,6 +25,8 @@ mod on_stream;
 #[cfg(feature = "cuda")]
 mod pinned;
 #[cfg(feature = "cuda")]
+mod ptx;
+#[cfg(feature = "cuda")]
 mod queue;
 #[cfg(feature = "cuda")]
 mod shared;
@@ -51,6 +53,8 @@ pub(crate) use gpu::open;
 pub(crate) use locked::Locked;
 #[cfg(feature = "cuda")]
 pub use on_stream::{OnStream, SliceMut, SliceRef};
+#[cfg(feature = "cuda")]
+pub use ptx::{Bytes, PtxLaunch, encode_tensor_map, launch_ptx};
 #[cfg(feature = "cuda")]
 pub use queue::{Enqueue, Graph, Properties, Queue};
 pub use status::CudaStatus;

@@ -1,0 +1,169 @@
+//! A launch file on the interpreter.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use ptx_gemm_runtime::interp::{
+    Allocation, Arg as Value, Counting, Landing, Launch, Memory, Options, Program, Report, TensorMap, Violation,
+    WarpOrder, launch,
+};
+
+use super::{Arg, Contents, ExecError, LaunchFile};
+
+/// In which order warps take turns and copies land, by a name that repeats it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// First warp first, copies at the latest moment.
+    Forward,
+    /// Last warp first, copies at the earliest moment.
+    Backward,
+    /// Everything at random.
+    Random(u64),
+}
+
+/// One order, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orders {
+    /// This one.
+    One(Order),
+    /// Forward, backward, and some random ones.
+    All,
+}
+
+/// Random orders among all.
+const RANDOM: u64 = 6;
+
+impl Order {
+    /// The options of a launch in this order.
+    pub fn options(self, options: &Options) -> Options {
+        let (order, landing) = match self {
+            Order::Forward => (WarpOrder::Forward, Landing::Latest),
+            Order::Backward => (WarpOrder::Backward, Landing::Earliest),
+            Order::Random(seed) => (WarpOrder::Seeded(seed), Landing::Seeded(seed)),
+        };
+        Options { order, landing, ..*options }
+    }
+}
+
+impl Orders {
+    /// Each of them.
+    pub fn list(self) -> Vec<Order> {
+        match self {
+            Orders::One(order) => vec![order],
+            Orders::All => [Order::Forward, Order::Backward].into_iter().chain((0..RANDOM).map(Order::Random)).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Order::Forward => f.write_str("forward"),
+            Order::Backward => f.write_str("backward"),
+            Order::Random(seed) => write!(f, "random:{seed}"),
+        }
+    }
+}
+
+impl FromStr for Orders {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Orders, String> {
+        match (text, text.strip_prefix("random:").map(str::parse)) {
+            ("all", _) => Ok(Orders::All),
+            ("forward", _) => Ok(Orders::One(Order::Forward)),
+            ("backward", _) => Ok(Orders::One(Order::Backward)),
+            (_, Some(Ok(seed))) => Ok(Orders::One(Order::Random(seed))),
+            _ => Err("one of forward, backward, random:SEED, all".into()),
+        }
+    }
+}
+
+/// What one run did.
+#[derive(Debug)]
+pub struct Interpreted {
+    /// The order that it ran in.
+    pub order: Order,
+    /// Every buffer afterwards, by name. Bytes that nobody wrote are 0.
+    pub contents: Contents,
+    /// Counts and warnings, if it came to its end.
+    pub report: Option<Report>,
+    /// What ended it.
+    pub violation: Option<Violation>,
+}
+
+/// Runs a launch file in one order, counting what it costs.
+///
+/// # Errors
+/// What is wrong with the file. A launch that breaks a rule is no error but an answer.
+pub fn interpret(
+    program: &Program,
+    file: &LaunchFile,
+    order: Order,
+    options: &Options,
+) -> Result<Interpreted, ExecError> {
+    let memory = Memory::new();
+    let mut buffers: BTreeMap<&str, Allocation> = BTreeMap::new();
+    for (name, buffer) in &file.buffers {
+        // The 256-byte alignment of cudaMalloc.
+        let allocation = memory.alloc(name, buffer.bytes().unwrap_or(0), 256)?;
+        let contents = buffer.contents().map_err(|message| ExecError::File(format!("buffer `{name}`: {message}")))?;
+        if let Some(bytes) = contents {
+            memory.write(allocation.address, &bytes)?;
+        }
+        if buffer.write_once {
+            memory.set_write_once(allocation.id)?;
+        }
+        buffers.insert(name, allocation);
+    }
+    let args: Vec<Value> = file.args.iter().map(|arg| value(arg, file, &buffers)).collect::<Result<_, _>>()?;
+    let known: Vec<&str> = program.entries().collect();
+    let entry = match (&file.entry, known.as_slice()) {
+        (Some(entry), _) => entry,
+        (None, [one]) => *one,
+        (None, several) => {
+            let several = several.join(", ");
+            return Err(ExecError::File(format!("the launch file names no entry; the module has {several}")));
+        }
+    };
+    let what = Launch {
+        entry,
+        grid: file.grid,
+        block: file.block,
+        dynamic_shared_bytes: file.shared,
+        args: &args,
+        cluster: file.cluster.unwrap_or([1; 3]),
+        ..Launch::default()
+    };
+    let options = Options { counting: Counting::On, ..order.options(options) };
+    let (report, violation) = match launch(program, &memory, &what, &options) {
+        Ok(report) => (Some(report), None),
+        Err(violation) => (None, Some(violation)),
+    };
+    let mut contents = Contents::new();
+    for (name, allocation) in buffers {
+        let mut bytes = vec![0; allocation.bytes as usize];
+        memory.read(allocation.address, &mut bytes)?;
+        contents.push((name.into(), bytes));
+    }
+    Ok(Interpreted { order, contents, report, violation })
+}
+
+fn value(arg: &Arg, file: &LaunchFile, buffers: &BTreeMap<&str, Allocation>) -> Result<Value, ExecError> {
+    // That the names are there was checked when the file was read.
+    let address = |name: &str| buffers.get(name).map_or(0, |buffer| buffer.address);
+    match arg {
+        Arg::Buffer(name) => Ok(Value::U64(address(name))),
+        Arg::Map(name) => {
+            let map = file.maps.get(name).ok_or_else(|| ExecError::File(format!("there is no map `{name}`")))?;
+            let args = map.args(address(&map.buffer))?;
+            let map = TensorMap::encode(&args).map_err(|error| ExecError::Map { name: name.clone(), error })?;
+            Ok(Value::TensorMap(Box::new(map)))
+        }
+        plain => {
+            let bytes = plain.bytes().map_err(ExecError::File)?;
+            Ok(Value::Bytes(bytes.unwrap_or_default()))
+        }
+    }
+}

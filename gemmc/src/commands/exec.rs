@@ -1,0 +1,176 @@
+//! `gemmc exec`: any PTX file, run as a launch file says.
+
+use std::fs;
+use std::path::Path;
+
+use ptx_gemm::Device;
+use ptx_gemm::interp::{Checks, Options, Program, Report, Site, Violation};
+use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, interpret, on_gpu};
+use serde_json::{Map, Value, json};
+
+use crate::cli::{DeviceName, Exec};
+use crate::reply::{Failure, Reply, Status};
+
+/// Elements of a buffer that the text shows; JSON has them all.
+const SHOWN: usize = 16;
+
+pub(crate) fn run(args: &Exec) -> Result<Reply, Failure> {
+    let ptx = text(&args.ptx)?;
+    let launch = text(&args.launch)?;
+    let name = args.launch.display();
+    let file = LaunchFile::parse(&launch).map_err(|error| Failure::refused("launch", format!("{name}: {error}")))?;
+    match args.device {
+        DeviceName::Interpreter | DeviceName::Best => interpreted(args, &ptx, &file),
+        DeviceName::Cuda(_) => gpu(args, &ptx, file),
+    }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
+}
+
+fn refused(args: &Exec, error: ExecError) -> Failure {
+    match error {
+        ExecError::Load(error) => Failure::refused("ptx", format!("{}: {error}", args.ptx.display())),
+        ExecError::Runtime(error) => error.into(),
+        other => Failure::refused("launch", format!("{}: {other}", args.launch.display())),
+    }
+}
+
+fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
+    let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
+    let options = Options { checks: args.checks.0, ..Options::default() };
+    let mut runs: Vec<Interpreted> = Vec::new();
+    for order in args.order.list() {
+        runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);
+    }
+    let mut violations = Vec::new();
+    let mut text = String::new();
+    for run in &runs {
+        let warnings = run.report.iter().flat_map(|report| &report.warnings).map(|warning| (warning, true));
+        for (violation, warning) in run.violation.iter().map(|violation| (violation, false)).chain(warnings) {
+            violations.push(told(violation, warning, &run.order.to_string()));
+            text.push_str(&format!("{}order {}: {violation}\n", if warning { "warning, " } else { "" }, run.order));
+        }
+    }
+    let broken = runs.iter().any(|run| run.violation.is_some());
+    let [first, others @ ..] = runs.as_slice() else {
+        return Err(Failure::refused("launch", "no order to run in"));
+    };
+    // A kernel without a race gives the same bytes in every order.
+    let different = others.iter().find(|run| !broken && run.contents != first.contents);
+    if let Some(run) = different {
+        let changed = run.contents.iter().zip(&first.contents).find(|(a, b)| a != b).map_or("", |((name, _), _)| name);
+        let message = format!("`{changed}` is another in order {} than in order {}", run.order, first.order);
+        text.push_str(&format!("{message}\n"));
+        violations.push(json!({ "rule": "order-dependent", "message": message, "line": null, "instruction": null,
+            "threads": [], "address": null, "order": run.order.to_string() }));
+    }
+    let ok = !broken && different.is_none();
+    text.push_str(&shown_text(file, &first.contents));
+    let counters = first.report.as_ref().map(counters);
+    if let (true, Some(report)) = (ok, &first.report) {
+        text.push_str(&format!("{} instructions, {} multiply-adds\n", report.instructions, report.fma));
+    }
+    let json = json!({ "ok": ok, "device": "interp", "buffers": shown(file, &first.contents), "counters": counters,
+        "violations": violations });
+    Ok(Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } })
+}
+
+fn gpu(args: &Exec, ptx: &str, mut file: LaunchFile) -> Result<Reply, Failure> {
+    if file.entry.is_none() {
+        // The driver finds entries by their names alone.
+        let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
+        let known: Vec<&str> = program.entries().collect();
+        match known.as_slice() {
+            [one] => file.entry = Some((*one).to_string()),
+            several => {
+                let message = format!("the launch file names no entry; the module has {}", several.join(", "));
+                return Err(Failure::refused("launch", message));
+            }
+        }
+    }
+    let device: Device = args.device.open(0)?;
+    let run: GpuRun = on_gpu(&device, ptx, &file, args.opt).map_err(|error| refused(args, error))?;
+    let time_ms = run.time.as_secs_f64() * 1e3;
+    let text = shown_text(&file, &run.contents) + &format!("{time_ms:.3} ms on {device}\n");
+    let json = json!({ "ok": true, "device": device.to_string(), "buffers": shown(&file, &run.contents),
+        "counters": { "time_ms": time_ms }, "violations": [] });
+    Ok(Reply::fine(text, json))
+}
+
+/// The buffers to show, as JSON.
+fn shown(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> Value {
+    let mut all = Map::new();
+    for name in file.shown() {
+        let (Some(buffer), Some((_, bytes))) = (file.buffers.get(name), contents.iter().find(|(of, _)| of == name))
+        else {
+            continue;
+        };
+        let values = buffer.ty.values(bytes);
+        all.insert(name.into(), json!({ "type": buffer.ty.to_string(), "shape": buffer.shape, "values": values }));
+    }
+    Value::Object(all)
+}
+
+fn shown_text(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> String {
+    let mut text = String::new();
+    for name in file.shown() {
+        let (Some(buffer), Some((_, bytes))) = (file.buffers.get(name), contents.iter().find(|(of, _)| of == name))
+        else {
+            continue;
+        };
+        let most = (SHOWN * buffer.ty.bytes()).min(bytes.len());
+        let first: Vec<String> = buffer.ty.values(&bytes[..most]).iter().map(Value::to_string).collect();
+        let more = if most < bytes.len() { ", …" } else { "" };
+        text.push_str(&format!("{name} {} {:?}: {}{more}\n", buffer.ty, buffer.shape, first.join(", ")));
+    }
+    text
+}
+
+/// A violation as tools read it.
+fn told(violation: &Violation, warning: bool, order: &str) -> Value {
+    let Site { entry, line, instruction, note, block, threads, address, label } = &*violation.site;
+    json!({
+        "rule": violation.kind.name(),
+        "message": violation.message,
+        "severity": if warning { "warning" } else { "error" },
+        "entry": entry,
+        "line": line,
+        "instruction": instruction,
+        "clause": note.as_ref().map(|note| note.clause.to_string()),
+        "block": block,
+        "threads": threads,
+        "address": address,
+        "allocation": label,
+        "order": order,
+    })
+}
+
+fn counters(report: &Report) -> Value {
+    let mut all = json!({ "instructions": report.instructions, "fma": report.fma, "mad": report.mad });
+    if let (Some(cost), Value::Object(all)) = (&report.cost, &mut all) {
+        let mix = &cost.mix;
+        all.insert("barriers".into(), json!(mix.barrier));
+        all.insert("bank_conflicts".into(), json!(cost.shared_loads.conflicts() + cost.shared_stores.conflicts()));
+        all.insert("global_load_sectors".into(), json!(cost.global_loads.sectors));
+        all.insert("global_store_sectors".into(), json!(cost.global_stores.sectors));
+        all.insert("bytes_read".into(), json!(cost.bytes_read()));
+        all.insert("bytes_written".into(), json!(cost.bytes_written()));
+    }
+    all
+}
+
+/// What `--checks` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched(pub(crate) Checks);
+
+impl Watched {
+    pub(crate) fn parse(text: &str) -> Result<Watched, String> {
+        match text {
+            "all" => Ok(Watched(Checks::Full)),
+            "none" => Ok(Watched(Checks::Off)),
+            _ => Err("all or none".into()),
+        }
+    }
+}

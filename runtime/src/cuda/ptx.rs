@@ -1,0 +1,294 @@
+//! Any PTX text on a GPU, for comparison with the interpreter: memory by its address, arguments by their bytes.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::ffi::{CString, c_uint, c_void};
+use std::ptr;
+use std::time::Duration;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUevent_flags, CUjit_option as Option_};
+use ptx_gemm_interp::TensorMapArgs;
+
+use super::driver;
+use super::gpu::Gpu;
+use super::shared::Shared;
+use crate::backend::{Backend, Lifetime};
+use crate::device::Device;
+use crate::error::{DeviceError, Error};
+
+/// Bytes of log kept.
+const LOG: usize = 16 << 10;
+
+/// Bytes in the memory of a GPU.
+#[derive(Debug)]
+pub struct Bytes {
+    device: Device,
+    address: u64,
+    len: u64,
+}
+
+impl Bytes {
+    /// Reserves memory and fills it.
+    pub fn upload(device: &Device, label: &str, contents: &[u8]) -> Result<Bytes, Error> {
+        let gpu = device.gpu()?;
+        let len = contents.len() as u64;
+        let bytes = Bytes { device: device.clone(), address: gpu.allocate(label, len, 1, Lifetime::Kept)?, len };
+        if !contents.is_empty() {
+            // SAFETY: the memory was reserved for as many bytes, and the context is current.
+            let copied = unsafe { cudarc::driver::result::memcpy_htod_sync(bytes.address, contents) };
+            copied.map_err(|error| gpu.shared.failed("cuMemcpyHtoD", error))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Where they are.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Copies them to the host.
+    pub fn download(&self) -> Result<Vec<u8>, Error> {
+        let gpu = self.device.gpu()?;
+        gpu.shared.enter()?;
+        let mut out = vec![0; self.len as usize];
+        if !out.is_empty() {
+            // SAFETY: as in `upload`.
+            let copied = unsafe { cudarc::driver::result::memcpy_dtoh_sync(&mut out, self.address) };
+            copied.map_err(|error| gpu.shared.failed("cuMemcpyDtoH", error))?;
+        }
+        Ok(out)
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Ok(gpu) = self.device.gpu() {
+            gpu.free(self.address, self.len, Lifetime::Kept);
+        }
+    }
+}
+
+/// A launch of an entry of a PTX text.
+#[derive(Clone, Copy, Debug)]
+pub struct PtxLaunch<'a> {
+    /// Name of the entry.
+    pub entry: &'a str,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Blocks of a cluster, if the launch asks for clusters.
+    pub cluster: Option<[u32; 3]>,
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+    /// The bytes of each argument, in the order of the parameters.
+    pub args: &'a [Vec<u8>],
+}
+
+/// What the driver makes of a tensor map's arguments: 128 bytes for a parameter.
+///
+/// # Errors
+/// `CUDA_ERROR_INVALID_VALUE`, whatever is wrong with them.
+pub fn encode_tensor_map(device: &Device, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
+    let gpu = device.gpu()?;
+    gpu.shared.enter()?;
+    let rank = args.rank as usize;
+    // The driver reads as many of each as the rank says; what is missing would be read from elsewhere.
+    let lengths = [args.dims.len(), args.strides.len() + 1, args.box_dims.len(), args.element_strides.len()];
+    let invalid = || DeviceError::Driver {
+        call: "cuTensorMapEncodeTiled",
+        device: gpu.shared.name().into(),
+        code: "CUDA_ERROR_INVALID_VALUE".into(),
+    };
+    if lengths.iter().any(|length| *length < rank) {
+        return Err(invalid().into());
+    }
+    // The driver keeps maps at multiples of 64 bytes.
+    #[repr(align(64))]
+    struct Aligned([u64; 16]);
+    let mut map = Aligned([0; 16]);
+    let encode = encode_tiled().map_err(|error| gpu.shared.failed("cuGetProcAddress", error))?;
+    // SAFETY: the function is the driver's and has this signature; the arrays have as many elements as the rank says, and the
+    // driver writes the 128 bytes of the map.
+    let made = unsafe {
+        encode(
+            map.0.as_mut_ptr().cast(),
+            args.data_type,
+            args.rank,
+            args.address,
+            args.dims.as_ptr(),
+            args.strides.as_ptr(),
+            args.box_dims.as_ptr(),
+            args.element_strides.as_ptr(),
+            args.interleave,
+            args.swizzle,
+            args.l2_promotion,
+            args.oob_fill,
+        )
+    };
+    if made != 0 {
+        return Err(invalid().into());
+    }
+    let mut bytes = [0; 128];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(map.0) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+/// `cuTensorMapEncodeTiled`, with plain numbers in the place of its enumerations: the driver is to see those that it does not
+/// know as well, and they would not be values of an enumeration in Rust.
+type EncodeTiled = unsafe extern "C" fn(
+    map: *mut c_void,
+    data_type: u32,
+    rank: u32,
+    address: u64,
+    dims: *const u64,
+    strides: *const u64,
+    box_dims: *const u32,
+    element_strides: *const u32,
+    interleave: u32,
+    swizzle: u32,
+    l2_promotion: u32,
+    oob_fill: u32,
+) -> u32;
+
+fn encode_tiled() -> Result<EncodeTiled, DriverError> {
+    let mut function = ptr::null_mut();
+    let version = 12000;
+    // SAFETY: the name ends in 0, and the driver writes one pointer.
+    unsafe {
+        sys::cuGetProcAddress_v2(c"cuTensorMapEncodeTiled".as_ptr(), &mut function, version, 0, ptr::null_mut())
+            .result()?;
+    }
+    if function.is_null() {
+        return Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
+    }
+    // SAFETY: the driver API's declaration of this function, CUDA 12.0 and later; see the type.
+    Ok(unsafe { std::mem::transmute::<*mut c_void, EncodeTiled>(function) })
+}
+
+/// A module of the driver's, unloaded on every way out.
+struct Loaded(sys::CUmodule);
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: the module was loaded once, and nothing of it runs any more.
+        let _ = unsafe { cudarc::driver::result::module::unload(self.0) };
+    }
+}
+
+/// Runs an entry of a PTX text to its end and returns the kernel's time. `level` is the assembler's level of optimisation,
+/// 0 to 4; the driver's own if absent.
+///
+/// # Errors
+/// What the driver has against the text, the arguments or the launch. What the kernel does wrong ends the context, and with it
+/// the device's life in this process.
+pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Option<u32>) -> Result<Duration, Error> {
+    let gpu = device.gpu()?;
+    let shared = &gpu.shared;
+    shared.enter()?;
+    let module = load(gpu, ptx, level)?;
+    let failed = |call| move |error| shared.failed(call, error);
+    let name = CString::new(launch.entry).unwrap_or_default();
+    // SAFETY: the module is loaded, and stays so until the kernel has ended.
+    let function = unsafe { cudarc::driver::result::module::get_function(module.0, name) };
+    let function = function.map_err(failed("cuModuleGetFunction"))?;
+    check_arguments(shared, function, launch)?;
+    if launch.dynamic_shared_bytes > 0 {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: a function of a loaded module.
+        unsafe { sys::cuFuncSetAttribute(function, attribute, launch.dynamic_shared_bytes as i32) }
+            .result()
+            .map_err(failed("cuFuncSetAttribute"))?;
+    }
+    let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
+    let start = shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
+    let end = shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
+    start.record(&shared.stream).map_err(failed("cuEventRecord"))?;
+    let mut args: Vec<*mut c_void> = launch.args.iter().map(|bytes| bytes.as_ptr().cast_mut().cast()).collect();
+    let mut clusters = sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { pad: [0; 64] },
+    };
+    if let Some([x, y, z]) = launch.cluster {
+        clusters.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+    }
+    let config = sys::CUlaunchConfig {
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.dynamic_shared_bytes,
+        hStream: shared.stream.cu_stream(),
+        attrs: &mut clusters,
+        numAttrs: u32::from(launch.cluster.is_some()),
+    };
+    // SAFETY: as many arguments as parameters, each of its parameter's size, as was checked above; config and attribute live
+    // until the call returns.
+    unsafe { sys::cuLaunchKernelEx(&config, function, args.as_mut_ptr(), ptr::null_mut()) }
+        .result()
+        .map_err(failed("cuLaunchKernelEx"))?;
+    end.record(&shared.stream).map_err(failed("cuEventRecord"))?;
+    shared.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
+    let milliseconds = start.elapsed_ms(&end).map_err(failed("cuEventElapsedTime"))?;
+    Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+}
+
+/// PTX to a module, by the driver's own compiler.
+fn load(gpu: &Gpu, ptx: &str, level: Option<u32>) -> Result<Loaded, DeviceError> {
+    let mut log = vec![0u8; LOG];
+    let mut options = vec![Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver takes integers in the place of pointers here.
+    let mut values = vec![log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+    if let Some(level) = level {
+        options.push(Option_::CU_JIT_OPTIMIZATION_LEVEL);
+        values.push(level as usize as *mut c_void);
+    }
+    let text = CString::new(ptx).map_err(|_| DeviceError::Link {
+        code: "CUDA_ERROR_INVALID_PTX".into(),
+        log: "the text has a zero byte".into(),
+    })?;
+    let mut module = ptr::null_mut();
+    // SAFETY: the text ends in 0; options, values and log outlive the call.
+    let loaded = unsafe {
+        sys::cuModuleLoadDataEx(
+            &mut module,
+            text.as_ptr().cast(),
+            options.len() as c_uint,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    loaded.result().map_err(|error| {
+        let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string();
+        match text.is_empty() {
+            true => gpu.shared.failed("cuModuleLoadDataEx", error),
+            false => DeviceError::Link { code: driver::code(error), log: text },
+        }
+    })?;
+    Ok(Loaded(module))
+}
+
+/// The driver reads as many arguments as the kernel has parameters, and as many bytes of each: the caller's have to be there.
+fn check_arguments(shared: &Shared, function: sys::CUfunction, launch: &PtxLaunch<'_>) -> Result<(), DeviceError> {
+    let wrong = |code: String| DeviceError::Driver { call: "cuFuncGetParamInfo", device: shared.name().into(), code };
+    for index in 0.. {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: a function of a loaded module; the pointers are to local variables.
+        let known = unsafe { sys::cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) }.result();
+        match (known, launch.args.get(index)) {
+            (Ok(()), Some(arg)) if arg.len() == bytes => {}
+            (Ok(()), Some(arg)) => {
+                return Err(wrong(format!("parameter {index} has {bytes} bytes, its argument {}", arg.len())));
+            }
+            (Ok(()), None) => return Err(wrong(format!("{index} arguments, and the entry has more parameters"))),
+            (Err(_), Some(_)) => return Err(wrong(format!("{} arguments for {index} parameters", launch.args.len()))),
+            (Err(_), None) => break,
+        }
+    }
+    Ok(())
+}
