@@ -43,7 +43,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Check(args) => commands::check::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Ir(args) => commands::ir::run(args),
-        Command::Ptx(args) => commands::ptx::run(args),
+        Command::Ptx(args) => commands::ptx::run(args, format),
         Command::Run(args) => commands::run::run(args, format),
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod conformance;
+mod contracts;
 mod cost;
 mod documents;
 mod execution;

@@ -1,0 +1,56 @@
+//! Contracts: what the plan counts is what the interpreter counts.
+
+use ptx_gemm_check::{Profile, cases, tuned};
+use ptx_gemm_dsl::{Figure, Schedule};
+
+/// Schedules whose accesses no case has: other skews, orders, types, layouts, producers, ragged warps and transposed
+/// asynchronous copies.
+const OTHERS: [&str; 20] = [
+    "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
+    "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
+    "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
+    "tile(32, 64, 8); thread(4, 4); layout(a = col, b = col, d = col); vector(4); double_buffer;",
+    "tile(64, 64, 8); thread(4, 4); persistent(3);",
+    "tile(48, 80, 5); thread(3, 5); raster(group = 2, along = m);",
+    "tile(64, 64); thread(8, 4); vector(4); shared(none);",
+    "tile(64, 64); thread(8, 4); fragment(4, 2); vector(4); shared(none); layout(a = col, b = col); unroll(8);",
+    "tile(24, 40); thread(3, 5); shared(none); lanes(along = m);",
+    "types(f64); tile(64, 32, 8); thread(4, 2); vector(4); shared(a = km + pad(1)); double_buffer;",
+    "types(a = f32, b = f32, acc = f64, d = f32); tile(32, 32, 8); thread(2, 2); vector(2);",
+    "types(i32); tile(32, 64, 4); thread(2, 8); fragment(1, 4); vector(4); shared(b = nk + pad(3));",
+    "tile(64, 128, 8); warp(32, 64); thread(8, 8); fragment(4, 4); lanes(along = z); vector(4); shared(a = km);",
+    "tile(64, 128, 8); warp(64, 32); thread(8, 8); fragment(4, 4); lanes(along = z); vector(4);",
+    "tile(64, 64, 8); thread(4, 4); operands(shared); vector(4);",
+    "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(2); specialize(producers = 1 warp); vector(4);",
+    "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(2); shared(a = km, b = nk); vector(4); pace(free);",
+    "tile(7, 9, 3); thread(1, 1); lanes(along = m);",
+    "tile(96, 96, 16); thread(6, 6); fragment(2, 3); vector(4); unroll(2); prefetch(0); tail(none);",
+    "tile(32, 32, 16); thread(2, 2); shared(a = mk + pad(2), b = nk + pad(5)); layout(b = col); vector(4);",
+];
+
+fn check(name: &str, schedule: &Schedule) {
+    let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let counted = Profile::new(schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let sample = plan.sample(&plan.variants[0]);
+    assert_eq!(counted.entry, plan.variants[0].entry, "{name}");
+    let (reads, stores, loads) = (&counted.cost.shared_loads, &counted.cost.shared_stores, &counted.cost.global_loads);
+    assert_eq!(sample.fma, counted.fma, "{name}: multiply-adds");
+    assert_eq!((sample.reads.accesses, sample.reads.conflicts), (reads.accesses, reads.conflicts()), "{name}: reads");
+    let found = (sample.stores.accesses, sample.stores.conflicts);
+    assert_eq!(found, (stores.accesses, stores.conflicts()), "{name}: stores");
+    // No schedule here has an epilogue with vectors, or splits K: A and B are all that is loaded.
+    assert_eq!((sample.loads, sample.sectors), (loads.accesses, loads.sectors), "{name}: loads");
+    let mix = &counted.cost.mix;
+    let per_fma = Figure::ratio(mix.load_shared + mix.load_global, counted.fma);
+    assert_eq!(sample.loads_per_fma(), per_fma, "{name}: loads per multiply-add");
+}
+
+#[test]
+fn what_the_plan_counts_is_what_the_interpreter_counts() {
+    for case in cases().chain(tuned()) {
+        check(case.name, &case.schedule().unwrap());
+    }
+    for clauses in OTHERS {
+        check(clauses, &clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}")));
+    }
+}
