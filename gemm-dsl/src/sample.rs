@@ -90,13 +90,20 @@ impl Plan {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
                     sample.reads += self.reads(slot).times(k_tiles);
-                    sample.stores += self.stores(slot, copy).times(k_tiles);
+                    sample.stores += self.stores(slot, copy).times(k_tiles + tiles * self.past_the_end());
                     self.copies(operand, copy, &mut sample);
                 }
                 None => self.direct_loads(operand, copy.width, &mut sample),
             }
         }
         sample
+    }
+
+    /// K-tiles past the end of k that a tile's pipeline stores, zeros all: a loop that copies for later turns of its own does so
+    /// in the last ones as well, once for each part of k. Producers know where to stop.
+    fn past_the_end(&self) -> u64 {
+        let parts = self.split_k.map_or(1, |split| split.parts.min(SAMPLE_DEPTH));
+        if self.producer_warps > 0 { 0 } else { u64::from(parts * (self.stages - 1)) }
     }
 
     /// One K-tile's fragments of all warps.
