@@ -36,6 +36,7 @@ mod profile;
 mod request;
 mod size;
 mod sizes;
+mod suite;
 
 pub use bits::{Agreement, Rule, agree, bit_requests};
 pub use cases::{Case, case, cases, tuned};
@@ -48,3 +49,4 @@ pub use profile::{Profile, formula_bytes};
 pub use request::{Leading, Output, Request};
 pub use size::Size;
 pub use sizes::{edge_sizes, quick_sizes};
+pub use suite::edge_requests;

@@ -137,6 +137,9 @@ pub(crate) struct Run {
     /// Small integers, and equality instead of a bound
     #[arg(long)]
     pub(crate) exact: bool,
+    /// A NaN or an infinity as the first element of every matrix
+    #[arg(long, conflicts_with = "exact")]
+    pub(crate) special: bool,
     /// D is C as well
     #[arg(long)]
     pub(crate) in_place: bool,

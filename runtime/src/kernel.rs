@@ -20,6 +20,8 @@ pub(crate) enum Key {
     Schedule(String, Target),
     /// The text of tile programs, which names its target.
     Tile(String),
+    /// PTX that was edited.
+    Edited(String),
 }
 
 static KERNELS: LazyLock<OncePerKey<Key, Result<Arc<Kernel>, Error>>> = LazyLock::new(|| OncePerKey::new(KEPT));
@@ -108,6 +110,19 @@ impl Kernel {
         let assembly =
             assembler.assemble(self.ptx(), self.target()).map_err(|error| format!("{by} failed: {error}"))?;
         Ok(self.assembled.get_or_init(|| Made { by, entries: assembly.entries }).clone())
+    }
+
+    /// The same kernel with another PTX text, which has the same entries and parameters: for tests that plant a fault and see
+    /// whether it is found.
+    ///
+    /// # Errors
+    /// [`Error::Load`]: what is wrong with the text.
+    pub fn edited(&self, ptx: &str) -> Result<Arc<Kernel>, Error> {
+        ptx_gemm_interp::Program::from_text(ptx)?;
+        let module = ptx_gemm_ptx::parse::parse(ptx).unwrap_or_else(|_| self.compiled.module.clone());
+        let compiled = Compiled { ptx: ptx.into(), module, ..self.compiled.clone() };
+        let plan = self.plan.clone();
+        Ok(Arc::new(Kernel { key: Key::Edited(ptx.into()), plan, compiled, assembled: OnceLock::new() }))
     }
 
     /// How it is launched.

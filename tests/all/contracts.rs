@@ -1,7 +1,8 @@
-//! Contracts: what the plan counts is what the interpreter counts.
+//! Contracts: what the plan counts is what the interpreter counts, and library calls refuse what is broken.
 
+use ptx_gemm::{CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
 use ptx_gemm_check::{Profile, cases, tuned};
-use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::{Metric, Relation};
 use ptx_gemm_dsl::terms::Operand;
 
 /// Schedules whose accesses no case has: other skews, orders, types, layouts, producers, ragged warps and transposed
@@ -63,4 +64,72 @@ fn what_the_plan_counts_is_what_the_interpreter_counts() {
         all.extend(differences(clauses, &clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"))));
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// Legal but for the contract, which the plan cannot keep.
+const CONFLICTS: &str = "tile(128, 128, 8); thread(8, 8); vector(4); expect { bank_conflicts = 0 }";
+
+#[test]
+fn a_library_call_refuses_a_broken_contract() {
+    let said = |error: &dyn std::fmt::Display| {
+        let text = error.to_string();
+        assert!(text.contains("expect bank_conflicts = 0 is broken"), "{text}");
+        assert!(text.contains("256 x 256 x 32") && text.contains("look at"), "{text}");
+    };
+    let schedule: Schedule = CONFLICTS.parse().unwrap();
+    said(&schedule.check().unwrap_err());
+    said(&CONFLICTS.parse::<Gemm>().unwrap_err());
+    said(&CompiledGemm::new(&schedule, &Device::interpreter()).unwrap_err());
+    said(&CompiledGemm::for_target(&schedule, Target::SM_90, &Device::interpreter()).unwrap_err());
+    said(&Kernel::compile(&schedule, None).unwrap_err());
+    let built = Schedule::new().tile(128, 128, 8).thread(8, 8).vector(4);
+    said(&built.clone().expect(Metric::BankConflicts, Relation::Equal, 0).check().unwrap_err());
+    let figure = built.plan(None).unwrap();
+    let figure = figure.sample(&figure.variants[0]).bank_conflicts();
+    assert!(built.clone().expect(Metric::BankConflicts, Relation::Equal, figure).check().is_ok());
+    // The value of a limit may come from the code around it.
+    let none = 0;
+    said(
+        &ptx_gemm::gemm! { tile(128, 128, 8); thread(8, 8); vector(4); expect { bank_conflicts = {none} } }
+            .unwrap_err(),
+    );
+    let few = 0.25;
+    let text = ptx_gemm::gemm! { tile(64, 64, 8); thread(4, 4); expect { loads_per_fma <= {few} } }.unwrap_err();
+    assert!(text.to_string().contains("expect loads_per_fma <= 0.25 is broken"), "{text}");
+}
+
+/// Occupancy depends on the target: a schedule is held to it for the device that it is compiled for.
+#[test]
+fn a_contract_is_about_the_target_that_is_compiled_for() {
+    let schedule: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy >= 2 }".parse().unwrap();
+    let text = schedule.check().unwrap_err().to_string();
+    assert!(text.contains("occupancy is 1 in gemm_v1 on sm_75") && text.contains("target(sm_80)"), "{text}");
+    assert!(schedule.plan(Some(Target::SM_90)).is_ok());
+    assert!(Kernel::compile_for(&schedule, Some(Target::SM_90)).is_ok());
+    let four: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy <= 1 }".parse().unwrap();
+    assert!(four.check().is_ok());
+    // It holds on the default target, and is broken on the device, where it counts.
+    let error = Kernel::compile_for(&four, Some(Target::SM_90)).unwrap_err();
+    assert!(error.to_string().contains("occupancy is 2 in gemm_v1 on sm_90"), "{error}");
+}
+
+/// What a driver makes of a kernel decides on a GPU.
+#[test]
+fn a_gpu_checks_what_only_machine_code_shows() {
+    let Ok(device) = Device::cuda(0) else {
+        println!("no CUDA device: contracts about machine code were not held to a driver");
+        return;
+    };
+    let on = |contract: &str| {
+        let text = format!("tile(64, 64, 8); thread(4, 4); vector(4); expect {{ {contract} }}");
+        CompiledGemm::new(&text.parse().unwrap(), &device)
+    };
+    for contract in ["spills = 0", "registers <= 255", "code_bytes <= 256 KiB"] {
+        let contracts = on(contract).unwrap().contracts();
+        assert!(matches!(contracts[..], [Contract::Measured(_), Contract::Measured(_)]), "{contracts:?}");
+    }
+    for contract in ["spills > 0", "registers <= 8", "code_bytes < 1 KiB"] {
+        let text = on(contract).unwrap_err().to_string();
+        assert!(text.contains("is broken") && text.contains("says the driver of"), "{text}");
+    }
 }

@@ -78,13 +78,13 @@ fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String
             for stages in (1..settings.stages).rev().take(8) {
                 out.push(clause(format!("stages({stages})"), "leaves room for more blocks"));
             }
-            for blocks in [2, 3, 4, 6, 8, 16] {
-                out.push(clause(format!("blocks_per_sm({blocks})"), "demands it"));
-            }
             if settings.target.is_none() {
                 for target in Target::ALL {
-                    out.push(clause(format!("target({target})"), "holds as many blocks"));
+                    out.push(clause(format!("target({target})"), "holds as many"));
                 }
+            }
+            for blocks in [2, 3, 4, 6, 8, 16] {
+                out.push(clause(format!("blocks_per_sm({blocks})"), "demands it"));
             }
         }
         _ => {}
