@@ -22,6 +22,8 @@ mod cases;
 mod check;
 mod compare;
 mod data;
+#[cfg(feature = "draws")]
+pub mod draws;
 mod element;
 mod epilogue;
 mod error;

@@ -1,6 +1,7 @@
 //! The arguments of every command.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Ladder(Ladder),
     /// Every case on every edge size, and netlib's grid, on one device
     Selftest(Selftest),
+    /// Random legal schedules at random sizes, executed with every check and compared
+    Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
     /// What there is on this machine to compile and run with.
@@ -192,6 +195,27 @@ pub(crate) struct Selftest {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Fuzz {
+    /// The seed of the first draw; the next ones follow
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Draw until so many pairs of a schedule and a product were right [default: 1000]
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    pub(crate) count: Option<usize>,
+    /// Draw for so long
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Write what --json prints there as well
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct FirstLaunch {
     /// The name of a case with elements of type f32
     pub(crate) case: String,
@@ -260,6 +284,16 @@ pub(crate) enum DeviceName {
     Best,
     Interpreter,
     Cuda(usize),
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceName::Best => f.write_str("best"),
+            DeviceName::Interpreter => f.write_str("interp"),
+            DeviceName::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
 }
 
 impl DeviceName {

@@ -50,6 +50,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Bench(args) => commands::bench::run(args),
         Command::Selftest(args) if args.sanitize => commands::sanitize::run(args),
         Command::Selftest(args) => commands::selftest::run(args, format),
+        Command::Fuzz(args) => commands::fuzz::run(args, format),
         Command::FirstLaunch(args) => commands::first_launch::run(args),
         Command::StrayPointer(args) => commands::stray_pointer::run(args),
         Command::Doctor(_) => Ok(commands::doctor::run()),

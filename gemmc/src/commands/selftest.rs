@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::cuda::CudaStatus;
-use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
+use ptx_gemm::{CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
 use ptx_gemm_check::{Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
