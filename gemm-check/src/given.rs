@@ -79,7 +79,9 @@ impl Given<'_> {
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
         let products = Product::of(&input.a[product], &input.b[product], precision);
         let exact = request.data == Data::Exact;
-        if exact && products.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
+        // What a scalar of 0 drops is not finite, and is not summed either.
+        let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
+        if exact && products.magnitude.iter().any(large) {
             let limit = (1.0 / acc.unit / 100.0) as usize;
             return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
         }
