@@ -17,7 +17,7 @@ const BATCH: usize = 2;
 pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2] {
     let Size { m, n, k } = size;
     let exact = Request::exact(m, n, k);
-    let exact = if turn % 3 == 0 { exact } else { exact.aligned() };
+    let exact = if turn.is_multiple_of(3) { exact } else { exact.aligned() };
     let (random, special) = (Request::random(m, n, k), Request::special(m, n, k));
     let other = match turn % 6 {
         0 => with_scalars(problem, random.padded(problem, 4), turn / 6),

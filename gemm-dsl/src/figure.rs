@@ -18,7 +18,7 @@ impl Figure {
     /// `count / of`, rounded to six decimals; 0 of nothing.
     pub fn ratio(count: u64, of: u64) -> Figure {
         let (count, of) = (u128::from(count) * MILLIONTHS, u128::from(of));
-        Figure { millionths: if of == 0 { 0 } else { (count + of / 2) / of } }
+        Figure { millionths: (count + of / 2).checked_div(of).unwrap_or(0) }
     }
 
     /// Reads `12`, `1_024` or `0.25`; `None` for anything else, more than six decimals included.

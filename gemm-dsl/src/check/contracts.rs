@@ -48,7 +48,7 @@ fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String
         Metric::BankConflicts => {
             let thread = plan.geometry.thread;
             for size in [4, 2, 1] {
-                if thread.m % size == 0 && thread.n % size == 0 {
+                if thread.m.is_multiple_of(size) && thread.n.is_multiple_of(size) {
                     out.push(clause(format!("fragment({size}, {size})"), "reads from other banks"));
                 }
             }
