@@ -13,8 +13,12 @@ use crate::terms::Along;
 
 /// Holds a plan to its contracts. Every clause has a part in a plan: with one of them unknown, nothing here is certain.
 pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
-    for measured in plan.measured().into_iter().filter(|measured| !measured.holds()) {
+    let mut broken: Vec<Measured> = plan.measured().into_iter().filter(|measured| !measured.holds()).collect();
+    // Of several entries that break a contract the first tells enough.
+    broken.dedup_by_key(|measured| measured.contract);
+    for measured in broken {
         let finding = findings.error("expect", Key::Expect, &[], measured.to_string());
+        finding.subject = measured.contract.metric.name();
         finding.depends = match measured.contract.metric {
             Metric::Shared => {
                 KeySet::of(&[Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize, Key::Expect])
