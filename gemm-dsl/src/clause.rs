@@ -5,7 +5,6 @@ use crate::figure::Figure;
 use crate::target::Target;
 use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
 use crate::types::{DType, Layout};
-use crate::words::Word;
 
 /// One clause of a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -389,14 +388,6 @@ pub enum Knower {
 }
 
 impl Metric {
-    /// Its name in text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::OccupancyPercent => Metric::Occupancy.word(),
-            metric => metric.word(),
-        }
-    }
-
     /// The first that knows it.
     pub fn knower(self) -> Knower {
         match self {

@@ -165,6 +165,16 @@ fn expect(list: &[Expectation], f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "expect {{ {} }}", contracts.join("; "))
 }
 
+impl Metric {
+    /// Its name in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::OccupancyPercent => Metric::Occupancy.word(),
+            metric => metric.word(),
+        }
+    }
+}
+
 impl Display for Expectation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Expectation { metric, relation, limit } = self;
