@@ -71,8 +71,8 @@ impl Block {
         self.memory.ctaid = env.ctaid(number);
         self.memory.shared.reset(env.shared_bytes, watched);
         if watched {
-            self.memory.shadow.reset(env.shared_bytes as usize);
-            self.memory.clocks.reset(env.warps() as usize);
+            self.memory.shadow.reset(env.shared_bytes as usize, env.warps() as usize);
+            self.memory.clocks.reset(number, env.warps() as usize);
             self.memory.copies.resize_with(env.warps() as usize, Copies::default);
             self.memory.copies.iter_mut().for_each(Copies::reset);
         }

@@ -1,6 +1,7 @@
 //! What is the same for every block of a launch, and what one block has to itself.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::atomic::Ordering::Relaxed;
 
 use ptx_gemm_ptx::instruction::Special;
@@ -8,7 +9,9 @@ use ptx_gemm_ptx::instruction::Special;
 use crate::clocks::Clocks;
 use crate::copies::Copies;
 use crate::cost::Counters;
+use crate::flags::Flags;
 use crate::global::GlobalTable;
+use crate::global::shadow::Detail;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Slot};
@@ -38,6 +41,12 @@ pub(crate) struct Env<'a> {
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
     pub(crate) max_instructions: u64,
+    /// How exactly global memory is watched: whether a race is reported, or brings about another run.
+    pub(crate) detail: Detail,
+    /// Flags in global memory. Only what runs block by block has any.
+    pub(crate) flags: Mutex<Flags>,
+    /// A race in global memory was found.
+    pub(crate) raced: AtomicBool,
     /// The lowest block that has broken a rule; blocks behind it need not go on.
     pub(crate) broken: AtomicU64,
 }

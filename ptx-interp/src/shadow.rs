@@ -1,120 +1,190 @@
 //! Who touched each word of shared memory last: the race detector.
 //!
-//! A word remembers its last writer and two different readers. Two accesses by different threads, at least one a write,
-//! race unless [`Clocks`] orders the first before the second; writing the same value is no excuse. Words that are
-//! accessed by halves or bytes are remembered byte by byte.
-//!
-//! Known limit: of the readers that no barrier orders before a word's next write two are remembered, from two warps where
-//! possible. A third one's race is missed if a barrier of a part of the block orders exactly those two.
+//! A word remembers its last writer, and every thread that has read it since: a clock and a set of lanes for each warp, and
+//! a list for what does not fit that (strong accesses, lanes of one warp that read at different clocks). Two accesses by
+//! different threads, at least one a write, race unless [`Clocks`] orders the first before the second; writing the same
+//! value is no excuse. Strong accesses do not race with each other. Words that are accessed by halves or bytes are
+//! remembered byte by byte.
 
 use crate::clocks::Clocks;
-use crate::row::LANES;
+use crate::flags::Scope;
+use crate::row::{LANES, lanes};
 
 /// A thread at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
+    pub(crate) block: u32,
     /// Number within the block.
     pub(crate) thread: u16,
     pub(crate) pc: u32,
-    /// Volatile, relaxed, acquire, release or atomic: such accesses do not race with each other.
-    pub(crate) strong: bool,
+    /// Volatile, relaxed, acquire, release or atomic, and whom that includes.
+    pub(crate) strong: Option<Scope>,
 }
 
 /// An access that may have to be ordered.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    actor: Actor,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) actor: Actor,
     /// 0 for none, which everything is ordered behind.
-    clock: u32,
+    pub(crate) clock: u32,
+    pub(crate) did: Did,
 }
 
-const NOBODY: Access = Access { actor: Actor { thread: 0, pc: 0, strong: true }, clock: 0 };
+/// What an access that is remembered did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    Read,
+    Write,
+}
+
+pub(crate) const NOBODY: Access =
+    Access { actor: Actor { block: 0, thread: 0, pc: 0, strong: None }, clock: 0, did: Did::Write };
 
 /// What is known of a word, or of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     writer: Access,
-    readers: [Access; 2],
-    /// A `cp.async` by the writer is still under way.
-    in_flight: bool,
+    /// Warps that have read it since: each has an entry in [`Shadow::reads`].
+    readers: u32,
+    /// Index plus one of its entry in [`Shadow::further`], if there are accesses that are listed.
+    further: u32,
     /// Index plus one of the word's bytes, if they are told apart.
     split: u32,
+    /// A `cp.async` by the writer is still under way.
+    in_flight: bool,
 }
 
-const UNTOUCHED: Word = Word { writer: NOBODY, readers: [NOBODY; 2], in_flight: false, split: 0 };
+const UNTOUCHED: Word = Word { writer: NOBODY, readers: 0, further: 0, split: 0, in_flight: false };
+
+/// The lanes of a warp that have read a word at one clock. Of several instructions the first is remembered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    clock: u32,
+    lanes: u32,
+    pc: u32,
+}
 
 /// How two accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
-    /// The other one wrote.
-    Written(Actor),
-    /// The other one read.
-    Read(Actor),
+    /// Nothing orders the two.
+    Unordered(Access),
     /// The other one's copy has not landed.
-    InFlight(Actor),
+    InFlight(Access),
 }
 
 /// Shadow of a block's shared memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
+    warps: usize,
+    /// The words, then four for each word whose bytes are told apart.
     words: Vec<Word>,
-    bytes: Vec<[Word; 4]>,
-    /// By word, under which key another read changes nothing: [`Clocks::everybody`] once readers of two warps are
-    /// known and all are ordered behind the writer, [`Clocks::only`] for a warp with two readers. 0 after a write.
-    saturated: Vec<u64>,
+    /// By word and warp.
+    reads: Vec<Read>,
+    further: Vec<Vec<Access>>,
 }
 
 impl Shadow {
-    pub(crate) fn reset(&mut self, bytes: usize) {
+    pub(crate) fn reset(&mut self, bytes: usize, warps: usize) {
         let words = bytes.div_ceil(4);
+        self.warps = warps;
         self.words.clear();
         self.words.resize(words, UNTOUCHED);
-        self.saturated.clear();
-        self.saturated.resize(words, 0);
-        self.bytes.clear();
+        // What is left there from the block before is not looked at: no warp has read.
+        self.reads.resize(words * warps, Read::default());
+        self.further.clear();
     }
 
     #[inline(always)]
     pub(crate) fn read(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
-        if bytes < 4 {
-            return self.each_byte(offset, bytes, |word| word.read(clocks, actor).map(|_| ()));
+        let warp = usize::from(actor.thread) / LANES;
+        let (now, bit) = (clocks.now(warp), 1 << (usize::from(actor.thread) % LANES));
+        if bytes >= 4 && actor.strong.is_none() {
+            for index in offset / 4..(offset + bytes) / 4 {
+                let word = &self.words[index];
+                let read = &mut self.reads[index * self.warps + warp];
+                let same = word.readers >> warp & 1 != 0 && read.clock == now && word.further == 0;
+                if same && word.writer.clock <= clocks.settled() {
+                    read.lanes |= bit;
+                } else {
+                    self.read_word(clocks, index, actor)?;
+                }
+            }
+            return Ok(());
         }
-        let (everybody, only) = (clocks.everybody(), clocks.only(usize::from(actor.thread) / LANES));
-        for index in offset / 4..(offset + bytes) / 4 {
-            let key = self.saturated[index];
-            if key != everybody && key != only {
-                self.read_word(clocks, index, actor)?;
+        self.each(offset, bytes, |shadow, index| shadow.read_one(clocks, index, actor))
+    }
+
+    fn read_word(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        if self.words[index].split != 0 {
+            return self.each(index * 4, 4, |shadow, index| shadow.read_one(clocks, index, actor));
+        }
+        self.read_one(clocks, index, actor)
+    }
+
+    fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        let word = &mut self.words[index];
+        word.after_writer(clocks, actor)?;
+        let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
+        let (now, bit) = (clocks.now(warp), 1u32 << lane);
+        if word.further != 0 {
+            let writes = self.further[word.further as usize - 1].iter().filter(|access| access.did == Did::Write);
+            after_all(clocks, writes, actor)?;
+        }
+        if actor.strong.is_some() {
+            self.list(clocks, index, Access { actor, clock: now, did: Did::Read });
+            return Ok(());
+        }
+        let read = &mut self.reads[index * self.warps + warp];
+        if word.readers >> warp & 1 == 0 {
+            word.readers |= 1 << warp;
+            *read = Read { clock: now, lanes: bit, pc: actor.pc };
+        } else if read.clock == now {
+            read.lanes |= bit;
+        } else {
+            // Lanes that the warp has not met since stay on record, unless their own thread is the one that reads again.
+            let old = std::mem::replace(read, Read { clock: now, lanes: bit, pc: actor.pc });
+            if old.clock > clocks.seen(warp, warp) {
+                for lane in lanes(old.lanes & !bit) {
+                    let thread = (warp * LANES + lane) as u16;
+                    let actor = Actor { block: actor.block, thread, pc: old.pc, strong: None };
+                    self.list(clocks, index, Access { actor, clock: old.clock, did: Did::Read });
+                }
             }
         }
         Ok(())
     }
 
-    fn read_word(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+    /// Lists an access. Those of its kind that are ordered before it say nothing that it does not say.
+    fn list(&mut self, clocks: &Clocks, index: usize, access: Access) {
         let word = &mut self.words[index];
-        if word.split != 0 {
-            return self.each_byte(index * 4, 4, |word| word.read(clocks, actor).map(|_| ()));
+        if word.further == 0 {
+            self.further.push(Vec::new());
+            word.further = self.further.len() as u32;
         }
-        self.saturated[index] = word.read(clocks, actor)?;
-        Ok(())
+        let further = &mut self.further[word.further as usize - 1];
+        further.retain(|old| !access.stands_for(old, clocks));
+        further.push(access);
     }
 
     #[inline(always)]
     pub(crate) fn write(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
-        self.change(offset, bytes, |word| word.write(clocks, actor))
+        self.each(offset, bytes, |shadow, index| shadow.write_one(clocks, index, actor))
     }
 
     /// A copy starts: from here on the destination belongs to it.
     pub(crate) fn start(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
-        self.change(offset, bytes, |word| {
-            word.write(clocks, actor)?;
-            word.in_flight = true;
+        self.each(offset, bytes, |shadow, index| {
+            shadow.write_one(clocks, index, actor)?;
+            shadow.words[index].in_flight = true;
             Ok(())
         })
     }
 
     /// A copy lands: its thread has written, now.
     pub(crate) fn land(&mut self, clocks: &Clocks, offset: usize, bytes: usize) {
-        let _ = self.change(offset, bytes, |word| {
+        let _ = self.each(offset, bytes, |shadow, index| {
+            let word = &mut shadow.words[index];
             word.in_flight = false;
             word.writer.clock = clocks.now(usize::from(word.writer.actor.thread) / LANES);
             Ok(())
@@ -124,7 +194,8 @@ impl Shadow {
     /// A copy lands for an mbarrier. Its writer becomes a thread of its own, `columns` warps further on, so that even the
     /// thread that started it has to wait there.
     pub(crate) fn land_apart(&mut self, offset: usize, bytes: usize, columns: usize, clock: u32) {
-        let _ = self.change(offset, bytes, |word| {
+        let _ = self.each(offset, bytes, |shadow, index| {
+            let word = &mut shadow.words[index];
             word.in_flight = false;
             word.writer.actor.thread += (columns * LANES) as u16;
             word.writer.clock = clock;
@@ -133,22 +204,50 @@ impl Shadow {
     }
 
     #[inline(always)]
-    fn change(
+    fn write_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        let word = &mut self.words[index];
+        word.after_writer(clocks, actor)?;
+        let warp = usize::from(actor.thread) / LANES;
+        for reader in lanes(word.readers) {
+            let read = &self.reads[index * self.warps + reader];
+            if read.clock > clocks.settled() && read.clock > clocks.seen(warp, reader) {
+                after_readers(clocks, reader, read, actor)?;
+            }
+        }
+        if word.further != 0 {
+            let further = &mut self.further[word.further as usize - 1];
+            after_all(clocks, further.iter(), actor)?;
+            further.retain(|old| old.did == Did::Write && !old.ordered(clocks, actor.thread));
+            if further.is_empty() {
+                word.further = 0;
+            }
+        }
+        let old = word.writer;
+        word.readers = 0;
+        word.writer = Access { actor, clock: clocks.now(warp), did: Did::Write };
+        if old.actor.strong.is_some() && old.conflicts_weakly(actor) && !old.ordered(clocks, actor.thread) {
+            // Strong writes go with each other, and a weak access has to come after all of them.
+            self.list(clocks, index, old);
+        }
+        Ok(())
+    }
+
+    /// Does something with the words of an access, or their bytes where these are told apart.
+    #[inline(always)]
+    fn each(
         &mut self,
         offset: usize,
         bytes: usize,
-        mut f: impl FnMut(&mut Word) -> Result<(), Conflict>,
+        mut f: impl FnMut(&mut Shadow, usize) -> Result<(), Conflict>,
     ) -> Result<(), Conflict> {
         if bytes < 4 {
             return self.each_byte(offset, bytes, f);
         }
         for index in offset / 4..(offset + bytes) / 4 {
-            self.saturated[index] = 0;
-            let word = &mut self.words[index];
-            if word.split != 0 {
+            if self.words[index].split != 0 {
                 self.each_byte(index * 4, 4, &mut f)?;
             } else {
-                f(word)?;
+                f(self, index)?;
             }
         }
         Ok(())
@@ -160,85 +259,104 @@ impl Shadow {
         &mut self,
         offset: usize,
         bytes: usize,
-        mut f: impl FnMut(&mut Word) -> Result<(), Conflict>,
+        mut f: impl FnMut(&mut Shadow, usize) -> Result<(), Conflict>,
     ) -> Result<(), Conflict> {
         let index = offset / 4;
-        let word = &mut self.words[index];
-        self.saturated[index] = 0;
-        if word.split == 0 {
-            self.bytes.push([*word; 4]);
-            word.split = self.bytes.len() as u32;
+        if self.words[index].split == 0 {
+            self.split(index);
         }
-        let all = &mut self.bytes[word.split as usize - 1];
-        all[offset % 4..offset % 4 + bytes].iter_mut().try_for_each(&mut f)
+        let first = self.words[index].split as usize - 1;
+        (first + offset % 4..first + offset % 4 + bytes).try_for_each(|byte| f(self, byte))
+    }
+
+    fn split(&mut self, index: usize) {
+        let word = self.words[index];
+        let first = self.words.len();
+        let reads = index * self.warps..(index + 1) * self.warps;
+        self.reads.truncate(first * self.warps);
+        for _ in 0..4 {
+            let mut byte = word;
+            if word.further != 0 {
+                self.further.push(self.further[word.further as usize - 1].clone());
+                byte.further = self.further.len() as u32;
+            }
+            self.words.push(byte);
+            self.reads.extend_from_within(reads.clone());
+        }
+        (self.words[index].split, self.words[index].readers) = (first as u32 + 1, 0);
     }
 }
 
+/// The lanes of a warp that have read must all be ordered before a write.
+#[inline(never)]
+fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Result<(), Conflict> {
+    for lane in lanes(read.lanes) {
+        let reader = Actor { block: actor.block, thread: (warp * LANES + lane) as u16, pc: read.pc, strong: None };
+        let read = Access { actor: reader, clock: read.clock, did: Did::Read };
+        if read.conflicts(actor) && !read.ordered(clocks, actor.thread) {
+            return Err(Conflict::Unordered(read));
+        }
+    }
+    Ok(())
+}
+
+/// Those of some accesses that need an order must all be ordered before what a thread does now.
+pub(crate) fn after_all<'a>(
+    clocks: &Clocks,
+    mut accesses: impl Iterator<Item = &'a Access>,
+    actor: Actor,
+) -> Result<(), Conflict> {
+    let found = accesses.find(|access| access.conflicts(actor) && !access.ordered(clocks, actor.thread));
+    found.map_or(Ok(()), |access| Err(Conflict::Unordered(*access)))
+}
+
 impl Word {
-    /// The key under which further reads change nothing, or 0.
     #[inline(always)]
-    fn read(&mut self, clocks: &Clocks, actor: Actor) -> Result<u64, Conflict> {
-        let warp = usize::from(actor.thread) / LANES;
-        self.after_writer(clocks, actor, warp)?;
-        let now = Access { actor, clock: clocks.now(warp) };
-        let [first, second] = &mut self.readers;
-        if first.clock == 0 || first.actor.thread == actor.thread || first.ordered(clocks, warp) {
-            *first = now;
-            return Ok(0);
-        }
-        let replaceable = second.clock == 0 || second.actor.thread == actor.thread || second.ordered(clocks, warp);
-        if replaceable || (second.warp() == first.warp() && first.warp() != warp) {
-            *second = now;
-        }
-        Ok(if first.warp() != second.warp() && clocks.is_settled(self.writer.clock) {
-            clocks.everybody()
-        } else if first.warp() == warp && second.warp() == warp && self.writer.ordered(clocks, warp) {
-            clocks.only(warp)
-        } else {
-            0
-        })
-    }
-
-    #[inline(always)]
-    fn write(&mut self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
-        let warp = usize::from(actor.thread) / LANES;
-        self.after_writer(clocks, actor, warp)?;
-        for reader in &self.readers {
-            if reader.conflicts(actor) && !reader.ordered(clocks, warp) {
-                return Err(Conflict::Read(reader.actor));
-            }
-        }
-        self.writer = Access { actor, clock: clocks.now(warp) };
-        self.readers = [NOBODY; 2];
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn after_writer(&self, clocks: &Clocks, actor: Actor, warp: usize) -> Result<(), Conflict> {
+    fn after_writer(&self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
         if self.in_flight {
-            return Err(Conflict::InFlight(self.writer.actor));
+            return Err(Conflict::InFlight(self.writer));
         }
-        if self.writer.conflicts(actor) && !self.writer.ordered(clocks, warp) {
-            return Err(Conflict::Written(self.writer.actor));
+        if self.writer.clock > clocks.settled()
+            && self.writer.conflicts(actor)
+            && !self.writer.ordered(clocks, actor.thread)
+        {
+            return Err(Conflict::Unordered(self.writer));
         }
         Ok(())
     }
 }
 
 impl Access {
-    /// Whether the two need an order.
+    fn is_by(&self, actor: Actor) -> bool {
+        (self.actor.thread, self.actor.block) == (actor.thread, actor.block)
+    }
+
+    /// Whether the two need an order, one of them being a write: they are by different threads, and not both strong at
+    /// scopes that include the other.
     #[inline(always)]
-    fn conflicts(&self, actor: Actor) -> bool {
-        self.actor.thread != actor.thread && !(self.actor.strong && actor.strong)
+    pub(crate) fn conflicts(&self, actor: Actor) -> bool {
+        if self.is_by(actor) {
+            return false;
+        }
+        match (self.actor.strong, actor.strong) {
+            (Some(a), Some(b)) => self.actor.block != actor.block && a.min(b) != Scope::Gpu,
+            _ => true,
+        }
+    }
+
+    /// Whether a weak access by the same thread would need an order.
+    pub(crate) fn conflicts_weakly(&self, actor: Actor) -> bool {
+        self.clock != 0 && !self.is_by(actor)
     }
 
     #[inline(always)]
-    fn ordered(&self, clocks: &Clocks, warp: usize) -> bool {
-        clocks.ordered(self.clock, self.warp(), warp)
+    pub(crate) fn ordered(&self, clocks: &Clocks, thread: u16) -> bool {
+        self.clock == 0 || clocks.ordered_anywhere(self.actor.block, self.clock, self.actor.thread, thread)
     }
 
-    #[inline(always)]
-    fn warp(&self) -> usize {
-        usize::from(self.actor.thread) / LANES
+    /// Whether everything that has to come after an older access has to come after this one as well.
+    pub(crate) fn stands_for(&self, old: &Access, clocks: &Clocks) -> bool {
+        (old.did, old.actor.strong) == (self.did, self.actor.strong)
+            && (old.is_by(self.actor) || old.ordered(clocks, self.actor.thread))
     }
 }

@@ -26,6 +26,10 @@ pub enum ViolationKind {
     Race,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
+    /// What has to be zero after a launch is not.
+    NotZero,
+    /// An operand has a value that the instruction does not take.
+    InvalidOperand,
     /// Nothing in the interpreter executes this instruction.
     UnknownInstruction,
     /// The kernel trapped.
@@ -47,6 +51,8 @@ impl ViolationKind {
             ViolationKind::Deadlock => "deadlock",
             ViolationKind::Race => "race",
             ViolationKind::WrittenTwice => "written twice",
+            ViolationKind::NotZero => "not zero",
+            ViolationKind::InvalidOperand => "invalid operand",
             ViolationKind::UnknownInstruction => "unknown instruction",
             ViolationKind::Trap => "trap",
             ViolationKind::InstructionLimit => "instruction limit",

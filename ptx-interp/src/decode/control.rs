@@ -31,7 +31,9 @@ impl Decoder<'_> {
                 Ok(Op::CpAsyncWait { pending: u32::try_from(pending).map_err(|_| "a negative number of groups")? })
             }
             (Opcode::CpAsyncWaitAll, []) => Ok(Op::CpAsyncWaitAll),
-            (Opcode::Fence { .. } | Opcode::FenceMbarrierInit, []) => Ok(Op::Fence),
+            (&Opcode::Fence { scope, .. }, []) => Ok(Op::Fence { scope: crate::op::scope(scope) }),
+            // It is for the initialisation of mbarriers alone, and a block's own threads meet after that anyhow.
+            (Opcode::FenceMbarrierInit, []) => Ok(Op::Nop),
             _ => Err("the operands do not fit the instruction".into()),
         }
     }

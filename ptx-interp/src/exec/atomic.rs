@@ -8,8 +8,9 @@ use ptx_gemm_ptx::types::Type;
 
 use super::memory::read;
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
-use super::{scalar, undefined, watch};
+use super::{order, scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
+use crate::flags::Change;
 use crate::global::Mapped;
 use crate::op::{Access, Arith, AtomicOp, ScalarFn};
 use crate::row::lanes;
@@ -40,7 +41,7 @@ pub(super) fn atomic<const WATCH: bool>(
         let touch = Touch { place: access.place, address, bytes: bytes as u64, lane, verb: Verb::Writes };
         let spot = locate(block, env, &touch)?;
         if WATCH {
-            watch::touched(warp, block, env, &touch, spot, pc, true)?;
+            watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
             tally.add(block, spot, &touch);
         }
         let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
@@ -50,6 +51,10 @@ pub(super) fn atomic<const WATCH: bool>(
                 return Err(never_written(&touch));
             }
             tainted |= 1 << lane;
+        }
+        if WATCH && env.strict {
+            // The read of an atomic is of the newest write.
+            order::observe(warp, block, env, (spot, lane), access);
         }
         let old = match spot {
             Spot::Global(mapped, offset) => {
@@ -76,9 +81,13 @@ pub(super) fn atomic<const WATCH: bool>(
                 ));
             }
         };
+        if WATCH && env.strict {
+            order::publish(warp, block, env, (spot, lane), access, (Change::Atomic, old));
+        }
         warp.regs.set(access.values[0], lane, old);
     }
     if WATCH {
+        block.clocks.tick(warp.index as usize);
         tally.count(block, Verb::Writes, bytes as u64);
         let d = warp.taint.at(access.values[0]);
         warp.taint.load(d, tainted, active, pc);

@@ -13,6 +13,7 @@ mod control;
 mod copy;
 mod mbarrier;
 mod memory;
+mod order;
 mod registers;
 mod rows;
 mod scalar;
@@ -235,7 +236,12 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
-            Op::Fence => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
+            Op::Fence { scope } => {
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                if WATCH {
+                    block.clocks.fence(warp.index as usize, active, scope);
+                }
+            }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),
             Op::Refused { index } => {
                 let reason = env.code.refusals[index as usize].as_str();

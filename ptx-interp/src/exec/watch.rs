@@ -1,15 +1,15 @@
 //! What the checks and the counters want to know of an access that is fine as such: initialised bytes, races, write-once
 //! memory, cost.
 
+use super::order;
 use super::rows::Spread;
 use super::spot::{Spot, Touch, Verb};
 use crate::address::SHARED_START;
 use crate::cost::Way;
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
-use crate::op::Access;
+use crate::op::{Access, Strong};
 use crate::row::{LANES, lanes};
-use crate::shadow::{Actor, Conflict};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
@@ -48,6 +48,10 @@ pub(super) fn loaded(
                 if !buffer.is_written(offset, span) {
                     unwritten(lane, &|skip| buffer.is_written(offset + skip, bytes));
                 }
+            }
+            if env.strict {
+                let offset = |lane: usize| offsets[lane] as usize;
+                order::global_row(warp, block, env, Verb::Reads, &offset, active, span, pc, None)?;
             }
             count_global(block, Verb::Reads, offsets, active, span);
         }
@@ -88,6 +92,10 @@ pub(super) fn stored(
                     written_once(block, env, mapped, offsets[lane] as usize, span, lane)?;
                 }
             }
+            if env.strict {
+                let offset = |lane: usize| offsets[lane] as usize;
+                order::global_row(warp, block, env, Verb::Writes, &offset, active, span, pc, None)?;
+            }
         }
     }
     Ok(())
@@ -105,18 +113,7 @@ fn shared(
     pc: u32,
 ) -> Checked {
     if env.strict {
-        for lane in lanes(active) {
-            let offset = offsets[lane] as usize;
-            let actor = actor(warp, lane, pc, false);
-            no_mbarrier(block, offset, bytes, verb, lane)?;
-            let ordered = match verb {
-                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
-                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
-            };
-            if let Err(conflict) = ordered {
-                return Err(race(env, conflict, verb, offset, bytes, lane));
-            }
-        }
+        order::shared_row(warp, block, env, verb, offsets, active, bytes, pc)?;
     }
     if let Some(counters) = &mut block.counters {
         let touched: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
@@ -139,11 +136,6 @@ fn count_global(block: &mut BlockMemory, verb: Verb, offsets: &[u64; LANES], act
     }
 }
 
-/// A lane at an instruction, as the race detector knows it.
-pub(super) fn actor(warp: &Warp, lane: usize, pc: u32, strong: bool) -> Actor {
-    Actor { thread: (warp.index as usize * LANES + lane) as u16, pc, strong }
-}
-
 /// One lane touches memory: the row checks, lane by lane.
 pub(super) fn touched(
     warp: &Warp,
@@ -152,31 +144,17 @@ pub(super) fn touched(
     touch: &Touch,
     spot: Spot,
     pc: u32,
-    strong: bool,
+    strong: Option<Strong>,
 ) -> Checked {
-    let bytes = touch.bytes as usize;
-    match (spot, touch.verb) {
-        (Spot::Shared(offset), verb) if env.strict => {
-            let actor = actor(warp, touch.lane, pc, strong);
-            let index = warp.index as usize;
-            no_mbarrier(block, offset, bytes, verb, touch.lane)?;
-            if strong {
-                block.clocks.observe(index, offset / 4);
-            }
-            let ordered = match verb {
-                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
-                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
-            };
-            if strong && verb == Verb::Writes {
-                block.clocks.publish(index, offset / 4);
-            }
-            ordered.map_err(|conflict| race(env, conflict, verb, offset, bytes, touch.lane))
-        }
-        (Spot::Global(mapped, offset), Verb::Writes) if mapped.is_write_once() => {
-            written_once(block, env, mapped, offset, bytes, touch.lane)
-        }
-        _ => Ok(()),
+    if !env.strict {
+        return Ok(());
     }
+    if let (Spot::Global(mapped, offset), Verb::Writes) = (spot, touch.verb)
+        && mapped.is_write_once()
+    {
+        written_once(block, env, mapped, offset, touch.bytes as usize, touch.lane)?;
+    }
+    order::touched(warp, block, env, touch, spot, pc, strong)
 }
 
 /// Each byte of a write-once allocation may be written by one thread of the launch, once.
@@ -185,8 +163,7 @@ fn written_once(block: &BlockMemory, env: &Env, mapped: &Mapped, offset: usize, 
     if !env.strict {
         return Ok(());
     }
-    let label = &mapped.buffer.label;
-    let address = mapped.buffer.start + (offset - mapped.buffer.offset(mapped.buffer.start)) as u64;
+    let (address, label) = mapped.place(offset);
     let message = format!(
         "{{thread}} writes {} at {address:#x}, byte {} of `{label}`, which block {} has written already",
         in_words(bytes as u64),
@@ -217,33 +194,6 @@ fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane:
     );
     let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
     fault.address = Some(address);
-    fault
-}
-
-/// The report of two accesses without an order.
-#[cold]
-pub(super) fn race(env: &Env, conflict: Conflict, verb: Verb, offset: usize, bytes: usize, lane: usize) -> Box<Fault> {
-    let (other, did, why) = match conflict {
-        Conflict::Written(other) => (other, "wrote", "and nothing orders the two"),
-        Conflict::Read(other) => (other, "read", "and nothing orders the two"),
-        Conflict::InFlight(other) => (other, "started to copy to", "a copy that has not been waited for"),
-    };
-    // Copies that have landed for an mbarrier have numbers behind the threads'.
-    let thread = u32::from(other.thread) % (env.warps() * LANES as u32);
-    let address = offset as u64 + u64::from(SHARED_START);
-    let origin = &env.code.origins[other.pc as usize];
-    let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
-    let message = format!(
-        "{{thread}} {} {} at shared address {address:#x}, which thread {} {did} at line {} (`{}`{clause}), {why}",
-        verb.word(),
-        in_words(bytes as u64),
-        triple(env.tid(thread)),
-        origin.line,
-        origin.text
-    );
-    let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
-    fault.address = Some(address);
-    fault.other = Some(thread as u16);
     fault
 }
 

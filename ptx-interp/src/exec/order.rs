@@ -1,0 +1,272 @@
+//! What orders accesses, and what needs an order: asks the shadows about every access, keeps flags, and reports races.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::spot::{Spot, Touch, Verb};
+use crate::address::SHARED_START;
+use crate::env::{BlockMemory, Env};
+use crate::flags::{Change, Flags, Writer};
+use crate::global::Mapped;
+use crate::global::shadow::{Detail, Row};
+use crate::op::{Access as Decoded, Strong};
+use crate::row::{LANES, lanes};
+use crate::shadow::{Actor, Conflict, Did};
+use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
+use crate::warp::Warp;
+
+/// A lane at an instruction, as the race detector knows it.
+pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, strong: Option<Strong>) -> Actor {
+    Actor {
+        block: block.clocks.block(),
+        thread: (warp.index as usize * LANES + lane) as u16,
+        pc,
+        strong: strong.map(|strong| strong.scope),
+    }
+}
+
+fn did(verb: Verb) -> Did {
+    match verb {
+        Verb::Reads => Did::Read,
+        Verb::Writes => Did::Write,
+    }
+}
+
+/// Lanes touch shared memory.
+#[allow(clippy::too_many_arguments)] // an access is that many things
+pub(super) fn shared_row(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    verb: Verb,
+    offsets: &[u32; LANES],
+    active: u32,
+    bytes: usize,
+    pc: u32,
+) -> Checked {
+    for lane in lanes(active) {
+        let offset = offsets[lane] as usize;
+        super::watch::no_mbarrier(block, offset, bytes, verb, lane)?;
+        let actor = actor(warp, block, lane, pc, None);
+        let ordered = match verb {
+            Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
+            Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
+        };
+        if let Err(conflict) = ordered {
+            return Err(race(block, env, conflict, verb, offset, bytes, lane));
+        }
+        if verb == Verb::Writes && !block.clocks.flags.is_empty() {
+            forget(&mut block.clocks.flags, 0, offset, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Lanes touch one allocation.
+#[allow(clippy::too_many_arguments)] // an access is that many things
+pub(super) fn global_row(
+    warp: &Warp,
+    block: &BlockMemory,
+    env: &Env,
+    verb: Verb,
+    offsets: &dyn Fn(usize) -> usize,
+    active: u32,
+    bytes: usize,
+    pc: u32,
+    strong: Option<Strong>,
+) -> Checked {
+    let mapped = env.global.at(block.last);
+    let Some(shadow) = &mapped.shadow else { return Ok(()) };
+    let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), active, offsets, bytes };
+    if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
+        return Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, lane));
+    }
+    if verb == Verb::Writes && strong.is_none() && env.detail == Detail::Exact {
+        let mut flags = flags(env);
+        if !flags.is_empty() {
+            lanes(active).for_each(|lane| forget(&mut flags, block.last, offsets(lane), bytes));
+        }
+    }
+    Ok(())
+}
+
+fn flags<'a>(env: &'a Env) -> MutexGuard<'a, Flags> {
+    env.flags.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A weak write to what may have been flags.
+fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes: usize) {
+    (offset / 4..(offset + bytes).div_ceil(4)).for_each(|word| flags.forget((allocation, word)));
+}
+
+/// One lane touches memory.
+pub(super) fn touched(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    touch: &Touch,
+    spot: Spot,
+    pc: u32,
+    strong: Option<Strong>,
+) -> Checked {
+    let bytes = touch.bytes as usize;
+    match spot {
+        Spot::Shared(offset) if strong.is_some() => {
+            super::watch::no_mbarrier(block, offset, bytes, touch.verb, touch.lane)?;
+            let actor = actor(warp, block, touch.lane, pc, strong);
+            let ordered = match touch.verb {
+                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
+                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
+            };
+            ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, touch.lane))
+        }
+        Spot::Shared(offset) => {
+            let mut offsets = [0; LANES];
+            offsets[touch.lane] = offset as u32;
+            shared_row(warp, block, env, touch.verb, &offsets, 1 << touch.lane, bytes, pc)
+        }
+        Spot::Global(_, offset) => {
+            global_row(warp, block, env, touch.verb, &|_| offset, 1 << touch.lane, bytes, pc, strong)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A lane reads strongly: what the flag publishes is acquired, or waits for a fence. If nothing orders the read behind the
+/// flag's newest write, the first answer is the value before it.
+pub(super) fn observe(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    (spot, lane): (Spot, usize),
+    access: &Decoded,
+) -> Option<u64> {
+    let strong = access.strong?;
+    let (index, number) = (warp.index as usize, block.clocks.block());
+    let thread = (index * LANES + lane) as u16;
+    let stale_bytes =
+        if access.atomic.is_none() && access.count == 1 && !strong.volatile { access.bytes } else { u8::MAX };
+    let look = |clocks: &mut crate::clocks::Clocks, flags: &mut Flags, key: (usize, usize)| {
+        let flag = flags.at(key)?;
+        let Writer { block, thread: writer, clock } = flag.writer();
+        let own = (block, writer) == (number, thread);
+        if !own
+            && !clocks.ordered_anywhere(block, clock, writer, thread)
+            && let Some(value) = flag.stale(number, thread, stale_bytes)
+        {
+            return Some(value);
+        }
+        clocks.observe(index, lane, strong.acquires, strong.scope, flag);
+        None
+    };
+    match spot {
+        Spot::Shared(offset) => {
+            let mut flags = std::mem::take(&mut block.clocks.flags);
+            let stale = look(&mut block.clocks, &mut flags, (0, offset / 4));
+            block.clocks.flags = flags;
+            stale
+        }
+        Spot::Global(_, offset) => look(&mut block.clocks, &mut flags(env), (block.last, offset / 4)),
+        _ => None,
+    }
+}
+
+/// A lane writes strongly, over this value.
+pub(super) fn publish(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    (spot, lane): (Spot, usize),
+    access: &Decoded,
+    (change, before): (Change, u64),
+) {
+    let Some(strong) = access.strong else { return };
+    let index = warp.index as usize;
+    let published = block.clocks.publishes(index, lane, strong.releases, strong.scope);
+    let thread = (index * LANES + lane) as u16;
+    let writer = Writer { block: block.clocks.block(), thread, clock: block.clocks.now(index) };
+    let before = (before, access.bytes);
+    match spot {
+        Spot::Shared(offset) => block.clocks.flags.write((0, offset / 4), change, writer, published, before),
+        Spot::Global(_, offset) => flags(env).write((block.last, offset / 4), change, writer, published, before),
+        _ => {}
+    }
+}
+
+/// The report of two accesses to shared memory without an order.
+#[cold]
+pub(super) fn race(
+    block: &BlockMemory,
+    env: &Env,
+    conflict: Conflict,
+    verb: Verb,
+    offset: usize,
+    bytes: usize,
+    lane: usize,
+) -> Box<Fault> {
+    let address = offset as u64 + u64::from(SHARED_START);
+    unordered(block, env, conflict, verb, &format!("shared address {address:#x}"), address, bytes, lane)
+}
+
+/// The same of global memory.
+#[cold]
+#[allow(clippy::too_many_arguments)] // an access is that many things
+fn global_race(
+    block: &BlockMemory,
+    env: &Env,
+    mapped: &Mapped,
+    conflict: Conflict,
+    verb: Verb,
+    offset: usize,
+    bytes: usize,
+    lane: usize,
+) -> Box<Fault> {
+    env.raced.store(true, Relaxed);
+    let (address, label) = mapped.place(offset);
+    let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
+    let mut fault = unordered(block, env, conflict, verb, &at, address, bytes, lane);
+    fault.label = Some(label.to_string());
+    fault
+}
+
+#[allow(clippy::too_many_arguments)] // an access is that many things
+fn unordered(
+    block: &BlockMemory,
+    env: &Env,
+    conflict: Conflict,
+    verb: Verb,
+    at: &str,
+    address: u64,
+    bytes: usize,
+    lane: usize,
+) -> Box<Fault> {
+    let (other, why) = match conflict {
+        Conflict::Unordered(other) => (other, "and nothing orders the two"),
+        Conflict::InFlight(other) => (other, "a copy that has not been waited for"),
+    };
+    let did = match (conflict, other.did) {
+        (Conflict::InFlight(_), _) => "started to copy to",
+        (_, Did::Write) => "wrote",
+        (_, Did::Read) => "read",
+    };
+    // Copies that have landed for an mbarrier have numbers behind the threads'.
+    let thread = u32::from(other.actor.thread) % (env.warps() * LANES as u32);
+    let origin = &env.code.origins[other.actor.pc as usize];
+    let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
+    let of_block = match other.actor.block {
+        own if own == block.clocks.block() => String::new(),
+        other => format!(" of block {}", triple(env.ctaid(u64::from(other)))),
+    };
+    let message = format!(
+        "{{thread}} {} {} at {at}, which thread {}{of_block} {did} at line {} (`{}`{clause}), {why}",
+        verb.word(),
+        in_words(bytes as u64),
+        triple(env.tid(thread)),
+        origin.line,
+        origin.text
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
+    fault.address = Some(address);
+    fault.other = Some(thread as u16);
+    fault
+}
