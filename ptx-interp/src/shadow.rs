@@ -19,6 +19,8 @@ pub(crate) struct Actor {
     pub(crate) pc: u32,
     /// Volatile, relaxed, acquire, release or atomic, and whom that includes.
     pub(crate) strong: Option<Scope>,
+    /// It reads what was there and writes at once.
+    pub(crate) atomic: bool,
 }
 
 /// An access that may have to be ordered.
@@ -34,11 +36,13 @@ pub(crate) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     Read,
+    /// A strong read, of what was there before the newest write.
+    ReadBefore,
     Write,
 }
 
 pub(crate) const NOBODY: Access =
-    Access { actor: Actor { block: 0, thread: 0, pc: 0, strong: None }, clock: 0, did: Did::Write };
+    Access { actor: Actor { block: 0, thread: 0, pc: 0, strong: None, atomic: false }, clock: 0, did: Did::Write };
 
 /// What is known of a word, or of a byte.
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +127,8 @@ impl Shadow {
     }
 
     fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        self.after_writer(clocks, index, actor)?;
         let word = &mut self.words[index];
-        word.after_writer(clocks, actor)?;
         let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
         let (now, bit) = (clocks.now(warp), 1u32 << lane);
         if word.further != 0 {
@@ -147,7 +151,7 @@ impl Shadow {
             if old.clock > clocks.seen(warp, warp) {
                 for lane in lanes(old.lanes & !bit) {
                     let thread = (warp * LANES + lane) as u16;
-                    let actor = Actor { block: actor.block, thread, pc: old.pc, strong: None };
+                    let actor = Actor { thread, pc: old.pc, ..actor };
                     self.list(clocks, index, Access { actor, clock: old.clock, did: Did::Read });
                 }
             }
@@ -204,9 +208,31 @@ impl Shadow {
     }
 
     #[inline(always)]
+    fn after_writer(&self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        let word = &self.words[index];
+        if word.in_flight {
+            return Err(Conflict::InFlight(word.writer));
+        }
+        if word.writer.clock > clocks.settled()
+            && word.writer.conflicts(actor)
+            && !word.writer.ordered(clocks, actor.thread)
+            && !self.observed(clocks, word, actor)
+        {
+            return Err(Conflict::Unordered(word.writer));
+        }
+        Ok(())
+    }
+
+    fn observed(&self, clocks: &Clocks, word: &Word, actor: Actor) -> bool {
+        word.further != 0 && observed(clocks, &word.writer, self.further[word.further as usize - 1].iter(), actor)
+    }
+
+    #[inline(always)]
     fn write_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        self.after_writer(clocks, index, actor)?;
+        let old = self.words[index].writer;
+        let left = old.is_left_by(clocks, actor) && !self.observed(clocks, &self.words[index], actor);
         let word = &mut self.words[index];
-        word.after_writer(clocks, actor)?;
         let warp = usize::from(actor.thread) / LANES;
         for reader in lanes(word.readers) {
             let read = &self.reads[index * self.warps + reader];
@@ -217,16 +243,19 @@ impl Shadow {
         if word.further != 0 {
             let further = &mut self.further[word.further as usize - 1];
             after_all(clocks, further.iter(), actor)?;
-            further.retain(|old| old.did == Did::Write && !old.ordered(clocks, actor.thread));
+            further.retain_mut(|old| {
+                if old.did == Did::Read {
+                    old.did = Did::ReadBefore;
+                }
+                !old.is_by(actor) && !old.ordered(clocks, actor.thread)
+            });
             if further.is_empty() {
                 word.further = 0;
             }
         }
-        let old = word.writer;
         word.readers = 0;
         word.writer = Access { actor, clock: clocks.now(warp), did: Did::Write };
-        if old.actor.strong.is_some() && old.conflicts_weakly(actor) && !old.ordered(clocks, actor.thread) {
-            // Strong writes go with each other, and a weak access has to come after all of them.
+        if left {
             self.list(clocks, index, old);
         }
         Ok(())
@@ -291,7 +320,8 @@ impl Shadow {
 #[inline(never)]
 fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Result<(), Conflict> {
     for lane in lanes(read.lanes) {
-        let reader = Actor { block: actor.block, thread: (warp * LANES + lane) as u16, pc: read.pc, strong: None };
+        let thread = (warp * LANES + lane) as u16;
+        let reader = Actor { block: actor.block, thread, pc: read.pc, strong: None, atomic: false };
         let read = Access { actor: reader, clock: read.clock, did: Did::Read };
         if read.conflicts(actor) && !read.ordered(clocks, actor.thread) {
             return Err(Conflict::Unordered(read));
@@ -310,24 +340,25 @@ pub(crate) fn after_all<'a>(
     found.map_or(Ok(()), |access| Err(Conflict::Unordered(*access)))
 }
 
-impl Word {
-    #[inline(always)]
-    fn after_writer(&self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
-        if self.in_flight {
-            return Err(Conflict::InFlight(self.writer));
-        }
-        if self.writer.clock > clocks.settled()
-            && self.writer.conflicts(actor)
-            && !self.writer.ordered(clocks, actor.thread)
-        {
-            return Err(Conflict::Unordered(self.writer));
-        }
-        Ok(())
-    }
+/// What somebody who has read a strong write by a strong read does after that comes after the write, whether or not the
+/// read acquires anything else: causality goes through observation.
+pub(crate) fn observed<'a>(
+    clocks: &Clocks,
+    writer: &Access,
+    mut listed: impl Iterator<Item = &'a Access>,
+    actor: Actor,
+) -> bool {
+    writer.actor.strong.is_some()
+        && listed.any(|read| {
+            read.did == Did::Read
+                && read.actor.strong.is_some()
+                && !writer.conflicts(read.actor)
+                && (read.is_by(actor) || read.ordered(clocks, actor.thread))
+        })
 }
 
 impl Access {
-    fn is_by(&self, actor: Actor) -> bool {
+    pub(crate) fn is_by(&self, actor: Actor) -> bool {
         (self.actor.thread, self.actor.block) == (actor.thread, actor.block)
     }
 
@@ -344,9 +375,10 @@ impl Access {
         }
     }
 
-    /// Whether a weak access by the same thread would need an order.
-    pub(crate) fn conflicts_weakly(&self, actor: Actor) -> bool {
-        self.clock != 0 && !self.is_by(actor)
+    /// Whether a strong write stays on record when the actor writes: strong writes go with each other, and a weak access
+    /// has to come after all of them. An atomic reads the one before, and stands for it; so does whoever has read it before.
+    pub(crate) fn is_left_by(&self, clocks: &Clocks, actor: Actor) -> bool {
+        self.actor.strong.is_some() && !actor.atomic && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
     }
 
     #[inline(always)]

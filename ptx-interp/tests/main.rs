@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod cost;
+mod flags;
 mod gemm;
 mod gemm_text;
 mod hostile;

@@ -22,6 +22,7 @@ pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, stro
         thread: (warp.index as usize * LANES + lane) as u16,
         pc,
         strong: strong.map(|strong| strong.scope),
+        atomic: strong.is_some_and(|strong| strong.atomic),
     }
 }
 
@@ -247,7 +248,7 @@ fn unordered(
     let did = match (conflict, other.did) {
         (Conflict::InFlight(_), _) => "started to copy to",
         (_, Did::Write) => "wrote",
-        (_, Did::Read) => "read",
+        (_, Did::Read | Did::ReadBefore) => "read",
     };
     // Copies that have landed for an mbarrier have numbers behind the threads'.
     let thread = u32::from(other.actor.thread) % (env.warps() * LANES as u32);

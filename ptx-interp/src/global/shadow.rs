@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::buffer::{Buffer, Image};
 use crate::clocks::Clocks;
 use crate::row::{LANES, lanes};
-use crate::shadow::{Access, Actor, Conflict, Did, NOBODY, after_all};
+use crate::shadow::{Access, Actor, Conflict, Did, NOBODY, after_all, observed};
 
 /// Words of a chunk.
 const CHUNK: usize = 4096;
@@ -164,7 +164,7 @@ impl Chunk {
         actor: Actor,
     ) -> Result<(), Conflict> {
         let one = |chunk: &mut Chunk, cell: usize| match did {
-            Did::Read => chunk.read(clocks, detail, cell, actor),
+            Did::Read | Did::ReadBefore => chunk.read(clocks, detail, cell, actor),
             Did::Write => chunk.write(clocks, cell, actor),
         };
         if bytes < 4 {
@@ -205,14 +205,33 @@ impl Chunk {
     }
 
     #[inline(always)]
-    fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, actor: Actor) -> Result<(), Conflict> {
-        if let Some(writer) = self.writers.get(cell)
-            && writer.clock != 0
+    fn after_writer(&self, clocks: &Clocks, cell: usize, actor: Actor) -> Result<(), Conflict> {
+        let Some(writer) = self.writers.get(cell) else { return Ok(()) };
+        if writer.clock != 0
             && writer.conflicts(actor)
             && !writer.ordered(clocks, actor.thread)
+            && !self.observed(clocks, cell, actor)
         {
             return Err(Conflict::Unordered(*writer));
         }
+        Ok(())
+    }
+
+    fn observed(&self, clocks: &Clocks, cell: usize, actor: Actor) -> bool {
+        let (writer, readers) = (&self.writers[cell], &self.readers[cell]);
+        let by = |readers: &Readers| readers.accesses().any(|read| observed(clocks, writer, [read].iter(), actor));
+        match readers.kind {
+            Kind::Warp => by(readers),
+            Kind::List => self.lists[readers.lanes as usize]
+                .iter()
+                .any(|listed| matches!(listed, Listed::Readers(readers) if by(readers))),
+            Kind::Nobody | Kind::Anybody => false,
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, actor: Actor) -> Result<(), Conflict> {
+        self.after_writer(clocks, cell, actor)?;
         let warp = usize::from(actor.thread) / LANES;
         let now = clocks.now(warp);
         let readers = &mut self.readers[cell];
@@ -307,15 +326,17 @@ impl Chunk {
 
     #[inline(always)]
     fn write(&mut self, clocks: &Clocks, cell: usize, actor: Actor) -> Result<(), Conflict> {
+        self.after_writer(clocks, cell, actor)?;
         let old = self.writers[cell];
-        if old.clock != 0 && old.conflicts(actor) && !old.ordered(clocks, actor.thread) {
-            return Err(Conflict::Unordered(old));
-        }
+        let left = old.is_left_by(clocks, actor) && !self.observed(clocks, cell, actor);
         let readers = self.readers[cell];
         let mut kept = Vec::new();
         match readers.kind {
             Kind::Nobody => {}
-            Kind::Warp => readers.before(clocks, actor)?,
+            Kind::Warp => {
+                readers.before(clocks, actor)?;
+                kept.extend(readers.left_by(clocks, actor));
+            }
             Kind::Anybody => {
                 let other = Access { did: Did::Read, actor, clock: 1 };
                 return Err(Conflict::Unordered(other));
@@ -323,10 +344,13 @@ impl Chunk {
             Kind::List => {
                 for listed in &self.lists[readers.lanes as usize] {
                     match listed {
-                        Listed::Readers(readers) => readers.before(clocks, actor)?,
+                        Listed::Readers(readers) => {
+                            readers.before(clocks, actor)?;
+                            kept.extend(readers.left_by(clocks, actor));
+                        }
                         Listed::Access(access) => {
                             after_all(clocks, std::iter::once(access), actor)?;
-                            if !access.ordered(clocks, actor.thread) {
+                            if !access.is_by(actor) && !access.ordered(clocks, actor.thread) {
                                 kept.push(*listed);
                             }
                         }
@@ -340,7 +364,7 @@ impl Chunk {
         if readers.kind != Kind::List {
             self.readers[cell] = Readers::default();
         }
-        if old.actor.strong.is_some() && old.conflicts_weakly(actor) && !old.ordered(clocks, actor.thread) {
+        if left {
             // Strong writes go with each other, and a weak access has to come after all of them.
             kept.push(Listed::Access(old));
         }
@@ -357,9 +381,17 @@ impl Readers {
     fn accesses(&self) -> impl Iterator<Item = Access> + '_ {
         lanes(self.lanes).map(|lane| {
             let thread = (usize::from(self.warp) * LANES + lane) as u16;
-            let actor = Actor { block: self.block, thread, pc: self.pc, strong: self.strong };
+            let actor = Actor { block: self.block, thread, pc: self.pc, strong: self.strong, atomic: false };
             Access { actor, clock: self.clock, did: Did::Read }
         })
+    }
+
+    /// Strong reads that stay on record when the actor writes.
+    fn left_by<'a>(&'a self, clocks: &'a Clocks, actor: Actor) -> impl Iterator<Item = Listed> + 'a {
+        let strong = self.strong.is_some();
+        let left = self.accesses().filter(move |read| strong && !read.is_by(actor));
+        let left = left.filter(move |read| !read.ordered(clocks, actor.thread));
+        left.map(|read| Listed::Access(Access { did: Did::ReadBefore, ..read }))
     }
 
     /// Whether a later read by the actor stands for all of these.

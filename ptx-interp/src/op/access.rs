@@ -51,10 +51,11 @@ pub(crate) struct Strong {
     pub(crate) acquires: bool,
     pub(crate) releases: bool,
     pub(crate) volatile: bool,
+    pub(crate) atomic: bool,
 }
 
 impl Strong {
-    const RELAXED: Strong = Strong { scope: Scope::Gpu, acquires: false, releases: false, volatile: false };
+    const RELAXED: Strong = Strong { scope: Scope::Gpu, acquires: false, releases: false, volatile: false, atomic: false };
 
     /// The ordering of a load or store.
     pub(crate) fn of(order: Order) -> Option<Strong> {
@@ -72,7 +73,7 @@ impl Strong {
 
     /// The ordering of an atomic, which is relaxed for the whole device if it does not say.
     pub(crate) fn of_atomic(order: Order) -> Strong {
-        Strong::of(order).unwrap_or(Strong::RELAXED)
+        Strong { atomic: true, ..Strong::of(order).unwrap_or(Strong::RELAXED) }
     }
 }
 
