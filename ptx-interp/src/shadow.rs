@@ -63,6 +63,9 @@ const UNTOUCHED: Word = Word { writer: NOBODY, readers: 0, further: 0, split: 0,
 /// The lanes of a warp that have read a word at one clock. Of several instructions the first is remembered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
+    /// The clock at which another lane of the warp may read without looking at anything else: the writer is behind everybody,
+    /// nothing has been written since, and this warp is on record. 0 if it has to look.
+    quick: u32,
     clock: u32,
     lanes: u32,
     pc: u32,
@@ -83,7 +86,9 @@ pub(crate) struct Shadow {
     warps: usize,
     /// The words, then four for each word whose bytes are told apart.
     words: Vec<Word>,
-    /// By word and warp.
+    /// Words without those of bytes.
+    whole: usize,
+    /// By warp and word, so that a warp finds what it reads next to each other; then by byte and warp.
     reads: Vec<Read>,
     further: Vec<Vec<Access>>,
 }
@@ -91,10 +96,10 @@ pub(crate) struct Shadow {
 impl Shadow {
     pub(crate) fn reset(&mut self, bytes: usize, warps: usize) {
         let words = bytes.div_ceil(4);
-        self.warps = warps;
+        (self.warps, self.whole) = (warps, words);
         self.words.clear();
         self.words.resize(words, UNTOUCHED);
-        // What is left there from the block before is not looked at: no warp has read.
+        self.reads.clear();
         self.reads.resize(words * warps, Read::default());
         self.further.clear();
     }
@@ -104,11 +109,10 @@ impl Shadow {
         let warp = usize::from(actor.thread) / LANES;
         let (now, bit) = (clocks.now(warp), 1 << (usize::from(actor.thread) % LANES));
         if bytes >= 4 && actor.strong.is_none() {
+            let first = warp * self.whole;
             for index in offset / 4..(offset + bytes) / 4 {
-                let word = &self.words[index];
-                let read = &mut self.reads[index * self.warps + warp];
-                let same = word.readers >> warp & 1 != 0 && read.clock == now && word.further == 0;
-                if same && word.writer.clock <= clocks.settled() {
+                let read = &mut self.reads[first + index];
+                if read.quick == now {
                     read.lanes |= bit;
                 } else {
                     self.read_word(clocks, index, actor)?;
@@ -119,6 +123,16 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| shadow.read_one(clocks, index, actor))
     }
 
+    /// Where the reads of a word, or of a byte, by a warp are.
+    #[inline(always)]
+    fn at(&self, index: usize, warp: usize) -> usize {
+        if index < self.whole {
+            return warp * self.whole + index;
+        }
+        index * self.warps + warp
+    }
+
+    #[inline(never)]
     fn read_word(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
         if self.words[index].split != 0 {
             return self.each(index * 4, 4, |shadow, index| shadow.read_one(clocks, index, actor));
@@ -128,8 +142,9 @@ impl Shadow {
 
     fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
         self.after_writer(clocks, index, actor)?;
-        let word = &mut self.words[index];
         let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
+        let at = self.at(index, warp);
+        let word = &mut self.words[index];
         let (now, bit) = (clocks.now(warp), 1u32 << lane);
         if word.further != 0 {
             let writes = self.further[word.further as usize - 1].iter().filter(|access| access.did == Did::Write);
@@ -139,15 +154,17 @@ impl Shadow {
             self.list(clocks, index, Access { actor, clock: now, did: Did::Read });
             return Ok(());
         }
-        let read = &mut self.reads[index * self.warps + warp];
+        let quick = if word.writer.clock <= clocks.settled() && word.further == 0 { now } else { 0 };
+        let new = Read { quick, clock: now, lanes: bit, pc: actor.pc };
+        let read = &mut self.reads[at];
         if word.readers >> warp & 1 == 0 {
             word.readers |= 1 << warp;
-            *read = Read { clock: now, lanes: bit, pc: actor.pc };
+            *read = new;
         } else if read.clock == now {
             read.lanes |= bit;
         } else {
             // Lanes that the warp has not met since stay on record, unless their own thread is the one that reads again.
-            let old = std::mem::replace(read, Read { clock: now, lanes: bit, pc: actor.pc });
+            let old = std::mem::replace(read, new);
             if old.clock > clocks.seen(warp, warp) {
                 for lane in lanes(old.lanes & !bit) {
                     let thread = (warp * LANES + lane) as u16;
@@ -235,7 +252,9 @@ impl Shadow {
         let word = &mut self.words[index];
         let warp = usize::from(actor.thread) / LANES;
         for reader in lanes(word.readers) {
-            let read = &self.reads[index * self.warps + reader];
+            let at = if index < self.whole { reader * self.whole + index } else { index * self.warps + reader };
+            let read = &mut self.reads[at];
+            read.quick = 0;
             if read.clock > clocks.settled() && read.clock > clocks.seen(warp, reader) {
                 after_readers(clocks, reader, read, actor)?;
             }
@@ -301,8 +320,7 @@ impl Shadow {
     fn split(&mut self, index: usize) {
         let word = self.words[index];
         let first = self.words.len();
-        let reads = index * self.warps..(index + 1) * self.warps;
-        self.reads.truncate(first * self.warps);
+        let reads: Vec<Read> = (0..self.warps).map(|warp| self.reads[self.at(index, warp)]).collect();
         for _ in 0..4 {
             let mut byte = word;
             if word.further != 0 {
@@ -310,7 +328,11 @@ impl Shadow {
                 byte.further = self.further.len() as u32;
             }
             self.words.push(byte);
-            self.reads.extend_from_within(reads.clone());
+            self.reads.extend(reads.iter().map(|read| Read { quick: 0, ..*read }));
+        }
+        for warp in 0..self.warps {
+            let at = self.at(index, warp);
+            self.reads[at].quick = 0;
         }
         (self.words[index].split, self.words[index].readers) = (first as u32 + 1, 0);
     }
