@@ -1,8 +1,9 @@
 //! What is the same for every block of a launch, and what one block has to itself.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ptx_gemm_ptx::instruction::Special;
 
@@ -12,6 +13,7 @@ use crate::cost::Counters;
 use crate::flags::Flags;
 use crate::global::GlobalTable;
 use crate::global::shadow::Detail;
+use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Slot};
@@ -45,11 +47,16 @@ pub(crate) struct Env<'a> {
     pub(crate) detail: Detail,
     /// Flags in global memory. Only what runs block by block has any.
     pub(crate) flags: Mutex<Flags>,
+    /// What the latest blocks have synchronised at.
+    pub(crate) histories: Mutex<BTreeMap<u32, Arc<Mutex<History>>>>,
     /// A race in global memory was found.
     pub(crate) raced: AtomicBool,
     /// The lowest block that has broken a rule; blocks behind it need not go on.
     pub(crate) broken: AtomicU64,
 }
+
+/// Of how many blocks the synchronisations are remembered.
+const HISTORIES: usize = 1024;
 
 /// One block's own memory, and how it finds its way in global memory.
 #[derive(Debug, Default)]
@@ -66,10 +73,19 @@ pub(crate) struct BlockMemory {
     /// Who touched shared memory last, and what orders it.
     pub(crate) shadow: Shadow,
     pub(crate) clocks: Clocks,
+    pub(crate) history: Arc<Mutex<History>>,
     pub(crate) mbarriers: Mbarriers,
     /// By warp, those that have not landed; empty where copies land at once.
     pub(crate) copies: Vec<Copies>,
     pub(crate) counters: Option<Box<Counters>>,
+}
+
+impl BlockMemory {
+    /// Lanes of a warp are about to synchronise; `ticks` if that tells what they do after it from what they did.
+    pub(crate) fn note(&self, warp: usize, lanes: u32, pc: u32, ticks: bool) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.note(warp, lanes, pc, self.clocks.now(warp), ticks);
+    }
 }
 
 impl Env<'_> {
@@ -89,6 +105,24 @@ impl Env<'_> {
     pub(crate) fn ctaid(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    }
+
+    /// A new history for a block that starts.
+    pub(crate) fn begin_history(&self, block: u32) -> Arc<Mutex<History>> {
+        let history = Arc::new(Mutex::new(History::new(self.warps() as usize)));
+        if self.detail == Detail::Exact {
+            let mut all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(block, history.clone());
+            if all.len() > HISTORIES {
+                all.pop_first();
+            }
+        }
+        history
+    }
+
+    pub(crate) fn history(&self, block: u32) -> Option<History> {
+        let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(all.get(&block)?.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Whether a block's result still matters: the violation of the lowest block is reported, so that it is the same in

@@ -93,6 +93,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
         detail,
         flags: Mutex::default(),
+        histories: Mutex::default(),
         raced: AtomicBool::new(false),
         broken: AtomicU64::new(u64::MAX),
     };

@@ -69,7 +69,7 @@ impl Default for Options {
             order: WarpOrder::RunToBarrier,
             counting: Counting::Off,
             threads: None,
-            max_instructions: Some(1 << 34),
+            max_instructions: Some(1 << 30),
         }
     }
 }

@@ -90,6 +90,54 @@ pub struct Site {
     pub address: Option<u64>,
     /// Label of the allocation that the address belongs to or lies nearest to.
     pub label: Option<String>,
+    /// For a race the shortest interleaving of its two threads that shows it: what each last synchronised at, and the two
+    /// accesses, in the order in which they were executed.
+    pub timeline: Vec<Moment>,
+}
+
+/// What a thread did at some moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// The kind of thing.
+    pub did: Did,
+    /// Its block (`%ctaid`).
+    pub block: [u32; 3],
+    /// The thread (`%tid`).
+    pub thread: [u32; 3],
+    /// Line of the PTX text, counted from 1.
+    pub line: u32,
+    /// That line's instruction.
+    pub instruction: String,
+    /// The clause that the instruction came from, and what it does for it.
+    pub note: Option<Note>,
+}
+
+/// What happens at a [`Moment`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Did {
+    /// A barrier, a fence, a strong access: what might have ordered the accesses.
+    Synchronise,
+    /// The access that came first.
+    FirstAccess,
+    /// The access that nothing orders behind it.
+    SecondAccess,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let did = match self.did {
+            Did::Synchronise => "synchronises",
+            Did::FirstAccess => "first access",
+            Did::SecondAccess => "second access",
+        };
+        let (thread, block) = (triple(self.thread), triple(self.block));
+        write!(f, "thread {thread} of block {block}, {did}: line {} `{}`", self.line, self.instruction)?;
+        match &self.note {
+            Some(note) => write!(f, " ({})", note.clause),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -101,6 +149,9 @@ impl fmt::Display for Violation {
         }
         if let Some(note) = &site.note {
             write!(f, "\n  from the clause `{}`: {}", note.clause, note.what)?;
+        }
+        for (index, moment) in site.timeline.iter().enumerate() {
+            write!(f, "\n  {}. {moment}", index + 1)?;
         }
         Ok(())
     }
@@ -119,6 +170,18 @@ pub(crate) struct Fault {
     pub(crate) other: Option<u16>,
     pub(crate) address: Option<u64>,
     pub(crate) label: Option<String>,
+    /// Where, if that is not where the warp is.
+    pub(crate) pc: Option<u32>,
+    pub(crate) timeline: Vec<Step>,
+}
+
+/// A [`Moment`] before it is put into words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) did: Did,
+    pub(crate) block: u32,
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
 }
 
 /// Result of what may break a rule.
@@ -127,7 +190,16 @@ pub(crate) type Checked<T = ()> = Result<T, Box<Fault>>;
 impl Fault {
     #[cold]
     pub(crate) fn new(kind: ViolationKind, lanes: u32, message: impl Into<String>) -> Box<Fault> {
-        Box::new(Fault { kind, message: message.into(), lanes, other: None, address: None, label: None })
+        Box::new(Fault {
+            kind,
+            message: message.into(),
+            lanes,
+            other: None,
+            address: None,
+            label: None,
+            pc: None,
+            timeline: Vec::new(),
+        })
     }
 }
 

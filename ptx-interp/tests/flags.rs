@@ -177,7 +177,8 @@ fn every_part_of_a_serial_reduction_matters() {
 #[test]
 fn every_part_of_a_gathered_reduction_matters() {
     let count = "atom.acq_rel.gpu.global.add.u32";
-    let weaker = ["atom.acquire.gpu", "atom.release.gpu", "atom.relaxed.gpu", "atom", "atom.acq_rel.cta", "atom.relaxed.cta"];
+    let weaker =
+        ["atom.acquire.gpu", "atom.release.gpu", "atom.relaxed.gpu", "atom", "atom.acq_rel.cta", "atom.relaxed.cta"];
     for weak in weaker {
         check_found(weak, &[Race], &mutate(GATHERED, count, &format!("{weak}.global.add.u32")));
     }
@@ -186,7 +187,12 @@ fn every_part_of_a_gathered_reduction_matters() {
     let (atom, late) = ("@%p1 bra END;", "st.global.u32 [%rd7], %r0;\n@%p1 bra END;");
     check_found("count_before_the_sums", &[Race, Uninitialised], &mutate(&mutate(GATHERED, store, ""), atom, late));
     // Every part for itself: the last one to come does not wait for anybody.
-    check_found("no_count", &[Race, Uninitialised], &mutate(GATHERED, "setp.ne.u32 %p1, %r2, 3;", "setp.ne.u32 %p1, %part, 3;").replace(count, "mov.u32 %r2, 0; //"));
+    check_found(
+        "no_count",
+        &[Race, Uninitialised],
+        &mutate(GATHERED, "setp.ne.u32 %p1, %r2, 3;", "setp.ne.u32 %p1, %part, 3;")
+            .replace(count, "mov.u32 %r2, 0; //"),
+    );
 }
 
 #[test]
@@ -217,12 +223,17 @@ fn blocks_that_share_words() {
     check_found("weak and atomic", &[Race], "red.global.add.u32 [%rd4], 1;\nld.global.u32 %r1, [%rd4];");
     check_found("threads of a block", &[Race], "st.global.u32 [%rd4], 0;\nld.global.u32 %r1, [%rd1+252];");
     // Two halves of a word belong to two threads.
-    check_found("halves", &[Race], "shl.b32 %r1, %part, 1;\nand.b32 %r1, %r1, 2;\ncvt.u64.u32 %rd7, %r1;\nadd.u64 %rd7, %rd6, %rd7;\nst.global.u16 [%rd7], %r0;");
+    check_found(
+        "halves",
+        &[Race],
+        "shl.b32 %r1, %part, 1;\nand.b32 %r1, %r1, 2;\ncvt.u64.u32 %rd7, %r1;\nadd.u64 %rd7, %rd6, %rd7;\nst.global.u16 [%rd7], %r0;",
+    );
 }
 
 #[test]
 fn a_race_does_not_depend_on_the_host() {
-    let body = "setp.eq.u32 %p0, %part, 1;\n@%p0 bra END;\nst.global.u32 [%rd6], %part;\nld.global.u32 %r1, [%rd3+128];\nEND:";
+    let body =
+        "setp.eq.u32 %p0, %part, 1;\n@%p0 bra END;\nst.global.u32 [%rd6], %part;\nld.global.u32 %r1, [%rd3+128];\nEND:";
     let reports: Vec<String> = (0..40)
         .map(|turn| {
             let options = Options { threads: Some(1 + turn % 3), ..Options::default() };

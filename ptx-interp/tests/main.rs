@@ -6,6 +6,7 @@ mod flags;
 mod gemm;
 mod gemm_text;
 mod hostile;
+mod lanes;
 mod machine;
 mod mbarrier;
 mod memory;

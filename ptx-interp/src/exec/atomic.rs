@@ -15,7 +15,7 @@ use crate::global::Mapped;
 use crate::op::{Access, Arith, AtomicOp, ScalarFn};
 use crate::row::lanes;
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
-use crate::warp::Warp;
+use crate::warp::{Polled, Warp};
 
 #[inline(never)]
 pub(super) fn atomic<const WATCH: bool>(
@@ -33,6 +33,8 @@ pub(super) fn atomic<const WATCH: bool>(
     }
     warp.polls.reads += 1;
     let addresses = addresses(&warp.regs, access.base, access.offset);
+    let address = addresses[active.trailing_zeros() as usize];
+    warp.polls.last = Some(Polled { pc, address, place: access.place, bytes: access.bytes });
     let bytes = usize::from(access.bytes);
     let mut tainted = 0;
     let mut tally = watch::Tally::default();
@@ -87,6 +89,7 @@ pub(super) fn atomic<const WATCH: bool>(
         warp.regs.set(access.values[0], lane, old);
     }
     if WATCH {
+        block.note(warp.index as usize, active, pc, true);
         block.clocks.tick(warp.index as usize);
         tally.count(block, Verb::Writes, bytes as u64);
         let d = warp.taint.at(access.values[0]);

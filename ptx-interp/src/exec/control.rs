@@ -22,6 +22,9 @@ pub(super) fn other(pc: u32, mask: u32) -> Option<Group> {
 pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     let polls = &mut warp.polls;
     let waits = std::mem::take(&mut polls.waits);
+    if waits == 0 && polls.reads == 0 {
+        polls.last = None;
+    }
     if polls.reads == 0 {
         polls.rounds = 0;
         if waits > 0 {

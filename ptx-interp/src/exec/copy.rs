@@ -2,8 +2,8 @@
 //! until then its destination is nobody else's.
 
 use super::memory::read;
-use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
 use super::order::{self, race};
+use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
 use super::{undefined, watch};
 use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
@@ -85,7 +85,7 @@ pub(super) fn start<const WATCH: bool>(
             watch::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
             let actor = order::actor(warp, block, lane, pc, None);
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
-            started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, lane))?;
+            started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);

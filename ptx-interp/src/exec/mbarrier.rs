@@ -14,7 +14,7 @@ use crate::op::{Action, MbarrierOp, Ordering, PhaseSlot, R32};
 use crate::row::{LANES, lanes};
 use crate::shadow::Actor;
 use crate::violation::{Checked, Fault, ViolationKind};
-use crate::warp::Warp;
+use crate::warp::{Polled, Warp};
 
 #[inline(never)]
 pub(super) fn execute<const WATCH: bool>(
@@ -33,6 +33,10 @@ pub(super) fn execute<const WATCH: bool>(
     let releases = WATCH && matches!(op.action, Action::Arrive { ordering: Ordering::Synchronises, .. });
     let together = if releases { block.clocks.knowledge_together(index) } else { Knowledge::default() };
     let addresses = addresses(&warp.regs, op.base, op.offset);
+    if matches!(op.action, Action::Wait { .. }) {
+        let address = addresses[active.trailing_zeros() as usize];
+        warp.polls.last = Some(Polled { pc, address, place: op.place, bytes: 8 });
+    }
     let mut brought_to = None;
     // Lanes that have waited with success, and where.
     let mut waited: Vec<(usize, u32)> = Vec::new();
@@ -69,10 +73,12 @@ pub(super) fn execute<const WATCH: bool>(
         }
     }
     if releases {
+        block.note(index, active, pc, true);
         block.clocks.tick(index);
     }
     if WATCH && matches!(op.action, Action::Wait { ordering: Ordering::Synchronises, .. }) {
         for (offset, lanes) in waited {
+            block.note(index, lanes, pc, false);
             if let Some(barrier) = block.mbarriers.get(offset) {
                 block.clocks.learn(index, lanes, lanes == warp.live, barrier.known());
             }
@@ -257,17 +263,15 @@ fn ordered(
     lane: usize,
     pc: u32,
 ) -> Checked {
+    let actor = actor(warp, block, lane, pc, None);
     let (verb, checked) = match action {
-        Action::Init { .. } | Action::Inval => {
-            let actor = actor(warp, block, lane, pc, None);
-            (Verb::Writes, block.shadow.write(&block.clocks, offset, 8, actor))
-        }
+        Action::Init { .. } | Action::Inval => (Verb::Writes, block.shadow.write(&block.clocks, offset, 8, actor)),
         _ => {
-            let actor = Actor { strong: Some(Scope::Cta), ..actor(warp, block, lane, pc, None) };
+            let actor = Actor { strong: Some(Scope::Cta), ..actor };
             (Verb::Reads, block.shadow.read(&block.clocks, offset, 8, actor))
         }
     };
-    checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, lane))
+    checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, actor))
 }
 
 fn defined_source(warp: &Warp, env: &Env, action: &Action, active: u32) -> Checked {

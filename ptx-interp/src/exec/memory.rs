@@ -11,7 +11,7 @@ use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::shared::{load_words, store_words};
 use crate::violation::Checked;
-use crate::warp::Warp;
+use crate::warp::{Polled, Warp};
 
 #[inline(always)]
 pub(super) fn load<const WATCH: bool>(
@@ -81,6 +81,10 @@ fn load_lanes<const WATCH: bool>(
         warp.polls.reads += 1;
     }
     let addresses = addresses(&warp.regs, access.base, access.offset);
+    if access.strong.is_some() {
+        let address = addresses[active.trailing_zeros() as usize];
+        warp.polls.last = Some(Polled { pc, address, place: access.place, bytes: access.bytes });
+    }
     let (span, bytes) = (access.span(), usize::from(access.bytes));
     let mut tainted = [0u32; 4];
     let mut tally = watch::Tally::default();
@@ -103,6 +107,9 @@ fn load_lanes<const WATCH: bool>(
     }
     if access.strong.is_some() {
         fence(Ordering::Acquire);
+        if WATCH {
+            block.note(warp.index as usize, active, pc, false);
+        }
     }
     if WATCH {
         tally.count(block, Verb::Reads, span);
@@ -192,6 +199,7 @@ fn store_lanes<const WATCH: bool>(
     if WATCH {
         tally.count(block, Verb::Writes, span);
         if access.strong.is_some() {
+            block.note(warp.index as usize, active, pc, true);
             block.clocks.tick(warp.index as usize);
         }
     }

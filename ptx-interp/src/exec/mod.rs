@@ -120,6 +120,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             meeting_point = warp.meeting_point();
             warp.polls.began = steps;
             if WATCH && std::mem::take(&mut warp.met) {
+                block.note(warp.index as usize, warp.live, pc_before(warp.pc), true);
                 block.clocks.meet(warp.index as usize);
             }
         }
@@ -205,6 +206,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Sync(named));
                 }
                 if WATCH {
+                    block.note(warp.index as usize, active, pc, true);
                     block.clocks.meet(warp.index as usize);
                 }
             }
@@ -239,6 +241,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             Op::Fence { scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if WATCH {
+                    block.note(warp.index as usize, active, pc, true);
                     block.clocks.fence(warp.index as usize, active, scope);
                 }
             }
@@ -251,4 +254,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
         }
         pc += 1;
     }
+}
+
+/// The `bar.warp.sync` that a group has just come from.
+fn pc_before(pc: u32) -> u32 {
+    pc.saturating_sub(1)
 }

@@ -9,10 +9,11 @@ use crate::env::{BlockMemory, Env};
 use crate::flags::{Change, Flags, Writer};
 use crate::global::Mapped;
 use crate::global::shadow::{Detail, Row};
+use crate::history::Event;
 use crate::op::{Access as Decoded, Strong};
 use crate::row::{LANES, lanes};
-use crate::shadow::{Actor, Conflict, Did};
-use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
+use crate::shadow::{Access, Actor, Conflict, Did as Touched};
+use crate::violation::{Checked, Did, Fault, Step, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
 /// A lane at an instruction, as the race detector knows it.
@@ -26,10 +27,10 @@ pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, stro
     }
 }
 
-fn did(verb: Verb) -> Did {
+fn did(verb: Verb) -> Touched {
     match verb {
-        Verb::Reads => Did::Read,
-        Verb::Writes => Did::Write,
+        Verb::Reads => Touched::Read,
+        Verb::Writes => Touched::Write,
     }
 }
 
@@ -54,7 +55,7 @@ pub(super) fn shared_row(
             Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
         };
         if let Err(conflict) = ordered {
-            return Err(race(block, env, conflict, verb, offset, bytes, lane));
+            return Err(race(block, env, conflict, verb, offset, bytes, actor));
         }
         if verb == Verb::Writes && !block.clocks.flags.is_empty() {
             forget(&mut block.clocks.flags, 0, offset, bytes);
@@ -80,7 +81,8 @@ pub(super) fn global_row(
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
     let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), active, offsets, bytes };
     if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
-        return Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, lane));
+        let actor = actor(warp, block, lane, pc, strong);
+        return Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, actor));
     }
     if verb == Verb::Writes && strong.is_none() && env.detail == Detail::Exact {
         let mut flags = flags(env);
@@ -119,7 +121,7 @@ pub(super) fn touched(
                 Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
                 Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
             };
-            ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, touch.lane))
+            ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, actor))
         }
         Spot::Shared(offset) => {
             let mut offsets = [0; LANES];
@@ -203,10 +205,10 @@ pub(super) fn race(
     verb: Verb,
     offset: usize,
     bytes: usize,
-    lane: usize,
+    actor: Actor,
 ) -> Box<Fault> {
     let address = offset as u64 + u64::from(SHARED_START);
-    unordered(block, env, conflict, verb, &format!("shared address {address:#x}"), address, bytes, lane)
+    unordered(block, env, conflict, verb, &format!("shared address {address:#x}"), address, bytes, actor)
 }
 
 /// The same of global memory.
@@ -220,12 +222,12 @@ fn global_race(
     verb: Verb,
     offset: usize,
     bytes: usize,
-    lane: usize,
+    actor: Actor,
 ) -> Box<Fault> {
     env.raced.store(true, Relaxed);
     let (address, label) = mapped.place(offset);
     let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
-    let mut fault = unordered(block, env, conflict, verb, &at, address, bytes, lane);
+    let mut fault = unordered(block, env, conflict, verb, &at, address, bytes, actor);
     fault.label = Some(label.to_string());
     fault
 }
@@ -239,7 +241,7 @@ fn unordered(
     at: &str,
     address: u64,
     bytes: usize,
-    lane: usize,
+    actor: Actor,
 ) -> Box<Fault> {
     let (other, why) = match conflict {
         Conflict::Unordered(other) => (other, "and nothing orders the two"),
@@ -247,8 +249,8 @@ fn unordered(
     };
     let did = match (conflict, other.did) {
         (Conflict::InFlight(_), _) => "started to copy to",
-        (_, Did::Write) => "wrote",
-        (_, Did::Read | Did::ReadBefore) => "read",
+        (_, Touched::Write) => "wrote",
+        (_, Touched::Read | Touched::ReadBefore) => "read",
     };
     // Copies that have landed for an mbarrier have numbers behind the threads'.
     let thread = u32::from(other.actor.thread) % (env.warps() * LANES as u32);
@@ -266,8 +268,31 @@ fn unordered(
         origin.line,
         origin.text
     );
-    let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
+    let mut fault = Fault::new(ViolationKind::Race, 1 << (usize::from(actor.thread) % LANES), message);
     fault.address = Some(address);
     fault.other = Some(thread as u16);
+    fault.timeline = timeline(block, env, &other, thread as u16, actor);
     fault
+}
+
+/// The interleaving of two threads that shows a race: what each synchronised at last before its access, the accesses, and
+/// what the first thread did after its own.
+fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u16, actor: Actor) -> Vec<Step> {
+    let here = block.history.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let last = here.last(actor.thread);
+    let same_block = other.actor.block == actor.block;
+    let there = if same_block { Some(here) } else { env.history(other.actor.block) };
+    let (before, after) = there.map_or((None, None), |history| history.around(first, other.clock));
+    let of_first = |did, pc| Step { did, block: other.actor.block, thread: first, pc };
+    let of_second = |did, pc| Step { did, block: actor.block, thread: actor.thread, pc };
+    // Within a block the synchronisations are numbered; another block's are all over or wait for this one's.
+    let mut steps: Vec<(u64, Step)> = Vec::new();
+    steps.extend(before.map(|event| (event.number * 2, of_first(Did::Synchronise, event.pc))));
+    steps.push((before.map_or(0, |event| event.number * 2 + 1), of_first(Did::FirstAccess, other.actor.pc)));
+    steps.extend(after.map(|event| (event.number * 2, of_first(Did::Synchronise, event.pc))));
+    let number = |event: &Event| if same_block { event.number * 2 } else { u64::MAX };
+    steps.extend(last.map(|event| (number(&event), of_second(Did::Synchronise, event.pc))));
+    steps.push((u64::MAX, of_second(Did::SecondAccess, actor.pc)));
+    steps.sort_by_key(|(number, _)| *number);
+    steps.into_iter().map(|(_, step)| step).collect()
 }

@@ -55,7 +55,8 @@ pub(crate) struct Strong {
 }
 
 impl Strong {
-    const RELAXED: Strong = Strong { scope: Scope::Gpu, acquires: false, releases: false, volatile: false, atomic: false };
+    const RELAXED: Strong =
+        Strong { scope: Scope::Gpu, acquires: false, releases: false, volatile: false, atomic: false };
 
     /// The ordering of a load or store.
     pub(crate) fn of(order: Order) -> Option<Strong> {
