@@ -62,10 +62,12 @@ pub(crate) struct Block {
 
 /// After this many of them other blocks get a turn, in case this one reads a flag with plain loads.
 const LONG_ROUNDS: u32 = 64;
+/// Instructions of a warp's turn where blocks take turns too.
+const SLICE: u64 = 64;
 /// A warp that has repeated itself so often will do so for ever, unless others change something.
 const IDLE_ROUNDS: u32 = 2;
 /// A warp that has polled so often while nothing changed waits for ever, even if it counts how often, or looks at a clock.
-const BARREN_ROUNDS: u32 = 512;
+const BARREN_ROUNDS: u32 = 128;
 
 impl Block {
     /// Sets up block number `number` of the grid.
@@ -102,7 +104,7 @@ impl Block {
             warp.reset(index as u32, threads, env.code, local_words, watched);
             env.fill_constants(warp, self.memory.ctaid);
         }
-        self.turns.reset(env.order, count, number);
+        self.turns.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
     }
 
     /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes with what other
@@ -159,6 +161,9 @@ impl Block {
             self.long_rounds += u32::from(looped);
             if self.is_stuck() {
                 return Progress::Waits { stuck: true };
+            }
+            if env.slices() {
+                return Progress::Waits { stuck: false };
             }
             // Other blocks may be what this one waits for.
             if polled || self.long_rounds >= LONG_ROUNDS {

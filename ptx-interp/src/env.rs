@@ -17,7 +17,7 @@ use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Slot};
-use crate::options::{Counting, WarpOrder, Watch};
+use crate::options::{BlockOrder, Counting, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
 use crate::shadow::Shadow;
@@ -42,6 +42,7 @@ pub(crate) struct Env<'a> {
     /// Whether either of them wants to see every value.
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
+    pub(crate) block_order: BlockOrder,
     pub(crate) max_instructions: u64,
     /// How exactly global memory is watched: whether a race is reported, or brings about another run.
     pub(crate) detail: Detail,
@@ -99,6 +100,11 @@ impl Env<'_> {
 
     pub(crate) fn blocks(&self) -> u64 {
         self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Whether blocks that could go on give up their turn.
+    pub(crate) fn slices(&self) -> bool {
+        matches!(self.block_order, BlockOrder::Interleaved | BlockOrder::Seeded(_))
     }
 
     /// `%ctaid` of a block.

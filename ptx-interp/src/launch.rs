@@ -10,7 +10,7 @@ use crate::global::{GlobalTable, Mapped};
 use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::op::Access;
-use crate::options::{Checks, Counting, Options, Watch};
+use crate::options::{BlockOrder, Checks, Counting, Options, Watch};
 use crate::program::{Entry, Program};
 use crate::report::Report;
 use crate::violation::{Site, Violation, ViolationKind, triple};
@@ -90,6 +90,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         counting: options.counting,
         watch,
         order: options.order,
+        block_order: options.blocks,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
         detail,
         flags: Mutex::default(),
@@ -101,7 +102,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     let communicates = entry.code.accesses.iter().any(Access::may_communicate);
     if !(strict && communicates) {
         let env = start(Detail::Quick);
-        let result = Grid::new(&env).run(options.threads);
+        let threads = if options.blocks == BlockOrder::Forward { options.threads } else { Some(1) };
+        let result = Grid::new(&env).run(threads);
         if !env.raced.load(Relaxed) {
             return result.and_then(|report| zero_after(&env).map(|()| report));
         }

@@ -37,6 +37,21 @@ impl WarpOrder {
     }
 }
 
+/// How the blocks of a grid take turns. A right kernel gives the same result under all of them. Those other than the default
+/// run on one thread of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BlockOrder {
+    /// First block first, each as far as it can. Blocks that do not communicate run at the same time.
+    #[default]
+    Forward,
+    /// Last block first, each as far as it can.
+    Backward,
+    /// Some blocks at a time take short turns, one after the other.
+    Interleaved,
+    /// Some blocks at a time take short turns, in a random order that is the same for the same seed.
+    Seeded(u64),
+}
+
 /// Whether a launch counts what it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Counting {
@@ -54,6 +69,8 @@ pub struct Options {
     pub checks: Checks,
     /// How warps take turns.
     pub order: WarpOrder,
+    /// How blocks take turns.
+    pub blocks: BlockOrder,
     /// Whether to count what the launch costs.
     pub counting: Counting,
     /// Host threads; all of the current rayon pool if absent.
@@ -67,6 +84,7 @@ impl Default for Options {
         Options {
             checks: Checks::Full,
             order: WarpOrder::RunToBarrier,
+            blocks: BlockOrder::Forward,
             counting: Counting::Off,
             threads: None,
             max_instructions: Some(1 << 30),

@@ -2,7 +2,7 @@
 //! mutant is found in the forward order, where the values come out right.
 
 use ptx_gemm_interp::ViolationKind::{self, Deadlock, NotZero, Race, Uninitialised};
-use ptx_gemm_interp::{Arg, Checks, Options, Violation};
+use ptx_gemm_interp::{Arg, BlockOrder, Checks, Options, Violation, WarpOrder};
 
 use crate::ring::{ORDERS, mutate};
 use crate::run::Device;
@@ -11,6 +11,9 @@ use crate::run::Device;
 const THREADS: u32 = 64;
 /// Blocks; all of them work on the same words.
 const PARTS: u32 = 4;
+
+const BLOCK_ORDERS: [BlockOrder; 5] =
+    [BlockOrder::Forward, BlockOrder::Backward, BlockOrder::Interleaved, BlockOrder::Seeded(0), BlockOrder::Seeded(77)];
 
 fn text(body: &str) -> String {
     format!(
@@ -36,8 +39,8 @@ fn run(body: &str, options: Options) -> Result<Vec<u32>, Violation> {
 
 fn everywhere(mut f: impl FnMut(Options)) {
     for order in ORDERS {
-        for threads in [1, 2] {
-            f(Options { order, threads: Some(threads), max_instructions: Some(1 << 20), ..Options::default() });
+        for blocks in BLOCK_ORDERS {
+            f(Options { order, blocks, threads: Some(2), max_instructions: Some(1 << 20), ..Options::default() });
         }
     }
 }
@@ -241,4 +244,60 @@ fn a_race_does_not_depend_on_the_host() {
         })
         .collect();
     assert!(reports.iter().all(|report| *report == reports[0]), "{reports:#?}");
+}
+
+/// In which order blocks come to a counter.
+fn tickets(blocks: BlockOrder, grid: u32) -> Vec<u32> {
+    let mut device = Device::new(&text(
+        "setp.ne.u32 %p0, %t, 0;
+         @%p0 bra END;
+         atom.relaxed.gpu.global.add.u32 %r1, [%rd1], 1;
+         mul.wide.u32 %rd7, %part, 4;
+         add.u64 %rd7, %rd3, %rd7;
+         st.global.u32 [%rd7], %r1;
+         END:",
+    ));
+    device.options = Options { blocks, ..Options::default() };
+    let flags = device.upload("flags", &[0u32]);
+    let out = device.reserve("out", u64::from(grid) * 4);
+    let args = [Arg::U64(flags), Arg::U64(flags), Arg::U64(out)];
+    device.launch([grid, 1, 1], [32, 1, 1], &args).unwrap_or_else(|violation| panic!("{blocks:?}: {violation}"));
+    device.words(out, grid as usize)
+}
+
+#[test]
+fn blocks_take_turns_in_an_order() {
+    let forward: Vec<u32> = (0..30).collect();
+    assert_eq!(tickets(BlockOrder::Forward, 30), forward);
+    assert_eq!(tickets(BlockOrder::Backward, 30), (0..30).rev().collect::<Vec<u32>>());
+    let mut seen = vec![forward];
+    for seed in 0..6 {
+        let order = tickets(BlockOrder::Seeded(seed), 30);
+        assert_eq!(tickets(BlockOrder::Seeded(seed), 30), order, "seed {seed}");
+        let mut all = order.clone();
+        all.sort_unstable();
+        assert_eq!(all, seen[0], "every block, once");
+        assert!(!seen.contains(&order), "seed {seed} is like another");
+        seen.push(order);
+    }
+    for grid in [1, 2, 7] {
+        assert_eq!(tickets(BlockOrder::Seeded(u64::MAX), grid).len() as u32, grid);
+    }
+}
+
+/// The same seed finds the same violation, and says so in the same words.
+#[test]
+fn a_seed_is_a_report() {
+    let body = mutate(SERIAL, "ld.acquire.gpu", "ld.relaxed.gpu");
+    for blocks in BLOCK_ORDERS {
+        let report = || {
+            let options = Options { blocks, order: WarpOrder::Seeded(3), ..Options::default() };
+            run(&body, options).expect_err("a race").to_string()
+        };
+        assert_eq!(report(), report(), "{blocks:?}");
+    }
+    let violation = run(&body, Options::default()).expect_err("a race");
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("race_past_a_relaxed_flag", violation.to_string());
+    });
 }
