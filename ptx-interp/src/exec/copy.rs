@@ -58,10 +58,14 @@ pub(super) fn start<const WATCH: bool>(
                 reads.add(block, spot, &touch);
             }
             if WATCH && env.strict && byte == 0 {
-                // Vectors and words are read whole; a ragged rest byte by byte.
-                let whole = if wanted % 4 == 0 { 4 } else { 1 };
-                for part in (0..wanted).step_by(whole) {
-                    let one = Touch { address: from[lane] + part, bytes: whole as u64, ..touch };
+                // Vectors and words are read whole, a ragged rest byte by byte.
+                let whole = match wanted {
+                    4 | 8 | 16 => wanted,
+                    12 => 4,
+                    _ => 1,
+                };
+                for part in (0..wanted).step_by(whole as usize) {
+                    let one = Touch { address: from[lane] + part, bytes: whole, ..touch };
                     let spot = locate(block, env, &one)?;
                     order::touched(warp, block, env, &one, spot, pc, None)?;
                 }
