@@ -100,4 +100,4 @@ pub use options::{BlockOrder, Checks, Counting, Options, WarpOrder};
 pub use program::{LoadError, Program};
 pub use ptx_gemm_ptx::instruction::Note;
 pub use report::Report;
-pub use violation::{Did, Moment, Site, Violation, ViolationKind};
+pub use violation::{Moment, MomentKind, Site, Violation, ViolationKind};

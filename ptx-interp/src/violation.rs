@@ -98,8 +98,8 @@ pub struct Site {
 /// What a thread did at some moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
-    /// The kind of thing.
-    pub did: Did,
+    /// What it did.
+    pub kind: MomentKind,
     /// Its block (`%ctaid`).
     pub block: [u32; 3],
     /// The thread (`%tid`).
@@ -115,7 +115,7 @@ pub struct Moment {
 /// What happens at a [`Moment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Did {
+pub enum MomentKind {
     /// A barrier, a fence, a strong access: what might have ordered the accesses.
     Synchronise,
     /// The access that came first.
@@ -126,10 +126,10 @@ pub enum Did {
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let did = match self.did {
-            Did::Synchronise => "synchronises",
-            Did::FirstAccess => "first access",
-            Did::SecondAccess => "second access",
+        let did = match self.kind {
+            MomentKind::Synchronise => "synchronises",
+            MomentKind::FirstAccess => "first access",
+            MomentKind::SecondAccess => "second access",
         };
         let (thread, block) = (triple(self.thread), triple(self.block));
         write!(f, "thread {thread} of block {block}, {did}: line {} `{}`", self.line, self.instruction)?;
@@ -178,7 +178,7 @@ pub(crate) struct Fault {
 /// A [`Moment`] before it is put into words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    pub(crate) did: Did,
+    pub(crate) kind: MomentKind,
     pub(crate) block: u32,
     pub(crate) thread: u16,
     pub(crate) pc: u32,

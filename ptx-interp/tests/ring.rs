@@ -98,7 +98,7 @@ pub fn mutate(body: &str, from: &str, to: &str) -> String {
     body.replace(from, to)
 }
 
-/// Stands for a wait that is left out. (One whose answer is ignored may have seen its phase completed.)
+/// Stands for a wait that is left out.
 pub const PASS: &str = "setp.eq.u32 %p2, %t, %t;";
 
 pub const STORE: &str = "mul.wide.u32 %rd0, %t, 4;\nadd.u64 %rd0, %out, %rd0;\nst.global.u32 [%rd0], %r0;";

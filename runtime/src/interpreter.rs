@@ -95,7 +95,11 @@ impl Backend for Interpreter {
     fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
         let zeros = vec![0; bytes as usize];
         // The next launch starts from the same flags.
-        let written = self.memory.write(address, &zeros).and_then(|()| self.memory.set_zero_after(address, bytes));
+        let written = self
+            .memory
+            .write(address, &zeros)
+            .and_then(|()| self.memory.clear_zero_after(address))
+            .and_then(|()| self.memory.set_zero_after(address, bytes));
         Ok(written.map_err(|error| self.failed("the workspace", error))?)
     }
 

@@ -143,7 +143,7 @@ impl Block {
 fn moment(env: &Env, step: &Step) -> Moment {
     let origin = &env.code.origins[step.pc as usize];
     Moment {
-        did: step.did,
+        kind: step.kind,
         block: env.ctaid(u64::from(step.block)),
         thread: env.tid(u32::from(step.thread)),
         line: origin.line,

@@ -12,8 +12,8 @@ use crate::global::shadow::{Detail, Row};
 use crate::history::Event;
 use crate::op::{Access as Decoded, Strong};
 use crate::row::{LANES, lanes};
-use crate::shadow::{Access, Actor, Conflict, Did as Touched};
-use crate::violation::{Checked, Did, Fault, Step, ViolationKind, bytes as in_words, triple};
+use crate::shadow::{Access, Actor, Conflict, Did};
+use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
 /// A lane at an instruction, as the race detector knows it.
@@ -27,10 +27,10 @@ pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, stro
     }
 }
 
-fn did(verb: Verb) -> Touched {
+fn did(verb: Verb) -> Did {
     match verb {
-        Verb::Reads => Touched::Read,
-        Verb::Writes => Touched::Write,
+        Verb::Reads => Did::Read,
+        Verb::Writes => Did::Write,
     }
 }
 
@@ -249,8 +249,8 @@ fn unordered(
     };
     let did = match (conflict, other.did) {
         (Conflict::InFlight(_), _) => "started to copy to",
-        (_, Touched::Write) => "wrote",
-        (_, Touched::Read | Touched::ReadBefore) => "read",
+        (_, Did::Write) => "wrote",
+        (_, Did::Read | Did::ReadBefore) => "read",
     };
     // Copies that have landed for an mbarrier have numbers behind the threads'.
     let thread = u32::from(other.actor.thread) % (env.warps() * LANES as u32);
@@ -283,16 +283,16 @@ fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u16, actor: A
     let same_block = other.actor.block == actor.block;
     let there = if same_block { Some(here) } else { env.history(other.actor.block) };
     let (before, after) = there.map_or((None, None), |history| history.around(first, other.clock));
-    let of_first = |did, pc| Step { did, block: other.actor.block, thread: first, pc };
-    let of_second = |did, pc| Step { did, block: actor.block, thread: actor.thread, pc };
+    let of_first = |kind, pc| Step { kind, block: other.actor.block, thread: first, pc };
+    let of_second = |kind, pc| Step { kind, block: actor.block, thread: actor.thread, pc };
     // Within a block the synchronisations are numbered; another block's are all over or wait for this one's.
     let mut steps: Vec<(u64, Step)> = Vec::new();
-    steps.extend(before.map(|event| (event.number * 2, of_first(Did::Synchronise, event.pc))));
-    steps.push((before.map_or(0, |event| event.number * 2 + 1), of_first(Did::FirstAccess, other.actor.pc)));
-    steps.extend(after.map(|event| (event.number * 2, of_first(Did::Synchronise, event.pc))));
+    steps.extend(before.map(|event| (event.number * 2, of_first(MomentKind::Synchronise, event.pc))));
+    steps.push((before.map_or(0, |event| event.number * 2 + 1), of_first(MomentKind::FirstAccess, other.actor.pc)));
+    steps.extend(after.map(|event| (event.number * 2, of_first(MomentKind::Synchronise, event.pc))));
     let number = |event: &Event| if same_block { event.number * 2 } else { u64::MAX };
-    steps.extend(last.map(|event| (number(&event), of_second(Did::Synchronise, event.pc))));
-    steps.push((u64::MAX, of_second(Did::SecondAccess, actor.pc)));
+    steps.extend(last.map(|event| (number(&event), of_second(MomentKind::Synchronise, event.pc))));
+    steps.push((u64::MAX, of_second(MomentKind::SecondAccess, actor.pc)));
     steps.sort_by_key(|(number, _)| *number);
     steps.into_iter().map(|(_, step)| step).collect()
 }
