@@ -86,7 +86,7 @@ pub(super) fn start<const WATCH: bool>(
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
-            watch::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
+            order::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
             let actor = order::actor(warp, block, lane, pc, None);
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
             started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor))?;

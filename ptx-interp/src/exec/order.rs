@@ -34,6 +34,28 @@ fn did(verb: Verb) -> Did {
     }
 }
 
+/// The bytes of an mbarrier are for its own instructions.
+#[inline(always)]
+pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, verb: Verb, lane: usize) -> Checked {
+    match block.mbarriers.touched(offset, bytes) {
+        None => Ok(()),
+        Some(start) => Err(mbarrier_touched(offset, bytes, start, verb, lane)),
+    }
+}
+
+#[cold]
+fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane: usize) -> Box<Fault> {
+    let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
+    let message = format!(
+        "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
+        verb.word(),
+        in_words(bytes as u64)
+    );
+    let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
+    fault.address = Some(address);
+    fault
+}
+
 /// Lanes touch shared memory.
 #[allow(clippy::too_many_arguments)] // an access is that many things
 pub(super) fn shared_row(
@@ -48,7 +70,7 @@ pub(super) fn shared_row(
 ) -> Checked {
     for lane in lanes(active) {
         let offset = offsets[lane] as usize;
-        super::watch::no_mbarrier(block, offset, bytes, verb, lane)?;
+        no_mbarrier(block, offset, bytes, verb, lane)?;
         let actor = actor(warp, block, lane, pc, None);
         let ordered = match verb {
             Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
@@ -115,7 +137,7 @@ pub(super) fn touched(
     let bytes = touch.bytes as usize;
     match spot {
         Spot::Shared(offset) if strong.is_some() => {
-            super::watch::no_mbarrier(block, offset, bytes, touch.verb, touch.lane)?;
+            no_mbarrier(block, offset, bytes, touch.verb, touch.lane)?;
             let actor = actor(warp, block, touch.lane, pc, strong);
             let ordered = match touch.verb {
                 Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),

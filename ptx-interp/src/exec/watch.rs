@@ -4,7 +4,6 @@
 use super::order;
 use super::rows::Spread;
 use super::spot::{Spot, Touch, Verb};
-use crate::address::SHARED_START;
 use crate::cost::Way;
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
@@ -173,28 +172,6 @@ fn written_once(block: &BlockMemory, env: &Env, mapped: &Mapped, offset: usize, 
     let mut fault = Fault::new(ViolationKind::WrittenTwice, 1 << lane, message);
     (fault.address, fault.label) = (Some(address), Some(label.to_string()));
     Err(fault)
-}
-
-/// The bytes of an mbarrier are for its own instructions.
-#[inline(always)]
-pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, verb: Verb, lane: usize) -> Checked {
-    match block.mbarriers.touched(offset, bytes) {
-        None => Ok(()),
-        Some(start) => Err(mbarrier_touched(offset, bytes, start, verb, lane)),
-    }
-}
-
-#[cold]
-fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane: usize) -> Box<Fault> {
-    let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
-    let message = format!(
-        "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
-        verb.word(),
-        in_words(bytes as u64)
-    );
-    let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
-    fault.address = Some(address);
-    fault
 }
 
 /// Collects an instruction's accesses for the counters when it goes lane by lane.
