@@ -130,10 +130,10 @@ pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Sc
 pub use ptx_gemm_interp::{BlockOrder, Checks, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
-    AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Counts, Device, DeviceCall, DeviceError,
-    DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits, Matrix,
-    MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape, Stack,
-    TextError, TextErrors, cuda, random,
+    AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,
+    DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits,
+    Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape,
+    Stack, TextError, TextErrors, cuda, random,
 };
 pub use tile::TileProgram;
 

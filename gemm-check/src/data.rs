@@ -11,8 +11,11 @@ use crate::element::{decode, encode, round};
 /// What kind of numbers to multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Data {
-    /// Multiples of 2^-23 in [-1, 1), rounded to the element type; integers in -10..=10.
+    /// Numbers in [-1, 1] of the full width of their type; integers in -10..=10.
     Random,
+    /// The same, with a NaN or an infinity as the first element of every matrix and vector: what a lane without work reads, if it
+    /// reads anything. Elements that depend on these are compared as well. Integers have no such values.
+    Special,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows.
     Exact,
@@ -36,10 +39,27 @@ impl Values {
         let low = if dtype == DType::U8 { 0 } else { -10 };
         let mut next = || match data {
             Data::Exact => numbers.next_in(1, 10) as f64,
-            Data::Random if dtype.is_integer() => numbers.next_in(low, 10) as f64,
-            Data::Random => round(dtype, numbers.next_signed()),
+            Data::Random | Data::Special if dtype.is_integer() => numbers.next_in(low, 10) as f64,
+            Data::Random | Data::Special => round(dtype, numbers.next_signed()),
         };
         Values { rows, cols, elements: (0..rows * cols).map(|_| next()).collect() }
+    }
+
+    /// The same with a number in the place of the first; integers stay as they are.
+    pub(crate) fn beginning_with(mut self, value: f64, dtype: DType) -> Values {
+        if let Some(first) = self.elements.first_mut().filter(|_| !dtype.is_integer()) {
+            *first = value;
+        }
+        self
+    }
+
+    /// NaN and infinities by turns, in the place of everything: what must not be read. Integers stay as they are.
+    pub(crate) fn poisoned(mut self, dtype: DType) -> Values {
+        let poison = [f64::NAN, f64::INFINITY, f64::NAN, f64::NEG_INFINITY];
+        if !dtype.is_integer() {
+            self.elements.iter_mut().enumerate().for_each(|(index, value)| *value = poison[index % poison.len()]);
+        }
+        self
     }
 
     /// One value.

@@ -27,6 +27,31 @@ pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: R
     Evaluation { epilogue, operands, rounding, approximate }.of(&epilogue.expr, Product::Kept)
 }
 
+/// Whether the accumulators and the elements of C are read, given the scalars: what a scalar of 0 multiplies is not.
+pub(crate) fn reads(epilogue: &Epilogue, scalars: &[f64]) -> (bool, bool) {
+    fn walk(expr: &Expr, product: Product, scalars: &[f64], found: &mut (bool, bool)) {
+        match expr {
+            Expr::Acc => found.0 |= product == Product::Kept,
+            Expr::C => found.1 |= product == Product::Kept,
+            Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => {}
+            Expr::Neg(x) => walk(x, product, scalars, found),
+            Expr::Binary(BinaryOp::Mul, x, y) => {
+                let product = product.within(expr, scalars);
+                walk(x, product, scalars, found);
+                walk(y, product, scalars, found);
+            }
+            Expr::Binary(_, x, y) => {
+                walk(x, Product::Kept, scalars, found);
+                walk(y, Product::Kept, scalars, found);
+            }
+            Expr::Call(_, args) => args.iter().for_each(|arg| walk(arg, Product::Kept, scalars, found)),
+        }
+    }
+    let mut found = (false, false);
+    walk(&epilogue.expr, Product::Kept, scalars, &mut found);
+    found
+}
+
 /// Whether a scalar equal to 0 is a factor of the product that an operand stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Product {

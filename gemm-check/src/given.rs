@@ -79,7 +79,9 @@ impl Given<'_> {
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
         let products = Product::of(&input.a[product], &input.b[product], precision);
         let exact = request.data == Data::Exact;
-        if exact && products.magnitude.iter().any(|magnitude| magnitude * acc.unit > 1.0) {
+        // What a scalar of 0 drops is not finite, and is not summed either.
+        let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
+        if exact && products.magnitude.iter().any(large) {
             let limit = (1.0 / acc.unit / 100.0) as usize;
             return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
         }
@@ -152,19 +154,26 @@ impl Input {
             }
             scalars.push(round(types.acc, value));
         }
+        // What a scalar of 0 drops is full of numbers that would show.
+        let (reads_acc, reads_c) = epilogue::reads(epilogue, &scalars);
         // Sequences of their own, so that one matrix does not change with the extents of another.
         let mut sequence = 0;
-        let mut values = |dtype, rows, cols| {
+        let mut values = |dtype, rows, cols, first: f64, is_read: bool| {
             sequence += 1;
-            Values::generate(data, dtype, rows, cols, seed.wrapping_mul(64).wrapping_add(sequence))
+            let values = Values::generate(data, dtype, rows, cols, seed.wrapping_mul(64).wrapping_add(sequence));
+            match data {
+                _ if !is_read => values.poisoned(dtype),
+                Data::Special => values.beginning_with(first, dtype),
+                Data::Random | Data::Exact => values,
+            }
         };
         let products = 0..request.batch;
-        let a = products.clone().map(|_| values(types.a, m, k)).collect();
-        let b = products.clone().map(|_| values(types.b, k, n)).collect();
-        let c = products.filter(|_| epilogue.uses_c()).map(|_| values(types.c, m, n)).collect();
+        let a = products.clone().map(|_| values(types.a, m, k, f64::NAN, reads_acc)).collect();
+        let b = products.clone().map(|_| values(types.b, k, n, f64::INFINITY, reads_acc)).collect();
+        let c = products.filter(|_| epilogue.uses_c()).map(|_| values(types.c, m, n, f64::NAN, reads_c)).collect();
         let extent = |axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { m } else { n };
-        let vectors =
-            epilogue.vectors.iter().map(|vector| values(types.acc, 1, extent(vector.axis)).elements).collect();
+        let mut vector = |axis| values(types.acc, 1, extent(axis), f64::NEG_INFINITY, true).elements;
+        let vectors = epilogue.vectors.iter().map(|of| vector(of.axis)).collect();
         Ok(Input { a, b, c, vectors, scalars, named_scalars })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::Layout;
-use ptx_gemm_dsl::terms::{Operand, Tail};
+use ptx_gemm_dsl::terms::{Along, Operand, Tail};
 use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interface::Entry;
@@ -23,6 +23,9 @@ pub(crate) struct Landmarks {
     pub(crate) n: BTreeSet<usize>,
     /// Slots of each ring; 1 without any.
     pub(crate) slots: BTreeSet<usize>,
+    /// Tiles in a band of the raster, and whether bands are rows of tiles; parts that k is split into.
+    pub(crate) band: (usize, Along),
+    pub(crate) parts: usize,
     /// Steps of the unrolled bodies.
     pub(crate) unroll: BTreeSet<usize>,
     /// Elements of the accesses to global memory.
@@ -74,6 +77,8 @@ impl Landmarks {
             m: along(block.m, rows),
             n: along(block.n, cols),
             slots,
+            band: (program.walk.raster.group.max(1) as usize, program.walk.raster.along),
+            parts: program.walk.parts.unwrap_or(1) as usize,
             unroll,
             widths,
             granules: [1; 3],

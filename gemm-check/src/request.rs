@@ -22,6 +22,9 @@ pub struct Request {
     pub leading: Leading,
     /// Elements between one matrix of a batch and the next.
     pub gap: usize,
+    /// Elements that leading dimensions, and the distances between the matrices of a batch, are rounded up to multiples of;
+    /// 1 leaves them as they are.
+    pub multiple: usize,
     /// Kind of the numbers.
     pub data: Data,
     /// Which of them.
@@ -31,6 +34,9 @@ pub struct Request {
     /// Where C lies.
     pub output: Output,
 }
+
+/// Elements of the widest access, of any type: 16 bytes.
+const WIDEST: usize = 16;
 
 /// Leading dimensions in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,12 +70,23 @@ impl Request {
     pub fn random(m: usize, n: usize, k: usize) -> Request {
         let (leading, scalars) = (Leading::default(), Vec::new());
         let (data, output) = (Data::Random, Output::Apart);
-        Request { m, n, k, batch: 1, leading, gap: 0, data, seed: 0, scalars, output }
+        Request { m, n, k, batch: 1, leading, gap: 0, multiple: 1, data, seed: 0, scalars, output }
     }
 
     /// Exact integer data, packed matrices, seed 0.
     pub fn exact(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Exact, ..Request::random(m, n, k) }
+    }
+
+    /// The same with a NaN or an infinity first in every matrix.
+    pub fn special(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Special, ..Request::random(m, n, k) }
+    }
+
+    /// The same with every row as aligned as the widest access needs, whatever the extents: the entries with wide accesses
+    /// run, and meet the edges.
+    pub fn aligned(self) -> Request {
+        Request { multiple: WIDEST, ..self }
     }
 
     /// The same with a value for a scalar.
@@ -102,7 +119,8 @@ impl Request {
             Operand::D => (self.m, self.n, layouts.d, leading.d),
         };
         let packed = Shape::packed(rows, cols, layout);
-        Shape { ld: ld.unwrap_or(packed.ld), ..packed }
+        // A leading dimension that is stated is what the caller wants to see.
+        Shape { ld: ld.unwrap_or(packed.ld.next_multiple_of(self.multiple.max(1))), ..packed }
     }
 
     /// How many matrices there are, and how far apart.
@@ -111,7 +129,10 @@ impl Request {
         let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
         match self.batch {
             1 => Stack::ONE,
-            count => Stack { count, stride: stored.len().unwrap_or(0).saturating_add(self.gap) },
+            count => {
+                let stride = stored.len().unwrap_or(0).saturating_add(self.gap);
+                Stack { count, stride: stride.checked_next_multiple_of(self.multiple.max(1)).unwrap_or(stride) }
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use ptx_gemm_runtime::Kernel;
 
 use crate::landmarks::{Landmarks, of_kernel};
 use crate::size::Size;
+use ptx_gemm_dsl::terms::Along;
 
 /// The sizes that cover every edge of every entry: each interesting extent of one dimension next to awkward ones of the
 /// other two, the whole tile and its multiples, and empty products. Of an entry without guards, multiples of the tile only;
@@ -37,11 +38,46 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
         sizes.insert(Size::new(m + 1, n, k + 1));
     }
     let slots = landmarks.slots.iter().flat_map(|slots| [k * slots, k * (slots + 1)]);
-    for k in around(&slots.chain(landmarks.unroll.iter().copied()).chain([k]).collect(), &landmarks.widths) {
-        sizes.insert(Size::new(m + 1, n + 1, k));
+    let around_k = around(&slots.chain(landmarks.unroll.iter().copied()).chain([k]).collect(), &landmarks.widths);
+    // One more element than a tile, and the middle of the one after, which guards of lanes, and of vectors, tell apart.
+    let corners = [(m + 1, n + 1), (m + residue(m), n + residue(n))];
+    for (index, k) in around_k.into_iter().enumerate() {
+        let (m, n) = corners[index % corners.len()];
+        sizes.insert(Size::new(m, n, k));
         sizes.insert(Size::new(1, 1, k));
     }
+    beyond(landmarks, &mut sizes);
     sizes
+}
+
+/// What only a second tile shows.
+fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
+    let [m, n, k] = landmarks.tile;
+    // Ends of k in the middle of the second K-tile and of the third, however deep the pipeline.
+    for k in [2 * k - 1, 2 * k, 2 * k + 1, k + residue(k), 2 * k + residue(k)] {
+        sizes.insert(Size::new(residue(m), n + residue(n), k));
+    }
+    for (m, n) in [(m + residue(m), residue(n)), (2 * m - 1, 1), (1, 2 * n - 1)] {
+        sizes.insert(Size::new(m, n, k + 2));
+    }
+    // The second band of tiles, narrower than the first.
+    let (band, along) = landmarks.band;
+    let k_short = k.min(3);
+    match along {
+        Along::M => sizes.insert(Size::new(m + 1, band * n + 1, k_short)),
+        Along::N | Along::Z => sizes.insert(Size::new(band * m + 1, n + 1, k_short)),
+    };
+    // One more element than there are whole K-tiles, one for each part, and parts without any.
+    if landmarks.parts > 1 {
+        for k in [landmarks.parts * k + 1, landmarks.parts * k - 1, (landmarks.parts - 1) * k + 1] {
+            sizes.insert(Size::new(m + 1, n + 1, k));
+        }
+    }
+}
+
+/// An extent in the middle of a tile that no vector, fragment or thread tile divides, unless the tile has but one element.
+fn residue(tile: usize) -> usize {
+    (tile / 2 + 1) | 1
 }
 
 /// A few sizes that run every entry, inside and at the edges: for tools that make kernels a hundred times slower.

@@ -6,6 +6,7 @@ use crate::clause::{
     TypesClause, VectorClause,
 };
 use crate::diagnostic::Diagnostic;
+use crate::figure::Figure;
 use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -241,9 +242,9 @@ impl Schedule {
         self.clause(Clause::Tail(tail))
     }
 
-    /// One contract of `expect { .. }`; several calls add up.
-    pub fn expect(mut self, metric: Metric, relation: Relation, limit: u64) -> Schedule {
-        let contract = Expectation { metric, relation, limit };
+    /// One contract of `expect { .. }`; several calls add up. A limit is a whole number or, for averages, a fraction.
+    pub fn expect(mut self, metric: Metric, relation: Relation, limit: impl Into<Figure>) -> Schedule {
+        let contract = Expectation { metric, relation, limit: limit.into() };
         for item in &mut self.items {
             if let Clause::Expect(list) = &mut item.clause {
                 list.push(contract);

@@ -1,6 +1,7 @@
 //! The clauses as data: exactly what the user wrote, before any default.
 
 use crate::epilogue::Epilogue;
+use crate::figure::Figure;
 use crate::target::Target;
 use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
 use crate::types::{DType, Layout};
@@ -345,24 +346,74 @@ pub struct Expectation {
     pub metric: Metric,
     /// How it compares.
     pub relation: Relation,
-    /// With what: bytes for `spills` and `shared`, else a count.
-    pub limit: u64,
+    /// With what, in the figure's own unit.
+    pub limit: Figure,
 }
 
 /// A figure that `expect` can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Bytes that ptxas spills per thread.
+    /// Bytes of registers that a thread keeps in memory: known once the PTX is assembled.
     Spills,
-    /// Shared accesses that take more than their ideal number of passes.
+    /// Registers per thread: known once the PTX is assembled.
+    Registers,
+    /// Bytes of machine code of an entry: known once the PTX is assembled.
+    CodeBytes,
+    /// Passes over the banks of shared memory that are lost to conflicts, in the product of [`Plan::sample`].
+    ///
+    /// [`Plan::sample`]: crate::plan::Plan::sample
     BankConflicts,
+    /// 32-byte sectors of global memory that a warp's load of A or B touches, on average over the same product.
+    SectorsPerLoad,
+    /// Loads from shared and global memory in the main loop for each multiply-add, both counted as instructions of warps.
+    LoadsPerFma,
+    /// Blocks that a multiprocessor is compiled to hold at once.
+    Occupancy,
+    /// The same as a percentage of the warps that a multiprocessor can hold: `occupancy >= 50 %`.
+    OccupancyPercent,
     /// Bytes of shared memory per block.
     Shared,
-    /// Registers per thread.
-    Registers,
     /// Threads per block.
     Threads,
+}
+
+/// Who knows a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Knower {
+    /// The plan.
+    Plan,
+    /// Whoever turns PTX into machine code: ptxas, or the driver of a GPU.
+    Assembler,
+}
+
+impl Metric {
+    /// The first that knows it.
+    pub fn knower(self) -> Knower {
+        match self {
+            Metric::Spills | Metric::Registers | Metric::CodeBytes => Knower::Assembler,
+            _ => Knower::Plan,
+        }
+    }
+
+    /// Whether it counts bytes.
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Metric::Spills | Metric::Shared | Metric::CodeBytes)
+    }
+
+    /// Whether it is an average, which need not be whole.
+    pub fn is_average(self) -> bool {
+        matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent)
+    }
+
+    /// What is written after a figure of it.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::OccupancyPercent => " %",
+            metric if metric.is_bytes() => " B",
+            _ => "",
+        }
+    }
 }
 
 /// A comparison.
@@ -383,7 +434,7 @@ pub enum Relation {
 
 impl Relation {
     /// True if `value` stands in this relation to `limit`.
-    pub fn holds(self, value: u64, limit: u64) -> bool {
+    pub fn holds(self, value: Figure, limit: Figure) -> bool {
         match self {
             Relation::Equal => value == limit,
             Relation::AtMost => value <= limit,

@@ -10,11 +10,14 @@
 //! breaks one comes back as [`Diagnostics`].
 
 pub mod clause;
+pub mod contract;
 pub mod diagnostic;
 pub mod diagnostics;
 pub mod epilogue;
+pub mod figure;
 pub mod interpolate;
 pub mod plan;
+pub mod sample;
 pub mod schedule;
 pub mod span;
 pub mod table;
@@ -37,8 +40,10 @@ mod planning;
 mod print;
 mod suggest;
 
+pub use contract::Measured;
 pub use diagnostic::{Diagnostic, Fix, Severity};
 pub use diagnostics::Diagnostics;
+pub use figure::Figure;
 pub use plan::Plan;
 pub use schedule::Schedule;
 pub use span::Span;

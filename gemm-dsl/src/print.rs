@@ -165,14 +165,26 @@ fn expect(list: &[Expectation], f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "expect {{ {} }}", contracts.join("; "))
 }
 
+impl Metric {
+    /// Its name in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::OccupancyPercent => Metric::Occupancy.word(),
+            metric => metric.word(),
+        }
+    }
+}
+
 impl Display for Expectation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ", self.metric.word(), self.relation.word())?;
-        match self.metric {
-            Metric::Shared if self.limit > 0 && self.limit.is_multiple_of(1024) => {
-                write!(f, "{} KiB", self.limit / 1024)
+        let Expectation { metric, relation, limit } = self;
+        write!(f, "{} {} ", metric.name(), relation.word())?;
+        match (metric, limit.whole()) {
+            (Metric::Shared | Metric::CodeBytes, Some(bytes)) if bytes > 0 && bytes.is_multiple_of(1024) => {
+                write!(f, "{} KiB", bytes / 1024)
             }
-            _ => write!(f, "{}", self.limit),
+            (Metric::OccupancyPercent, _) => write!(f, "{limit} %"),
+            _ => write!(f, "{limit}"),
         }
     }
 }

@@ -132,6 +132,9 @@ clauses! {
     emulate Emulate "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)";
     /// Guard the edges, or require sizes that divide. Default: predicate.
     tail Tail "tail(predicate | none)";
-    /// Contracts, checked where the figure is known.
-    expect Expect "expect { spills = 0; bank_conflicts = 0; shared <= 48 KiB }";
+    /// Contracts, each checked at the first place that knows its figure. The plan, and so `gemm!` while a crate is built, knows
+    /// `shared` and `threads` of a block; `occupancy`, in blocks of a multiprocessor or in percent of its warps; and, counted
+    /// over 2 x 2 tiles and 4 K-tiles, `bank_conflicts` (passes lost), `sectors_per_load` and `loads_per_fma`. ptxas, or the
+    /// driver of a GPU, knows `spills`, `registers` and `code_bytes`.
+    expect Expect "expect { spills = 0; bank_conflicts = 0; shared <= 48 KiB; loads_per_fma <= 0.25; occupancy >= 50 % }";
 }

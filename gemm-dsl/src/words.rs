@@ -68,8 +68,10 @@ words!(Emulation, "an emulation",
     "f16x3" => Emulation::F16x3);
 words!(Tail, "a tail", "predicate" => Tail::Predicate, "none" => Tail::None);
 words!(Metric, "a figure",
-    "spills" => Metric::Spills, "bank_conflicts" => Metric::BankConflicts, "shared" => Metric::Shared,
-    "registers" => Metric::Registers, "threads" => Metric::Threads);
+    "spills" => Metric::Spills, "registers" => Metric::Registers, "code_bytes" => Metric::CodeBytes,
+    "bank_conflicts" => Metric::BankConflicts, "sectors_per_load" => Metric::SectorsPerLoad,
+    "loads_per_fma" => Metric::LoadsPerFma, "occupancy" => Metric::Occupancy, "shared" => Metric::Shared,
+    "threads" => Metric::Threads);
 words!(Relation, "a relation",
     "=" => Relation::Equal, "<=" => Relation::AtMost, "<" => Relation::Below, ">=" => Relation::AtLeast,
     ">" => Relation::Above);

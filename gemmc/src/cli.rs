@@ -1,6 +1,7 @@
 //! The arguments of every command.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Ladder(Ladder),
     /// Every case on every edge size, and netlib's grid, on one device
     Selftest(Selftest),
+    /// Random legal schedules at random sizes, executed with every check and compared
+    Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
     /// What there is on this machine to compile and run with.
@@ -137,6 +140,9 @@ pub(crate) struct Run {
     /// Small integers, and equality instead of a bound
     #[arg(long)]
     pub(crate) exact: bool,
+    /// A NaN or an infinity as the first element of every matrix
+    #[arg(long, conflicts_with = "exact")]
+    pub(crate) special: bool,
     /// D is C as well
     #[arg(long)]
     pub(crate) in_place: bool,
@@ -184,6 +190,27 @@ pub(crate) struct Selftest {
         default_value = "memcheck,racecheck,initcheck,synccheck"
     )]
     pub(crate) tool: Vec<String>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Fuzz {
+    /// The seed of the first draw; the next ones follow
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Draw until so many pairs of a schedule and a product were right [default: 1000]
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    pub(crate) count: Option<usize>,
+    /// Draw for so long
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Write what --json prints there as well
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }
@@ -257,6 +284,16 @@ pub(crate) enum DeviceName {
     Best,
     Interpreter,
     Cuda(usize),
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceName::Best => f.write_str("best"),
+            DeviceName::Interpreter => f.write_str("interp"),
+            DeviceName::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
 }
 
 impl DeviceName {

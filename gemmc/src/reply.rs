@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use ptx_gemm::{Diagnostic, Diagnostics, Error, TextError, TextErrors};
+use ptx_gemm::{Contract, Diagnostic, Diagnostics, Error, TextError, TextErrors};
 use ptx_gemm_check::CheckError;
 use serde_json::{Value, json};
 
@@ -126,6 +126,26 @@ pub(crate) fn diagnostic(diagnostic: &Diagnostic) -> Value {
         "help": diagnostic.help,
         "span": diagnostic.span,
     })
+}
+
+/// What became of a contract, as the object that tools read: `holds` is null where nobody here knows the figure.
+pub(crate) fn contract(contract: &Contract) -> Value {
+    match contract {
+        Contract::Measured(measured) => json!({
+            "contract": measured.contract.to_string(),
+            "holds": measured.holds(),
+            "figure": measured.figure,
+            "entry": measured.entry,
+            "message": contract.to_string(),
+        }),
+        Contract::Unchecked { contract: stated, .. } => json!({
+            "contract": stated.to_string(),
+            "holds": null,
+            "figure": null,
+            "entry": null,
+            "message": contract.to_string(),
+        }),
+    }
 }
 
 /// The same of an error in a `.tile` file; its span is the character that it begins with.

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use ptx_gemm::{Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
+use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
 use ptx_gemm_check::case;
 
 use crate::cli::{Compile, Source};
@@ -45,8 +45,21 @@ impl Loaded {
     /// Compiles it.
     pub(crate) fn kernel(&self) -> Result<Arc<Kernel>, Failure> {
         match self {
-            Loaded::Schedule { schedule, plan, .. } => Ok(Kernel::compile(schedule, Some(plan.target))?),
+            Loaded::Schedule { schedule, plan, name } => {
+                Ok(Kernel::compile(schedule, Some(plan.target)).map_err(|error| in_file(error, name))?)
+            }
             Loaded::Tile(program) => Ok(program.kernel().clone()),
+        }
+    }
+
+    /// Compiles and loads it on a device.
+    pub(crate) fn on(&self, device: &Device) -> Result<CompiledGemm, Failure> {
+        match self {
+            Loaded::Schedule { schedule, plan, name } => {
+                let gemm = CompiledGemm::for_target(schedule, plan.target, device);
+                Ok(gemm.map_err(|error| in_file(error, name))?)
+            }
+            Loaded::Tile(program) => Ok(program.on(device)?),
         }
     }
 
@@ -56,6 +69,14 @@ impl Loaded {
             Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule)?.ir(level, plan.target)?),
             Loaded::Tile(program) => Ok(program.ir(level)?),
         }
+    }
+}
+
+/// The same error, with the name of the file that the schedule is in.
+fn in_file(error: Error, name: &str) -> Error {
+    match error {
+        Error::Schedule(errors) => Error::Schedule(errors.named(name)),
+        error => error,
     }
 }
 

@@ -278,3 +278,20 @@ fn a_reader_may_leave_early() {
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A few pairs, the same for the same seed, and a file with what was found.
+#[test]
+fn fuzz_draws_and_says_what_it_drew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("fuzz.json");
+    let path = file.to_string_lossy();
+    let called = gemmc(&["fuzz", "--seed", "3", "--count", "12", "--out", &path, "--json"]).exits(0).json();
+    assert_eq!((&called["ok"], &called["first_seed"]), (&Value::from(true), &Value::from(3)), "{called}");
+    assert!(called["pairs"].as_u64() >= Some(12) && called["failures"] == Value::Array(Vec::new()), "{called}");
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("a file")).expect("JSON");
+    assert_eq!(written, called);
+    let again = gemmc(&["fuzz", "--seed", "3", "--count", "12", "--json"]).exits(0).json();
+    assert_eq!((&again["pairs"], &again["last_seed"]), (&called["pairs"], &called["last_seed"]));
+    gemmc(&["fuzz", "--seconds", "0"]).exits(0).says("0 pairs");
+    refused(&["fuzz", "--count", "1", "--seconds", "1"], "usage", "cannot be used with");
+}

@@ -212,7 +212,7 @@ impl Guard {
 impl Operand {
     /// `[base + offset]`.
     pub fn address(base: impl Into<Base>, offset: i64) -> Self {
-        Operand::Address(base.into(), offset)
+        Operand::Address(Box::new((base.into(), offset)))
     }
 
     /// `{%a, %b}`.
@@ -222,12 +222,12 @@ impl Operand {
 
     /// The address of a variable.
     pub fn symbol(name: impl Into<String>) -> Self {
-        Operand::Symbol(name.into())
+        Operand::Symbol(Box::new(name.into()))
     }
 
     /// `%p|%q`.
     pub fn pair(first: impl Into<Operand>, second: impl Into<Operand>) -> Self {
-        Operand::Pair(Box::new(first.into()), Box::new(second.into()))
+        Operand::Pair(Box::new((first.into(), second.into())))
     }
 }
 
@@ -245,7 +245,7 @@ impl From<Special> for Operand {
 
 impl From<&LabelId> for Operand {
     fn from(label: &LabelId) -> Self {
-        Operand::Label(label.0.clone())
+        Operand::Label(Box::new(label.0.clone()))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use thin_vec::ThinVec;
+
 use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
@@ -30,7 +32,7 @@ pub struct Guard {
     pub negated: bool,
 }
 
-/// What an instruction reads or writes.
+/// What an instruction reads or writes. It takes 16 bytes, since a module has thousands: what needs more is in a box.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// A register.
@@ -44,29 +46,31 @@ pub enum Operand {
     /// `0d3FF0000000000000`.
     F64(u64),
     /// `{%f1, %f2, %f3, %f4}`.
-    Vector(Vec<Operand>),
+    Vector(ThinVec<Operand>),
     /// `[base + offset]`.
-    Address(Base, i64),
+    Address(Box<(Base, i64)>),
     /// `[map, {c0, c1}]`: a tensor map and its coordinates.
-    TensorAddress(Box<(Base, Vec<Operand>)>),
+    TensorAddress(Box<(Base, ThinVec<Operand>)>),
     /// A label.
-    Label(String),
+    Label(Box<String>),
     /// The address of a variable: `mov.u32 %r1, smem;`.
-    Symbol(String),
+    Symbol(Box<String>),
     /// `%tid.x` and its kind.
     Special(Special),
     /// `%p1|%p2` as a destination (setp, elect.sync); the second may be `_`.
-    Pair(Box<Operand>, Box<Operand>),
+    Pair(Box<(Operand, Operand)>),
     /// `_`.
     Sink,
 }
+
+const _: () = assert!(size_of::<Operand>() == 16);
 
 /// What an address starts from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
     /// A register.
     Reg(Reg),
-    /// A variable or parameter by name. In a box, so that an operand stays small: a module has thousands.
+    /// A variable or parameter by name.
     Symbol(Box<String>),
     /// An absolute address.
     None,

@@ -352,7 +352,7 @@ impl Printer {
                 self.list(elements, "", registers);
                 self.push("}");
             }
-            Operand::Address(base, offset) => self.address(base, *offset, registers),
+            Operand::Address(address) => self.address(&address.0, address.1, registers),
             Operand::TensorAddress(tensor) => {
                 let (base, coordinates) = &**tensor;
                 self.push("[");
@@ -363,7 +363,8 @@ impl Printer {
             }
             Operand::Label(name) | Operand::Symbol(name) => self.push(name),
             Operand::Special(special) => self.push(special.name()),
-            Operand::Pair(first, second) => {
+            Operand::Pair(pair) => {
+                let (first, second) = &**pair;
                 self.operand(first, registers);
                 self.push("|");
                 self.operand(second, registers);

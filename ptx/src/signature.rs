@@ -227,24 +227,24 @@ impl Row {
 /// The register types that hold a value of a type exactly, as ptxas takes them: a register's own kind, or untyped bits.
 pub(crate) const fn registers_of(ty: Type) -> Types {
     use Type::*;
-    Types::of(match ty {
-        Pred => &[Pred],
-        B8 | U8 | S8 => &[B8, U8, S8],
-        U16 | S16 => &[B16, U16, S16],
-        B16 => &[B16, U16, S16, F16],
-        F16 => &[B16, F16],
+    match ty {
+        Pred => const { Types::of(&[Pred]) },
+        B8 | U8 | S8 => const { Types::of(&[B8, U8, S8]) },
+        U16 | S16 => const { Types::of(&[B16, U16, S16]) },
+        B16 => const { Types::of(&[B16, U16, S16, F16]) },
+        F16 => const { Types::of(&[B16, F16]) },
         // The alternate formats have no register type of their own.
-        Bf16 | E4m3x2 | E5m2x2 => &[B16],
-        Bf16x2 | Tf32 => &[B32],
-        U32 | S32 => &[B32, U32, S32],
-        B32 => &[B32, U32, S32, F32, F16x2],
-        F16x2 => &[B32, F16x2],
-        F32 => &[B32, F32],
-        U64 | S64 => &[B64, U64, S64],
-        B64 => &[B64, U64, S64, F64],
-        F64 => &[B64, F64],
-        B128 => &[B128],
-    })
+        Bf16 | E4m3x2 | E5m2x2 => const { Types::of(&[B16]) },
+        Bf16x2 | Tf32 => const { Types::of(&[B32]) },
+        U32 | S32 => const { Types::of(&[B32, U32, S32]) },
+        B32 => const { Types::of(&[B32, U32, S32, F32, F16x2]) },
+        F16x2 => const { Types::of(&[B32, F16x2]) },
+        F32 => const { Types::of(&[B32, F32]) },
+        U64 | S64 => const { Types::of(&[B64, U64, S64]) },
+        B64 => const { Types::of(&[B64, U64, S64, F64]) },
+        F64 => const { Types::of(&[B64, F64]) },
+        B128 => const { Types::of(&[B128]) },
+    }
 }
 
 /// The same, and the wider registers that loads, stores and conversions take as well.

@@ -1,12 +1,14 @@
 //! What a device must be able to do: the one interface that CUDA and the interpreter share.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm_dsl::Target;
 
+use crate::contracts::MachineCode;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::launch::Launch;
@@ -112,6 +114,11 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
     /// Blocks of a kernel that the device holds at once, the wave of a persistent grid: by its place in its entry, and the
     /// entry's in the interface.
     fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
+
+    /// What machine code the kernels of all entries became, by name; `None` on a device that runs none.
+    fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {
+        Ok(None)
+    }
 
     /// Runs one launch to its end.
     fn launch(&self, launch: &Launch) -> Result<Execution, Error>;

@@ -11,6 +11,7 @@ use ptx_gemm_dsl::{Problem, Schedule, Target};
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module};
 use crate::checks;
+use crate::contracts::{self, Contract, Made};
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
@@ -23,6 +24,8 @@ pub struct CompiledGemm {
     kernel: Arc<Kernel>,
     module: Arc<dyn Module>,
     device: Device,
+    /// Contracts that nobody here can check, in words.
+    unchecked: Arc<[String]>,
 }
 
 /// What a product took.
@@ -60,12 +63,12 @@ pub struct DeviceCall<'a> {
 impl CompiledGemm {
     /// Compiles `schedule` for `device` and loads it there; for the target that the schedule names, if it names one.
     pub fn new(schedule: &Schedule, device: &Device) -> Result<CompiledGemm, Error> {
-        CompiledGemm::from_kernel(Kernel::compile_for(schedule, device.limits().target)?, device)
+        CompiledGemm::load(Kernel::compile_for(schedule, device.limits().target)?, Some(schedule), device)
     }
 
     /// The same, for a stated target.
     pub fn for_target(schedule: &Schedule, target: Target, device: &Device) -> Result<CompiledGemm, Error> {
-        CompiledGemm::from_kernel(Kernel::compile(schedule, Some(target))?, device)
+        CompiledGemm::load(Kernel::unheld(schedule, Some(target))?, Some(schedule), device)
     }
 
     /// The text of a `.tile` file: compiled for the target that it names, and loaded.
@@ -75,9 +78,28 @@ impl CompiledGemm {
 
     /// Loads a kernel on a device.
     pub fn from_kernel(kernel: Arc<Kernel>, device: &Device) -> Result<CompiledGemm, Error> {
+        CompiledGemm::load(kernel, None, device)
+    }
+
+    /// Loads a kernel, and holds it to the contracts of the schedule that it comes from, whose places are in `schedule`.
+    fn load(kernel: Arc<Kernel>, schedule: Option<&Schedule>, device: &Device) -> Result<CompiledGemm, Error> {
         fits(kernel.interface(), device.limits(), device.name())?;
         let module = device.module(&kernel)?;
-        Ok(CompiledGemm { kernel, module, device: device.clone() })
+        let gemm = CompiledGemm { kernel, module, device: device.clone(), unchecked: Arc::default() };
+        let contracts = gemm.contracts();
+        contracts::hold(&contracts, schedule)?;
+        let unchecked = contracts.iter().filter(|contract| matches!(contract, Contract::Unchecked { .. }));
+        Ok(CompiledGemm { unchecked: unchecked.map(ToString::to_string).collect(), ..gemm })
+    }
+
+    /// What became of the contracts of `expect`: registers, spills and the size of the code are those of the machine code that
+    /// the device runs; the interpreter runs none, and asks ptxas.
+    pub fn contracts(&self) -> Vec<Contract> {
+        self.kernel.contracts_with(|| match self.module.machine_code() {
+            Ok(Some(entries)) => Ok(Made { by: format!("the driver of {}", self.device.name()), entries }),
+            Ok(None) => self.kernel.assembled(),
+            Err(error) => Err(error.to_string()),
+        })
     }
 
     /// How it is launched: its entries, and what each requires of its operands.
@@ -166,7 +188,8 @@ impl CompiledGemm {
         }
         let Execution { time, counts } = self.module.launch(&launch)?;
         let entry = Some(self.interface().entries[launch.entry].name.clone());
-        let notes = checks::notes(self.interface(), &launch);
+        let mut notes = checks::notes(self.interface(), &launch);
+        notes.extend(self.unchecked.iter().cloned());
         Ok(Run { entry, blocks: launch.blocks(), time, counts, notes })
     }
 

@@ -1,12 +1,13 @@
 //! A schedule compiled for a target, or a tile program: how it is launched, and its PTX, made once per process.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use ptx_gemm_codegen::{Compiled, Interface, tile};
 use ptx_gemm_dsl::{Plan, Problem, Schedule, Target};
 use ptx_gemm_ptx::module::Module;
 
 use crate::cache::OncePerKey;
+use crate::contracts::{self, Assembler, Contract, Made};
 use crate::error::Error;
 
 /// Kernels kept by the process; one is about 200 KB.
@@ -19,6 +20,8 @@ pub(crate) enum Key {
     Schedule(String, Target),
     /// The text of tile programs, which names its target.
     Tile(String),
+    /// PTX that was edited.
+    Edited(String),
 }
 
 static KERNELS: LazyLock<OncePerKey<Key, Result<Arc<Kernel>, Error>>> = LazyLock::new(|| OncePerKey::new(KEPT));
@@ -29,18 +32,28 @@ pub struct Kernel {
     key: Key,
     plan: Option<Plan>,
     compiled: Compiled,
+    /// What ptxas made of it, once a contract has asked.
+    assembled: OnceLock<Made>,
 }
 
 impl Kernel {
     /// Compiles `schedule` for `target` (`None`: the target it names, else the lowest that suffices), or takes what this
-    /// process has compiled before.
+    /// process has compiled before. Contracts about machine code are held to what ptxas says, where one is found; see
+    /// [`Kernel::contracts`].
     pub fn compile(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
+        let kernel = Kernel::unheld(schedule, target)?;
+        contracts::hold(&kernel.contracts(), Some(schedule))?;
+        Ok(kernel)
+    }
+
+    /// The same, with contracts about machine code left to the caller.
+    pub(crate) fn unheld(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
         // Planned every time: what is wrong has places in this schedule's own source, which equal text need not share.
         let plan = schedule.plan(target)?;
         let key = Key::Schedule(schedule.to_string(), plan.target);
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile(&plan)?;
-            Ok(Arc::new(Kernel { key: key.clone(), plan: Some(plan), compiled }))
+            Ok(Arc::new(Kernel { key: key.clone(), plan: Some(plan), compiled, assembled: OnceLock::new() }))
         })
     }
 
@@ -52,18 +65,64 @@ impl Kernel {
         let key = Key::Tile(text.into());
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile_text(text, None)?;
-            Ok(Arc::new(Kernel { key: key.clone(), plan: None, compiled }))
+            Ok(Arc::new(Kernel { key: key.clone(), plan: None, compiled, assembled: OnceLock::new() }))
         })
     }
 
     /// A schedule for a device: for the target that the schedule names, else for the newest that the device runs, whose
-    /// limits decide how many blocks a multiprocessor is to hold. A device without a target runs any.
+    /// limits decide how many blocks a multiprocessor is to hold. A device without a target runs any. Contracts about machine
+    /// code are for the device to check.
     pub fn compile_for(schedule: &Schedule, device: Option<Target>) -> Result<Arc<Kernel>, Error> {
-        let newest = device.and_then(|device| Target::newest(device.capability));
-        // A schedule that names another target, or needs one with more, says so when it is asked for its own.
-        newest
-            .and_then(|target| Kernel::compile(schedule, Some(target)).ok())
-            .map_or_else(|| Kernel::compile(schedule, None), Ok)
+        let Some(newest) = device.and_then(|device| Target::newest(device.capability)) else {
+            return Kernel::unheld(schedule, None);
+        };
+        match Kernel::unheld(schedule, Some(newest)) {
+            // A broken contract is broken on this device, whatever holds elsewhere.
+            Err(Error::Schedule(errors)) if errors.errors().all(|error| error.rule == "expect") => {
+                Err(Error::Schedule(errors))
+            }
+            // A schedule that names another target, or needs one with more, says so when it is asked for its own.
+            Err(_) => Kernel::unheld(schedule, None),
+            kernel => kernel,
+        }
+    }
+
+    /// What became of the contracts of `expect`: those that the plan knows hold, the others are held to what ptxas says,
+    /// where one is found (in `$PTXAS`, a list of paths, or in the path).
+    pub fn contracts(&self) -> Vec<Contract> {
+        self.contracts_with(|| self.assembled())
+    }
+
+    /// The same, with machine code from elsewhere.
+    pub(crate) fn contracts_with(&self, made: impl FnOnce() -> Result<Made, String>) -> Vec<Contract> {
+        self.plan.as_ref().map(|plan| contracts::of_plan(plan, made)).unwrap_or_default()
+    }
+
+    /// What ptxas makes of it.
+    pub(crate) fn assembled(&self) -> Result<Made, String> {
+        if let Some(made) = self.assembled.get() {
+            return Ok(made.clone());
+        }
+        let Some(assembler) = Assembler::find() else {
+            return Err("no ptxas was found; set PTXAS to its path, or run on a GPU".into());
+        };
+        let by = format!("ptxas {}", assembler.version());
+        let assembly =
+            assembler.assemble(self.ptx(), self.target()).map_err(|error| format!("{by} failed: {error}"))?;
+        Ok(self.assembled.get_or_init(|| Made { by, entries: assembly.entries }).clone())
+    }
+
+    /// The same kernel with another PTX text, which has the same entries and parameters: for tests that plant a fault and see
+    /// whether it is found.
+    ///
+    /// # Errors
+    /// [`Error::Load`]: what is wrong with the text.
+    pub fn edited(&self, ptx: &str) -> Result<Arc<Kernel>, Error> {
+        ptx_gemm_interp::Program::from_text(ptx)?;
+        let module = ptx_gemm_ptx::parse::parse(ptx).unwrap_or_else(|_| self.compiled.module.clone());
+        let compiled = Compiled { ptx: ptx.into(), module, ..self.compiled.clone() };
+        let plan = self.plan.clone();
+        Ok(Arc::new(Kernel { key: Key::Edited(ptx.into()), plan, compiled, assembled: OnceLock::new() }))
     }
 
     /// How it is launched.
@@ -105,7 +164,7 @@ impl Kernel {
     #[cfg(test)]
     pub(crate) fn of_programs(name: &str, programs: &tile::Module) -> Arc<Kernel> {
         let compiled = ptx_gemm_codegen::compile_programs(programs, None).unwrap();
-        Arc::new(Kernel { key: Key::Tile(name.into()), plan: None, compiled })
+        Arc::new(Kernel { key: Key::Tile(name.into()), plan: None, compiled, assembled: OnceLock::new() })
     }
 
     pub(crate) fn key(&self) -> &Key {

@@ -22,10 +22,11 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A multiple of 2^-23 in [-1, 1): exactly representable in f32, and the same number in f64.
+    /// A multiple of 2^-52 in [-1, 1). Rounded to a narrower type it has that type's full width, whatever its magnitude: a
+    /// kernel that computes in a narrower one shows.
     pub fn next_signed(&mut self) -> f64 {
-        let bits = (self.next_u64() >> 40) as i64;
-        (bits - (1 << 23)) as f64 / f64::from(1 << 23)
+        let bits = (self.next_u64() >> 11) as i64;
+        (bits - (1 << 52)) as f64 / (1u64 << 52) as f64
     }
 
     /// A number in `low..=high`; `low` if the range is empty.

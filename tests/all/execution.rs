@@ -1,8 +1,8 @@
 //! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must agree
-//! bit for bit, random data within the error bound. All of the interpreter's checks are on. Some of the sizes run in other
+//! bit for bit, random data within the error bound, NaN and infinities where they are expected and nowhere else. All of the interpreter's checks are on. Some of the sizes run in other
 //! orders of warps as well.
 
-use ptx_gemm_check::{Case, Output, Request, Size, cases, check, edge_sizes, quick_sizes, tuned};
+use ptx_gemm_check::{Case, Request, Size, cases, check, edge_requests, edge_sizes, quick_sizes, tuned};
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
@@ -43,16 +43,11 @@ fn every_case_is_right_on_every_edge() {
         let tile = gemm.interface().entries[0].tile;
         let sizes = affordable(edge_sizes(gemm.kernel()), (tile.m, tile.n));
         assert!(sizes.len() >= 5, "{}: only {} sizes", case.name, sizes.len());
-        for (i, Size { m, n, k }) in sizes.into_iter().enumerate() {
-            let seeded = |request: Request| Request { seed: i as u64, ..request };
-            run(&case, &gemm, &seeded(Request::exact(m, n, k)));
-            // The other data, leading dimensions, entries and scalars take turns.
-            match i % 4 {
-                0 => run(&case, &gemm, &seeded(Request::random(m, n, k)).padded(&problem, 4)),
-                1 => run(&case, &scalar, &seeded(Request::random(m, n, k)).padded(&problem, 3)),
-                2 => run(&case, &scalar, &seeded(Request::exact(m, n, k))),
-                _ => run(&case, &gemm, &scalars(&problem, seeded(Request::random(m, n, k)), i)),
-            }
+        for (i, size) in sizes.into_iter().enumerate() {
+            let [exact, other] = edge_requests(&problem, size, i);
+            run(&case, &gemm, &exact);
+            // Every third time without any alignment, so that the scalar entry runs inside as well.
+            run(&case, if i % 3 == 1 { &scalar } else { &gemm }, &other);
         }
     }
 }
@@ -74,15 +69,4 @@ fn every_case_is_right_in_every_order_of_warps() {
             }
         }
     }
-}
-
-/// Scalars other than the defaults, zeros and negative ones among them; every other time C is D itself.
-fn scalars(problem: &ptx_gemm_dsl::Problem, request: Request, turn: usize) -> Request {
-    let values = [0.0, -1.5, 0.7, 2.0];
-    let mut request = request;
-    for (j, name) in problem.epilogue.scalars.iter().enumerate() {
-        request = request.set(name, values[(turn / 4 + j) % values.len()]);
-    }
-    let in_place = problem.layouts.c == problem.layouts.d && turn % 8 == 3;
-    Request { output: if in_place { Output::InPlace } else { Output::Apart }, ..request }
 }

@@ -2,12 +2,14 @@
 
 mod assemble;
 mod conformance;
+mod contracts;
 mod cost;
 mod documents;
 mod execution;
 mod levels;
 mod macros;
 mod mutants;
+mod narrow;
 mod net;
 mod random;
 mod special;

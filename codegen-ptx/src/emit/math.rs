@@ -80,13 +80,13 @@ impl Emitter<'_> {
     pub(super) fn is_zero(&mut self, dst: kernel::Reg, src: kernel::Reg) {
         let ty = scalar_type(self.kernel.ty(src));
         let zero = self.value(&Value::Const(0.0), ty);
-        let operands = vec![self.reg(dst).into(), self.reg(src).into(), zero];
+        let operands = [self.reg(dst).into(), self.reg(src).into(), zero];
         self.entry.emit(Opcode::Setp { cmp: Compare::Eq, ty }, operands);
     }
 
     pub(super) fn select(&mut self, dst: kernel::Reg, pred: kernel::Reg, yes: &Value, no: &Value) {
         let ty = scalar_type(self.kernel.ty(dst));
-        let operands = vec![self.reg(dst).into(), self.value(yes, ty), self.value(no, ty), self.reg(pred).into()];
+        let operands = [self.reg(dst).into(), self.value(yes, ty), self.value(no, ty), self.reg(pred).into()];
         self.entry.emit(Opcode::Selp(ty), operands);
     }
 }

@@ -135,7 +135,7 @@ impl Emitter<'_> {
         Guard { pred: self.reg(guard.pred), negated: !guard.expect }
     }
 
-    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: Vec<Operand>) {
+    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
         match guard {
             None => self.entry.emit(op, operands),
             Some(guard) => self.entry.emit_if(self.guard(guard), op, operands),
@@ -158,7 +158,7 @@ impl Emitter<'_> {
             Op::Param { dst, index } => {
                 let param = &self.kernel.params[*index];
                 let op = load(Space::Param, PrefetchSize::None, 1, scalar_type(param.ty));
-                let operands = vec![self.reg(*dst).into(), Operand::address(param.name.as_str(), 0)];
+                let operands = [self.reg(*dst).into(), Operand::address(param.name.as_str(), 0)];
                 self.entry.emit(op, operands);
             }
             Op::Set { dst, value } => {
@@ -168,13 +168,13 @@ impl Emitter<'_> {
             Op::Load { memory, dst, address, guard, locality } => {
                 let ty = scalar_type(self.kernel.ty(dst[0]));
                 let op = load(space(memory), self.prefetch(*locality), dst.len() as u8, ty);
-                self.emit(*guard, op, vec![self.data(dst), self.address(address)]);
+                self.emit(*guard, op, [self.data(dst), self.address(address)]);
             }
             Op::Store { memory, src, address, guard } => {
                 let (space, vector) = (space(memory), src.len() as u8);
                 let ty = scalar_type(self.kernel.ty(src[0]));
                 let op = Opcode::St { order: Order::Weak, space, cache: Cache::None, vector, ty };
-                self.emit(*guard, op, vec![self.address(address), self.data(src)]);
+                self.emit(*guard, op, [self.address(address), self.data(src)]);
             }
             Op::CopyAsync { to, from, bytes, valid, guard, .. } => {
                 // 16 bytes go past L1 (`.cg`); smaller copies exist only through it (PTX ISA, cp.async).
@@ -243,14 +243,13 @@ impl Emitter<'_> {
         order: ptx_gemm_dsl::terms::FmaOrder,
     ) {
         let ty = scalar_type(self.kernel.ty(acc[0]));
+        let op = match ty {
+            Type::S32 => Opcode::MadInt { half: Half::Lo, ty },
+            _ => Opcode::Fma { rnd: Rounding::Rn, ty },
+        };
         for (i, j) in outer_order(a.len(), b.len(), order) {
-            let sum = Operand::from(self.reg(acc[i * b.len() + j]));
-            let operands = vec![sum.clone(), self.reg(a[i]).into(), self.reg(b[j]).into(), sum];
-            let op = match ty {
-                Type::S32 => Opcode::MadInt { half: Half::Lo, ty },
-                _ => Opcode::Fma { rnd: Rounding::Rn, ty },
-            };
-            self.entry.emit(op, operands);
+            let sum = self.reg(acc[i * b.len() + j]);
+            self.entry.emit(op.clone(), [sum, self.reg(a[i]), self.reg(b[j]), sum].map(Operand::Reg));
         }
     }
 

@@ -5,6 +5,9 @@ use super::{
     Value,
 };
 
+/// As many origins as the statements of one line of D alternate between, and some more.
+const RECENT: usize = 8;
+
 /// Builds one [`Kernel`].
 pub struct Builder {
     /// The kernel so far; its body is filled by [`Builder::finish`].
@@ -12,6 +15,10 @@ pub struct Builder {
     /// Open blocks, innermost last.
     blocks: Vec<Vec<Stmt>>,
     origin: Origin,
+    /// Origins used of late: passes alternate between a few, and statements share them.
+    recent: [Origin; RECENT],
+    /// Where in `recent` the next new one goes.
+    oldest: usize,
     /// Families for index arithmetic.
     index: Family,
     wide: Family,
@@ -28,7 +35,9 @@ impl Builder {
         let pred = family("p", Type::Pred, "truth values");
         let index = family("r", Type::U32, "indices and shared addresses");
         let wide = family("rd", Type::U64, "global addresses and leading dimensions");
-        Builder { kernel, blocks: vec![Vec::new()], origin: Origin::new("", ""), index, wide, pred }
+        let origin = Origin::new("", "");
+        let recent = std::array::from_fn(|_| origin.clone());
+        Builder { kernel, blocks: vec![Vec::new()], origin, recent, oldest: 0, index, wide, pred }
     }
 
     /// Declares a family of data registers.
@@ -46,7 +55,7 @@ impl Builder {
     fn bounded(&mut self, family: Family, bound: u64) -> Reg {
         let info = &mut self.kernel.families[family.0 as usize];
         info.count += 1;
-        if matches!(info.ty, Type::Pred | Type::U32 | Type::U64) {
+        if !info.ty.is_data() {
             info.bounds.push(bound);
         }
         Reg { family, index: info.count - 1 }
@@ -64,9 +73,19 @@ impl Builder {
 
     /// Statements from here on belong to this clause and purpose.
     pub fn origin(&mut self, clause: &str, what: &str) {
-        if &*self.origin.clause != clause || &*self.origin.what != what {
-            self.origin = Origin::new(clause, what);
+        let is = |origin: &Origin| &*origin.what == what && &*origin.clause == clause;
+        if is(&self.origin) {
+            return;
         }
+        self.origin = match self.recent.iter().find(|origin| is(origin)) {
+            Some(known) => known.clone(),
+            None => {
+                let origin = Origin::new(clause, what);
+                self.recent[self.oldest] = origin.clone();
+                self.oldest = (self.oldest + 1) % RECENT;
+                origin
+            }
+        };
     }
 
     /// Appends a statement.

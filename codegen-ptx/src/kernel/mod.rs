@@ -49,6 +49,11 @@ pub enum Type {
 }
 
 impl Type {
+    /// True for the types of elements; the others are of indices and truth values.
+    pub fn is_data(self) -> bool {
+        matches!(self, Type::F32 | Type::F64 | Type::S32)
+    }
+
     /// Bytes in memory; a predicate has none.
     pub fn bytes(self) -> u32 {
         match self {

@@ -5,7 +5,7 @@
 //! rest on it; nothing in the IR claims that a branch is uniform.
 //!
 //! A value is followed as far as it is the same: in the whole block, or in each aligned group of `g` threads, a power of two.
-//! What comes from memory differs from thread to thread. `(tid + c) / s` is followed as such, so that `tid / 32` is the same in a
+//! Data agree if they are a parameter, and else differ from thread to thread. `(tid + c) / s` is followed as such, so that `tid / 32` is the same in a
 //! warp and `tid < 256` in each group of 256 threads, while `tid < 7` separates the threads of a warp.
 //!
 //! Control has a range of threads, and the extent to which those threads take the same way. A branch on `tid < c` splits the
@@ -23,7 +23,7 @@
 
 use std::ops::Range;
 
-use super::{Compare, Expr, Guard, Kernel, Numbering, Op, Reg, Stmt, Value, definitions};
+use super::{Compare, Expr, Family, Guard, Kernel, Numbering, Op, Reg, Stmt, definitions};
 
 /// How far something is the same: in each aligned group of this many threads, a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,8 +71,22 @@ pub struct Uniformity<'k> {
 /// Analyses `kernel`.
 pub fn analyse(kernel: &Kernel) -> Uniformity<'_> {
     let numbering = kernel.numbering();
-    let registers = vec![Known::SAME; numbering.len()];
-    let mut analysis = Analysis { kernel, numbering, registers, result: Uniformity::default() };
+    let mut registers = vec![Known::SAME; numbering.len()];
+    // Data among which there is no parameter differ from the start to the end.
+    let mut differing: Vec<bool> = kernel.families.iter().map(|family| family.ty.is_data()).collect();
+    for stmt in &kernel.body {
+        if let Op::Param { dst, .. } = &stmt.op {
+            differing[dst.family.0 as usize] = false;
+        }
+    }
+    for (index, differing) in differing.iter().enumerate() {
+        if *differing {
+            let family = Family(index as u16);
+            let first = numbering.of(Reg { family, index: 0 });
+            registers[first..][..kernel.families[index].count as usize].fill(Known::DIFFERENT);
+        }
+    }
+    let mut analysis = Analysis { kernel, numbering, registers, differing, result: Uniformity::default() };
     let control = Control { threads: 0..kernel.threads, agree: Agreement::ALL };
     analysis.block(&kernel.body, &control);
     analysis.result
@@ -122,6 +136,8 @@ struct Analysis<'k> {
     kernel: &'k Kernel,
     numbering: Numbering,
     registers: Vec<Known>,
+    /// By family: its registers hold data that differ all the time.
+    differing: Vec<bool>,
     result: Uniformity<'k>,
 }
 
@@ -134,28 +150,21 @@ impl<'k> Analysis<'k> {
 
     fn stmt(&mut self, stmt: &'k Stmt, control: &Control) {
         match &stmt.op {
-            Op::Param { dst, .. } => self.assign(*dst, Known::SAME),
+            Op::Param { dst, .. } if !self.differing[dst.family.0 as usize] => self.assign(*dst, Known::SAME),
+            Op::Param { .. } => {}
             Op::Set { dst, value } => {
                 let known = self.expr(value);
                 self.assign(*dst, known);
-            }
-            Op::Clear { dst } => dst.iter().for_each(|reg| self.assign(*reg, Known::SAME)),
-            Op::Math { dst, args, .. } => {
-                let known = args.iter().fold(Known::SAME, |known, arg| known.meet(self.value(arg)));
-                self.assign(*dst, Known::plain(known.agree));
             }
             Op::IsZero { dst, src } => {
                 let agree = self.get(*src).agree;
                 self.assign(*dst, Known::plain(agree));
             }
-            Op::Select { dst, pred, yes, no } => {
-                let all = [self.get(*pred), self.value(yes), self.value(no)];
-                self.assign(*dst, Known::plain(all.iter().map(|k| k.agree).min().unwrap_or(Agreement::NONE)));
+            // Data, and what memory holds.
+            Op::Clear { dst } | Op::Load { dst, .. } | Op::Outer { acc: dst, .. } => {
+                dst.iter().for_each(|reg| self.differs(*reg));
             }
-            // What memory holds differs.
-            Op::Load { dst, .. } | Op::Outer { acc: dst, .. } => {
-                dst.iter().for_each(|reg| self.assign(*reg, Known::DIFFERENT));
-            }
+            Op::Math { dst, .. } | Op::Select { dst, .. } => self.differs(*dst),
             Op::TestBarrier { dst, .. } | Op::CountUp { dst, .. } | Op::ReadFlag { dst, .. } => {
                 self.assign(*dst, Known::DIFFERENT);
             }
@@ -193,15 +202,39 @@ impl<'k> Analysis<'k> {
         if !cond.expect {
             sides.reverse();
         }
-        let before = self.registers.clone();
+        let assigned = self.assigned(&[then, other]);
+        let before = self.values(&assigned);
         self.block(then, &sides[0]);
-        let after = std::mem::replace(&mut self.registers, before);
+        let after = self.values(&assigned);
+        self.restore(&assigned, &before);
         self.block(other, &sides[1]);
-        for side in [then, other] {
-            definitions(side, &mut |reg| {
-                let number = self.numbering.of(reg);
-                self.registers[number] = self.registers[number].meet(after[number]).capped(agree);
+        for (number, then) in assigned.into_iter().zip(after) {
+            self.registers[number] = self.registers[number].meet(then).capped(agree);
+        }
+    }
+
+    /// The registers that these statements assign, in the order of their numbers; not those that differ all the time.
+    fn assigned(&self, bodies: &[&[Stmt]]) -> Vec<usize> {
+        let mut all = Vec::new();
+        for body in bodies {
+            definitions(body, &mut |reg| {
+                if !self.differing[reg.family.0 as usize] {
+                    all.push(self.numbering.of(reg));
+                }
             });
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn values(&self, registers: &[usize]) -> Vec<Known> {
+        registers.iter().map(|number| self.registers[*number]).collect()
+    }
+
+    fn restore(&mut self, registers: &[usize], values: &[Known]) {
+        for (number, value) in registers.iter().zip(values) {
+            self.registers[*number] = *value;
         }
     }
 
@@ -209,31 +242,27 @@ impl<'k> Analysis<'k> {
     fn repeat(&mut self, body: &'k [Stmt], again: Reg, control: &Control) {
         let entry = self.entry();
         let (conditions, barriers) = (self.result.conditions.len(), self.result.barriers.len());
+        let assigned = self.assigned(&[body]);
         let mut agree = Agreement::ALL;
         loop {
             self.result.conditions.truncate(conditions);
             self.result.barriers.truncate(barriers);
-            let head = self.registers.clone();
+            let head = self.values(&assigned);
             let inside = Control { threads: control.threads.clone(), agree: control.agree.min(agree) };
             self.block(body, &inside);
             let next = agree.min(self.across(self.get(again).agree));
-            let mut stable = next == agree;
+            let end = self.values(&assigned);
+            let joined: Vec<Known> = end.iter().zip(&head).map(|(now, before)| now.meet(*before)).collect();
+            let stable = next == agree && joined == head;
             agree = next;
-            let end = self.registers.clone();
-            for (now, before) in self.registers.iter_mut().zip(head) {
-                let joined = now.meet(before);
-                stable &= joined == before;
-                *now = joined;
-            }
             if stable {
                 // What leaves the loop was assigned in different turns where threads disagreed on the number of turns.
-                self.registers = end;
-                definitions(body, &mut |reg| {
-                    let number = self.numbering.of(reg);
-                    self.registers[number] = self.registers[number].capped(agree);
-                });
+                for (number, end) in assigned.iter().zip(end) {
+                    self.registers[*number] = end.capped(agree);
+                }
                 break;
             }
+            self.restore(&assigned, &joined);
         }
         self.result.conditions[entry] = agree;
     }
@@ -248,15 +277,15 @@ impl<'k> Analysis<'k> {
         self.registers[number] = known;
     }
 
-    fn get(&self, reg: Reg) -> Known {
-        self.registers[self.numbering.of(reg)]
+    /// Data agree only if they are a parameter; nothing branches on more of them.
+    fn differs(&mut self, reg: Reg) {
+        if !self.differing[reg.family.0 as usize] {
+            self.assign(reg, Known::DIFFERENT);
+        }
     }
 
-    fn value(&self, value: &Value) -> Known {
-        match value {
-            Value::Reg(reg) => self.get(*reg),
-            Value::Const(_) => Known::SAME,
-        }
+    fn get(&self, reg: Reg) -> Known {
+        self.registers[self.numbering.of(reg)]
     }
 
     fn expr(&self, value: &Expr) -> Known {

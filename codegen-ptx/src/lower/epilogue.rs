@@ -137,7 +137,7 @@ impl Lowering<'_> {
 
     /// The predicate that C is read at all; absent if it always is.
     fn reads_c(&mut self, note: &Note) -> Option<Reg> {
-        let scalars = self.program.problem.epilogue.dropping_c();
+        let scalars = self.dropping.c.clone();
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
             self.b.origin(note, "a scalar of 0 drops C unread");

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Expr, Function};
+use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
 
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Math, Op, Reg, Value};
@@ -19,6 +19,18 @@ pub(super) struct Element {
     pub vectors: Vec<Reg>,
 }
 
+/// The scalars of which each, when 0, drops an operand wherever it stands.
+pub(super) struct Dropping {
+    pub acc: Vec<usize>,
+    pub c: Vec<usize>,
+}
+
+impl Dropping {
+    pub(super) fn of(epilogue: &Epilogue) -> Dropping {
+        Dropping { acc: epilogue.dropping_acc(), c: epilogue.dropping_c() }
+    }
+}
+
 impl Lowering<'_> {
     /// Evaluates the epilogue for one element.
     pub(super) fn evaluate(&mut self, element: &Element) -> Lowered<Value> {
@@ -29,14 +41,10 @@ impl Lowering<'_> {
     fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Lowered<Value> {
         let none = BTreeSet::new();
         Ok(match expr {
-            Expr::Acc => {
-                let common = self.program.problem.epilogue.dropping_acc();
-                self.drop_unless(Value::Reg(element.acc), &common, beside)
-            }
+            Expr::Acc => self.drop_unless(Value::Reg(element.acc), |drops| &drops.acc, beside),
             Expr::C => {
                 let c = element.c.ok_or_else(|| broken("the epilogue reads a C that is not loaded"))?;
-                let common = self.program.problem.epilogue.dropping_c();
-                self.drop_unless(Value::Reg(c), &common, beside)
+                self.drop_unless(Value::Reg(c), |drops| &drops.c, beside)
             }
             Expr::Scalar(i) => Value::Reg(self.args.scalars[*i]),
             Expr::Vector(i) => Value::Reg(element.vectors[*i]),
@@ -111,9 +119,17 @@ impl Lowering<'_> {
     }
 
     /// The operand, or 0 where one of the scalars that multiply this occurrence is 0; those in `common` multiply every one.
-    fn drop_unless(&mut self, value: Value, common: &[usize], beside: &BTreeSet<usize>) -> Value {
+    fn drop_unless(
+        &mut self,
+        value: Value,
+        common: impl Fn(&Dropping) -> &Vec<usize>,
+        beside: &BTreeSet<usize>,
+    ) -> Value {
         let mut value = value;
-        for scalar in beside.iter().filter(|s| !common.contains(s)) {
+        for scalar in beside {
+            if common(&self.dropping).contains(scalar) {
+                continue;
+            }
             let pred = self.b.fresh_pred();
             self.b.push(Op::IsZero { dst: pred, src: self.args.scalars[*scalar] });
             let dst = self.value_register();

@@ -37,6 +37,7 @@ use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
 use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
 use arguments::Args;
+use expression::Dropping;
 use registers::{Families, Types};
 use walk::Units;
 
@@ -77,6 +78,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         families,
         acc,
         args,
+        dropping: Dropping::of(&program.problem.epilogue),
         threads: program.threads(),
         tid: Expr::Tid(program.threads()),
         map: None,
@@ -106,6 +108,7 @@ struct Lowering<'a> {
     /// Accumulators of each set, in the order of its map.
     acc: Vec<Vec<Reg>>,
     args: Args,
+    dropping: Dropping,
     /// Threads of the role that is lowered, and a thread's number in it.
     threads: u32,
     tid: Expr,

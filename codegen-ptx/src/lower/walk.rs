@@ -141,7 +141,7 @@ impl Lowering<'_> {
 
     /// The K to sum over: 0 where a scalar of 0 multiplies the accumulator wherever it stands.
     fn depth(&mut self) -> Expr {
-        let scalars = self.program.problem.epilogue.dropping_acc();
+        let scalars = self.dropping.acc.clone();
         let mut k = self.args.k.clone();
         let epilogue = self.epilogue_note();
         for scalar in scalars {

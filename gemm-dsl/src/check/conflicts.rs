@@ -40,6 +40,7 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
             diagnostic: Diagnostic::error("twice", name, message),
             anchor: Some(key),
             item: Some(index),
+            subject: "",
             depends: KeySet::default(),
             candidates: Vec::new(),
         };

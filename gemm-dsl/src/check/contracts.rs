@@ -1,41 +1,109 @@
-//! The contracts of `expect` whose figure is known from the plan alone.
+//! The contracts of `expect` whose figure is known from the plan alone, and limits that no figure can be held against.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::check::staging::Staging;
-use crate::clause::{Clause, Expectation, Metric, Relation};
-use crate::plan::Geometry;
+use crate::clause::{Clause, Expectation, Metric, Relation, SharedClause, Skew, StagedOrder, VectorClause};
+use crate::contract::Measured;
+use crate::figure::Figure;
+use crate::keys::KeySet;
+use crate::plan::Plan;
 use crate::table::Key;
-use crate::words::Word;
+use crate::target::Target;
+use crate::terms::Along;
 
-pub(super) fn check(
-    settings: &Settings,
-    geometry: Option<&Geometry>,
-    staging: Option<&Staging>,
-    findings: &mut Findings,
-) {
-    for contract in &settings.expect {
-        let figure = match contract.metric {
-            Metric::Shared if settings.shared.is_none() => Some(0),
-            Metric::Shared => staging.map(|s| s.shared_bytes),
-            Metric::Threads => geometry.map(|g| u64::from(settings.threads(g))),
-            // Known to ptxas and the interpreter.
-            Metric::Spills | Metric::BankConflicts | Metric::Registers => None,
+/// Holds a plan to its contracts. Every clause has a part in a plan: with one of them unknown, nothing here is certain.
+pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
+    let mut broken: Vec<Measured> = plan.measured().into_iter().filter(|measured| !measured.holds()).collect();
+    // Of several entries that break a contract the first tells enough.
+    broken.dedup_by_key(|measured| measured.contract);
+    for measured in broken {
+        let finding = findings.error("expect", Key::Expect, &[], measured.to_string());
+        finding.subject = measured.contract.metric.name();
+        finding.depends = match measured.contract.metric {
+            Metric::Shared => {
+                KeySet::of(&[Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize, Key::Expect])
+            }
+            Metric::Threads => KeySet::of(&[Key::Tile, Key::Thread, Key::Warp, Key::Specialize, Key::Expect]),
+            _ => KeySet::all(),
         };
-        let Some(figure) = figure.filter(|figure| !contract.relation.holds(*figure, contract.limit)) else { continue };
-        let unit = if contract.metric == Metric::Shared { " B" } else { "" };
-        let message = format!("expect {contract} is broken: {} is {figure}{unit}", contract.metric.word());
-        let relation = match contract.relation {
+        for (clause, help) in changes(settings, plan, &measured) {
+            finding.set(clause, help);
+        }
+        let figure = measured.figure;
+        let relation = match measured.contract.relation {
             Relation::Below => Relation::AtMost,
             Relation::Above => Relation::AtLeast,
             other => other,
         };
-        let repaired = |c: &Expectation| match c.metric == contract.metric {
+        let repaired = |c: &Expectation| match c.metric == measured.contract.metric {
             true => Expectation { limit: figure, relation, ..*c },
             false => *c,
         };
         let fixed = Clause::Expect(settings.expect.iter().map(repaired).collect());
-        let depends = [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Thread, Key::Specialize];
-        findings.error("expect", Key::Expect, &depends, message).set(&fixed, format!("{fixed} holds"));
+        finding.set(&fixed, format!("{fixed} holds"));
     }
+}
+
+/// Changes of one clause that may keep a contract: what does not is found out where they are tried.
+fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String, String)> {
+    let clause = |text: String, why: &str| (text.clone(), format!("{text} {why}"));
+    let mut out = Vec::new();
+    match measured.contract.metric {
+        Metric::BankConflicts => {
+            let thread = plan.geometry.thread;
+            for size in [4, 2, 1] {
+                if thread.m.is_multiple_of(size) && thread.n.is_multiple_of(size) {
+                    out.push(clause(format!("fragment({size}, {size})"), "reads from other banks"));
+                }
+            }
+            if let Some((a, b)) = settings.shared {
+                let pad = |order: StagedOrder, n| StagedOrder { skew: Skew::Pad(n), ..order };
+                for n in [4, 1, 2, 8] {
+                    for (a, b) in [(pad(a, n), b), (a, pad(b, n)), (pad(a, n), pad(b, n))] {
+                        let text = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(b) }).to_string();
+                        out.push(clause(text, "keeps rows out of each other's banks"));
+                    }
+                }
+            }
+        }
+        Metric::SectorsPerLoad => {
+            for along in [Along::N, Along::M].into_iter().filter(|along| *along != settings.along) {
+                out.push(clause(Clause::Lanes(along).to_string(), "gives neighbours to neighbouring lanes"));
+            }
+        }
+        Metric::LoadsPerFma => {
+            for width in [4, 2] {
+                let vector = Clause::Vector(VectorClause { all: Some(width), ..settings.vector });
+                out.push(clause(vector.to_string(), "loads more at once"));
+            }
+            out.push(clause("operands(registers)".into(), "reads each fragment once"));
+        }
+        Metric::Occupancy | Metric::OccupancyPercent => {
+            for stages in (1..settings.stages).rev().take(8) {
+                out.push(clause(format!("stages({stages})"), "leaves room for more blocks"));
+            }
+            if settings.target.is_none() {
+                for target in Target::ALL {
+                    out.push(clause(format!("target({target})"), "holds as many"));
+                }
+            }
+            for blocks in [2, 3, 4, 6, 8, 16] {
+                out.push(clause(format!("blocks_per_sm({blocks})"), "demands it"));
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
+/// What no figure can be.
+pub(super) fn nonsense(contract: &Expectation) -> Option<String> {
+    let Expectation { metric, limit, .. } = contract;
+    if !limit.is_number() {
+        return Some(format!("the limit of {} is not a number from 0 up", metric.name()));
+    }
+    if *metric == Metric::OccupancyPercent && *limit > Figure::from(100) {
+        return Some(format!("occupancy is at most 100 %, and {limit} % is no share"));
+    }
+    (!metric.is_average() && limit.whole().is_none()).then(|| format!("{} is a whole number", metric.name()))
 }

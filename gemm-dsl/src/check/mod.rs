@@ -85,16 +85,22 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     }
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
     let target = needs.target(question.target, unknown.union(senseless), &mut findings);
-    contracts::check(&settings, geometry.as_ref(), staging.as_ref(), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));
     own.list.extend(findings.list);
     not_implemented(schedule, &mut own);
     own.list.retain(|finding| !finding.depends.meets(unknown));
 
-    let findings = own.list;
-    let fine = findings.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
+    let fine = own.list.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
-    Verdict { findings, plan }
+    // Contracts are held against the figures of a plan that nothing else is wrong with.
+    let mut broken = Findings::default();
+    if let Some(plan) = plan.as_ref().filter(|_| !settings.expect.is_empty()) {
+        contracts::check(&settings, plan, &mut broken);
+        broken.list.retain(|finding| !finding.depends.meets(unknown));
+    }
+    let plan = plan.filter(|_| broken.list.is_empty());
+    own.list.extend(broken.list);
+    Verdict { findings: own.list, plan }
 }
 
 fn not_implemented(schedule: &Schedule, findings: &mut Findings) {

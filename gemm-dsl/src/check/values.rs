@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use crate::check::contracts;
 use crate::check::finding::Findings;
 use crate::clause::{
-    Clause, Crew, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder,
-    TileClause, VectorClause,
+    Clause, Crew, Expectation, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause,
+    StagedOrder, TileClause, VectorClause,
 };
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -60,6 +61,7 @@ impl Values<'_> {
             Clause::Promote(n) => self.range("every", *n, 1..=1024, Clause::Promote),
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
+            Clause::Expect(list) => self.contracts(list),
             _ => {}
         }
     }
@@ -163,6 +165,21 @@ impl Values<'_> {
         // A named width is a demand, which other clauses may not allow.
         for n in [below, above].into_iter().chain((0..width.ilog2()).rev().map(|shift| 1 << shift)) {
             finding.set(rebuild(n), format!("such as {}", rebuild(n)));
+        }
+    }
+
+    /// Limits that a figure can have.
+    fn contracts(&mut self, list: &[Expectation]) {
+        for contract in list {
+            let Some(problem) = contracts::nonsense(contract) else { continue };
+            let message = format!("expect {contract}: {problem}");
+            let finding = self.findings.error("limit", self.clause.key(), &[], message);
+            finding.item = Some(self.index);
+            let rest: Vec<Expectation> = list.iter().filter(|other| *other != contract).copied().collect();
+            match rest.is_empty() {
+                true => finding.remove("expect", "leave it out"),
+                false => finding.set(Clause::Expect(rest), "leave it out"),
+            };
         }
     }
 

@@ -1,6 +1,8 @@
 //! `expect { spills = 0; shared <= 48 KiB }`: figures, comparisons, limits.
 
 use crate::clause::{Clause, Expectation, Metric, Relation};
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::figure::Figure;
 use crate::grammar::args::Args;
 use crate::grammar::args::integer;
 use crate::token::{Token, TokenKind};
@@ -18,7 +20,7 @@ pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> 
             && let Some(contract) = contract(args, piece)
         {
             if list.iter().any(|earlier| earlier.metric == contract.metric) {
-                args.fail("argument-twice", format!("expect: {} is given twice", contract.metric.word()), first.span);
+                args.fail("argument-twice", format!("expect: {} is given twice", contract.metric.name()), first.span);
             }
             list.push(contract);
         }
@@ -34,19 +36,27 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
     let (head, rest) = piece.split_first()?;
     let span = head.span.to(piece.last()?.span);
     let metric: Metric = args.word_value(std::slice::from_ref(head), head.span)?;
-    let signs = rest.iter().take_while(|token| matches!(token.kind, TokenKind::Punct(_))).count();
-    let symbol: String = rest[..signs.min(2)]
+    let signs = rest.iter().take_while(|token| matches!(token.kind, TokenKind::Punct('=' | '<' | '>'))).count();
+    let symbol: String = rest[..signs]
         .iter()
         .filter_map(|token| if let TokenKind::Punct(c) = token.kind { Some(c) } else { None })
         .collect();
     let symbol = if symbol == "==" { "=" } else { &symbol };
     let Some((_, relation)) = Relation::TABLE.iter().find(|(known, _)| *known == symbol) else {
-        args.fail("relation", format!("expect: {} needs one of = <= < >= > and a limit", metric.word()), span);
+        args.fail("relation", format!("expect: {} needs one of = <= < >= > and a limit", metric.name()), span);
         return None;
     };
     let (value, unit) = match &rest[signs..] {
         [value] => (value, 1),
-        [value, unit] if matches!(metric, Metric::Shared | Metric::Spills) => match unit.ident() {
+        [minus, number, ..] if minus.is_punct('-') => {
+            args.int_value(metric.name(), &rest[signs..signs + 2], minus.span.to(number.span), 0);
+            return None;
+        }
+        [value, percent] if metric == Metric::Occupancy && percent.is_punct('%') => {
+            let limit = fraction(args, metric, value);
+            return Some(Expectation { metric: Metric::OccupancyPercent, relation: *relation, limit });
+        }
+        [value, unit] if metric.is_bytes() => match unit.ident() {
             Some("B") => (value, 1),
             Some("KiB") => (value, 1024),
             Some("MiB") => (value, 1024 * 1024),
@@ -60,27 +70,50 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
             }
         },
         [_, unit, ..] => {
-            let message = format!("expect: {} has no unit, got {}", metric.word(), unit.describe());
+            let message = format!("expect: {} has no unit, got {}", metric.name(), unit.describe());
             args.fail("unit", message, unit.span);
             return None;
         }
         [] => {
-            args.fail("relation", format!("expect: {} needs a limit", metric.word()), span);
+            args.fail("relation", format!("expect: {} needs a limit", metric.name()), span);
             return None;
         }
     };
-    // `48KiB` in one word is a slip that is easy to make and easy to understand.
-    if let TokenKind::Number(text) = &value.kind
-        && let Some(digits) = text.find(|c: char| c.is_ascii_alphabetic())
-        && integer(&text[..digits]).is_ok()
-        && ["B", "KiB", "MiB"].contains(&&text[digits..])
-    {
-        let spaced = format!("{} {}", &text[..digits], &text[digits..]);
-        let message = format!("expect: {text} needs a space before its unit");
-        let diagnostic = crate::diagnostic::Diagnostic::error("unit", "expect", message).at(value.span);
-        args.push(diagnostic.help(format!("write {spaced}")).fix(crate::diagnostic::Fix::Spell(spaced)));
+    if let Some((message, spelling)) = misspelled(metric, value) {
+        let diagnostic = Diagnostic::error("unit", "expect", message).at(value.span);
+        args.push(diagnostic.help(format!("write {spelling}")).fix(Fix::Spell(spelling)));
         return None;
     }
-    let number = args.int_value(metric.word(), std::slice::from_ref(value), value.span, 0);
-    Some(Expectation { metric, relation: *relation, limit: u64::from(number) * unit })
+    if metric.is_average() {
+        return Some(Expectation { metric, relation: *relation, limit: fraction(args, metric, value) });
+    }
+    let number = args.int_value(metric.name(), std::slice::from_ref(value), value.span, 0);
+    Some(Expectation { metric, relation: *relation, limit: (u64::from(number) * unit).into() })
+}
+
+/// Slips that are easy to make and easy to understand, `48KiB` in one word and `occupancy >= 0.5`: what to say, and what to
+/// write.
+fn misspelled(metric: Metric, value: &Token) -> Option<(String, String)> {
+    let TokenKind::Number(text) = &value.kind else { return None };
+    if metric == Metric::Occupancy {
+        let share = text.contains('.').then(|| Figure::parse(text)).flatten()?;
+        let percent = Figure::from(100.0 * share.as_f64());
+        let message = "expect: occupancy counts blocks of a multiprocessor, or its warps in percent";
+        return (share <= Figure::from(1)).then(|| (message.into(), format!("{percent} %")));
+    }
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let known = integer(number).is_ok() && ["B", "KiB", "MiB"].contains(&unit);
+    known.then(|| (format!("expect: {text} needs a space before its unit"), format!("{number} {unit}")))
+}
+
+/// A limit that need not be whole.
+fn fraction(args: &mut Args, metric: Metric, value: &Token) -> Figure {
+    match &value.kind {
+        TokenKind::Number(text) if text.contains('.') => Figure::parse(text).unwrap_or_else(|| {
+            let message = format!("expect: {} = {text} is not a number with at most six decimals", metric.name());
+            args.fail("decimal", message, value.span);
+            Figure::from(0)
+        }),
+        _ => u64::from(args.int_value(metric.name(), std::slice::from_ref(value), value.span, 0)).into(),
+    }
 }

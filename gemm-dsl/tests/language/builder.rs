@@ -47,7 +47,9 @@ fn every_clause_has_a_method() {
         .emulate(Emulation::Bf16x6)
         .tail(Tail::None)
         .expect(Metric::Spills, Relation::Equal, 0)
-        .expect(Metric::Shared, Relation::AtMost, 48 * 1024);
+        .expect(Metric::Shared, Relation::AtMost, 48 * 1024)
+        .expect(Metric::LoadsPerFma, Relation::AtMost, 0.5)
+        .expect(Metric::OccupancyPercent, Relation::AtLeast, 25);
     insta::assert_snapshot!(built);
 }
 

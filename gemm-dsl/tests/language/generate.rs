@@ -123,8 +123,13 @@ fn steps() -> impl Strategy<Value = Clause> {
 
 fn blocks() -> impl Strategy<Value = Clause> {
     let along = select(vec![Along::N, Along::M]);
-    let contract = (word::<Metric>(), word::<Relation>(), 0..1u64 << 31)
-        .prop_map(|(metric, relation, limit)| Expectation { metric, relation, limit });
+    let contract = (word::<Metric>(), word::<Relation>(), 0..1u64 << 31, 0..4u32, any::<bool>()).prop_map(
+        |(metric, relation, limit, quarters, percent)| {
+            let metric = if metric == Metric::Occupancy && percent { Metric::OccupancyPercent } else { metric };
+            let fraction = if metric.is_average() { f64::from(quarters) / 4.0 } else { 0.0 };
+            Expectation { metric, relation, limit: (limit as f64 + fraction).into() }
+        },
+    );
     prop_oneof![
         (maybe(number()), along).prop_map(|(group, along)| Clause::Raster(RasterClause { group, along: Some(along) })),
         maybe(number()).prop_map(Clause::Persistent),

@@ -5,6 +5,7 @@ pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod first_launch;
+pub(crate) mod fuzz;
 pub(crate) mod ir;
 pub(crate) mod ladder;
 pub(crate) mod plan;

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::cli::Compile;
-use crate::reply::{Failure, Reply, Status};
+use crate::reply::{Failure, Reply, Status, contract};
 use crate::source::{self, Loaded};
 
 pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
-    let Loaded::Schedule { plan, .. } = source::load(args)? else {
+    let loaded = source::load(args)?;
+    let Loaded::Schedule { plan, .. } = &loaded else {
         return Err(Failure::Other {
             clause: "plan",
             message: "a plan is what follows from a schedule, and a .tile file has none: its text says every number"
@@ -18,6 +19,13 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
             status: Status::Refused,
         });
     };
-    let json = serde_json::to_value(&plan).unwrap_or(Value::Null);
-    Ok(Reply::fine(plan.to_string(), json))
+    let (mut text, mut json) = (plan.to_string(), serde_json::to_value(plan).unwrap_or(Value::Null));
+    if !plan.expect.is_empty() {
+        // Some are about machine code, which the plan by itself does not know.
+        let contracts = loaded.kernel()?.contracts();
+        text.push_str("\ncontracts\n");
+        contracts.iter().for_each(|contract| text.push_str(&format!("  {contract}\n")));
+        json["contracts"] = contracts.iter().map(contract).collect();
+    }
+    Ok(Reply::fine(text, json))
 }

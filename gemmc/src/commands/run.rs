@@ -8,14 +8,14 @@ use ptx_gemm_check::{Data, Leading, Outcome, Output, Request, check};
 use serde_json::json;
 
 use crate::cli::Run;
-use crate::reply::{Failure, Format, Reply, Status};
+use crate::reply::{Failure, Format, Reply, Status, contract};
 use crate::source;
 
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
     // What is wrong with the program comes before what is wrong with the machine.
     let loaded = source::load(&args.compile)?;
     let device = args.device.open(args.misalign)?;
-    let gemm = CompiledGemm::from_kernel(loaded.kernel()?, &device)?;
+    let gemm = loaded.on(&device)?;
     let request = request(args, gemm.problem());
     let outcome = watched(format, || check(&gemm, &request))?;
     Ok(reply(&request, &gemm, &outcome))
@@ -32,8 +32,13 @@ fn request(args: &Run, problem: &Problem) -> Request {
         k: args.k,
         batch: args.batch.unwrap_or(if problem.batch == Batch::Strided { 3 } else { 1 }),
         gap: 0,
+        multiple: 1,
         leading: Leading { a: args.lda, b: args.ldb, c: args.ldc, d: args.ldd },
-        data: if args.exact { Data::Exact } else { Data::Random },
+        data: match (args.exact, args.special) {
+            (true, _) => Data::Exact,
+            (false, true) => Data::Special,
+            (false, false) => Data::Random,
+        },
         seed: args.seed,
         scalars,
         output: if args.in_place { Output::InPlace } else { Output::Apart },
@@ -69,6 +74,7 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         json!({ "row": worst.row, "col": worst.col, "got": number(worst.got), "expected": number(worst.expected),
             "bound": number(worst.bound) })
     });
+    let contracts: Vec<_> = gemm.contracts().iter().map(contract).collect();
     let counts = run.counts.as_ref().map(|counts| json!({ "instructions": counts.instructions, "fma": counts.fma }));
     let json = json!({
         "device": gemm.device().to_string(),
@@ -87,6 +93,7 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         "worst": worst,
         "counts": counts,
         "notes": run.notes,
+        "contracts": contracts,
     });
     Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
 }

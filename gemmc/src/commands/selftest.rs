@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::cuda::CudaStatus;
-use ptx_gemm::{Batch, CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
-use ptx_gemm_check::{Output, Request, Size, cases, check, edge_sizes, netlib, quick_sizes, tuned};
+use ptx_gemm::{CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
+use ptx_gemm_check::{Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_sizes, tuned};
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
@@ -130,7 +130,7 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A schedule on some sizes: exact data, and random data with padded leading dimensions and in place by turns.
+/// A schedule on some sizes: exact data, and random and special data in every arrangement by turns.
 fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes: fn(&Kernel) -> Vec<Size>) -> Row {
     let start = Instant::now();
     let (wrong, left) = (Vec::new(), Vec::new());
@@ -140,13 +140,8 @@ fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes
         Ok(gemm) => {
             row.left = gemm.interface().entries.iter().map(|entry| entry.name.clone()).collect();
             sizes(gemm.kernel()).into_iter().enumerate().for_each(|(index, size)| {
-                let problem = gemm.problem();
-                let random = Request { seed: index as u64, ..Request::random(size.m, size.n, size.k) };
-                let in_place = if index % 3 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
-                let random = Request { output: in_place, ..random.padded(problem, index % 5) };
-                let products = if problem.batch == Batch::Strided { 2 } else { 1 };
-                row.product(&gemm, &Request::exact(size.m, size.n, size.k).batch(products));
-                row.product(&gemm, &Request { gap: index % 5, ..random.batch(products) });
+                let requests = edge_requests(gemm.problem(), size, index);
+                requests.iter().for_each(|request| row.product(&gemm, request));
             })
         }
         Err(error) => row.wrong.push(error.to_string()),

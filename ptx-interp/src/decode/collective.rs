@@ -48,7 +48,7 @@ impl Decoder<'_> {
     /// `d|p`, or `d` alone; either may be `_`.
     fn pair(&mut self, operand: &Operand) -> Result<(R32, P), String> {
         let (d, p) = match operand {
-            Operand::Pair(d, p) => (&**d, self.dp(p)?),
+            Operand::Pair(pair) => (&pair.0, self.dp(&pair.1)?),
             d => (d, self.sink()),
         };
         let d = if let Operand::Sink = d { self.sink32() } else { self.d32(d)? };

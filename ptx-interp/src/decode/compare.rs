@@ -12,7 +12,7 @@ impl Decoder<'_> {
         let (cmp, swapped) = comparison(cmp, ty).ok_or_else(|| format!("setp.{} of .{}", cmp.name(), ty.name()))?;
         let (a, b) = if swapped { (b, a) } else { (a, b) };
         let (d, q) = match d {
-            Operand::Pair(d, q) => (self.dp(d)?, self.dp(q)?),
+            Operand::Pair(pair) => (self.dp(&pair.0)?, self.dp(&pair.1)?),
             d => (self.dp(d)?, self.sink),
         };
         match ty.bits() {

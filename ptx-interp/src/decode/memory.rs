@@ -103,7 +103,8 @@ impl Decoder<'_> {
 
     /// Base register and offset; a name becomes a base that holds its address.
     pub(super) fn address(&mut self, operand: &Operand, place: Option<Place>) -> Result<(Slot, i64), String> {
-        let Operand::Address(base, offset) = operand else { return Err("an address is expected here".into()) };
+        let Operand::Address(address) = operand else { return Err("an address is expected here".into()) };
+        let (base, offset) = &**address;
         let start = match base {
             Base::Reg(reg) => match self.register(*reg)? {
                 Slot::P(_) => return Err("a predicate is no address".into()),

@@ -1,5 +1,7 @@
 //! Operands and the numbers in them.
 
+use thin_vec::ThinVec;
+
 use super::scope::Names;
 use super::{Parser, Result, shortened};
 use crate::instruction::{Base, Opcode, Operand, Reg, Special};
@@ -43,7 +45,7 @@ impl<'a> Parser<'a> {
                 let first = self.scalar(op, names)?;
                 if self.eat(b'|')? {
                     let second = self.scalar(op, names)?;
-                    return Ok(Operand::Pair(Box::new(first), Box::new(second)));
+                    return Ok(Operand::Pair(Box::new((first, second))));
                 }
                 Ok(first)
             }
@@ -51,8 +53,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Elements of a vector up to its closing brace, the opening one consumed. Vectors do not nest.
-    fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Vec<Operand>> {
-        let mut elements = Vec::new();
+    fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<ThinVec<Operand>> {
+        let mut elements = ThinVec::new();
         if self.eat(b'}')? {
             return Ok(elements);
         }
@@ -98,12 +100,12 @@ impl<'a> Parser<'a> {
         } else if name.starts_with('%') {
             Operand::Special(Special::from_name(name).ok_or_else(|| self.undeclared("register"))?)
         } else if matches!(op, Opcode::Bra { .. }) {
-            Operand::Label(name.to_owned())
+            Operand::Label(Box::new(name.to_owned()))
         } else if let Some(symbol) = self.symbol(names) {
-            Operand::Symbol(symbol)
+            Operand::Symbol(Box::new(symbol))
         } else if matches!(op, Opcode::Unknown(_)) {
             // Where an unknown instruction names something unknown, it is most likely a place in the code.
-            Operand::Label(name.to_owned())
+            Operand::Label(Box::new(name.to_owned()))
         } else {
             return Err(self.undeclared("name"));
         };
@@ -148,7 +150,7 @@ impl<'a> Parser<'a> {
             self.expect_punct(b'{')?;
             Operand::TensorAddress(Box::new((base, self.elements(op, names)?)))
         } else {
-            Operand::Address(base, offset)
+            Operand::Address(Box::new((base, offset)))
         };
         self.expect_punct(b']')?;
         Ok(operand)

@@ -18,10 +18,22 @@ impl Context<'_> {
             return Err(format!("has {} operands, wants {wanted}", operands.len()));
         }
         for (i, (slot, operand)) in row.slots.iter().zip(operands).enumerate() {
+            if self.is_plain_register(row, *slot, operand) {
+                continue;
+            }
             self.operand(row, *slot, operand)
                 .map_err(|reason| format!("operand {} (`{}`): {reason}", i + 1, print::operand(operand, self.entry)))?;
         }
         Ok(())
+    }
+
+    /// Whether the operand is a register as the slot wants it: nearly all are, and need no further look.
+    #[inline]
+    fn is_plain_register(&self, row: &Row, slot: Slot, operand: &Operand) -> bool {
+        let (Slot::Write(class) | Slot::Read(class), Operand::Reg(reg)) = (slot, operand) else { return false };
+        self.entry.registers.get(usize::from(reg.family)).is_some_and(|family| {
+            reg.index < family.count.unwrap_or(1) && registers_of(class_type(row, class)).has(family.ty)
+        })
     }
 
     fn operand(&self, row: &Row, slot: Slot, operand: &Operand) -> Checked {
@@ -44,20 +56,23 @@ impl Context<'_> {
                 operand => self.register(operand, class_type(row, class)),
             },
             Slot::Predicates => match operand {
-                Operand::Pair(first, second) => {
+                Operand::Pair(pair) => {
+                    let (first, second) = &**pair;
                     self.predicate_or_sink(first).and_then(|()| self.predicate_or_sink(second))
                 }
                 operand => self.register(operand, Type::Pred),
             },
             Slot::WithPredicate(class) => match operand {
-                Operand::Pair(value, predicate) => {
+                Operand::Pair(pair) => {
+                    let (value, predicate) = &**pair;
                     self.register(value, class_type(row, class)).and_then(|()| self.register(predicate, Type::Pred))
                 }
                 operand => self.register(operand, class_type(row, class)),
             },
             Slot::SinkWithPredicate(class) => match operand {
-                Operand::Pair(value, predicate) => {
-                    if **value != Operand::Sink {
+                Operand::Pair(pair) => {
+                    let (value, predicate) = &**pair;
+                    if *value != Operand::Sink {
                         self.register(value, class_type(row, class))?;
                     }
                     self.register(predicate, Type::Pred)
@@ -235,9 +250,10 @@ impl Context<'_> {
     }
 
     fn address(&self, operand: &Operand, space: Space) -> Checked {
-        let Operand::Address(base, offset) = operand else {
+        let Operand::Address(address) = operand else {
             return Err("wants an address".to_owned());
         };
+        let (base, offset) = &**address;
         if i32::try_from(*offset).is_err() {
             return Err("an offset has 32 bits".to_owned());
         }

@@ -108,7 +108,7 @@ fn unknown_instructions_keep_their_operands() {
     let Statement::Instruction(instruction) = &module.entries[0].body[0] else { panic!("an instruction") };
     assert_eq!(instruction.op, Opcode::Unknown("frob.x".to_owned()));
     assert_eq!(instruction.operands.len(), 4);
-    assert_eq!(instruction.operands[3], Operand::Label("THERE".to_owned()));
+    assert_eq!(instruction.operands[3], Operand::Label(Box::new("THERE".to_owned())));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A loaded cubin and its launches.
 #![allow(unsafe_code)] // Calls of the driver.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::ptr;
@@ -13,6 +14,7 @@ use ptx_gemm_codegen::tile::interface::KernelLaunch;
 
 use super::shared::Shared;
 use crate::backend::{Execution, Module, StreamHandle};
+use crate::contracts::{MachineCode, code_bytes};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::{Launch, Start, Value};
@@ -33,6 +35,8 @@ struct Function {
     threads: u32,
     /// Bytes that the launch must ask for; static shared memory is part of the cubin.
     dynamic_bytes: u32,
+    name: String,
+    code_bytes: u64,
     /// Blocks that the device holds at once, where a grid has asked.
     resident: OnceLock<u32>,
 }
@@ -53,14 +57,15 @@ impl CudaModule {
         // Owns the handle from here on, so that an error below unloads it.
         let mut module = CudaModule { shared: shared.clone(), module: handle, entries: Vec::new() };
         for entry in &kernel.interface().entries {
-            let functions = entry.launches.iter().map(|launch| module.function(launch)).collect::<Result<_, _>>()?;
+            let functions =
+                entry.launches.iter().map(|launch| module.function(launch, cubin)).collect::<Result<_, _>>()?;
             module.entries.push(functions);
         }
         Ok(module)
     }
 
     /// Looks a kernel up, and lets it have the shared memory that it asks for.
-    fn function(&self, launch: &KernelLaunch) -> Result<Function, DeviceError> {
+    fn function(&self, launch: &KernelLaunch, cubin: &[u8]) -> Result<Function, DeviceError> {
         let failed = |call| move |error| self.shared.failed(call, error);
         let name = CString::new(launch.kernel.as_str()).unwrap_or_default();
         // SAFETY: the module is loaded, and stays so for as long as its functions are used.
@@ -76,13 +81,15 @@ impl CudaModule {
                 .result()
                 .map_err(failed("cuFuncSetAttribute"))?;
         }
-        Ok(Function { handle, threads: launch.threads, dynamic_bytes, resident: OnceLock::new() })
+        let code_bytes = code_bytes(cubin, &launch.kernel).unwrap_or(0);
+        let (name, threads, resident) = (launch.kernel.clone(), launch.threads, OnceLock::new());
+        Ok(Function { handle, threads, dynamic_bytes, name, code_bytes, resident })
     }
 }
 
 impl Module for CudaModule {
     fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
-        let Function { handle, threads, dynamic_bytes, ref resident } = self.entries[entry][kernel];
+        let Function { handle, threads, dynamic_bytes, ref resident, .. } = self.entries[entry][kernel];
         if let Some(&blocks) = resident.get() {
             return Ok(blocks);
         }
@@ -100,6 +107,24 @@ impl Module for CudaModule {
             .map_err(|error| self.shared.failed("cuDeviceGetAttribute", error))?;
         let blocks = (per_processor.max(1) * processors.max(1)) as u32;
         Ok(*resident.get_or_init(|| blocks))
+    }
+
+    fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {
+        self.shared.enter()?;
+        let code = |function: &Function| {
+            let attribute = |attribute| {
+                // SAFETY: a function of a loaded module.
+                let value = unsafe { result::function::get_function_attribute(function.handle, attribute) };
+                value.map_err(|error| self.shared.failed("cuFuncGetAttribute", error))
+            };
+            // Nothing but registers is kept in local memory: the compiler declares no variables there.
+            let spilled = attribute(FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32;
+            let registers = attribute(FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32;
+            let code_bytes = function.code_bytes;
+            let code = MachineCode { registers, spill_stores: spilled, spill_loads: spilled, code_bytes };
+            Ok((function.name.clone(), code))
+        };
+        Ok(Some(self.entries.iter().flatten().map(code).collect::<Result<_, DeviceError>>()?))
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {

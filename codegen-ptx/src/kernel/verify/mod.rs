@@ -70,6 +70,7 @@ pub fn verify(kernel: &Kernel) -> Result<Verified<'_>, Violation> {
     Ok(Verified { kernel, uniformity })
 }
 
+#[inline]
 fn rule(holds: bool, message: impl FnOnce() -> String) -> Check {
     if holds { Ok(()) } else { Err(Violation::new("kernel IR", message())) }
 }

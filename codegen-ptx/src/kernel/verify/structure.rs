@@ -6,8 +6,7 @@ use crate::kernel::{Access, Address, Expr, Guard, Kernel, Math, Memory, Numberin
 
 pub(super) fn check(kernel: &Kernel) -> Check {
     for family in &kernel.families {
-        let index = matches!(family.ty, Type::Pred | Type::U32 | Type::U64);
-        let bounds = if index { family.count as usize } else { 0 };
+        let bounds = if family.ty.is_data() { 0 } else { family.count as usize };
         rule(family.bounds.len() == bounds, || {
             format!("the registers {} have other bounds than registers", family.name)
         })?;
@@ -174,7 +173,7 @@ impl Structure<'_> {
         match value {
             Expr::Reg(reg, _) => {
                 let ty = self.used(*reg)?;
-                rule(matches!(ty, Type::Pred | Type::U32 | Type::U64), || format!("data of type {ty:?} as an index"))?;
+                rule(!ty.is_data(), || format!("data of type {ty:?} as an index"))?;
                 Ok(ty)
             }
             Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Ok(Type::U32),
@@ -209,12 +208,20 @@ impl Structure<'_> {
     /// A register of data that is defined, and its type.
     fn data(&self, reg: Reg) -> Result<Type, Violation> {
         let ty = self.used(reg)?;
-        let data = matches!(ty, Type::F32 | Type::F64 | Type::S32);
-        rule(data, || format!("{} is {ty:?} and not data", name(self.kernel, reg)))?;
+        rule(ty.is_data(), || format!("{} is {ty:?} and not data", name(self.kernel, reg)))?;
         Ok(ty)
     }
 
+    #[inline]
     fn typed(&self, reg: Reg, ty: Type) -> Check {
+        // Nearly all are as they should be; what is wrong with the others is found out below.
+        let family = self.kernel.families.get(reg.family.0 as usize);
+        let right = family.is_some_and(|family| family.ty == ty && reg.index < family.count);
+        if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
+    }
+
+    #[cold]
+    fn not_as(&self, reg: Reg, ty: Type) -> Check {
         let own = self.used(reg)?;
         rule(own == ty, || format!("{} is {own:?} and not {ty:?}", name(self.kernel, reg)))
     }

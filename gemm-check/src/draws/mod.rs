@@ -1,0 +1,227 @@
+//! Random legal schedules at random sizes, executed and compared: for tests, and for `gemmc fuzz`.
+//!
+//! A draw is a schedule, how it is executed, and the products that it computes. It follows from a seed, and so a failure is
+//! reproduced by its seed alone; what is reported is the smallest draw that was found to fail in the same way, with few clauses,
+//! small tiles and small matrices.
+
+mod schedules;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use ptx_gemm_dsl::terms::Tail;
+use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::{Plan, Schedule};
+use ptx_gemm_runtime::interp::{Checks, Options, WarpOrder};
+use ptx_gemm_runtime::{CompiledGemm, Device, DeviceError, DeviceKind, Error, InterpreterOptions};
+
+use crate::check::check;
+use crate::data::Data;
+use crate::request::{Output, Request};
+
+use schedules::{maybe, of, schedule};
+
+/// One draw: a schedule, how it is executed, and on what.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    /// Clauses.
+    pub schedule: String,
+    /// The order of warps, in the interpreter.
+    pub order: WarpOrder,
+    /// Elements by which every matrix misses its alignment, in the interpreter.
+    pub misalign: u32,
+    requests: Vec<Wish>,
+}
+
+/// A request before the schedule's tile and the names of its scalars are known.
+#[derive(Clone, Debug)]
+struct Wish {
+    extents: [Extent; 3],
+    data: Data,
+    seed: u64,
+    batch: usize,
+    gap: usize,
+    rows: Rows,
+    in_place: bool,
+    scalars: [Option<f64>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Extent {
+    Of(usize),
+    /// So many tiles, and one element less, none or one more.
+    Tiles(usize, usize),
+}
+
+/// Leading dimensions.
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    Packed,
+    /// So many elements above the smallest.
+    Padded(usize),
+    /// Multiples of what the widest access needs.
+    Aligned,
+}
+
+/// What became of a draw that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// All products were right; how many.
+    Right(usize),
+    /// The schedule is refused, by this rule, or because the device does not run its target.
+    Refused(&'static str),
+}
+
+impl Extent {
+    fn elements(self, tile: u32) -> usize {
+        match self {
+            Extent::Of(elements) => elements,
+            Extent::Tiles(tiles, more) => (tiles * tile as usize + more).saturating_sub(1),
+        }
+    }
+}
+
+impl Wish {
+    fn request(&self, plan: &Plan) -> Request {
+        let [m, n, k] = self.extents;
+        let elements = |extent: Extent, tile: u32| match plan.tail {
+            Tail::None => extent.elements(tile).next_multiple_of(tile as usize),
+            Tail::Predicate => extent.elements(tile),
+        };
+        let (m, n, k) = (elements(m, plan.block.m), elements(n, plan.block.n), elements(k, plan.block.k));
+        let mut request = Request { data: self.data, seed: self.seed, ..Request::random(m, n, k) };
+        if plan.problem.batch == Batch::Strided {
+            request = Request { gap: self.gap, ..request }.batch(self.batch);
+        }
+        request = match self.rows {
+            Rows::Packed => request,
+            Rows::Padded(padding) => request.padded(&plan.problem, padding),
+            Rows::Aligned => request.aligned(),
+        };
+        if self.in_place {
+            request.output = Output::in_place_if_possible(&plan.problem);
+        }
+        for (name, value) in plan.problem.epilogue.scalars.iter().zip(self.scalars) {
+            request = value.into_iter().fold(request, |request, value| request.set(name, value));
+        }
+        request
+    }
+}
+
+fn extent() -> impl Strategy<Value = Extent> {
+    prop_oneof![
+        1 => (0..4usize).prop_map(Extent::Of),
+        2 => (0..90usize).prop_map(Extent::Of),
+        1 => (1..=2usize, 0..3usize).prop_map(|(tiles, more)| Extent::Tiles(tiles, more)),
+    ]
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let scalar = || maybe(60, of(&[0.0, 0.0, -1.0, 2.0]));
+    let kind = of(&[Data::Exact, Data::Exact, Data::Random, Data::Special]);
+    let rows = of(&[Rows::Packed, Rows::Packed, Rows::Padded(1), Rows::Padded(3), Rows::Padded(4), Rows::Aligned]);
+    let data = (kind, any::<u64>(), rows, prop::bool::weighted(0.2));
+    let extents = [extent(), extent(), extent()];
+    (extents, data, 0..4usize, 0..6usize, scalar(), scalar()).prop_map(
+        |(extents, (data, seed, rows, in_place), batch, gap, first, second)| Wish {
+            extents,
+            data,
+            seed,
+            batch,
+            gap,
+            rows,
+            in_place,
+            scalars: [first, second],
+        },
+    )
+}
+
+fn warp_order() -> impl Strategy<Value = WarpOrder> {
+    let seeded = any::<u64>().prop_map(WarpOrder::Seeded);
+    prop_oneof![2 => Just(WarpOrder::RunToBarrier), 1 => Just(WarpOrder::Forward), 1 => Just(WarpOrder::Backward), 1 => seeded]
+}
+
+/// A draw.
+pub fn draw() -> impl Strategy<Value = Draw> {
+    let misalign = prop_oneof![4 => Just(0u32), 1 => Just(1u32)];
+    (schedule(), warp_order(), misalign, prop::collection::vec(wish(), 1..=4))
+        .prop_map(|(schedule, order, misalign, requests)| Draw { schedule, order, misalign, requests })
+}
+
+/// Runs `test` on `count` draws, the same for the same seed. The error is about the smallest draw that was found to fail.
+pub fn for_all(count: u32, seed: u64, test: impl Fn(&Draw) -> Result<(), String>) -> Result<(), String> {
+    let config = Config { cases: count, failure_persistence: None, max_shrink_iters: 10_000, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let run = |draw: Draw| test(&draw).map_err(TestCaseError::fail);
+    TestRunner::new_with_rng(config, rng).run(&draw(), run).map_err(|error| match error {
+        TestError::Fail(reason, value) => format!("seed {seed}: {reason}\nthe smallest that fails: {value:?}"),
+        TestError::Abort(reason) => format!("seed {seed}: {reason}"),
+    })
+}
+
+/// Compiles and multiplies what a draw says, on a GPU, or (`None`) in the interpreter with all checks on and in the draw's own
+/// order of warps.
+///
+/// # Errors
+/// What is wrong, in words: a schedule that does not parse, or is refused without a reason, and everything that goes wrong with
+/// one that is accepted.
+pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
+    let schedule: Schedule = draw.schedule.parse().map_err(|e| format!("it does not parse: {e}"))?;
+    let plan = match schedule.plan(None) {
+        Ok(plan) => plan,
+        Err(refusal) => {
+            let first = refusal.errors().next().ok_or("it is refused without an error")?;
+            if refusal.iter().any(|diagnostic| diagnostic.message.is_empty()) {
+                return Err(format!("{refusal:?} has no reason"));
+            }
+            return Ok(Fate::Refused(first.rule));
+        }
+    };
+    let options = Options { checks: Checks::Full, order: draw.order, ..Options::default() };
+    let interpreter = || Device::interpreter_with(InterpreterOptions { options, misalign: draw.misalign });
+    let device = gpu.cloned().unwrap_or_else(interpreter);
+    let gemm = match CompiledGemm::new(&schedule, &device) {
+        Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {
+            return Ok(Fate::Refused("another target"));
+        }
+        gemm => gemm.map_err(|e| e.to_string())?,
+    };
+    for wish in &draw.requests {
+        let request = wish.request(&plan);
+        let outcome = check(&gemm, &request).map_err(|e| format!("{request:?}: {e}"))?;
+        if !outcome.is_right() {
+            return Err(format!("{request:?}: {outcome:?}"));
+        }
+    }
+    Ok(Fate::Right(draw.requests.len()))
+}
+
+/// What became of many draws.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Draws.
+    pub draws: usize,
+    /// Pairs of a schedule and a product that were right.
+    pub pairs: usize,
+    /// How often each rule refused a schedule.
+    pub refused: BTreeMap<&'static str, usize>,
+}
+
+impl Tally {
+    /// Takes a draw into account.
+    pub fn add(&mut self, fate: &Fate) {
+        self.draws += 1;
+        match fate {
+            Fate::Right(products) => self.pairs += products,
+            Fate::Refused(rule) => *self.refused.entry(rule).or_default() += 1,
+        }
+    }
+
+    /// Schedules that were refused.
+    pub fn refusals(&self) -> usize {
+        self.refused.values().sum()
+    }
+}

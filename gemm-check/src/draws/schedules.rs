@@ -1,0 +1,161 @@
+//! Random schedules, as text: each has a good chance to be legal.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// In `percent` of all draws; shrinks to nothing.
+pub(super) fn maybe<S: Strategy>(percent: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
+    prop::option::weighted(f64::from(percent) / 100.0, strategy)
+}
+
+/// One of these numbers. What is before another is simpler; a number that is there twice is drawn more often.
+pub(super) fn of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
+    select(all)
+}
+
+/// The `choice`th divisor of a number, starting over after the last: so that a choice needs no number.
+fn divisor(number: usize, choice: usize) -> usize {
+    let divisors: Vec<usize> = (1..=number).filter(|d| number.is_multiple_of(*d)).collect();
+    divisors[choice % divisors.len()]
+}
+
+/// Rows and columns of the block's tile, how many threads multiply, and the clauses about them.
+fn geometry() -> impl Strategy<Value = ([usize; 2], usize, Vec<String>)> {
+    let thread = (of(&[1, 1, 2, 3, 4, 4, 5, 8, 8]), of(&[1, 1, 2, 3, 4, 4, 6, 8, 8]));
+    let grid = (of(&[1, 2, 3, 4, 7, 8, 16]), of(&[1, 2, 4, 5, 8, 16]));
+    let grid = (grid, prop::bool::weighted(0.3)).prop_map(|(grid, along_m)| (grid, None, along_m.then_some("m")));
+    let lanes = of(&[(1, 32), (2, 16), (4, 8), (4, 8), (4, 8), (8, 4), (16, 2), (32, 1)]);
+    let warps = (lanes, of(&[1, 2, 3]), of(&[1, 2]), prop::bool::ANY).prop_map(|((m, n), warps_m, warps_n, z)| {
+        ((m * warps_m, n * warps_n), Some((m, n)), (z && (m, n) == (4, 8)).then_some("z"))
+    });
+    let fragment = maybe(40, (0..4usize, 0..4usize));
+    (thread, prop_oneof![3 => grid, 1 => warps], fragment).prop_map(|((tm, tn), ((m, n), lanes, along), fragment)| {
+        let mut clauses = vec![format!("thread({tm}, {tn})")];
+        clauses.extend(lanes.map(|(m, n)| format!("warp({}, {})", m * tm, n * tn)));
+        clauses.extend(along.map(|along| format!("lanes(along = {along})")));
+        clauses.extend(fragment.map(|(m, n)| format!("fragment({}, {})", divisor(tm, m), divisor(tn, n))));
+        ([m * tm, n * tn], m * n, clauses)
+    })
+}
+
+/// The depth of the tile and the clauses about how it gets to the threads; none where nothing is staged.
+fn staging() -> impl Strategy<Value = (Option<usize>, Vec<Option<String>>)> {
+    let skew = prop_oneof![
+        2 => Just(String::new()),
+        1 => of(&[1, 2, 4]).prop_map(|n| format!(" + pad({n})")),
+        1 => of(&[32, 64, 128]).prop_map(|n| format!(" + swizzle({n})")),
+    ];
+    let shared = (of(&["mk", "km"]), of(&["kn", "nk"]), skew.clone(), skew)
+        .prop_map(|(a, b, skew_a, skew_b)| format!("shared(a = {a}{skew_a}, b = {b}{skew_b})"));
+    let stages = prop_oneof![
+        2 => Just("double_buffer".to_string()),
+        1 => of(&[1, 2]).prop_map(|n| format!("stages({n})")),
+        3 => of(&[1, 2, 3, 4, 6]).prop_map(|n| format!("load(cp_async); stages({n})")),
+    ];
+    let (operands, pace) = (of(&["operands(shared)"]), of(&["pace(free)"]));
+    let prefetch = of(&[0, 1, 2, 4]).prop_map(|n| format!("prefetch({n})"));
+    let depth = of(&[1, 2, 3, 4, 5, 8, 8, 8, 12, 16, 32]);
+    let staged =
+        (depth, maybe(30, 0..6usize), maybe(60, shared), maybe(67, stages), maybe(25, operands), maybe(20, pace))
+            .prop_map(|(depth, unroll, shared, stages, operands, pace)| {
+                let unroll = unroll.map(|choice| format!("unroll({})", divisor(depth, choice)));
+                (Some(depth), vec![unroll, shared, stages, operands.map(str::to_string), pace.map(str::to_string)])
+            });
+    let staged = (staged, maybe(25, prefetch)).prop_map(|((depth, mut clauses), prefetch)| {
+        clauses.push(prefetch);
+        (depth, clauses)
+    });
+    let direct = maybe(40, of(&[1, 2, 3, 4, 8]))
+        .prop_map(|unroll| (None, vec![Some("shared(none)".to_string()), unroll.map(|n| format!("unroll({n})"))]));
+    prop_oneof![4 => staged, 1 => direct]
+}
+
+const TYPES: [&str; 5] = [
+    "f64",
+    "i32",
+    "a = f32, b = f32, acc = f64, d = f32",
+    "a = f64, b = f32, acc = f64, d = f64",
+    "a = f32, b = f32, acc = f64, c = f32, d = f64",
+];
+
+const INTEGER_EPILOGUES: [&str; 3] =
+    ["|acc, c, alpha, beta| alpha * acc + beta * c", "|acc, bias| relu(acc - bias[n])", "|acc, c| max(acc, -c) + 3"];
+
+const EPILOGUES: [&str; 11] = [
+    "|acc| acc",
+    "|acc, alpha| alpha * acc",
+    "|acc, c| acc - c",
+    "|acc, c, beta| beta * c - acc",
+    "|acc, c, alpha, beta| alpha * acc + beta * c",
+    "|acc, bias| relu(acc + bias[n])",
+    "|acc, c, alpha, beta, bias| relu(alpha * acc + beta * c + bias[n])",
+    "|acc, scale| clamp(acc * scale[m], -3.0, 5.5)",
+    "|acc, c, s| max(acc, s * c) - min(abs(c), 2)",
+    "|acc, c, alpha, beta| -alpha * acc - (beta * c) / 2.0",
+    "|acc, c, s, t| s * acc + t * acc * s - c * s",
+];
+
+/// Types, layouts, the epilogue and how many products there are.
+fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
+    let layout = || of(&["row", "col"]);
+    let layouts = (layout(), layout(), layout(), layout())
+        .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
+    let batch = of(&["batch(strided)"]).prop_map(str::to_string);
+    (maybe(42, of(&TYPES)), maybe(60, 0..EPILOGUES.len()), maybe(60, layouts), maybe(15, batch)).prop_map(
+        |(types, epilogue, layouts, batch)| {
+            let integer = types.is_some_and(|types| types.contains("i32"));
+            let epilogue = epilogue.map(|i| match integer {
+                true => INTEGER_EPILOGUES[i % INTEGER_EPILOGUES.len()],
+                false => EPILOGUES[i],
+            });
+            let (types, epilogue) = (
+                types.map(|types| format!("types({types})")),
+                epilogue.map(|epilogue| format!("epilogue({epilogue})")),
+            );
+            vec![types, epilogue, layouts, batch]
+        },
+    )
+}
+
+/// Clauses that have nothing to do with each other.
+fn others() -> impl Strategy<Value = Vec<Option<String>>> {
+    let text = |all: &'static [&'static str]| of(all).prop_map(str::to_string);
+    let vector =
+        text(&["vector(1)", "vector(2)", "vector(4)", "vector(4)", "vector(4)", "vector(8)", "vector(4, d = 1)"]);
+    let raster = (of(&[1, 2, 3, 8]), of(&["m", "n"]))
+        .prop_map(|(group, along)| format!("raster(group = {group}, along = {along})"));
+    let split = (of(&[2, 3, 5]), of(&["serial", "workspace"]))
+        .prop_map(|(parts, reduce)| format!("split_k({parts}, reduce = {reduce})"));
+    let targets =
+        &["target(sm_75)", "target(sm_80)", "target(sm_89)", "target(sm_90)", "target(sm_90a)", "target(sm_120)"];
+    vec![
+        maybe(60, vector).boxed(),
+        maybe(40, text(&["order(row)", "order(snake)", "order(column_snake)"])).boxed(),
+        maybe(40, raster).boxed(),
+        maybe(15, split).boxed(),
+        maybe(15, text(&["persistent", "persistent(1)", "persistent(3)"])).boxed(),
+        maybe(10, text(&["blocks_per_sm(1)", "blocks_per_sm(2)"])).boxed(),
+        maybe(5, text(&["tail(none)"])).boxed(),
+        maybe(20, text(targets)).boxed(),
+    ]
+}
+
+/// Warps that only copy, for the schedules that can have them.
+fn producers() -> impl Strategy<Value = Option<String>> {
+    maybe(60, of(&["specialize(producers = 1 warp)", "specialize(producers = 2 warps)"]).prop_map(str::to_string))
+}
+
+/// A schedule that has a good chance to be legal, as text.
+pub(super) fn schedule() -> impl Strategy<Value = String> {
+    (geometry(), staging(), producers(), problem(), others()).prop_map(
+        |(([m, n], grid, threads), (depth, mut staging), producers, problem, others)| {
+            let asynchronous = staging.iter().flatten().any(|clause| clause.contains("load(cp_async)"));
+            if asynchronous && grid.is_multiple_of(32) {
+                staging.push(producers);
+            }
+            let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));
+            let more = [staging, problem, others].into_iter().flatten().flatten();
+            [tile].into_iter().chain(threads).chain(more).collect::<Vec<_>>().join("; ")
+        },
+    )
+}

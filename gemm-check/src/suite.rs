@@ -1,0 +1,44 @@
+//! What is multiplied at each edge size: exact data and other data by turns, in every arrangement that can make a difference.
+
+use ptx_gemm_dsl::types::{Batch, Problem};
+
+use crate::request::{Output, Request};
+use crate::size::Size;
+
+/// Products of a batch: more than one, so that the distance between them counts.
+const BATCH: usize = 2;
+
+/// Two products of one size, of data, leading dimensions, scalars and places of C that take turns with `turn`.
+///
+/// - Exact data find every product that is dropped, doubled or misplaced: packed, and with rows so aligned that entries with
+///   wide accesses run at ragged extents.
+/// - Random data have the full width of their type, and find what is computed in a narrower one.
+/// - Special data begin with NaN and infinities, and a scalar of 0 drops matrices that are full of them.
+pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2] {
+    let Size { m, n, k } = size;
+    let exact = Request::exact(m, n, k);
+    let exact = if turn.is_multiple_of(3) { exact } else { exact.aligned() };
+    let (random, special) = (Request::random(m, n, k), Request::special(m, n, k));
+    let other = match turn % 6 {
+        0 => with_scalars(problem, random.padded(problem, 4), turn / 6),
+        1 => special.padded(problem, 3),
+        2 => with_scalars(problem, random.aligned(), turn / 6),
+        3 => special.aligned(),
+        4 => random.padded(problem, turn % 5),
+        _ => with_scalars(problem, special, turn / 6 + 1),
+    };
+    let output = if turn % 4 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
+    let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
+    let seed = turn as u64;
+    [
+        Request { seed, gap: turn % 3, ..exact.batch(products) },
+        Request { seed, gap: turn % 5, output, ..other.batch(products) },
+    ]
+}
+
+/// Scalars other than the defaults: zeros, negative ones, and fractions where the type has them.
+fn with_scalars(problem: &Problem, request: Request, turn: usize) -> Request {
+    let values = if problem.types.acc.is_integer() { [0.0, -1.0, 3.0, 2.0] } else { [0.0, -1.5, 0.7, 2.0] };
+    let names = problem.epilogue.scalars.iter().enumerate();
+    names.fold(request, |request, (index, name)| request.set(name, values[(turn + index) % values.len()]))
+}

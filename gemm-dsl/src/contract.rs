@@ -1,0 +1,183 @@
+//! The contracts of `expect`, held against figures: what a plan knows by itself, and the words for every one of them.
+//!
+//! A figure belongs to an entry. Averages and bank conflicts are those of the first, which runs where operands are aligned:
+//! a contract about them is a statement about the fast path. Occupancy, and what the assembler says, hold for every entry.
+
+use std::fmt;
+
+use crate::clause::{Expectation, Knower, Metric};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
+use crate::figure::Figure;
+use crate::plan::{Plan, Variant};
+use crate::schedule::Schedule;
+use crate::table::Key;
+use crate::target::{Target, WARP};
+use crate::terms::Extent3;
+
+/// A contract and the figure it is held against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// As the schedule states it.
+    pub contract: Expectation,
+    /// What was found.
+    pub figure: Figure,
+    /// Of which entry; of all where absent.
+    pub entry: Option<String>,
+    /// Where the figure comes from.
+    pub source: FigureSource,
+    /// The clauses that the figure follows from.
+    pub look_at: String,
+}
+
+/// Where a figure comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FigureSource {
+    /// The plan, for a target.
+    Plan(Target),
+    /// The accesses of the main loop in a product of these extents, counted from the plan.
+    Sample(Extent3),
+    /// Whoever made machine code of the PTX, by name.
+    Assembler(String),
+}
+
+impl Measured {
+    /// Whether the contract is kept.
+    pub fn holds(&self) -> bool {
+        self.contract.relation.holds(self.figure, self.contract.limit)
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Measured { contract, figure, entry, source, look_at } = self;
+        let (name, unit) = (contract.metric.name(), contract.metric.unit());
+        let state = if self.holds() { "holds" } else { "is broken" };
+        write!(f, "expect {contract} {state}: {name} is {figure}{unit}")?;
+        if let Some(entry) = entry {
+            write!(f, " in {entry}")?;
+        }
+        match source {
+            // The same on every target.
+            FigureSource::Plan(_) if matches!(contract.metric, Metric::Shared | Metric::Threads) => {}
+            FigureSource::Plan(target) => write!(f, " on {target}")?,
+            FigureSource::Sample(Extent3 { m, n, k }) => write!(f, ", counted at {m} x {n} x {k}")?,
+            FigureSource::Assembler(who) => write!(f, ", says {who}")?,
+        }
+        if self.holds() { Ok(()) } else { write!(f, "; look at {look_at}") }
+    }
+}
+
+impl Plan {
+    /// The contracts whose figures the plan knows, each with its figure.
+    pub fn measured(&self) -> Vec<Measured> {
+        let known = self.expect.iter().filter(|contract| contract.metric.knower() == Knower::Plan);
+        known.flat_map(|contract| self.measure(contract)).collect()
+    }
+
+    /// The contracts whose figures are known once the PTX is assembled.
+    pub fn unmeasured(&self) -> impl Iterator<Item = &Expectation> {
+        self.expect.iter().filter(|contract| contract.metric.knower() == Knower::Assembler)
+    }
+
+    /// What a contract's figure is, where the plan knows it.
+    pub(crate) fn measure(&self, contract: &Expectation) -> Vec<Measured> {
+        let metric = contract.metric;
+        let measured = |figure, entry: Option<&Variant>, source| Measured {
+            contract: *contract,
+            figure,
+            entry: entry.map(|variant| variant.entry.clone()),
+            source,
+            look_at: self.look_at(metric),
+        };
+        let planned = FigureSource::Plan(self.target);
+        let first = self.variants.first();
+        let sampled = |figure: fn(&crate::sample::Sample) -> Figure| {
+            let source = FigureSource::Sample(self.sample_extents());
+            first.map(|variant| measured(figure(&self.sample(variant)), first, source)).into_iter().collect()
+        };
+        let of_entries = |figure: &dyn Fn(u32) -> Figure| {
+            let entry = |variant| measured(figure(self.resident_blocks(variant)), Some(variant), planned.clone());
+            self.variants.iter().map(entry).collect()
+        };
+        match metric {
+            Metric::Shared => vec![measured(u64::from(self.shared_bytes).into(), None, planned)],
+            Metric::Threads => vec![measured(u64::from(self.threads()).into(), None, planned)],
+            Metric::BankConflicts => sampled(|sample| sample.bank_conflicts()),
+            Metric::SectorsPerLoad => sampled(|sample| sample.sectors_per_load()),
+            Metric::LoadsPerFma => sampled(|sample| sample.loads_per_fma()),
+            Metric::Occupancy => of_entries(&|blocks| u64::from(blocks).into()),
+            Metric::OccupancyPercent => of_entries(&|blocks| {
+                let warps = u64::from(blocks) * u64::from(self.threads().div_ceil(WARP));
+                Figure::ratio(100 * warps, u64::from(self.target.sm_threads() / WARP))
+            }),
+            Metric::Spills | Metric::Registers | Metric::CodeBytes => Vec::new(),
+        }
+    }
+
+    /// The clauses that a figure follows from most directly.
+    pub fn look_at(&self, metric: Metric) -> String {
+        let clauses = &self.clauses;
+        let (tile, thread, shared) = (&clauses.tile, &clauses.thread, &clauses.shared);
+        let staged = self.a.placement.is_some();
+        match metric {
+            Metric::Shared if staged => format!("{tile}, {shared} and {}", clauses.stages),
+            Metric::Threads => format!("{tile} and {thread}"),
+            Metric::Occupancy | Metric::OccupancyPercent => self.limits_occupancy(),
+            Metric::BankConflicts => {
+                let sample = self.variants.first().map(|variant| self.sample(variant)).unwrap_or_default();
+                let fragment = self.geometry.fragment;
+                let reads = format!(
+                    "the fragments of {} x {} of {thread} ({} passes are lost in reading them)",
+                    fragment.m, fragment.n, sample.reads.conflicts
+                );
+                let stores = format!("{shared} ({} passes are lost in storing K-tiles)", sample.stores.conflicts);
+                match (sample.reads.conflicts, sample.stores.conflicts) {
+                    (_, 0) => format!("{reads} and {shared}"),
+                    (0, _) => stores,
+                    _ => format!("{reads} and {stores}"),
+                }
+            }
+            Metric::SectorsPerLoad if staged => format!("{}, {} and {tile}", clauses.layout, clauses.vector),
+            Metric::SectorsPerLoad => format!("{}, {} and {}", clauses.layout, clauses.vector, clauses.lanes),
+            Metric::LoadsPerFma => format!("{thread} and {}", clauses.vector),
+            Metric::CodeBytes => format!("{thread} and {}", clauses.unroll),
+            Metric::Spills | Metric::Registers => match self.blocks_per_sm {
+                Some(blocks) => format!("{thread}, {} and blocks_per_sm({blocks})", clauses.prefetch),
+                None => format!("{thread}, {} and {}", clauses.unroll, clauses.prefetch),
+            },
+            Metric::Shared => shared.clone(),
+        }
+    }
+
+    /// What keeps a multiprocessor from holding more blocks.
+    fn limits_occupancy(&self) -> String {
+        let clauses = &self.clauses;
+        let resident = self.variants.first().map_or(1, |variant| self.resident_blocks(variant));
+        if let Some(blocks) = self.blocks_per_sm {
+            return format!("blocks_per_sm({blocks})");
+        }
+        let threads = self.target.sm_threads() / self.threads().next_multiple_of(WARP);
+        let shared = self.shared_bytes + self.target.reserved_shared_bytes();
+        if threads <= resident {
+            format!("{} and {}: {} threads a block", clauses.tile, clauses.thread, self.threads())
+        } else if self.shared_bytes > 0 && self.target.sm_shared_bytes() / shared <= resident {
+            format!("{} and {}: {} B of shared memory a block", clauses.tile, clauses.stages, self.shared_bytes)
+        } else {
+            format!("{}: {} registers a thread hold accumulators", clauses.thread, self.accumulator_registers)
+        }
+    }
+}
+
+impl Schedule {
+    /// The diagnostics of broken contracts, at the schedule's `expect`.
+    pub fn broken(&self, broken: &[Measured]) -> Diagnostics {
+        let item = self.spans().find(|(clause, _)| clause.key() == Key::Expect);
+        let diagnostic = |measured: &Measured| {
+            let help = format!("look at {}, or state what is meant", measured.look_at);
+            let diagnostic = Diagnostic::error("expect", "expect", measured.to_string()).help(help);
+            Diagnostic { span: item.and_then(|(_, span)| span), ..diagnostic }
+        };
+        Diagnostics::new(broken.iter().map(diagnostic).collect()).in_text(self.source.clone())
+    }
+}

@@ -1,0 +1,373 @@
+//! What the main loop asks of memory, counted from the plan: bank conflicts, sectors, loads.
+//!
+//! Every access of the main loop follows from a plan's numbers, and so its cost is known before anything is compiled. The
+//! product that is counted is the plan's *sample*, 2 x 2 tiles of D and 4 K-tiles of packed matrices, whole tiles all: what
+//! the interpreter counts of the same product is the same (`tests/all/contracts.rs`).
+//!
+//! Shared memory has 32 banks of 4 bytes. An access of 8 bytes goes by half-warps, one of 16 bytes by quarter-warps; each of
+//! these groups takes as many passes as the most demanded bank has different words, and would take one for every 32 words
+//! if there were no conflicts.
+
+use std::collections::BTreeMap;
+
+use crate::figure::Figure;
+use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, Variant};
+use crate::target::WARP;
+use crate::terms::{Along, Extent3, Fast, Load, Operands, Side, Swizzle};
+
+/// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
+pub const SAMPLE_TILES: u32 = 2;
+/// K-tiles of the sample.
+pub const SAMPLE_DEPTH: u32 = 4;
+
+/// Banks of shared memory, and bytes of a word of each.
+const BANKS: u32 = 32;
+const WORD: u32 = 4;
+
+/// Bytes of a sector of global memory, the least that travels.
+const SECTOR: u64 = 32;
+
+/// Passes over the banks that some accesses take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    /// Instructions of warps.
+    pub accesses: u64,
+    /// Passes lost to conflicts.
+    pub conflicts: u64,
+}
+
+/// What one entry's main loop asks of memory in the product of [`Plan::sample`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Multiply-adds, one for each warp.
+    pub fma: u64,
+    /// Fragments read from shared memory.
+    pub reads: Passes,
+    /// K-tiles stored to shared memory.
+    pub stores: Passes,
+    /// Loads of A and B from global memory, asynchronous copies included.
+    pub loads: u64,
+    /// The same without asynchronous copies: what a thread's registers wait for.
+    pub register_loads: u64,
+    /// Sectors that the loads touch.
+    pub sectors: u64,
+}
+
+impl Sample {
+    /// Passes lost to bank conflicts.
+    pub fn bank_conflicts(&self) -> Figure {
+        (self.reads.conflicts + self.stores.conflicts).into()
+    }
+
+    /// Sectors of a load, on average.
+    pub fn sectors_per_load(&self) -> Figure {
+        Figure::ratio(self.sectors, self.loads)
+    }
+
+    /// Loads for each multiply-add.
+    pub fn loads_per_fma(&self) -> Figure {
+        Figure::ratio(self.reads.accesses + self.register_loads, self.fma)
+    }
+}
+
+impl Plan {
+    /// Extents of the product that a plan's figures are counted in.
+    pub fn sample_extents(&self) -> Extent3 {
+        let Extent3 { m, n, k } = self.block;
+        Extent3 { m: SAMPLE_TILES * m, n: SAMPLE_TILES * n, k: SAMPLE_DEPTH * k }
+    }
+
+    /// Counts what the main loop of `variant` asks of memory.
+    pub fn sample(&self, variant: &Variant) -> Sample {
+        let Geometry { threads, thread, .. } = self.geometry;
+        let tiles = u64::from(SAMPLE_TILES * SAMPLE_TILES);
+        let k_tiles = tiles * u64::from(SAMPLE_DEPTH);
+        let warps = u64::from(threads.div_ceil(WARP));
+        let fma = u64::from(thread.m * thread.n * self.block.k) * warps * k_tiles;
+        let mut sample = Sample { fma, ..Sample::default() };
+        for (operand, copy) in [(&self.a, &variant.a), (&self.b, &variant.b)] {
+            match operand.placement {
+                Some(placement) => {
+                    let slot = Slot { operand, placement };
+                    sample.reads += self.reads(slot).times(k_tiles);
+                    sample.stores += self.stores(slot, copy).times(k_tiles + tiles * self.past_the_end());
+                    self.copies(operand, copy, &mut sample);
+                }
+                None => self.direct_loads(operand, copy.width, &mut sample),
+            }
+        }
+        sample
+    }
+
+    /// K-tiles past the end of k that a tile's pipeline stores, zeros all: a loop that copies for later turns of its own does so
+    /// in the last ones as well, once for each part of k. Producers know where to stop.
+    fn past_the_end(&self) -> u64 {
+        let parts = self.split_k.map_or(1, |split| split.parts.min(SAMPLE_DEPTH));
+        if self.producer_warps > 0 { 0 } else { u64::from(parts * (self.stages - 1)) }
+    }
+
+    /// One K-tile's fragments of all warps.
+    fn reads(&self, slot: Slot<'_>) -> Passes {
+        let operand = slot.operand;
+        let side = operand.side;
+        let positions = positions(&self.geometry, side);
+        let width = if self.operands == Operands::Shared { 1 } else { operand.read_width };
+        let along_k = slot.placement.fast == Fast::K;
+        // Along k one read serves as many steps as it is wide, else as many positions.
+        let (step, position) = if along_k { (width, 1) } else { (1, width) };
+        // Each product reads its operands again.
+        let times = match (self.operands, side) {
+            (Operands::Registers, _) => 1,
+            (Operands::Shared, Side::A) => self.geometry.thread.n,
+            (Operands::Shared, Side::B) => self.geometry.thread.m,
+        };
+        let mut total = Passes::default();
+        for warp in warps(self.geometry.threads) {
+            let starts: Vec<u32> = warp.map(|thread| own(&self.geometry, thread, side)).collect();
+            let mut known = BTreeMap::new();
+            for k in (0..operand.depth).step_by(step as usize) {
+                for &at in positions.iter().step_by(position as usize) {
+                    // A distance that is the same for the whole warp turns all banks alike, unless a swizzle permutes it.
+                    let distance = slot.offset(at, k);
+                    let residue = if slot.placement.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
+                    total += *known.entry(residue).or_insert_with(|| {
+                        let offsets = starts.iter().map(|start| slot.address(start + at, k));
+                        passes(offsets.enumerate(), width * operand.dtype.bytes()).times(times.into())
+                    });
+                }
+            }
+        }
+        total
+    }
+
+    /// One K-tile's way into shared memory.
+    fn stores(&self, slot: Slot<'_>, copy: &CopyPlan) -> Passes {
+        let piece = if self.load == Load::CpAsync { copy.width } else { copy.store_width };
+        let mut total = Passes::default();
+        for_chunks(self.copying_threads(), copy, |lanes| {
+            for element in (0..copy.width).step_by(piece.max(1) as usize) {
+                let offsets = lanes.iter().map(|&(lane, outer, inner)| {
+                    let (own, k) = slot.operand.coordinates(outer, inner + element);
+                    (lane, slot.address(own, k))
+                });
+                total += passes(offsets, piece * slot.operand.dtype.bytes());
+            }
+        });
+        total
+    }
+
+    /// All loads of an operand that is staged.
+    fn copies(&self, operand: &OperandPlan, copy: &CopyPlan, sample: &mut Sample) {
+        let bytes = copy.width * operand.dtype.bytes();
+        let matrix = Matrix::of(self, operand);
+        let mut known = BTreeMap::new();
+        for (own, k) in matrix.tiles() {
+            // Whole sectors further on, the sectors are as many.
+            let start = matrix.address(own, k);
+            let (accesses, sectors) = *known.entry(start % SECTOR).or_insert_with(|| {
+                let (mut accesses, mut sectors) = (0, 0);
+                for_chunks(self.copying_threads(), copy, |lanes| {
+                    let addresses = lanes.iter().map(|&(_, outer, inner)| {
+                        let (in_tile, depth) = operand.coordinates(outer, inner);
+                        matrix.address(own + in_tile, k + depth)
+                    });
+                    accesses += 1;
+                    sectors += touched(addresses, bytes);
+                });
+                (accesses, sectors)
+            });
+            // Each tile is loaded for every tile of D that needs it.
+            sample.loads += accesses * u64::from(SAMPLE_TILES);
+            sample.sectors += sectors * u64::from(SAMPLE_TILES);
+            sample.register_loads += if self.load == Load::CpAsync { 0 } else { accesses * u64::from(SAMPLE_TILES) };
+        }
+    }
+
+    /// All loads of an operand that threads read from global memory themselves.
+    fn direct_loads(&self, operand: &OperandPlan, width: u32, sample: &mut Sample) {
+        let positions = positions(&self.geometry, operand.side);
+        let matrix = Matrix::of(self, operand);
+        let bytes = width * operand.dtype.bytes();
+        let (step, position) = if operand.global_fast == Fast::K { (width, 1) } else { (1, width) };
+        for warp in warps(self.geometry.threads) {
+            let starts: Vec<u32> = warp.map(|thread| own(&self.geometry, thread, operand.side)).collect();
+            let mut known = BTreeMap::new();
+            for (own, k) in matrix.tiles() {
+                for depth in (0..operand.depth).step_by(step as usize) {
+                    for at in positions.iter().step_by(position as usize) {
+                        let residue = matrix.address(own + at, k + depth) % SECTOR;
+                        let sectors = *known.entry(residue).or_insert_with(|| {
+                            let all = starts.iter().map(|start| matrix.address(own + start + at, k + depth));
+                            touched(all, bytes)
+                        });
+                        sample.loads += u64::from(SAMPLE_TILES);
+                        sample.register_loads += u64::from(SAMPLE_TILES);
+                        sample.sectors += sectors * u64::from(SAMPLE_TILES);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes after which every swizzle repeats: eight rows of 128 bytes.
+const PERIOD: u32 = 1024;
+
+/// An operand's K-tile in its first slot.
+#[derive(Clone, Copy)]
+struct Slot<'p> {
+    operand: &'p OperandPlan,
+    placement: Placement,
+}
+
+impl Slot<'_> {
+    /// Bytes from the first element to this one, before any swizzle.
+    fn offset(&self, own: u32, k: u32) -> u32 {
+        let (slow, fast) = if self.placement.fast == Fast::K { (own, k) } else { (k, own) };
+        (slow * self.placement.pitch + fast) * self.operand.dtype.bytes()
+    }
+
+    /// Where an element lies in shared memory.
+    fn address(&self, own: u32, k: u32) -> u32 {
+        let address = self.placement.offset_bytes + self.offset(own, k);
+        match self.placement.swizzle {
+            Swizzle::None => address,
+            Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
+        }
+    }
+}
+
+impl OperandPlan {
+    /// Coordinates in the tile, along the operand's own dimension and along k, of a place by its row in global memory and the
+    /// element of that row.
+    fn coordinates(&self, outer: u32, inner: u32) -> (u32, u32) {
+        if self.global_fast == Fast::K { (outer, inner) } else { (inner, outer) }
+    }
+}
+
+/// An operand of the sample, packed.
+struct Matrix {
+    fast: Fast,
+    bytes: u64,
+    ld: u64,
+    /// Extents of a tile, along the operand's own dimension and along k.
+    tile: (u32, u32),
+}
+
+impl Matrix {
+    fn of(plan: &Plan, operand: &OperandPlan) -> Matrix {
+        let (own, k) = (SAMPLE_TILES * operand.extent, SAMPLE_DEPTH * operand.depth);
+        let ld = if operand.global_fast == Fast::K { k } else { own };
+        debug_assert_eq!(operand.depth, plan.block.k);
+        Matrix {
+            fast: operand.global_fast,
+            bytes: operand.dtype.bytes().into(),
+            ld: ld.into(),
+            tile: (operand.extent, operand.depth),
+        }
+    }
+
+    /// Where the tiles begin.
+    fn tiles(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let (own, k) = self.tile;
+        (0..SAMPLE_TILES).flat_map(move |i| (0..SAMPLE_DEPTH).map(move |j| (i * own, j * k)))
+    }
+
+    fn address(&self, own: u32, k: u32) -> u64 {
+        let (slow, fast) = if self.fast == Fast::K { (own, k) } else { (k, own) };
+        (u64::from(slow) * self.ld + u64::from(fast)) * self.bytes
+    }
+}
+
+/// The threads of each warp.
+fn warps(threads: u32) -> impl Iterator<Item = std::ops::Range<u32>> {
+    (0..threads.div_ceil(WARP)).map(move |warp| warp * WARP..threads.min((warp + 1) * WARP))
+}
+
+/// The first row (of A) or column (of B) that a thread computes.
+fn own(geometry: &Geometry, thread: u32, side: Side) -> u32 {
+    let Geometry { grid, regions, region, fragment, .. } = *geometry;
+    let in_region = thread % (grid.m * grid.n);
+    let region_index = thread / (grid.m * grid.n);
+    let (i, j) = match geometry.along {
+        Along::N => (in_region / grid.n, in_region % grid.n),
+        Along::M => (in_region % grid.m, in_region / grid.m),
+        // 2 x 4 lanes, then the same once more, along the longer side.
+        Along::Z if grid.n == 8 => (in_region / 2 % 4, in_region % 2 + 2 * (in_region / 8)),
+        Along::Z => (in_region % 2 + 2 * (in_region / 8), in_region / 2 % 4),
+    };
+    match side {
+        Side::A => region_index / regions.n * region.m + i * fragment.m,
+        Side::B => region_index % regions.n * region.n + j * fragment.n,
+    }
+}
+
+/// Positions of a thread's rows (of A) or columns (of B) from its first.
+fn positions(geometry: &Geometry, side: Side) -> Vec<u32> {
+    let Geometry { repeat, stride, fragment, .. } = *geometry;
+    let (repeat, stride, fragment) = match side {
+        Side::A => (repeat.m, stride.m, fragment.m),
+        Side::B => (repeat.n, stride.n, fragment.n),
+    };
+    (0..repeat).flat_map(|p| (0..fragment).map(move |x| p * stride + x)).collect()
+}
+
+/// Calls `f` for every instruction that copies chunks: the lanes that have one, each with its chunk's place in the tile.
+fn for_chunks(threads: u32, copy: &CopyPlan, mut f: impl FnMut(&[(usize, u32, u32)])) {
+    for pass in 0..copy.passes {
+        for warp in warps(threads) {
+            let first = warp.start;
+            let lanes: Vec<_> = warp
+                .map(|thread| (thread, pass * threads + thread))
+                .filter(|(_, chunk)| *chunk < copy.chunks)
+                .map(|(thread, chunk)| {
+                    let (outer, inner) = (chunk / copy.chunks_per_row, chunk % copy.chunks_per_row * copy.width);
+                    ((thread - first) as usize, outer, inner)
+                })
+                .collect();
+            if !lanes.is_empty() {
+                f(&lanes);
+            }
+        }
+    }
+}
+
+/// One instruction's passes over the banks, by its lanes' addresses in ascending order of lanes.
+fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
+    let lanes: Vec<_> = lanes.collect();
+    let at_once = (BANKS * WORD / bytes.max(WORD)) as usize;
+    let mut conflicts = 0;
+    for group in lanes.chunk_by(|a, b| a.0 / at_once == b.0 / at_once) {
+        let mut words: Vec<u32> =
+            group.iter().flat_map(|(_, address)| address / WORD..(address + bytes).div_ceil(WORD)).collect();
+        words.sort_unstable();
+        words.dedup();
+        let mut demand = [0u64; BANKS as usize];
+        words.iter().for_each(|word| demand[(word % BANKS) as usize] += 1);
+        let taken = demand.into_iter().max().unwrap_or(0);
+        conflicts += taken - (words.len() as u64).div_ceil(BANKS.into());
+    }
+    Passes { accesses: 1, conflicts }
+}
+
+/// Different sectors of some accesses, none of which crosses the border of one.
+fn touched(addresses: impl Iterator<Item = u64>, bytes: u32) -> u64 {
+    debug_assert!(u64::from(bytes) <= SECTOR);
+    let mut sectors: Vec<u64> = addresses.map(|address| address / SECTOR).collect();
+    sectors.sort_unstable();
+    sectors.dedup();
+    sectors.len() as u64
+}
+
+impl Passes {
+    fn times(self, count: u64) -> Passes {
+        Passes { accesses: self.accesses * count, conflicts: self.conflicts * count }
+    }
+}
+
+impl std::ops::AddAssign for Passes {
+    fn add_assign(&mut self, other: Passes) {
+        self.accesses += other.accesses;
+        self.conflicts += other.conflicts;
+    }
+}

@@ -1,0 +1,95 @@
+//! `gemmc fuzz`: random legal schedules at random sizes, for as long as is asked.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use ptx_gemm::DeviceKind;
+use ptx_gemm_check::draws::{Fate, Tally, execute, for_all};
+use serde_json::json;
+
+use crate::cli::Fuzz;
+use crate::reply::{Failure, Format, Reply, Status};
+
+/// Pairs where nothing is said.
+const COUNT: usize = 1000;
+
+/// Failures after which no more is drawn: each is shrunk, which takes many times as long as a draw.
+const ENOUGH: usize = 8;
+
+pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
+    let device = args.device.open(0)?;
+    let gpu = (device.kind() != DeviceKind::Interpreter).then_some(&device);
+    let start = Instant::now();
+    let pairs = args.count.unwrap_or(if args.seconds.is_some() { usize::MAX } else { COUNT });
+    let limit = args.seconds.map_or(Duration::MAX, Duration::from_secs);
+    let bar = ProgressBar::new_spinner();
+    if format == Format::Json {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let (mut tally, mut failures) = (Tally::default(), Vec::new());
+    let mut seed = args.seed;
+    while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
+        // Every draw has a seed of its own, which is all that it takes to draw it again.
+        let fate = std::cell::RefCell::new(None);
+        let drawn = for_all(1, seed, |draw| {
+            *fate.borrow_mut() = Some(execute(draw, gpu)?);
+            Ok(())
+        });
+        match (drawn, fate.into_inner()) {
+            (Ok(()), Some(fate)) => tally.add(&fate),
+            (Ok(()), None) => tally.add(&Fate::Refused("nothing was drawn")),
+            (Err(what), _) => {
+                bar.suspend(|| {
+                    if format == Format::Text {
+                        eprintln!("{what}")
+                    }
+                });
+                failures.push(json!({ "seed": seed, "what": what }));
+            }
+        }
+        bar.set_message(format!("seed {seed}: {} pairs, {} failures", tally.pairs, failures.len()));
+        bar.tick();
+        seed = seed.wrapping_add(1);
+    }
+    bar.finish_and_clear();
+    let report = json!({
+        "ok": failures.is_empty(),
+        "device": device.to_string(),
+        "first_seed": args.seed,
+        "last_seed": seed.wrapping_sub(1),
+        "draws": tally.draws + failures.len(),
+        "pairs": tally.pairs,
+        "refused": tally.refused,
+        "failures": failures,
+        "seconds": start.elapsed().as_secs(),
+        "command": command(args),
+    });
+    if let Some(path) = &args.out {
+        let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+        let written = std::fs::write(path, text);
+        written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))?;
+    }
+    let mut text = format!(
+        "{} draws on {device}, seeds {} to {}: {} pairs were right, {} schedules refused, {} draws failed\n",
+        tally.draws + failures.len(),
+        args.seed,
+        seed.wrapping_sub(1),
+        tally.pairs,
+        tally.refusals(),
+        failures.len()
+    );
+    for failure in &failures {
+        text.push_str(&format!("seed {} again: gemmc fuzz --seed {} --count 1\n", failure["seed"], failure["seed"]));
+    }
+    let status = if failures.is_empty() { Status::Fine } else { Status::Wrong };
+    Ok(Reply { text, json: report, status })
+}
+
+/// What to type to draw the same.
+fn command(args: &Fuzz) -> String {
+    let amount = match (args.seconds, args.count) {
+        (Some(seconds), _) => format!("--seconds {seconds}"),
+        (None, count) => format!("--count {}", count.unwrap_or(COUNT)),
+    };
+    format!("gemmc fuzz --seed {} {amount} --device {}", args.seed, args.device)
+}

@@ -1,0 +1,119 @@
+//! The contracts of `expect` that only machine code can be held to, and what became of all of them.
+//!
+//! A plan is held to what it knows before anything is compiled. Spills, registers and the size of the code are known to
+//! whoever makes machine code: the driver, for a kernel that is loaded on a GPU, else ptxas, where one is found. Where there is
+//! neither, the contract is reported as unchecked, and the kernel is used nevertheless.
+
+mod assembler;
+mod cubin;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ptx_gemm_dsl::clause::{Expectation, Metric};
+use ptx_gemm_dsl::contract::{FigureSource, Measured};
+use ptx_gemm_dsl::{Figure, Plan, Schedule};
+
+use crate::error::Error;
+
+pub use assembler::{Assembler, Assembly};
+#[cfg(feature = "cuda")]
+pub(crate) use cubin::code_bytes;
+
+/// What machine code an entry became.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineCode {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of registers that a thread keeps in memory: stored. A driver says how much memory a thread has for them.
+    pub spill_stores: u32,
+    /// The same, loaded.
+    pub spill_loads: u32,
+    /// Bytes of instructions.
+    pub code_bytes: u64,
+}
+
+/// Machine code of a module's entries, and who made it.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) by: String,
+    pub(crate) entries: BTreeMap<String, MachineCode>,
+}
+
+/// What became of a contract.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Contract {
+    /// It was held against a figure.
+    Measured(Measured),
+    /// Nobody here knows the figure.
+    Unchecked {
+        /// As the schedule states it.
+        contract: Expectation,
+        /// Why not, and what would help.
+        why: String,
+    },
+}
+
+impl Contract {
+    /// Whether the figure is known and breaks the contract.
+    pub fn is_broken(&self) -> bool {
+        matches!(self, Contract::Measured(measured) if !measured.holds())
+    }
+}
+
+impl fmt::Display for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contract::Measured(measured) => measured.fmt(f),
+            Contract::Unchecked { contract, why } => write!(f, "`{contract}` is not checked here: {why}"),
+        }
+    }
+}
+
+/// Every contract of a plan: those that it knows, and those about its machine code.
+pub(crate) fn of_plan(plan: &Plan, made: impl FnOnce() -> Result<Made, String>) -> Vec<Contract> {
+    let mut all: Vec<Contract> = plan.measured().into_iter().map(Contract::Measured).collect();
+    let assembled: Vec<&Expectation> = plan.unmeasured().collect();
+    if assembled.is_empty() {
+        return all;
+    }
+    match made() {
+        Ok(Made { by, entries }) => {
+            for (contract, (entry, code)) in assembled.iter().flat_map(|c| entries.iter().map(move |e| (**c, e))) {
+                all.push(Contract::Measured(Measured {
+                    contract,
+                    figure: figure(contract.metric, code),
+                    entry: Some(entry.clone()),
+                    source: FigureSource::Assembler(by.clone()),
+                    look_at: plan.look_at(contract.metric),
+                }));
+            }
+        }
+        Err(why) => all.extend(assembled.iter().map(|c| Contract::Unchecked { contract: **c, why: why.clone() })),
+    }
+    all
+}
+
+fn figure(metric: Metric, code: &MachineCode) -> Figure {
+    match metric {
+        Metric::Registers => u64::from(code.registers).into(),
+        Metric::CodeBytes => code.code_bytes.into(),
+        _ => u64::from(code.spill_stores).into(),
+    }
+}
+
+/// An error at the schedule's `expect` if a contract is broken; without a schedule, an error without a place.
+pub(crate) fn hold(contracts: &[Contract], schedule: Option<&Schedule>) -> Result<(), Error> {
+    let broken: Vec<Measured> = contracts
+        .iter()
+        .filter(|contract| contract.is_broken())
+        .filter_map(|contract| match contract {
+            Contract::Measured(measured) => Some(measured.clone()),
+            Contract::Unchecked { .. } => None,
+        })
+        .collect();
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(schedule.unwrap_or(&Schedule::new()).broken(&broken).into()),
+    }
+}

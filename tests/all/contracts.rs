@@ -1,0 +1,135 @@
+//! Contracts: what the plan counts is what the interpreter counts, and library calls refuse what is broken.
+
+use ptx_gemm::{CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
+use ptx_gemm_check::{Profile, cases, tuned};
+use ptx_gemm_dsl::clause::{Metric, Relation};
+use ptx_gemm_dsl::terms::Operand;
+
+/// Schedules whose accesses no case has: other skews, orders, types, layouts, producers, ragged warps and transposed
+/// asynchronous copies.
+const OTHERS: [&str; 19] = [
+    "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
+    "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
+    "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
+    "tile(32, 64, 8); thread(4, 4); layout(a = col, b = col, d = col); vector(4); double_buffer;",
+    "tile(64, 64, 8); thread(4, 4); persistent(3);",
+    "tile(48, 80, 5); thread(3, 5); raster(group = 2, along = m);",
+    "tile(64, 64); thread(8, 4); vector(4); shared(none);",
+    "tile(64, 64); thread(8, 4); fragment(4, 2); vector(4); shared(none); layout(a = col, b = col); unroll(8);",
+    "tile(24, 40); thread(3, 5); shared(none); lanes(along = m);",
+    "types(f64); tile(64, 32, 8); thread(4, 2); vector(4); shared(a = km + pad(1)); double_buffer;",
+    "types(a = f32, b = f32, acc = f64, d = f32); tile(32, 32, 8); thread(2, 2); vector(2);",
+    "types(i32); tile(32, 64, 4); thread(2, 8); fragment(1, 4); vector(4); shared(b = nk + pad(3));",
+    "tile(64, 128, 8); warp(32, 64); thread(8, 8); fragment(4, 4); lanes(along = z); vector(4); shared(a = km);",
+    "tile(64, 64, 8); thread(4, 4); operands(shared); vector(4);",
+    "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(2); specialize(producers = 1 warp); vector(4);",
+    "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(2); shared(a = km, b = nk); vector(4); pace(free);",
+    "tile(7, 9, 3); thread(1, 1); lanes(along = m);",
+    "tile(96, 96, 16); thread(6, 6); fragment(2, 3); vector(4); unroll(2); prefetch(0); tail(none);",
+    "tile(32, 32, 16); thread(2, 2); shared(a = mk + pad(2), b = nk + pad(5)); layout(b = col); vector(4);",
+];
+
+/// What is counted differently, in words.
+fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
+    let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let counted = Profile::new(schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert_eq!(counted.entry, plan.variants[0].entry, "{name}");
+    let sample = plan.sample(&plan.variants[0]);
+    let (cost, mix) = (&counted.cost, &counted.cost.mix);
+    let (reads, stores, loads) = (&cost.shared_loads, &cost.shared_stores, &cost.global_loads);
+    // Parts of a split K also load each other's sums; apart from these, A and B are all that is loaded here.
+    let of_a_and_b = |counted, planned| if plan.split_k.is_some() { planned } else { counted };
+    let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).read_sectors);
+    let figures = [
+        ("multiply-adds", sample.fma, counted.fma),
+        ("reads", sample.reads.accesses, reads.accesses),
+        ("conflicts of reads", sample.reads.conflicts, reads.conflicts()),
+        ("stores", sample.stores.accesses, stores.accesses),
+        ("conflicts of stores", sample.stores.conflicts, stores.conflicts()),
+        ("loads", sample.loads, of_a_and_b(loads.accesses, sample.loads)),
+        ("loads to registers", sample.register_loads, of_a_and_b(mix.load_global, sample.register_loads)),
+        ("sectors", sample.sectors, sectors.iter().sum()),
+    ];
+    let different = figures.into_iter().filter(|(_, planned, counted)| planned != counted);
+    different.map(|(what, planned, counted)| format!("{name}: {what}: {planned}, counted {counted}")).collect()
+}
+
+#[test]
+fn what_the_plan_counts_is_what_the_interpreter_counts() {
+    let mut all = Vec::new();
+    for case in cases().chain(tuned()) {
+        all.extend(differences(case.name, &case.schedule().unwrap()));
+    }
+    for clauses in OTHERS {
+        all.extend(differences(clauses, &clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"))));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// Legal but for the contract, which the plan cannot keep.
+const CONFLICTS: &str = "tile(128, 128, 8); thread(8, 8); vector(4); expect { bank_conflicts = 0 }";
+
+#[test]
+fn a_library_call_refuses_a_broken_contract() {
+    let said = |error: &dyn std::fmt::Display| {
+        let text = error.to_string();
+        assert!(text.contains("expect bank_conflicts = 0 is broken"), "{text}");
+        assert!(text.contains("256 x 256 x 32") && text.contains("look at"), "{text}");
+    };
+    let schedule: Schedule = CONFLICTS.parse().unwrap();
+    said(&schedule.check().unwrap_err());
+    said(&CONFLICTS.parse::<Gemm>().unwrap_err());
+    said(&CompiledGemm::new(&schedule, &Device::interpreter()).unwrap_err());
+    said(&CompiledGemm::for_target(&schedule, Target::SM_90, &Device::interpreter()).unwrap_err());
+    said(&Kernel::compile(&schedule, None).unwrap_err());
+    let built = Schedule::new().tile(128, 128, 8).thread(8, 8).vector(4);
+    said(&built.clone().expect(Metric::BankConflicts, Relation::Equal, 0).check().unwrap_err());
+    let figure = built.plan(None).unwrap();
+    let figure = figure.sample(&figure.variants[0]).bank_conflicts();
+    assert!(built.clone().expect(Metric::BankConflicts, Relation::Equal, figure).check().is_ok());
+    // The value of a limit may come from the code around it.
+    let none = 0;
+    said(
+        &ptx_gemm::gemm! { tile(128, 128, 8); thread(8, 8); vector(4); expect { bank_conflicts = {none} } }
+            .unwrap_err(),
+    );
+    let few = 0.25;
+    let text = ptx_gemm::gemm! { tile(64, 64, 8); thread(4, 4); expect { loads_per_fma <= {few} } }.unwrap_err();
+    assert!(text.to_string().contains("expect loads_per_fma <= 0.25 is broken"), "{text}");
+}
+
+/// Occupancy depends on the target: a schedule is held to it for the device that it is compiled for.
+#[test]
+fn a_contract_is_about_the_target_that_is_compiled_for() {
+    let schedule: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy >= 2 }".parse().unwrap();
+    let text = schedule.check().unwrap_err().to_string();
+    assert!(text.contains("occupancy is 1 in gemm_v1 on sm_75") && text.contains("target(sm_80)"), "{text}");
+    assert!(schedule.plan(Some(Target::SM_90)).is_ok());
+    assert!(Kernel::compile_for(&schedule, Some(Target::SM_90)).is_ok());
+    let four: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy <= 1 }".parse().unwrap();
+    assert!(four.check().is_ok());
+    // It holds on the default target, and is broken on the device, where it counts.
+    let error = Kernel::compile_for(&four, Some(Target::SM_90)).unwrap_err();
+    assert!(error.to_string().contains("occupancy is 2 in gemm_v1 on sm_90"), "{error}");
+}
+
+/// What a driver makes of a kernel decides on a GPU.
+#[test]
+fn a_gpu_checks_what_only_machine_code_shows() {
+    let Ok(device) = Device::cuda(0) else {
+        println!("no CUDA device: contracts about machine code were not held to a driver");
+        return;
+    };
+    let on = |contract: &str| {
+        let text = format!("tile(64, 64, 8); thread(4, 4); vector(4); expect {{ {contract} }}");
+        CompiledGemm::new(&text.parse().unwrap(), &device)
+    };
+    for contract in ["spills = 0", "registers <= 255", "code_bytes <= 256 KiB"] {
+        let contracts = on(contract).unwrap().contracts();
+        assert!(matches!(contracts[..], [Contract::Measured(_), Contract::Measured(_)]), "{contracts:?}");
+    }
+    for contract in ["spills > 0", "registers <= 8", "code_bytes < 1 KiB"] {
+        let text = on(contract).unwrap_err().to_string();
+        assert!(text.contains("is broken") && text.contains("says the driver of"), "{text}");
+    }
+}
