@@ -96,6 +96,10 @@ struct Granule {
     writing: bool,
     /// Copies that are reading it now.
     reading: u16,
+    /// The thread and the instruction of the last copy that has read it for an mbarrier, and by which column (plus one) and
+    /// clock that is known.
+    reader: (u16, u32),
+    read: (u32, u32),
 }
 
 /// A copy that an access is in the way of.
@@ -271,7 +275,7 @@ impl Agents {
             if store {
                 granule.reading = granule.reading.saturating_add(1);
             } else {
-                *granule = Granule { thread, pc, writing: true, reading: granule.reading, ..Granule::default() };
+                *granule = Granule { thread, pc, writing: true, column: 0, clock: 0, ..*granule };
             }
         }
         if let Movement::Load { from: Region::Shared(from), .. } = pending.movement {
@@ -293,6 +297,15 @@ impl Agents {
     pub(crate) fn has_read(&mut self, shared: u32, bytes: u32) {
         for granule in self.range(shared, bytes) {
             granule.reading = granule.reading.saturating_sub(1);
+        }
+    }
+
+    /// A copy has read its source in shared memory; a column and a clock tell.
+    pub(crate) fn has_read_for(&mut self, shared: u32, pending: &Pending, known: (u32, u32)) {
+        let reader = (pending.thread, pending.pc);
+        for granule in self.range(shared, pending.bytes) {
+            granule.reading = granule.reading.saturating_sub(1);
+            (granule.reader, granule.read) = (reader, (known.0 + 1, known.1));
         }
     }
 
@@ -336,6 +349,9 @@ impl Agents {
                 How::Written
             } else if writes && granule.reading > 0 {
                 return self.reader_of((offset / GRAIN + index) * GRAIN);
+            } else if writes && granule.read.0 != 0 && !clocks.knows_copies(warp, granule.read.0 - 1, granule.read.1) {
+                let (thread, pc) = granule.reader;
+                return Some(Clash { thread, pc, how: How::Reading });
             } else {
                 return None;
             };

@@ -57,10 +57,10 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
         combine(op, ty, &old, &mut data);
     }
     write_shared(block, env, pending.shared, &data, &known, swizzle);
-    if let Region::Shared(from) = *from {
-        block.agents.has_read(from, pending.bytes);
-    }
     let (column, clock) = block.agents.landed(pending.shared, pending.bytes, *barrier);
+    if let Region::Shared(from) = *from {
+        block.agents.has_read_for(from, &pending, (column, clock));
+    }
     block.wrote_shared = true;
     let column = block.clocks.first_of_copies() + column as usize;
     let at = block.mbarriers.at(*barrier as usize);

@@ -214,6 +214,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Barrier);
                 }
                 save!(pc, active);
+                check!(control::whole(warp, env));
                 return match instr.op {
                     Op::ClusterArrive { relaxed } => Stop::ClusterArrive { relaxed },
                     Op::SetMaxNReg { resize, count } => Stop::Resize(Resizing { resize, count: count.into() }),
