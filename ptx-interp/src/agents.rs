@@ -57,7 +57,10 @@ pub(crate) struct Pending {
     pub(crate) pc: u32,
     /// Offset in shared memory.
     pub(crate) shared: u32,
+    /// From the first byte of shared memory to the last, those between a box's rows included.
     pub(crate) bytes: u32,
+    /// Bytes that are copied.
+    pub(crate) counted: u32,
     pub(crate) movement: Movement,
     /// What a store has read, once it has.
     pub(crate) data: Option<Vec<u8>>,
@@ -218,7 +221,10 @@ impl Agents {
 
     /// A pending copy that lands now, of its own accord.
     pub(crate) fn draw(&mut self) -> Option<usize> {
-        if self.pending.is_empty() || !matches!(self.landing, Landing::Seeded(_)) || self.next_random() % 8 != 0 {
+        if self.pending.is_empty()
+            || !matches!(self.landing, Landing::Seeded(_))
+            || !self.next_random().is_multiple_of(8)
+        {
             return None;
         }
         let index = self.next_random() as usize % self.pending.len();

@@ -57,24 +57,14 @@ fn boxes() {
             |r: i32, c: i32| if (0..20).contains(&r) && (0..22).contains(&c) { at(r as u32, c as u32) } else { 0 };
         (0..rows * columns).map(|i| word(r0 + i / columns, c0 + i % columns)).collect()
     };
-    for (c, r) in [
-        (0, 0),
-        (5, 3),
-        (20, 18),
-        (-3, -2),
-        (-8, 0),
-        (0, -5),
-        (22, 0),
-        (0, 20),
-        (-1, 19),
-        (2_000_000_000, -2_000_000_000),
-    ] {
+    let corners = [(0, 0), (4, 3), (20, 18), (-4, -2), (-8, 0), (0, -5), (24, 0), (0, 20), (-4, 19)];
+    for (c, r) in corners.into_iter().chain([(2_000_000_000, -2_000_000_000)]) {
         let coordinates = format!("{c}, {r}");
         loads(&coordinates, |address| matrix(address, [8, 5]), &coordinates, &inside(r, c, 5, 8));
     }
     // One dimension, and five of which some are walked in steps.
     let line = |address| TensorMapArgs::new(TensorElement::U32, address, &[10], &[], &[12]);
-    loads("1d", line, "-1", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0]);
+    loads("1d", line, "-4", &[0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
     let mut steps = TensorMapArgs::new(TensorElement::U32, 0, &[4, 3, 4, 2, 2], &[16, 48, 192, 384], &[4, 3, 4, 1, 2]);
     steps.element_strides = vec![1, 2, 3, 1, 1];
     let word = |b: u32, c: u32, d: u32, e: u32, a: u32| 1 + a + 4 * b + 12 * c + 48 * d + 96 * e;
@@ -98,26 +88,87 @@ fn boxes() {
 #[test]
 fn fills_and_conversions() {
     let nan = |address| TensorMapArgs { data_type: 7, ..matrix(address, [4, 1]).filled(OobFill::Nan) };
-    loads("NaN outside", nan, "20, 0", &[21, 22, 0x7fff_ffff, 0x7fff_ffff]);
+    loads("NaN outside", nan, "20, 0", &[21, 22, 0x7ff7_7ff7, 0x7ff7_7ff7]);
     let halves = |address| TensorMapArgs::new(TensorElement::Bf16, address, &[4], &[], &[8]).filled(OobFill::Nan);
-    loads("NaN of 16 bits", halves, "2", &[2, 0x7fff_7fff, 0x7fff_7fff, 0x7fff_7fff]);
+    loads("NaN of 16 bits", halves, "0", &[1, 2, 0x7ff7_7ff7, 0x7ff7_7ff7]);
     // 1 to 4 are subnormals.
-    let flushed = |address| TensorMapArgs { data_type: 10, ..matrix(address, [4, 1]) };
-    loads("subnormals", flushed, "0, 0", &[0, 0, 0, 0]);
+    let kept = |address| TensorMapArgs { data_type: 10, ..matrix(address, [4, 1]) };
+    loads("subnormals", kept, "0, 0", &[1, 2, 3, 4]);
 }
 
 #[test]
 fn tf32_is_rounded_on_the_way() {
-    let body = format!(
-        "mov.b64 %rd1, %in;
-        @%p0 st.global.v4.b32 [%in], {{0x3f801000, 0x3f803000, 0x3f800fff, 0xbf801001}};
-        fence.proxy.async;
-        {}",
-        load(2, "0, 0", 4)
+    // What an H200 gives for these.
+    let given: [u32; 16] = [
+        0x3f80_1000,
+        0x3f80_3000,
+        0x3f80_0fff,
+        0xbf80_1001,
+        0x7f7f_ffff,
+        0x7f80_1000,
+        0x7fc0_0001,
+        0x7f80_0000,
+        0x0000_0001,
+        0x8000_3000,
+        0x0000_1fff,
+        0x007f_ffff,
+        0xff80_0001,
+        0x3f80_2fff,
+        0x3f80_1fff,
+        0x3f7f_ffff,
+    ];
+    let want: [u32; 16] = [
+        0x3f80_0000,
+        0x3f80_4000,
+        0x3f80_0000,
+        0xbf80_2000,
+        0x7f80_0000,
+        0x7fff_e000,
+        0x7fff_e000,
+        0x7f80_0000,
+        0x0000_0000,
+        0x8000_4000,
+        0x0000_2000,
+        0x0080_0000,
+        0x7fff_e000,
+        0x3f80_2000,
+        0x3f80_2000,
+        0x3f80_0000,
+    ];
+    let stores: String =
+        given.iter().enumerate().map(|(i, word)| format!("@%p0 st.global.b32 [%in+{}], {word};\n", 4 * i)).collect();
+    let body = format!("{stores}fence.proxy.async;\n{}", load(2, "0, 0", 16));
+    for data_type in [11, 12] {
+        let maps = |input, _| [map(&TensorMapArgs { data_type, ..matrix(input, [16, 1]) }), Arg::Bytes(vec![0; 128])];
+        Case { maps: &maps, ..Case::new(&body, 32) }.gives("tf32", &want);
+    }
+}
+
+#[test]
+fn short_rows_begin_a_span_each() {
+    // Rows of 64 bytes under a swizzle of 128, as an H200 lays them out.
+    let args = |address| {
+        TensorMapArgs::new(TensorElement::U32, address, &[32, 8], &[128], &[16, 8]).swizzled(Swizzle::Bytes128)
+    };
+    assert_eq!(TensorMap::encode(&args(0)).expect("legal").shared_bytes(), 7 * 128 + 64);
+    let body = load(2, "0, 0", 128).replace("{words}", "");
+    // Only the first row is where it would be anyway; of the second one the chunks are exchanged, a whole span further on.
+    let body = change(
+        &body,
+        "setp.ge.u32 %p2, %t, 128;",
+        "setp.ge.u32 %p2, %t, 48;\nsetp.lt.u32 %p3, %t, 32;\nsetp.ge.and.u32 %p4, %t, 16, %p3;",
     );
-    let maps = |input, _| [map(&TensorMapArgs { data_type: 11, ..matrix(input, [4, 1]) }), Arg::Bytes(vec![0; 128])];
+    let body = body.replace(
+        "setp.ge.and.u32 %p4, %t, 16, %p3;",
+        "setp.ge.u32 %p4, %t, 16;\nand.pred %p4, %p4, %p3;\n@%p4 bra SKIP;",
+    );
+    let body = change(&body, "add.u32 %t, %t, 32;", "SKIP: add.u32 %t, %t, 32;");
+    let maps = |input, _| [map(&args(input)), Arg::Bytes(vec![0; 128])];
     let case = Case { maps: &maps, ..Case::new(&body, 32) };
-    case.gives("tf32", &[0x3f80_0000, 0x3f80_4000, 0x3f80_0000, 0xbf80_2000]);
+    let mut want: Vec<u32> = (1..=16).collect();
+    want.extend([7; 16]);
+    want.extend([37, 38, 39, 40, 33, 34, 35, 36, 45, 46, 47, 48, 41, 42, 43, 44]);
+    case.gives("short rows", &want);
 }
 
 #[test]
@@ -133,9 +184,9 @@ fn swizzles_are_bijections_that_agree_with_the_formula() {
             assert_eq!((to % 16, to / 128), (address % 16, address / 128));
             let chunk = match swizzle {
                 Swizzle::None => address / 16 % 8,
-                Swizzle::Bytes32 => address / 16 % 8 ^ (address / 128) % 2,
-                Swizzle::Bytes64 => address / 16 % 8 ^ (address / 128) % 4,
-                Swizzle::Bytes128 => address / 16 % 8 ^ (address / 128) % 8,
+                Swizzle::Bytes32 => (address / 16 % 8) ^ (address / 128 % 2),
+                Swizzle::Bytes64 => (address / 16 % 8) ^ (address / 128 % 4),
+                Swizzle::Bytes128 => (address / 16 % 8) ^ (address / 128 % 8),
             };
             assert_eq!(to / 16 % 8, chunk, "{swizzle:?}: {address}");
         }
@@ -190,7 +241,7 @@ fn stores() {
         }
         want
     };
-    for (c, r) in [(0, 0), (16, 17), (-3, -1), (30, 0)] {
+    for (c, r) in [(0, 0), (16, 17), (-4, -1), (32, 0)] {
         let body = store(&format!("{c}, {r}"));
         let maps = out_map(|out| matrix(out, [8, 4]));
         let case = Case { maps: &maps, ..Case::new(&body, 32) };
@@ -228,6 +279,7 @@ fn broken_copies() {
     );
     breaks("no map", &[ViolationKind::TensorMap], &load, "[%ma,", "[%in,", "tensor");
     breaks("a coordinate without a value", &[Uninitialised], &load, "{0, 0}", "{0, %r20}", "tensor");
+    breaks("a coordinate between chunks", &[Misaligned], &load, "{0, 0}", "{1, 0}", "tensor");
     breaks("no wait", &[Race], &load, WAIT, "WAIT:", "ld.shared");
     breaks("a store of nothing", &[Uninitialised], &store, "[%mb, {0, 0}], [a]", "[%mb, {0, 0}], [b]", "tensor");
     breaks("no fence", &[ViolationKind::Proxy], &store, "fence.proxy.async;", "", "tensor");

@@ -4,6 +4,7 @@
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
+use super::landing::Layout;
 use super::proxy::{self, Starter};
 use super::spot::{Touch, Verb, out_of_global, out_of_space};
 use super::watch::{self, race};
@@ -17,7 +18,7 @@ use crate::options::Watch;
 use crate::row::{LANES, lanes};
 use crate::shadow::{Actor, Did, Past};
 use crate::shared::load_words;
-use crate::tensor::{Interleave, Swizzle, TensorElement, TensorMap, Tile};
+use crate::tensor::{Interleave, TensorElement, TensorMap, Tile};
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
@@ -129,7 +130,8 @@ impl Start<'_, '_> {
         reduce: Option<Reduce>,
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
-        let shared = self.shared(block, to, bytes, align, Verb::Writes)?;
+        let span = span(&from, bytes);
+        let shared = self.shared(block, to, span, align, Verb::Writes)?;
         let barrier = self.shared(block, barrier, 8, 8, Verb::Reads)?;
         if block.mbarriers.get(barrier as usize).is_none() {
             let address = u64::from(barrier) + u64::from(SHARED_START);
@@ -147,7 +149,7 @@ impl Start<'_, '_> {
             if let Region::Shared(from) = from {
                 self.take_over(block, from, bytes, Verb::Reads)?;
             }
-            self.take_over(block, shared, bytes, Verb::Writes)?;
+            self.take_over(block, shared, span, Verb::Writes)?;
             let mut past = None;
             let actor = Actor { thread: starter.thread, pc: starter.pc, strong: true };
             let seen = |seen: Past, did| {
@@ -167,7 +169,7 @@ impl Start<'_, '_> {
                 proxy::global_fenced(block, env, starter, (address, len.into()))?;
             }
         }
-        self.start(block, shared, bytes, Movement::Load { from, barrier, reduce }, &places)
+        self.start(block, shared, (span, bytes), Movement::Load { from, barrier, reduce }, &places)
     }
 
     fn store(
@@ -180,16 +182,17 @@ impl Start<'_, '_> {
         reduce: Option<Reduce>,
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
-        let shared = self.shared(block, from, bytes, align, Verb::Reads)?;
+        let span = span(&to, bytes);
+        let shared = self.shared(block, from, span, align, Verb::Reads)?;
         let places = landing::places(&to, bytes as usize);
         for &(address, _, len) in &places {
             self.in_global(block, address, len.into(), Verb::Writes)?;
         }
         if env.strict {
-            self.take_over(block, shared, bytes, Verb::Reads)?;
-            let swizzle = if let Region::Tile(tile) = &to { tile.map.swizzle() } else { Swizzle::None };
+            self.take_over(block, shared, span, Verb::Reads)?;
+            let layout = Layout::of(&to);
             for &(address, offset, len) in &places {
-                self.written(block, shared, offset, len, swizzle)?;
+                self.written(block, shared, offset, len, layout)?;
                 if let Some(clash) = block.agents.in_the_way_globally(address, len.into(), true)
                     && reduce.is_none()
                 {
@@ -199,14 +202,14 @@ impl Start<'_, '_> {
             }
         }
         let group = *block.agents.group_of(starter.thread.into());
-        self.start(block, shared, bytes, Movement::Store { to, group, reduce }, &places)
+        self.start(block, shared, (span, bytes), Movement::Store { to, group, reduce }, &places)
     }
 
     fn start(
         &self,
         block: &mut BlockMemory,
         shared: u32,
-        bytes: u64,
+        (span, counted): (u64, u64),
         movement: Movement,
         places: &[(u64, u32, u32)],
     ) -> Checked {
@@ -222,7 +225,8 @@ impl Start<'_, '_> {
             thread,
             pc,
             shared,
-            bytes: bytes as u32,
+            bytes: span as u32,
+            counted: counted as u32,
             movement,
             data: None,
             landed: false,
@@ -259,9 +263,9 @@ impl Start<'_, '_> {
     }
 
     /// What reaches global memory must have been written.
-    fn written(&self, block: &BlockMemory, shared: u32, offset: u32, len: u32, swizzle: Swizzle) -> Checked {
+    fn written(&self, block: &BlockMemory, shared: u32, offset: u32, len: u32, layout: Layout) -> Checked {
         for byte in offset..offset + len {
-            let at = landing::swizzled(swizzle, shared, byte as usize / 16 * 16) + byte as usize % 16;
+            let at = layout.place(shared, byte as usize / 16) + byte as usize % 16;
             if !block.shared.is_written(at, 1) {
                 let address = at as u64 + u64::from(SHARED_START);
                 let message = format!(
@@ -432,6 +436,16 @@ impl Start<'_, '_> {
         for (at, slot) in at.iter_mut().zip(&coordinates.at[..count]) {
             *at = self.value(*slot, "is a coordinate")? as i32;
         }
+        // An H200 calls another one an illegal instruction.
+        let along = i64::from(at[0]) * map.element().bytes() as i64;
+        if along % 16 != 0 {
+            let message = format!(
+                "{{thread}} gives {} as the innermost coordinate, {along} bytes from the tensor's start, which is not a multiple \
+                 of 16 bytes",
+                at[0]
+            );
+            return Err(Fault::new(ViolationKind::Misaligned, 1 << self.starter.lane, message));
+        }
         // A box that fits no shared memory is not walked over; its copy is refused for its bounds.
         Ok(Tile { map, coordinates: at })
     }
@@ -458,6 +472,14 @@ impl Start<'_, '_> {
             let message = format!("there is no reduction `{}` of a tensor of {element:?}", op.name());
             Fault::new(ViolationKind::TensorMap, 1 << self.starter.lane, message)
         })
+    }
+}
+
+/// Bytes of shared memory from a copy's first to its last.
+fn span(region: &Region, bytes: u64) -> u64 {
+    match region {
+        Region::Tile(tile) => tile.map.shared_bytes(),
+        _ => bytes,
     }
 }
 

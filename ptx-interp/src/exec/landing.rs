@@ -10,7 +10,7 @@ use crate::env::{BlockMemory, Env};
 use crate::mbarrier::Misuse;
 use crate::row::LANES;
 use crate::shadow::Actor;
-use crate::tensor::{Swizzle, Tile};
+use crate::tensor::Tile;
 use crate::violation::{Checked, Fault, ViolationKind};
 
 /// Lands a copy that an mbarrier waits for, if nothing but bytes is missing there; whether there was one.
@@ -49,14 +49,14 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     }
     let pending = block.agents.take(index);
     let Movement::Load { from, barrier, reduce } = &pending.movement else { return Ok(()) };
-    let bytes = pending.bytes as usize;
+    let bytes = pending.counted as usize;
     let (mut data, known) = read_in(block, env, from, bytes);
-    let swizzle = if let Region::Tile(tile) = from { tile.map.swizzle() } else { Swizzle::None };
+    let layout = Layout::of(from);
     if let Some((op, ty)) = *reduce {
-        let old = read_shared(block, pending.shared, bytes, Swizzle::None);
+        let old = read_shared(block, pending.shared, bytes, layout);
         combine(op, ty, &old, &mut data);
     }
-    write_shared(block, env, pending.shared, &data, &known, swizzle);
+    write_shared(block, env, pending.shared, &data, &known, layout);
     let (column, clock) = block.agents.landed(pending.shared, pending.bytes, *barrier);
     if let Region::Shared(from) = *from {
         block.agents.has_read_for(from, &pending, (column, clock));
@@ -68,7 +68,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     let counted = at.and_then(|at| {
         announced = at.announced;
         at.bring(std::iter::once((column, clock)));
-        at.complete_bytes(pending.bytes)
+        at.complete_bytes(pending.counted)
     });
     counted.map_err(|misuse| miscounted(env, &pending, *barrier, misuse, announced))
 }
@@ -77,7 +77,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
 #[cold]
 fn miscounted(env: &Env, pending: &Pending, barrier: u32, misuse: Misuse, announced: Option<(u16, u32)>) -> Box<Fault> {
     let address = u64::from(barrier) + u64::from(SHARED_START);
-    let copy = format!("the copy of {} bytes at {}", pending.bytes, proxy::line(env, pending.pc));
+    let copy = format!("the copy of {} bytes at {}", pending.counted, proxy::line(env, pending.pc));
     let (message, at) = match (misuse, announced) {
         (Misuse::Overrun(bytes), Some(announced)) => {
             let message = format!(
@@ -125,11 +125,11 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
 /// Takes what a store copies, if it has not yet.
 fn read_source(block: &BlockMemory, pending: &mut Pending) {
     if pending.data.is_none() && !pending.landed {
-        let swizzle = match &pending.movement {
-            Movement::Store { to: Region::Tile(tile), .. } => tile.map.swizzle(),
-            _ => Swizzle::None,
+        let layout = match &pending.movement {
+            Movement::Store { to, .. } => Layout::of(to),
+            Movement::Load { .. } => Layout(None),
         };
-        pending.data = Some(read_shared(block, pending.shared, pending.bytes as usize, swizzle));
+        pending.data = Some(read_shared(block, pending.shared, pending.counted as usize, layout));
     }
 }
 
@@ -168,7 +168,7 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
     if let Region::Shared(from) = *from {
         let known =
             (0..bytes).map(|byte| env.watch_off() || block.shared.is_written(from as usize + byte, 1)).collect();
-        return (read_shared(block, from, bytes, Swizzle::None), known);
+        return (read_shared(block, from, bytes, Layout(None)), known);
     }
     let mut data = match from {
         Region::Tile(tile) => tile.filled(bytes),
@@ -179,6 +179,9 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
         let Some(mapped) = env.global.find(address, len.into(), &mut block.last) else { continue };
         let range = offset as usize..(offset + len) as usize;
         mapped.buffer.read(address, &mut data[range.clone()]);
+        if let Region::Tile(tile) = from {
+            tile.convert(&mut data[range.clone()]);
+        }
         let start = mapped.buffer.offset(address);
         if mapped.buffer.first_unwritten(address, len.into()).is_some() {
             for (index, known) in known[range].iter_mut().enumerate() {
@@ -186,17 +189,14 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
             }
         }
     }
-    if let Region::Tile(tile) = from {
-        Tile::convert(tile, &mut data);
-    }
     (data, known)
 }
 
 /// Bytes of shared memory, chunk by chunk where a swizzle has put them.
-fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, swizzle: Swizzle) -> Vec<u8> {
+fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, layout: Layout) -> Vec<u8> {
     let mut data = Vec::with_capacity(bytes);
     for chunk in (0..bytes).step_by(16) {
-        let at = swizzled(swizzle, offset, chunk);
+        let at = layout.place(offset, chunk / 16);
         for word in 0..4 {
             data.extend((block.shared.load(at + 4 * word, 4) as u32).to_le_bytes());
         }
@@ -205,9 +205,9 @@ fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, swizzle: Swizzle)
     data
 }
 
-fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], known: &[bool], swizzle: Swizzle) {
+fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], known: &[bool], layout: Layout) {
     for (index, (chunk, known)) in data.chunks_exact(16).zip(known.chunks_exact(16)).enumerate() {
-        let at = swizzled(swizzle, offset, 16 * index);
+        let at = layout.place(offset, index);
         for (word, bytes) in chunk.chunks_exact(4).enumerate() {
             block.shared.store(at + 4 * word, 4, number(bytes));
         }
@@ -222,10 +222,24 @@ fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], kn
     }
 }
 
-/// Where 16 bytes of a box lie, as an offset.
-pub(super) fn swizzled(swizzle: Swizzle, offset: u32, chunk: usize) -> usize {
-    let start = SHARED_START as usize;
-    swizzle.apply((start + offset as usize + chunk) as u64) as usize - start
+/// How a copy's bytes lie in shared memory: as a box does, or side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a>(Option<&'a Tile>);
+
+impl<'a> Layout<'a> {
+    pub(super) fn of(region: &'a Region) -> Layout<'a> {
+        match region {
+            Region::Tile(tile) => Layout(Some(tile)),
+            _ => Layout(None),
+        }
+    }
+
+    /// Where a chunk of 16 bytes lies that belongs to a copy at this offset.
+    pub(super) fn place(self, offset: u32, chunk: usize) -> usize {
+        let Layout(Some(tile)) = self else { return offset as usize + 16 * chunk };
+        let address = SHARED_START as usize + offset as usize + tile.chunk(chunk);
+        tile.map.swizzle().apply(address as u64) as usize - SHARED_START as usize
+    }
 }
 
 /// Combines what is there with what was copied, element by element.
