@@ -13,6 +13,12 @@
 //! - **Bounds** are exact, and allocations lie far apart, so that no guard bands are needed around them.
 //! - **mbarriers** count arrivals and bytes, wake who waits for a phase, and order what was done before it; copies that
 //!   arrive at one land when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) land at the latest moment that the ISA allows, at
+//!   the earliest, or at random ones in between ([`Landing`]); until somebody has waited for one, nobody may touch its bytes.
+//!   Tensor maps are values of our own ([`TensorMap`]), with the driver's rules for their arguments.
+//! - **Proxies**: a generic write before an asynchronous access wants a proxy fence ([`ViolationKind::Proxy`]), a generic read
+//!   before an asynchronous write one too, by default as a warning ([`ViolationKind::ProxyWar`]).
+//! - **Registers**: `setmaxnreg` moves them between warps; a warp that can never get its own is a deadlock.
 //! - **Races** in shared memory are found by vector clocks, whatever the values ([`ViolationKind::Race`]); across blocks,
 //!   memory that is written once per launch can be declared so ([`Memory::set_write_once`]).
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
@@ -20,8 +26,8 @@
 //! - **Results do not depend on the host**, the order of atomics between blocks aside: of several violations that of the
 //!   lowest block is reported.
 //!
-//! Not executed yet, and refused with their line when reached: tensor cores, bulk and tensor copies, clusters of more than
-//! one block, 8-bit floats, variables of the module in global memory.
+//! Not executed yet, and refused with their line when reached: tensor cores, clusters of more than one block (a
+//! block is its own cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the module in global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};

@@ -241,7 +241,7 @@ fn stores() {
         }
         want
     };
-    for (c, r) in [(0, 0), (16, 17), (-4, -1), (32, 0)] {
+    for (c, r) in [(0, 0), (16, 17), (20, 19), (32, 0)] {
         let body = store(&format!("{c}, {r}"));
         let maps = out_map(|out| matrix(out, [8, 4]));
         let case = Case { maps: &maps, ..Case::new(&body, 32) };
@@ -282,6 +282,7 @@ fn broken_copies() {
     breaks("a coordinate between chunks", &[Misaligned], &load, "{0, 0}", "{1, 0}", "tensor");
     breaks("no wait", &[Race], &load, WAIT, "WAIT:", "ld.shared");
     breaks("a store of nothing", &[Uninitialised], &store, "[%mb, {0, 0}], [a]", "[%mb, {0, 0}], [b]", "tensor");
+    breaks("a store before the tensor", &[OutOfBounds], &store, "{0, 0}", "{0, -1}", "tensor");
     breaks("no fence", &[ViolationKind::Proxy], &store, "fence.proxy.async;", "", "tensor");
     breaks("no wait for the store", &[Race], &store, "cp.async.bulk.wait_group.read 0;", "", "tensor");
     // A map that reaches beyond its allocation.

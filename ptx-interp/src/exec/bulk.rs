@@ -105,6 +105,7 @@ impl Start<'_, '_> {
             Bulk::TensorStore { map, coordinates, from, reduce } => {
                 let tile = self.tile(block, map, coordinates)?;
                 let bytes = tile.map.box_bytes();
+                self.not_before(&tile)?;
                 let reduce = reduce.map(|op| self.reduction(op, tile.map.element())).transpose()?;
                 self.store(block, Region::Tile(Box::new(tile)), from, bytes, 128, reduce)
             }
@@ -448,6 +449,15 @@ impl Start<'_, '_> {
         }
         // A box that fits no shared memory is not walked over; its copy is refused for its bounds.
         Ok(Tile { map, coordinates: at })
+    }
+
+    /// What goes to global memory does not begin before the tensor: an H200 calls it an illegal instruction. It may end after it.
+    fn not_before(&self, tile: &Tile) -> Checked {
+        let Some(coordinate) = tile.coordinates.iter().find(|coordinate| **coordinate < 0) else { return Ok(()) };
+        let message = format!(
+            "{{thread}} gives {coordinate} as a coordinate of a copy to global memory; only loads take negative ones"
+        );
+        Err(Fault::new(ViolationKind::OutOfBounds, 1 << self.starter.lane, message))
     }
 
     /// The type that a tensor reduction works on.
