@@ -28,7 +28,12 @@ const MOST_FENCES: usize = 64;
 /// Granules of global memory whose writers are remembered of each block.
 const MOST_WRITTEN: usize = 1 << 20;
 /// Copies of a block that may be under way at once.
-pub(crate) const MOST_PENDING: usize = 1 << 12;
+const MOST_PENDING: usize = 1 << 14;
+/// Pieces of global memory that these may have altogether.
+const MOST_PIECES: usize = 1 << 20;
+/// Copies to global memory that may be under way after their threads have waited for the reads alone. A loop that never
+/// waits for more must not collect them; older ones land.
+const MOST_READ: usize = 64;
 
 /// Global memory that a copy reads or writes, or another piece of shared memory.
 #[derive(Clone, Debug)]
@@ -193,6 +198,7 @@ pub(crate) struct Agents {
     random: u64,
     /// Stores and loads that are under way, as a quick answer for global accesses.
     stores: usize,
+    pieces: usize,
 }
 
 impl Agents {
@@ -203,7 +209,8 @@ impl Agents {
         self.fences = Default::default();
         self.committed.clear();
         self.written.clear();
-        (self.landing, self.shared_bytes, self.stores) = (landing, shared_bytes as usize, 0);
+        (self.landing, self.shared_bytes) = (landing, shared_bytes as usize);
+        (self.stores, self.pieces) = (0, 0);
         if let Landing::Seeded(seed) = landing {
             self.random =
                 seed.wrapping_add(0x51).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -276,6 +283,7 @@ impl Agents {
             self.granules.resize(self.shared_bytes.div_ceil(GRAIN), Granule::default());
         }
         self.stores += usize::from(pending.is_store());
+        self.pieces += pending.pieces.len();
         let (thread, pc, store) = (pending.thread, pending.pc, pending.is_store());
         for granule in self.range(pending.shared, pending.bytes) {
             if store {
@@ -292,10 +300,23 @@ impl Agents {
         self.pending.push(pending);
     }
 
+    /// Whether there is room for another copy.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pending.len() < MOST_PENDING && self.pieces < MOST_PIECES
+    }
+
+    /// The oldest copy whose thread has waited for its read alone, if there are too many.
+    pub(crate) fn overdue(&self) -> Option<usize> {
+        let mut read = self.pending.iter().enumerate().filter(|(_, pending)| pending.read);
+        let (oldest, _) = read.next()?;
+        (read.count() >= MOST_READ).then_some(oldest)
+    }
+
     /// A copy is taken out, to land.
     pub(crate) fn take(&mut self, index: usize) -> Pending {
         let pending = self.pending.remove(index);
         self.stores -= usize::from(pending.is_store());
+        self.pieces -= pending.pieces.len();
         pending
     }
 

@@ -278,3 +278,21 @@ fn many_copies_do_not_pile_up() {
         assert_eq!(violation.kind, ptx_gemm_interp::ViolationKind::InstructionLimit, "{violation}");
     }
 }
+
+#[test]
+fn a_loop_may_wait_for_reads_alone() {
+    let body = "@!%p0 bra END;
+        mov.u32 %r1, 0;
+        MORE: st.shared.v4.u32 [a], {%r1, 2, 3, 4};
+        fence.proxy.async;
+        cp.async.bulk.global.shared::cta.bulk_group [%out], [a], 16;
+        cp.async.bulk.commit_group;
+        cp.async.bulk.wait_group.read 0;
+        add.u64 %out, %out, 16;
+        add.u32 %r1, %r1, 1;
+        setp.lt.u32 %p1, %r1, 250;
+        @%p1 bra MORE;
+        END:";
+    let want: Vec<u32> = (0..250).flat_map(|i| [i, 2, 3, 4]).collect();
+    Case::new(body, 32).gives("reads alone", &want);
+}

@@ -10,7 +10,7 @@ use super::spot::{Touch, Verb, out_of_global, out_of_space};
 use super::watch::{self, race};
 use super::{landing, undefined};
 use crate::address::{Place, SHARED_START};
-use crate::agents::{Fenced, MOST_PENDING, Movement, Pending, Region};
+use crate::agents::{Fenced, Movement, Pending, Region};
 use crate::env::{BlockMemory, Env};
 use crate::mbarrier::Misuse;
 use crate::op::{Bulk, Coordinates, Pointer, R32, Reduce, Slot};
@@ -215,8 +215,8 @@ impl Start<'_, '_> {
         places: &[(u64, u32, u32)],
     ) -> Checked {
         let Starter { thread, lane, pc } = self.starter;
-        if block.agents.pending.len() >= MOST_PENDING {
-            let message = format!("{{thread}} starts a copy while {MOST_PENDING} of its block are under way");
+        if !block.agents.has_room() {
+            let message = "{thread} starts a copy, and too many of its block are under way: nobody waits for them";
             return Err(Fault::new(ViolationKind::InstructionLimit, 1 << lane, message));
         }
         let first = places.iter().map(|(address, ..)| *address).min().unwrap_or(u64::MAX);

@@ -120,6 +120,17 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
             block.agents.take(index);
         }
     }
+    land_overdue(block, env);
+}
+
+/// Lands copies to global memory whose threads have waited for the reads alone, but for the newest ones.
+fn land_overdue(block: &mut BlockMemory, env: &Env) {
+    while let Some(index) = block.agents.overdue() {
+        let mut pending = block.agents.take(index);
+        if !pending.landed {
+            write_out(block, env, &mut pending);
+        }
+    }
 }
 
 /// Takes what a store copies, if it has not yet.
