@@ -102,6 +102,7 @@ fn in_the_interpreter(ptx: &str, abi: &Abi, a: &Matrix<f32>, b: &Matrix<f32>) ->
         block: [by_hand.threads, 1, 1],
         dynamic_shared_bytes: by_hand.dynamic_shared_bytes,
         args: &args,
+        ..Launch::default()
     };
     let report = launch(&program, &memory, &what, &Options::default())?;
     println!("{} instructions of warps, and nothing to complain of.", report.instructions);

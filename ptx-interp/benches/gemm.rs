@@ -30,7 +30,7 @@ fn run_sized(bencher: Bencher, element: Element, checks: Checks, extent: u32, de
     let d = memory.alloc("D", bytes.len() as u64, 256).expect("fits");
     let args = [Arg::U64(a.address), Arg::U64(b.address), Arg::U64(d.address), Arg::U32(extent), Arg::U32(depth)];
     let grid = [extent / 128, extent / 128, 1];
-    let what = Launch { entry: "gemm", grid, block: [256, 1, 1], dynamic_shared_bytes: 0, args: &args };
+    let what = Launch { entry: "gemm", grid, block: [256, 1, 1], args: &args, ..Launch::default() };
     let options = Options { checks, ..Options::default() };
     bencher
         .counter(ItemsCount::new(u64::from(extent).pow(2) * u64::from(depth)))

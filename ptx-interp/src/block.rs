@@ -1,16 +1,19 @@
 //! One block: its warps take turns until all are done, or until the block can only wait for another block.
 
 mod report;
+mod together;
 
 use pulp::Arch;
 
 use crate::barrier::{Barriers, MAX_BARRIERS};
 use crate::clocks::Waits;
+use crate::cluster::ClusterBarrier;
 use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
-use crate::exec::{Step, Stop};
+use crate::exec::{Step, Stop, landing};
 use crate::options::{Counting, Watch};
+use crate::pool::{Pool, Resizing};
 use crate::row::LANES;
 use crate::turns::Turns;
 use crate::violation::{Fault, Violation, ViolationKind};
@@ -25,6 +28,13 @@ enum Status {
         id: u32,
         pc: u32,
         count: Option<u32>,
+    },
+    /// At a wait for the cluster's barrier.
+    AtCluster,
+    /// At an instruction that takes more registers than are free.
+    Starved {
+        what: Resizing,
+        missing: u64,
     },
     Done,
 }
@@ -49,6 +59,8 @@ pub(crate) struct Block {
     pub(crate) warps: Vec<Warp>,
     status: Vec<Status>,
     barriers: Barriers,
+    cluster: ClusterBarrier,
+    pool: Pool,
     turns: Turns,
     /// Rounds in which a warp had a long turn, since other blocks had one.
     long_rounds: u32,
@@ -84,6 +96,10 @@ impl Block {
             self.memory.copies.iter_mut().for_each(Copies::reset);
         }
         self.memory.mbarriers.reset();
+        self.memory.agents.reset(env.landing, number, env.shared_bytes);
+        self.memory.warnings.reset();
+        self.cluster.reset(env.warps() as usize);
+        self.pool.reset(env.registers, env.warps() as usize);
         if env.counting == Counting::On && self.memory.counters.is_none() {
             let counters = Counters::new(env.code.instrs.len(), env.global.len());
             self.memory.counters = Some(Box::new(counters));
@@ -125,6 +141,11 @@ impl Block {
                 if self.status[index] != Status::Ready {
                     continue;
                 }
+                if let Some(drawn) = self.memory.agents.draw()
+                    && let Err(fault) = landing::land(&mut self.memory, env, drawn)
+                {
+                    return Progress::Broken(self.report(env, index, *fault));
+                }
                 let wrote_before = std::mem::take(&mut self.memory.wrote_global);
                 let mut progress = false;
                 let moved = match self.turn(env, index) {
@@ -153,13 +174,26 @@ impl Block {
                 self.memory.wrote_global |= wrote_before;
             }
             if self.status.iter().all(|status| *status == Status::Done) {
-                return Progress::Finished;
+                return match self.left_behind(env) {
+                    Some(violation) => Progress::Broken(violation),
+                    None => Progress::Finished,
+                };
             }
             if let Some(fault) = self.blocked(env) {
                 return Progress::Broken(fault);
             }
             self.long_rounds += u32::from(looped);
             if self.is_stuck() {
+                // Copies that nobody waits for get done at some time.
+                match landing::land_all(&mut self.memory, env) {
+                    Err(fault) => return Progress::Broken(self.report(env, 0, *fault)),
+                    Ok(true) => {
+                        self.idle.fill(0);
+                        self.barren.fill(0);
+                        continue;
+                    }
+                    Ok(false) => {}
+                }
                 return Progress::Waits { stuck: true };
             }
             if env.slices() {
@@ -206,7 +240,11 @@ impl Block {
             }
             Stop::Done => {
                 self.status[index] = Status::Done;
+                self.complete_cluster(env);
             }
+            Stop::ClusterArrive { relaxed } => self.arrive_at_cluster(env, index, relaxed)?,
+            Stop::ClusterWait => self.wait_at_cluster(env, index)?,
+            Stop::Resize(what) => self.resize(index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
                 self.status[index] = Status::Waiting { id, pc, count };

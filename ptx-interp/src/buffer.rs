@@ -106,6 +106,12 @@ impl Buffer {
         (address - self.floor) as usize
     }
 
+    /// Address of a byte offset.
+    #[inline(always)]
+    pub(crate) fn address(&self, offset: usize) -> u64 {
+        self.floor + offset as u64
+    }
+
     /// Word at a byte offset that is a multiple of 4.
     #[inline(always)]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {

@@ -10,12 +10,15 @@
 //! Copies that land by way of an mbarrier belong to a second column of their warp: who waits there is ordered behind the
 //! copies, not behind what else their threads did.
 //!
+//! Bulk copies are counted by mbarriers, each of which has a column that warps do not advance ([`crate::agents`]). What a warp
+//! knows of these follows the clocks wherever they go, and a barrier of the whole block settles nothing about them.
+//!
 //! Flags are released and acquired, at sufficient scope; see [`crate::flags`]. Relaxed accesses order nothing by themselves.
 //! A fence makes releases of the strong writes after it, and acquires of the strong reads before it.
 
 use crate::barrier::MAX_BARRIERS;
 use crate::flags::{Flag, Flags, Published, Scope};
-use crate::knowledge::{Knowledge, Known};
+use crate::knowledge::{Knowledge, Known, column_of_copies, join_clocks};
 use crate::row::{LANES, lanes};
 
 /// Whether a warp that arrives at a barrier waits there.
@@ -37,6 +40,8 @@ pub(crate) struct Clocks {
     own: Vec<u32>,
     /// `seen[w * columns + u]`: the newest clock of column u that is ordered before what all lanes of warp w do now.
     seen: Vec<u32>,
+    /// By warp: the newest clock that all its lanes know of each mbarrier's copies.
+    copies: Vec<Vec<u32>>,
     /// What else the lanes of each warp know.
     further: Vec<Further>,
     /// Flags in shared memory, by word.
@@ -70,6 +75,8 @@ impl Clocks {
         self.own.resize(self.columns, 1);
         self.seen.clear();
         self.seen.resize(warps * self.columns, 0);
+        self.copies.resize(warps, Vec::new());
+        self.copies.iter_mut().for_each(Vec::clear);
         self.further.clear();
         self.further.resize_with(warps, Further::default);
         self.flags.clear();
@@ -85,6 +92,11 @@ impl Clocks {
     #[inline(always)]
     pub(crate) fn now(&self, warp: usize) -> u32 {
         self.own[warp]
+    }
+
+    /// The clock of a warp; 0 where clocks are not followed.
+    pub(crate) fn now_or_zero(&self, warp: usize) -> u32 {
+        self.own.get(warp).copied().unwrap_or(0)
     }
 
     /// The clock up to which everybody knows everything.
@@ -111,7 +123,7 @@ impl Clocks {
     /// The same for a thread of any block.
     #[inline(always)]
     pub(crate) fn ordered_anywhere(&self, block: u32, clock: u32, thread: u16, me: u16) -> bool {
-        if block == self.block {
+        if block == self.block && column_of_copies(thread).is_none() {
             return self.ordered(clock, thread, me);
         }
         self.ordered_alone(block, clock, thread, me)
@@ -120,6 +132,11 @@ impl Clocks {
     #[inline(never)]
     fn ordered_alone(&self, block: u32, clock: u32, thread: u16, me: u16) -> bool {
         let further = &self.further[usize::from(me) / LANES];
+        if block == self.block
+            && let Some(column) = column_of_copies(thread)
+        {
+            return self.knows_copies(me, column, clock);
+        }
         further.together.includes(block, thread, clock)
             || further.alone.get(usize::from(me) % LANES).is_some_and(|alone| alone.includes(block, thread, clock))
     }
@@ -148,7 +165,17 @@ impl Clocks {
     pub(crate) fn knowledge_together(&self, warp: usize) -> Knowledge {
         let mut known = self.further[warp].together.clone();
         let seen = &self.seen[warp * self.columns..][..self.columns];
-        known.of_mut(self.block).join(&Known::new(self.settled, seen));
+        known.of_mut(self.block).join(&Known::new(self.settled, seen).with_copies(&self.copies[warp]));
+        known
+    }
+
+    /// What all lanes of a warp have done and seen so far, each of them.
+    pub(crate) fn knowledge_of_all(&self, warp: usize) -> Knowledge {
+        let mut known = self.knowledge_together(warp);
+        for alone in &self.further[warp].alone {
+            known.join(alone);
+        }
+        known.of_mut(self.block).add_column(warp, self.own[warp]);
         known
     }
 
@@ -188,10 +215,32 @@ impl Clocks {
                     self.further[warp].together.of_mut(self.block).add_thread(thread, clock);
                 }
             }
+            join_clocks(&mut self.copies[warp], own.copies());
         }
         for (block, of) in known.others(self.block) {
             self.further[warp].together.of_mut(block).join(of);
         }
+    }
+
+    /// Whether a thread is ordered behind the copies that an mbarrier had counted at this clock.
+    #[inline(always)]
+    pub(crate) fn knows_copies(&self, thread: u16, column: u32, clock: u32) -> bool {
+        let (warp, lane) = (usize::from(thread) / LANES, usize::from(thread) % LANES);
+        self.copies[warp].get(column as usize).is_some_and(|known| *known >= clock)
+            || self.further[warp]
+                .alone
+                .get(lane)
+                .is_some_and(|alone| alone.of(self.block).is_some_and(|known| known.knows_copies(column, clock)))
+    }
+
+    /// The newest clock of a thread of any block that is ordered before what thread `me` does now.
+    pub(crate) fn newest(&self, block: u32, thread: u16, me: u16) -> u32 {
+        let (warp, lane) = (usize::from(me) / LANES, usize::from(me) % LANES);
+        let further = &self.further[warp];
+        let own = if block == self.block { self.settled.max(self.seen(warp, usize::from(thread) / LANES)) } else { 0 };
+        let listed = [Some(&further.together), further.alone.get(lane)];
+        let listed = listed.into_iter().flatten().filter_map(|known| Some(known.of(block)?.newest(thread)));
+        listed.fold(own, u32::max)
     }
 
     /// Copies of a warp land for an mbarrier: their column, and their clock.
@@ -209,13 +258,8 @@ impl Clocks {
 
     /// A warp brings what its lanes know to a barrier. They have met only if it waits there.
     pub(crate) fn arrive(&mut self, warp: usize, barrier: usize, waits: Waits) {
-        let mut brought = std::mem::take(&mut self.brought[barrier]);
-        brought.join(&self.knowledge_together(warp));
-        for alone in &self.further[warp].alone {
-            brought.join(alone);
-        }
-        brought.of_mut(self.block).add_column(warp, self.own[warp]);
-        self.brought[barrier] = brought;
+        let known = self.knowledge_of_all(warp);
+        self.brought[barrier].join(&known);
         match waits {
             Waits::Yes => self.meet(warp),
             Waits::No => self.tick(warp),
@@ -226,6 +270,8 @@ impl Clocks {
     pub(crate) fn release(&mut self, waiting: &[usize], barrier: usize) {
         let brought = std::mem::take(&mut self.brought[barrier]);
         if waiting.len() == self.warps {
+            let copies = brought.of(self.block).map_or(&[][..], Known::copies);
+            self.copies.iter_mut().for_each(|known| join_clocks(known, copies));
             // The whole block has met: clocks start again from a common value, and one number says it all.
             let newest = self.own.iter().copied().max().unwrap_or(0);
             self.own.fill(newest + 1);

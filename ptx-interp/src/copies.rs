@@ -54,6 +54,11 @@ impl Copies {
         self.started += 1;
     }
 
+    /// The copies that were started last.
+    pub(crate) fn newest(&self) -> Option<&Pending> {
+        self.pending.last()
+    }
+
     pub(crate) fn commit(&mut self, active: u32) {
         for (lane, committed) in self.committed.iter_mut().enumerate() {
             *committed += active >> lane & 1;

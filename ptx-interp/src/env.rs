@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ptx_gemm_ptx::instruction::Special;
 
+use crate::agents::Agents;
 use crate::clocks::Clocks;
 use crate::copies::Copies;
 use crate::cost::Counters;
@@ -16,12 +17,14 @@ use crate::global::shadow::Detail;
 use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
-use crate::op::{Code, Constant, Slot};
-use crate::options::{BlockOrder, Counting, WarpOrder, Watch};
+use crate::op::{Code, Constant, Op, Slot};
+use crate::options::{BlockOrder, Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
 use crate::shadow::Shadow;
 use crate::shared::Shared;
+use crate::violation::Fault;
+use crate::warnings::Warnings;
 use crate::warp::Warp;
 
 /// Everything that a launch fixes.
@@ -43,6 +46,11 @@ pub(crate) struct Env<'a> {
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
     pub(crate) block_order: BlockOrder,
+    pub(crate) landing: Landing,
+    pub(crate) proxy_war: Severity,
+    pub(crate) proxy_init: Severity,
+    /// Registers that each thread starts with, if that is known.
+    pub(crate) registers: Option<u32>,
     pub(crate) max_instructions: u64,
     /// How exactly global memory is watched: whether a race is reported, or brings about another run.
     pub(crate) detail: Detail,
@@ -78,6 +86,11 @@ pub(crate) struct BlockMemory {
     pub(crate) mbarriers: Mbarriers,
     /// By warp, those that have not landed; empty where copies land at once.
     pub(crate) copies: Vec<Copies>,
+    pub(crate) agents: Agents,
+    /// What a copy broke when it was made to land.
+    pub(crate) landing_fault: Option<Box<Fault>>,
+    /// Rules that were broken and do not end the launch.
+    pub(crate) warnings: Warnings,
     pub(crate) counters: Option<Box<Counters>>,
 }
 
@@ -86,6 +99,13 @@ impl BlockMemory {
     pub(crate) fn note(&self, warp: usize, lanes: u32, pc: u32, ticks: bool) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.note(warp, lanes, pc, self.clocks.now(warp), ticks);
+    }
+
+    /// What a warp does from now on is told apart from what it did.
+    pub(crate) fn clocks_tick(&mut self, env: &Env, warp: usize) {
+        if env.watch == Watch::On {
+            self.clocks.tick(warp);
+        }
     }
 }
 
@@ -129,6 +149,25 @@ impl Env<'_> {
     pub(crate) fn history(&self, block: u32) -> Option<History> {
         let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
         Some(all.get(&block)?.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Whether a thread of another block has executed a proxy fence for global memory at a clock, or from then until another
+    /// one. Of a block that is too long ago nothing is known.
+    pub(crate) fn was_fenced(&self, block: u32, thread: u16, clock: u32, limit: u32) -> bool {
+        let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&block).is_none_or(|history| {
+            history.lock().unwrap_or_else(PoisonError::into_inner).fences.between(thread.into(), clock, limit)
+        })
+    }
+
+    /// Whether an instruction accesses memory by the asynchronous proxy.
+    pub(crate) fn is_bulk(&self, pc: u32) -> bool {
+        matches!(self.code.instrs[pc as usize].op, Op::Bulk { .. })
+    }
+
+    /// Whether nobody follows which bytes were written.
+    pub(crate) fn watch_off(&self) -> bool {
+        self.watch == Watch::Off
     }
 
     /// Whether a block's result still matters: the violation of the lowest block is reported, so that it is the same in

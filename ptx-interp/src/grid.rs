@@ -1,7 +1,7 @@
 //! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another; or on one
 //! thread in other orders, in which blocks may also take turns.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +39,8 @@ struct State {
     /// The violation of the lowest block so far.
     violation: Option<(u64, Violation)>,
     report: Report,
+    /// By the two instructions: the lowest block that has it.
+    warnings: BTreeMap<(u32, u32), (u64, Violation)>,
     /// Emptied blocks, to be used again.
     spare: Vec<Block>,
 }
@@ -76,6 +78,7 @@ impl<'e, 'a> Grid<'e, 'a> {
             Some((_, violation)) => Err(violation),
             None => {
                 let mut report = state.report;
+                report.warnings = state.warnings.into_values().map(|(_, warning)| warning).collect();
                 if self.env.counting == Counting::On {
                     report.cost = Some(self.cost(&state.spare));
                 }
@@ -110,11 +113,18 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    fn put_back(&self, block: Block, progress: Progress, seen: u64, wrote: bool) {
+    fn put_back(&self, mut block: Block, progress: Progress, seen: u64, wrote: bool) {
         let mut state = self.lock();
         state.running -= 1;
         match progress {
             Progress::Finished => {
+                let number = block.memory.number;
+                for (lines, warning) in block.warnings(self.env) {
+                    let lowest = state.warnings.get(&lines).map_or(u64::MAX, |(lowest, _)| *lowest);
+                    if number < lowest {
+                        state.warnings.insert(lines, (number, warning));
+                    }
+                }
                 state.report.instructions += block.warps.iter().map(|warp| warp.steps).sum::<u64>();
                 state.report.fma += block.warps.iter().map(|warp| warp.fma).sum::<u64>();
                 state.report.mad += block.warps.iter().map(|warp| warp.mad).sum::<u64>();

@@ -1,11 +1,14 @@
 //! The last synchronisations of each warp of a block, for the timeline of a report.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
+use crate::agents::Fences;
 use crate::row::LANES;
 
 /// How many are kept for each warp.
 const KEPT: usize = 32;
+/// How many copies are remembered with who started them.
+const STARTERS: usize = 1 << 12;
 
 /// Lanes of a warp synchronise.
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +28,16 @@ pub(crate) struct Event {
 pub(crate) struct History {
     warps: Vec<VecDeque<Event>>,
     next: u64,
+    /// When threads executed fences between the proxies for global memory.
+    pub(crate) fences: Fences,
+    /// Who started the copies that mbarriers count: by the thread that stands for the copies and their clock the thread that
+    /// started one, and its warp's clock.
+    starters: HashMap<(u16, u32), (u16, u32)>,
 }
 
 impl History {
     pub(crate) fn new(warps: usize) -> History {
-        History { warps: vec![VecDeque::new(); warps], next: 0 }
+        History { warps: vec![VecDeque::new(); warps], ..History::default() }
     }
 
     pub(crate) fn note(&mut self, warp: usize, lanes: u32, pc: u32, clock: u32, ticks: bool) {
@@ -47,6 +55,19 @@ impl History {
             events.pop_front();
         }
         events.push_back(Event { pc, lanes, clock, ticks, number });
+    }
+
+    /// A thread starts a copy.
+    pub(crate) fn start(&mut self, copy: (u16, u32), starter: (u16, u32)) {
+        if self.starters.len() == STARTERS {
+            self.starters.clear();
+        }
+        self.starters.insert(copy, starter);
+    }
+
+    /// Who started a copy, and at which clock of its warp.
+    pub(crate) fn starter(&self, copy: (u16, u32)) -> Option<(u16, u32)> {
+        self.starters.get(&copy).copied()
     }
 
     fn of(&self, thread: u16) -> impl DoubleEndedIterator<Item = &Event> {

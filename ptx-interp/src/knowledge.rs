@@ -3,9 +3,25 @@
 //! A clock belongs to a warp and ticks whenever the warp releases something; an access carries its thread and the clock of
 //! its warp. Most knowledge covers whole warps, or the whole block at its last barrier, and is one number for each. Single
 //! threads are listed only where they are ahead of their warp, after an elected lane has arrived somewhere, or where each
-//! thread has a flag of its own. Asynchronous copies have columns behind those of the warps.
+//! thread has a flag of its own. Copies by `cp.async` have columns after those of the warps. Bulk copies are counted by
+//! mbarriers, and what each has counted is one more clock ([`of_copies`]).
 
 use crate::row::LANES;
+
+/// The first number of a thread that stands for the copies which an mbarrier counts; a block's own threads, and their
+/// columns of `cp.async`, are all below.
+const COPIES: u16 = 2048;
+
+/// The thread that stands for the copies counted by the mbarrier with this column.
+pub(crate) fn of_copies(column: u32) -> u16 {
+    u16::try_from(column).map_or(u16::MAX, |column| column.saturating_add(COPIES))
+}
+
+/// The column of the mbarrier whose copies a thread stands for, if it does.
+#[inline(always)]
+pub(crate) fn column_of_copies(thread: u16) -> Option<u32> {
+    (thread >= COPIES).then(|| u32::from(thread - COPIES))
+}
 
 /// What is known of one block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,13 +32,42 @@ pub(crate) struct Known {
     columns: Vec<u32>,
     /// Threads that are known further than their column, ascending.
     threads: Vec<(u16, u32)>,
+    /// By mbarrier: how many of the copies that it counts. A barrier settles nothing about these.
+    copies: Vec<u32>,
 }
 
 impl Known {
     /// Everything up to a clock, and each column up to its own.
     pub(crate) fn new(settled: u32, columns: &[u32]) -> Known {
         let columns = if columns.iter().all(|clock| *clock <= settled) { Vec::new() } else { columns.to_vec() };
-        Known { settled, columns, threads: Vec::new() }
+        Known { settled, columns, threads: Vec::new(), copies: Vec::new() }
+    }
+
+    pub(crate) fn with_copies(self, copies: &[u32]) -> Known {
+        Known { copies: copies.to_vec(), ..self }
+    }
+
+    pub(crate) fn copies(&self) -> &[u32] {
+        &self.copies
+    }
+
+    /// Copies are known up to a clock of their mbarrier's.
+    pub(crate) fn add_copies(&mut self, column: u32, clock: u32) {
+        if self.copies.len() <= column as usize {
+            self.copies.resize(column as usize + 1, 0);
+        }
+        self.copies[column as usize] = self.copies[column as usize].max(clock);
+    }
+
+    pub(crate) fn knows_copies(&self, column: u32, clock: u32) -> bool {
+        self.copies.get(column as usize).is_some_and(|known| *known >= clock)
+    }
+
+    /// The newest clock of a thread that is known.
+    pub(crate) fn newest(&self, thread: u16) -> u32 {
+        let found = self.threads.binary_search_by_key(&thread, |(thread, _)| *thread);
+        let alone = found.map_or(0, |at| self.threads[at].1);
+        self.column(usize::from(thread) / LANES).max(alone)
     }
 
     /// All lanes of a column are known up to this.
@@ -37,6 +82,9 @@ impl Known {
 
     /// Whether what a thread did at a clock is known.
     pub(crate) fn includes(&self, thread: u16, clock: u32) -> bool {
+        if let Some(column) = column_of_copies(thread) {
+            return self.knows_copies(column, clock);
+        }
         clock <= self.settled || clock <= self.column(usize::from(thread) / LANES) || self.lists(thread, clock)
     }
 
@@ -74,15 +122,11 @@ impl Known {
 
     pub(crate) fn join(&mut self, other: &Known) {
         self.settled = self.settled.max(other.settled);
-        if self.columns.len() < other.columns.len() {
-            self.columns.resize(other.columns.len(), 0);
-        }
-        for (own, other) in self.columns.iter_mut().zip(&other.columns) {
-            *own = (*own).max(*other);
-        }
+        join_clocks(&mut self.columns, &other.columns);
         for &(thread, clock) in &other.threads {
             self.add_thread(thread, clock);
         }
+        join_clocks(&mut self.copies, &other.copies);
         self.prune();
     }
 
@@ -103,6 +147,16 @@ impl Known {
             let column = |thread: u16| columns.get(usize::from(thread) / LANES).copied().unwrap_or(0).max(settled);
             self.threads.retain(|(thread, clock)| *clock > column(*thread));
         }
+    }
+}
+
+/// The later clock of each column.
+pub(crate) fn join_clocks(clocks: &mut Vec<u32>, others: &[u32]) {
+    if clocks.len() < others.len() {
+        clocks.resize(others.len(), 0);
+    }
+    for (own, other) in clocks.iter_mut().zip(others) {
+        *own = (*own).max(*other);
     }
 }
 

@@ -9,10 +9,11 @@ use crate::global::shadow::Detail;
 use crate::global::{GlobalTable, Mapped};
 use crate::grid::Grid;
 use crate::memory::Memory;
-use crate::op::Access;
+use crate::op::{Access, Bulk};
 use crate::options::{BlockOrder, Checks, Counting, Options, Watch};
 use crate::program::{Entry, Program};
 use crate::report::Report;
+use crate::tensor::TensorMap;
 use crate::violation::{Site, Violation, ViolationKind, triple};
 
 /// A kernel argument.
@@ -32,6 +33,8 @@ pub enum Arg {
     I64(i64),
     /// Any other parameter, by its bytes.
     Bytes(Vec<u8>),
+    /// `.param .align 64 .b8 map[128]`.
+    TensorMap(Box<TensorMap>),
 }
 
 impl Arg {
@@ -44,6 +47,7 @@ impl Arg {
             Arg::I32(value) => value.to_le_bytes().into(),
             Arg::I64(value) => value.to_le_bytes().into(),
             Arg::Bytes(bytes) => bytes.clone(),
+            Arg::TensorMap(map) => map.to_bytes().into(),
         }
     }
 }
@@ -61,6 +65,26 @@ pub struct Launch<'a> {
     pub dynamic_shared_bytes: u32,
     /// Arguments, in the order of the parameters.
     pub args: &'a [Arg],
+    /// Blocks of a cluster. Only clusters of one block are executed.
+    pub cluster: [u32; 3],
+    /// Registers that each thread starts with, as the compiled kernel has them. `.maxnreg` if absent; if neither is known, the
+    /// pool that `setmaxnreg` takes from is not followed.
+    pub registers: Option<u32>,
+}
+
+impl Default for Launch<'_> {
+    /// One block of one thread, of an entry without a name.
+    fn default() -> Self {
+        Launch {
+            entry: "",
+            grid: [1; 3],
+            block: [1; 3],
+            dynamic_shared_bytes: 0,
+            args: &[],
+            cluster: [1; 3],
+            registers: None,
+        }
+    }
 }
 
 /// Runs a kernel to its end. With the checks off a wrong kernel may leave wrong numbers; with them on, whatever breaks a
@@ -91,6 +115,10 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         watch,
         order: options.order,
         block_order: options.blocks,
+        landing: options.landing,
+        proxy_war: options.proxy_war,
+        proxy_init: options.proxy_init,
+        registers: launch.registers.or(entry.max_registers),
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
         detail,
         flags: Mutex::default(),
@@ -99,7 +127,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         broken: AtomicU64::new(u64::MAX),
     };
     // Blocks that may wait for each other, or tell each other something, run in a fixed order; so do all if there is a race.
-    let communicates = entry.code.accesses.iter().any(Access::may_communicate);
+    let communicates =
+        entry.code.accesses.iter().any(Access::may_communicate) || entry.code.bulks.iter().any(Bulk::may_communicate);
     if !(strict && communicates) {
         let env = start(Detail::Quick);
         let threads = if options.blocks == BlockOrder::Forward { options.threads } else { Some(1) };
@@ -178,6 +207,13 @@ fn check_shape(entry: &Entry, launch: &Launch) -> Result<(), Violation> {
         && most.iter().map(|extent| u64::from(*extent)).product::<u64>() < threads
     {
         return refuse(format!("a block of {threads} threads; the entry allows {most:?}"));
+    }
+    let cluster = entry.required_cluster.unwrap_or(launch.cluster);
+    if launch.cluster != [1; 3] && launch.cluster != cluster {
+        return refuse(format!("a cluster of {:?} blocks; the entry requires {cluster:?}", launch.cluster));
+    }
+    if cluster != [1; 3] {
+        return refuse(format!("a cluster of {cluster:?} blocks; clusters of several blocks are not executed yet"));
     }
     if launch.dynamic_shared_bytes > 0 && !entry.symbols.dynamic_shared {
         return refuse("dynamic shared memory for an entry that declares none".into());

@@ -17,6 +17,12 @@
 //!   the values ([`ViolationKind::Race`]): barriers, mbarriers, and releases and acquires of sufficient scope order accesses,
 //!   relaxed ones need fences. What a thread may see late, it sees late once: a flag, or the end of a phase, that nothing
 //!   orders before a wait is not there yet when the wait looks first. A report has a [timeline](Site::timeline).
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) land at the latest moment that the ISA allows, at
+//!   the earliest, or at random ones in between ([`Landing`]); until somebody has waited for one, nobody may touch its bytes.
+//!   Tensor maps are values of our own ([`TensorMap`]), with the driver's rules for their arguments.
+//! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]), a generic read
+//!   before an asynchronous write one too, by default as a warning ([`ViolationKind::ProxyWar`]).
+//! - **Registers**: `setmaxnreg` moves them between warps; a warp that can never get its own is a deadlock.
 //! - **Declarations**: memory that is written once per launch ([`Memory::set_write_once`]), flags that are zero again after
 //!   it ([`Memory::set_zero_after`]).
 //! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options, random ones by seeds that replay.
@@ -26,8 +32,8 @@
 //!   time; those that do not run at the same time, and again one at a time should two of them race. Of several violations
 //!   that of the lowest block is reported.
 //!
-//! Not executed yet, and refused with their line when reached: tensor cores, bulk and tensor copies, clusters of more than
-//! one block, 8-bit floats, variables of the module in global memory.
+//! Not executed yet, and refused with their line when reached: tensor cores, clusters of more than one block (a
+//! block is its own cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the module in global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -54,7 +60,7 @@
 //! let bytes: Vec<u8> = (0..40).flat_map(|i| (i as f32).to_le_bytes()).collect();
 //! let data = memory.alloc_from("data", &bytes, 256)?;
 //! let args = [Arg::U64(data.address)];
-//! let what = Launch { entry: "twice", grid: [1; 3], block: [40, 1, 1], dynamic_shared_bytes: 0, args: &args };
+//! let what = Launch { entry: "twice", grid: [1; 3], block: [40, 1, 1], args: &args, ..Launch::default() };
 //! launch(&program, &memory, &what, &Options::default())?;
 //! let mut last = [0; 4];
 //! memory.read(data.address + 39 * 4, &mut last)?;
@@ -63,10 +69,12 @@
 //! ```
 
 mod address;
+mod agents;
 mod barrier;
 mod block;
 mod buffer;
 mod clocks;
+mod cluster;
 mod copies;
 mod cost;
 mod decode;
@@ -82,22 +90,29 @@ mod mbarrier;
 mod memory;
 mod op;
 mod options;
+mod pool;
 mod program;
 mod report;
 mod row;
 mod shadow;
 mod shared;
 mod taint;
+mod tensor;
 mod turns;
 mod violation;
+mod warnings;
 mod warp;
 
 pub use buffer::GRANULE;
 pub use cost::{Cost, GlobalCost, Mix, SharedCost, Traffic};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
-pub use options::{BlockOrder, Checks, Counting, Options, WarpOrder};
+pub use options::{BlockOrder, Checks, Counting, Landing, Options, Severity, WarpOrder};
 pub use program::{LoadError, Program};
 pub use ptx_gemm_ptx::instruction::Note;
 pub use report::Report;
+pub use tensor::{
+    Interleave, L2Promotion, OobFill, Swizzle, TensorElement, TensorMap, TensorMapArgs, TensorMapError,
+    random_tensor_maps,
+};
 pub use violation::{Moment, MomentKind, Site, Violation, ViolationKind};

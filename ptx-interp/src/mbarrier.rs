@@ -22,6 +22,10 @@ pub(crate) enum Misuse {
         pending: u32,
     },
     Bytes(i64),
+    /// All arrivals are there, and more bytes than were announced.
+    Overrun(i64),
+    /// A copy that was to land here broke a rule; the report is kept elsewhere.
+    InCopy,
     /// The state is of this phase, the mbarrier in that one.
     Stale {
         state: u64,
@@ -40,6 +44,10 @@ impl Misuse {
                 format!("with {count} arrivals, and its phase expects only {pending} more")
             }
             Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes; at most {MAX_COUNT} are possible"),
+            Misuse::Overrun(bytes) => {
+                format!("whose phase has all its arrivals, and {bytes} bytes more than announced")
+            }
+            Misuse::InCopy => "at which a copy cannot land".into(),
             Misuse::Stale { state, phase } => {
                 format!("with the state of phase {state}, and it is in phase {phase}: only the last two are known")
             }
@@ -72,6 +80,8 @@ pub(crate) struct Mbarrier {
     bytes: i64,
     phase: u64,
     pub(crate) tracked: VecDeque<Tracked>,
+    /// The thread and the instruction that announced bytes last.
+    pub(crate) announced: Option<(u16, u32)>,
     /// What all arrivals so far have brought. An arrival changes the mbarrier atomically, so that whoever sees a later phase
     /// is ordered behind the arrivals of the earlier ones too.
     brought: Knowledge,
@@ -147,8 +157,7 @@ impl Mbarrier {
             return Err(Misuse::TooMany { count, pending: self.pending });
         }
         self.pending -= count;
-        self.complete(by);
-        Ok(())
+        self.complete(by)
     }
 
     /// One arrival more than it was initialised for, in this phase.
@@ -166,8 +175,7 @@ impl Mbarrier {
 
     pub(crate) fn complete_bytes(&mut self, bytes: u32, by: Completed) -> Result<(), Misuse> {
         self.change_bytes(-i64::from(bytes))?;
-        self.complete(by);
-        Ok(())
+        self.complete(by)
     }
 
     fn change_bytes(&mut self, change: i64) -> Result<(), Misuse> {
@@ -180,13 +188,22 @@ impl Mbarrier {
     }
 
     /// Begins the next phase if nothing is missing in this one.
-    fn complete(&mut self, by: Completed) {
+    fn complete(&mut self, by: Completed) -> Result<(), Misuse> {
+        if self.pending == 0 && self.bytes < 0 {
+            return Err(Misuse::Overrun(-self.bytes));
+        }
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.expected;
             self.known.clone_from(&self.brought);
             self.completed = Some(by);
         }
+        Ok(())
+    }
+
+    /// Whether the phase waits for nothing but bytes.
+    pub(crate) fn lacks_only_bytes(&self) -> bool {
+        self.pending == 0
     }
 
     /// What the running phase waits for.
@@ -223,6 +240,7 @@ impl Mbarriers {
             bytes: 0,
             phase: 0,
             tracked: VecDeque::new(),
+            announced: None,
             brought: Knowledge::default(),
             known: Knowledge::default(),
             completed: None,

@@ -1,4 +1,4 @@
-//! How a launch is to be run: what is checked and counted, and in which order warps take turns.
+//! How a launch is to be run: what is checked and counted, in which order warps take turns, and when copies land.
 
 /// What the interpreter watches for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,6 +52,30 @@ pub enum BlockOrder {
     Seeded(u64),
 }
 
+/// When asynchronous copies land, of all the moments at which the ISA lets them. A right kernel gives the same result under
+/// all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Landing {
+    /// When somebody waits for them and could go on.
+    #[default]
+    Latest,
+    /// When they are started.
+    Earliest,
+    /// At random moments between the two, the same for the same seed.
+    Seeded(u64),
+}
+
+/// What is done about a rule that working kernels break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// Nothing.
+    Allow,
+    /// The launch goes on, and [`crate::Report::warnings`] has it.
+    Warn,
+    /// The launch ends with a violation.
+    Deny,
+}
+
 /// Whether a launch counts what it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Counting {
@@ -71,6 +95,14 @@ pub struct Options {
     pub order: WarpOrder,
     /// How blocks take turns.
     pub blocks: BlockOrder,
+    /// When asynchronous copies land. With the checks and the counting off, `cp.async` lands at once in any case.
+    pub landing: Landing,
+    /// A generic read before an asynchronous write without a proxy fence between them
+    /// ([`crate::ViolationKind::ProxyWar`]).
+    pub proxy_war: Severity,
+    /// An mbarrier that counts an asynchronous copy without a fence after its initialisation
+    /// ([`crate::ViolationKind::ProxyInit`]).
+    pub proxy_init: Severity,
     /// Whether to count what the launch costs.
     pub counting: Counting,
     /// Host threads; all of the current rayon pool if absent.
@@ -85,6 +117,9 @@ impl Default for Options {
             checks: Checks::Full,
             order: WarpOrder::RunToBarrier,
             blocks: BlockOrder::Forward,
+            landing: Landing::Latest,
+            proxy_war: Severity::Warn,
+            proxy_init: Severity::Deny,
             counting: Counting::Off,
             threads: None,
             max_instructions: Some(1 << 30),

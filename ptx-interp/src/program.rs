@@ -41,6 +41,10 @@ pub(crate) struct Entry {
     pub(crate) symbols: Symbols,
     pub(crate) required_threads: Option<[u32; 3]>,
     pub(crate) max_threads: Option<[u32; 3]>,
+    /// `.reqnctapercluster`.
+    pub(crate) required_cluster: Option<[u32; 3]>,
+    /// `.maxnreg`.
+    pub(crate) max_registers: Option<u32>,
 }
 
 impl Program {
@@ -68,6 +72,14 @@ impl Program {
                 }),
                 max_threads: extents(|directive| match directive {
                     Directive::Maxntid(extents) => Some(extents.as_slice()),
+                    _ => None,
+                }),
+                required_cluster: extents(|directive| match directive {
+                    Directive::ReqNctaPerCluster(extents) => Some(extents.as_slice()),
+                    _ => None,
+                }),
+                max_registers: entry.directives.iter().find_map(|directive| match directive {
+                    Directive::MaxNreg(count) => Some(*count),
                     _ => None,
                 }),
             });

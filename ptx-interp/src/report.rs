@@ -1,6 +1,7 @@
 //! What a launch hands back.
 
 use crate::cost::Cost;
+use crate::violation::Violation;
 
 /// What a launch did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct Report {
     pub fma: u64,
     /// Multiply-adds of integers (`mad`), addresses included, counted once per thread.
     pub mad: u64,
+    /// Rules that were broken and are not to end a launch, each pair of instructions once, by their lines.
+    pub warnings: Vec<Violation>,
     /// What it cost, if that was asked for.
     pub cost: Option<Cost>,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Access {
 }
 
 /// What an access that is remembered did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Did {
     Read,
     /// A strong read, of what was there before the newest write.
@@ -71,6 +71,32 @@ struct Read {
     pc: u32,
 }
 
+/// Accesses of the generic proxy by lanes of a warp, as a bulk copy that follows them sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Past {
+    pub(crate) pc: u32,
+    pub(crate) warp: u16,
+    pub(crate) clock: u32,
+    pub(crate) did: Did,
+    pub(crate) lanes: u32,
+}
+
+impl Past {
+    fn of(access: &Access) -> Past {
+        let Access { actor, clock, did } = *access;
+        let (warp, lane) = (actor.thread / LANES as u16, usize::from(actor.thread) % LANES);
+        Past { warp, lanes: 1 << lane, pc: actor.pc, clock, did }
+    }
+
+    pub(crate) fn threads(&self) -> impl Iterator<Item = u16> + use<> {
+        let first = self.warp * LANES as u16;
+        lanes(self.lanes).map(move |lane| first + lane as u16)
+    }
+}
+
+/// The clock of a write to global memory that a copy may still be about to do: nobody knows of it.
+pub(crate) const UNDER_WAY: u32 = u32::MAX;
+
 /// How two accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
@@ -78,6 +104,16 @@ pub(crate) enum Conflict {
     Unordered(Access),
     /// The other one's copy has not landed.
     InFlight(Access),
+}
+
+impl Conflict {
+    /// What an access that nothing orders before another one is to it.
+    pub(crate) fn of(access: &Access) -> Conflict {
+        match access.clock {
+            UNDER_WAY => Conflict::InFlight(*access),
+            _ => Conflict::Unordered(*access),
+        }
+    }
 }
 
 /// Shadow of a block's shared memory.
@@ -198,6 +234,41 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| {
             shadow.write_one(clocks, index, actor)?;
             shadow.words[index].in_flight = true;
+            Ok(())
+        })
+    }
+
+    /// A bulk copy starts, by this thread. It is checked like an access of the thread's, and `seen` is told of what was there
+    /// before: the writers and the readers. From there on [`crate::agents`] knows what the copy does; a word that it writes
+    /// has no writer here any more.
+    pub(crate) fn hand_over(
+        &mut self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        actor: Actor,
+        writes: bool,
+        mut seen: impl FnMut(Past),
+    ) -> Result<(), Conflict> {
+        self.each(offset, bytes, |shadow, index| {
+            let word = shadow.words[index];
+            let listed = word.further.checked_sub(1).map_or(&[][..], |at| &shadow.further[at as usize]);
+            let listed: Vec<Past> =
+                listed.iter().filter(|past| writes || past.did == Did::Write).map(Past::of).collect();
+            if writes {
+                shadow.write_one(clocks, index, actor)?;
+                shadow.words[index].writer = NOBODY;
+                for warp in lanes(word.readers) {
+                    let Read { lanes, pc, clock, .. } = shadow.reads[shadow.at(index, warp)];
+                    seen(Past { warp: warp as u16, lanes, pc, clock, did: Did::Read });
+                }
+            } else {
+                shadow.after_writer(clocks, index, actor)?;
+            }
+            if word.writer.clock > 0 {
+                seen(Past::of(&word.writer));
+            }
+            listed.into_iter().for_each(&mut seen);
             Ok(())
         })
     }
@@ -359,7 +430,7 @@ pub(crate) fn after_all<'a>(
     actor: Actor,
 ) -> Result<(), Conflict> {
     let found = accesses.find(|access| access.conflicts(actor) && !access.ordered(clocks, actor.thread));
-    found.map_or(Ok(()), |access| Err(Conflict::Unordered(*access)))
+    found.map_or(Ok(()), |access| Err(Conflict::of(access)))
 }
 
 /// What somebody who has read a strong write by a strong read does after that comes after the write, whether or not the
@@ -400,7 +471,8 @@ impl Access {
     /// Whether a strong write stays on record when the actor writes: strong writes go with each other, and a weak access
     /// has to come after all of them. An atomic reads the one before, and stands for it; so does whoever has read it before.
     pub(crate) fn is_left_by(&self, clocks: &Clocks, actor: Actor) -> bool {
-        self.actor.strong.is_some() && !actor.atomic && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
+        let stays = !actor.atomic || self.clock == UNDER_WAY;
+        self.actor.strong.is_some() && stays && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
     }
 
     #[inline(always)]

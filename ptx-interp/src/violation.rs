@@ -24,6 +24,17 @@ pub enum ViolationKind {
     Deadlock,
     /// Two accesses without an order between them, at least one of them a write.
     Race,
+    /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them.
+    Proxy,
+    /// A generic read, and an asynchronous write without `fence.proxy.async` between them. Working kernels leave the fence
+    /// out where an mbarrier orders the two, so that this is a warning unless [`crate::Options::proxy_war`] says otherwise.
+    ProxyWar,
+    /// An mbarrier that counts asynchronous copies, without a fence after its initialisation.
+    ProxyInit,
+    /// `setmaxnreg` with a count that the warp cannot have, or by a part of a warp group.
+    Registers,
+    /// What an instruction takes for a tensor map is not one, or not one that it can use.
+    TensorMap,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
     /// What has to be zero after a launch is not.
@@ -50,6 +61,11 @@ impl ViolationKind {
             ViolationKind::BarrierMisuse => "barrier misuse",
             ViolationKind::Deadlock => "deadlock",
             ViolationKind::Race => "race",
+            ViolationKind::Proxy => "missing proxy fence",
+            ViolationKind::ProxyWar => "proxy.war",
+            ViolationKind::ProxyInit => "mbarrier not fenced",
+            ViolationKind::Registers => "registers",
+            ViolationKind::TensorMap => "tensor map",
             ViolationKind::WrittenTwice => "written twice",
             ViolationKind::NotZero => "not zero",
             ViolationKind::InvalidOperand => "invalid operand",
@@ -61,7 +77,7 @@ impl ViolationKind {
 }
 
 /// A broken rule, with everything that is known about where and by whom.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
     pub kind: ViolationKind,
@@ -72,7 +88,7 @@ pub struct Violation {
 }
 
 /// Where a rule was broken.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// The entry that ran.
     pub entry: String,
@@ -96,7 +112,7 @@ pub struct Site {
 }
 
 /// What a thread did at some moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// What it did.
     pub kind: MomentKind,
@@ -170,8 +186,12 @@ pub(crate) struct Fault {
     pub(crate) other: Option<u16>,
     pub(crate) address: Option<u64>,
     pub(crate) label: Option<String>,
-    /// Where, if that is not where the warp is.
+    /// The thread and the instruction at fault, where they are not those that run now.
+    pub(crate) at: Option<(u16, u32)>,
+    /// The instruction of the running thread, if that is not where its warp is.
     pub(crate) pc: Option<u32>,
+    /// The instruction of the other thread, for warnings.
+    pub(crate) other_pc: u32,
     pub(crate) timeline: Vec<Step>,
 }
 
@@ -197,7 +217,9 @@ impl Fault {
             other: None,
             address: None,
             label: None,
+            at: None,
             pc: None,
+            other_pc: 0,
             timeline: Vec::new(),
         })
     }

@@ -5,6 +5,7 @@
 //! group that reaches a barrier alone is parked until the warp's other groups are there too, or cannot come.
 
 use crate::address::Place;
+use crate::knowledge::Knowledge;
 use crate::op::{Code, Slot};
 use crate::row::{LANES, Row32, Row64};
 use crate::taint::Taint;
@@ -100,6 +101,8 @@ pub(crate) struct Warp {
     /// Local memory: word w of lane l at 32 w + l.
     pub(crate) local: Vec<u32>,
     pub(crate) polls: Polls,
+    /// What it knew when it last fenced the initialisation of mbarriers.
+    pub(crate) published: Knowledge,
     /// Groups have met at a `bar.warp.sync` while they were parked.
     pub(crate) met: bool,
 }
@@ -161,6 +164,7 @@ impl Warp {
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.met = false;
+        self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
         refill(&mut self.regs.preds, code.preds as usize, 0);

@@ -1,6 +1,8 @@
 //! Runs hand-written PTX and compares with what it must give.
 
 mod arithmetic;
+mod bulk;
+mod copies;
 mod cost;
 mod flags;
 mod gemm;
@@ -12,6 +14,10 @@ mod mbarrier;
 mod memory;
 mod named_barriers;
 mod orders;
+mod proxies;
+mod registers;
 mod ring;
 mod run;
+mod tensor;
+mod tma_gemm;
 mod violations;

@@ -77,7 +77,7 @@ fn numbers(program: &Program, memory: &Memory, grid: [u32; 3], block: [u32; 3]) 
     let out = memory.alloc("out", u64::from(count) * 4, 4).expect("fits");
     memory.set_write_once(out.id).expect("live");
     let args = [Arg::U64(out.address)];
-    let what = Launch { entry: "k", grid, block, dynamic_shared_bytes: 0, args: &args };
+    let what = Launch { entry: "k", grid, block, args: &args, ..Launch::default() };
     launch(program, memory, &what, &Options::default()).unwrap_or_else(|violation| panic!("{violation}"));
     let mut bytes = vec![0; count as usize * 4];
     memory.read(out.address, &mut bytes).expect("inside");

@@ -38,7 +38,7 @@ impl Device {
 
     pub fn launch(&self, grid: [u32; 3], block: [u32; 3], args: &[Arg]) -> Result<Report, Violation> {
         let entry = self.program.entries().next().expect("an entry");
-        let launch_ = Launch { entry, grid, block, dynamic_shared_bytes: 0, args };
+        let launch_ = Launch { entry, grid, block, args, ..Launch::default() };
         launch(&self.program, &self.memory, &launch_, &self.options)
     }
 }

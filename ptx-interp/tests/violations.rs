@@ -215,7 +215,7 @@ fn impossible_launches() {
         .visible .entry k(.param .u64 in, .param .u32 n) .reqntid 64, 1, 1 {\nret;\n}\n";
     let device = Device::new(text);
     let good = [Arg::U64(0), Arg::U32(0)];
-    let start = Launch { entry: "k", grid: [1; 3], block: [64, 1, 1], dynamic_shared_bytes: 0, args: &good };
+    let start = Launch { entry: "k", grid: [1; 3], block: [64, 1, 1], args: &good, ..Launch::default() };
     let cases = [
         ("launch_entry", Launch { entry: "l", ..start }),
         ("launch_block", Launch { block: [32, 1, 1], ..start }),

@@ -244,10 +244,14 @@ pub enum Opcode {
     FenceMbarrierInit,
     /// `fence.proxy.async[.space]`.
     FenceProxyAsync { space: Space },
+    /// `fence.proxy.tensormap::generic.release.scope`, `fence.proxy.tensormap::generic.acquire.scope [a], 128`.
+    FenceProxyTensormap { acquire: bool, scope: Scope },
     /// `cp.async.bulk.to.from.completion… [d], [s], bytes, [mbarrier][, mask][, policy]`; to global without the mbarrier.
     BulkCopy { to: Space, from: Space, multicast: Multicast, hint: CacheHint },
     /// `cp.reduce.async.bulk.global.shared::cta.bulk_group[.hint].op.ty [d], [s], bytes[, policy]`.
     BulkReduce { hint: CacheHint, op: Atomic, ty: Type },
+    /// `cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.ty [d], [s], bytes, [mbarrier]`.
+    BulkReduceShared { op: Atomic, ty: Type },
     /// `cp.async.bulk.prefetch.L2.global[.hint] [s], bytes[, policy]`.
     BulkPrefetch { hint: CacheHint },
     /// `cp.async.bulk.tensor.Nd.to.global.mode.completion… [d], [map, {c}], [mbarrier][, {offsets}][, mask][, policy]`.

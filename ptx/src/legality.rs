@@ -79,6 +79,7 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
         Opcode::ClusterWait { order: ClusterOrder::Release | ClusterOrder::Relaxed, .. } => {
             Some("a wait is an acquire")
         }
+        Opcode::BulkReduce { op: Atomic::Exch | Atomic::Cas, .. } => Some("a bulk reduction cannot swap"),
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
         Opcode::TensorLoad { dimensions, to, mode, multicast, .. } => match (to, multicast, mode) {
             (Space::SharedCta, Multicast::Cluster, _) => Some("multicast goes to shared::cluster"),

@@ -213,6 +213,10 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("b64");
         }
         Opcode::FenceProxyAsync { space } => m.optional(space),
+        Opcode::FenceProxyTensormap { acquire, scope } => {
+            m.either(acquire, ["acquire", "release"]);
+            m.required(scope);
+        }
         Opcode::BulkCopy { to, from, multicast, hint } => {
             m.required(to);
             m.required(from);
@@ -224,6 +228,7 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(hint);
             reduction(m, op, ty);
         }
+        Opcode::BulkReduceShared { op, ty } => reduction(m, op, ty),
         Opcode::BulkPrefetch { hint } => m.optional(hint),
         Opcode::TensorLoad { dimensions, to, mode, multicast, hint } => {
             m.number("", dimensions, "d");

@@ -65,6 +65,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::TensorReduce { dimensions: 1, op: Atomic::Add, mode: TensorMode::Tile, hint: CacheHint::None },
     Opcode::BulkPrefetch { hint: CacheHint::None },
     Opcode::BulkReduce { hint: CacheHint::None, op: Atomic::Add, ty: Type::B32 },
+    Opcode::BulkReduceShared { op: Atomic::Add, ty: Type::B32 },
     Opcode::BulkCommit,
     Opcode::BulkWait(BulkDone::Written),
     Opcode::BulkCopy {
@@ -84,6 +85,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Fence { acq_rel: true, scope: Scope::Gpu },
     Opcode::FenceMbarrierInit,
     Opcode::FenceProxyAsync { space: Space::Generic },
+    Opcode::FenceProxyTensormap { acquire: false, scope: Scope::Gpu },
     Opcode::Fma { rnd: Rounding::None, ty: Type::F32 },
     Opcode::GetCtaRank { space: Space::Generic, ty: Type::U32 },
     Opcode::GridDepControl(GridDependency::Wait),

@@ -191,6 +191,7 @@ impl Module for InterpreterModule {
                 block: [kernel.threads, 1, 1],
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes(),
                 args: &args,
+                ..interp::Launch::default()
             };
             let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
             counts += Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };

@@ -23,6 +23,9 @@ impl Block {
         if self.status.contains(&Status::Ready) {
             return None;
         }
+        if let Some(violation) = self.starved(env) {
+            return Some(violation);
+        }
         let waiting: Vec<Waiter> = self.waiters().collect();
         let first = *waiting.first()?;
         let exited = self.status.iter().filter(|status| **status == Status::Done).count();
@@ -117,10 +120,14 @@ impl Block {
 
     /// Turns lanes into threads and positions into lines.
     pub(super) fn report(&self, env: &Env, index: usize, fault: Fault) -> Violation {
+        let (index, pc, lane) = match fault.at {
+            None => (index, fault.pc.unwrap_or(self.warps[index].pc), 0),
+            Some((thread, pc)) => (usize::from(thread) / LANES, pc, 1 << (usize::from(thread) % LANES)),
+        };
         let warp = &self.warps[index];
-        let origin = env.code.origins.get(fault.pc.unwrap_or(warp.pc) as usize);
+        let origin = env.code.origins.get(pc as usize);
         let first = warp.index * LANES as u32;
-        let mask = if fault.lanes != 0 { fault.lanes } else { warp.mask };
+        let mask = [lane, fault.lanes, warp.mask].into_iter().find(|mask| *mask != 0).unwrap_or(0);
         let own = lanes(mask & warp.exists).map(|lane| first + lane as u32);
         let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
         let thread = threads.first().copied().unwrap_or_default();

@@ -32,8 +32,6 @@ impl Decoder<'_> {
             }
             (Opcode::CpAsyncWaitAll, []) => Ok(Op::CpAsyncWaitAll),
             (&Opcode::Fence { scope, .. }, []) => Ok(Op::Fence { scope: crate::op::scope(scope) }),
-            // It is for the initialisation of mbarriers alone, and a block's own threads meet after that anyhow.
-            (Opcode::FenceMbarrierInit, []) => Ok(Op::Nop),
             _ => Err("the operands do not fit the instruction".into()),
         }
     }

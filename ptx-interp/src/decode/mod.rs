@@ -6,6 +6,7 @@
 
 mod alu;
 mod bits;
+mod bulk;
 mod collective;
 mod compare;
 mod control;
@@ -16,11 +17,12 @@ mod symbols;
 
 use std::collections::HashMap;
 
+use ptx_gemm_ptx::asynchronous::Prefetched;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode};
 use ptx_gemm_ptx::module::{Entry, Statement};
 
 pub(crate) use self::symbols::Symbols;
-use crate::op::{Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
+use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 
 /// Decodes one entry. `lines` is parallel to the body; `text` gives a line's words.
 pub(crate) fn decode(entry: &Entry, lines: &[u32], text: impl Fn(u32) -> String, symbols: &Symbols) -> Code {
@@ -131,7 +133,6 @@ impl<'a> Decoder<'a> {
             | Opcode::CpAsyncCommit
             | Opcode::CpAsyncWait
             | Opcode::CpAsyncWaitAll
-            | Opcode::FenceMbarrierInit
             | Opcode::Fence { .. } => self.control(&instruction.op, operands),
             Opcode::Bfe(_)
             | Opcode::Bfi(_)
@@ -151,10 +152,28 @@ impl<'a> Decoder<'a> {
             | Opcode::MbarrierTx { .. }
             | Opcode::MbarrierWait { .. }
             | Opcode::CpAsyncArrive { .. } => self.mbarrier(&instruction.op, operands),
-            // Hints to the hardware; nothing here is slower or faster for them.
-            Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::SetMaxNReg(_) | Opcode::GridDepControl(_) => {
-                Ok(Op::Nop)
+            Opcode::FenceMbarrierInit
+            | Opcode::FenceProxyAsync { .. }
+            | Opcode::BulkCopy { .. }
+            | Opcode::BulkReduce { .. }
+            | Opcode::BulkReduceShared { .. }
+            | Opcode::BulkPrefetch { .. }
+            | Opcode::BulkCommit
+            | Opcode::BulkWait(_)
+            | Opcode::TensorLoad { .. }
+            | Opcode::TensorStore { .. }
+            | Opcode::TensorReduce { .. }
+            | Opcode::TensorPrefetch { .. }
+            | Opcode::Prefetch { what: Prefetched::Tensormap, .. }
+            | Opcode::Mapa { .. }
+            | Opcode::GetCtaRank { .. } => self.bulk(&instruction.op, operands),
+            Opcode::ClusterArrive { .. } | Opcode::ClusterWait { .. } | Opcode::SetMaxNReg(_) => {
+                self.together(&instruction.op, operands)
             }
+            // A map's bytes are copied whole here, so that no other copy of them can be stale.
+            &Opcode::FenceProxyTensormap { scope, .. } => Ok(Op::Fence { scope: crate::op::scope(scope) }),
+            // Hints to the hardware; nothing here is slower or faster for them.
+            Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(_) => Ok(Op::Nop),
             Opcode::CreatePolicy { .. } => {
                 let [d, ..] = operands else { return Err("the destination is missing".into()) };
                 let a = self.constant64(Constant::Value(0));
@@ -176,6 +195,7 @@ impl<'a> Decoder<'a> {
             targets[target as usize] = true;
         }
         fuse_runs(&mut self.code, &targets);
+        self.code.copies_from_global = self.code.bulks.iter().any(Bulk::reads_global);
         self.code.slots32 = self.names32.len() as u32;
         self.code.slots64 = self.names64.len() as u32;
         self.code.preds = self.names_pred.len() as u32;

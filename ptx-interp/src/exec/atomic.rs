@@ -12,7 +12,7 @@ use super::{order, scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Change;
 use crate::global::Mapped;
-use crate::op::{Access, Arith, AtomicOp, ScalarFn};
+use crate::op::{Access, Arith, AtomicOp, P, ScalarFn, Slot};
 use crate::row::lanes;
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
 use crate::warp::{Polled, Warp};
@@ -134,6 +134,20 @@ fn on_global(mapped: &Mapped, offset: usize, bytes: usize, new: impl Fn(u64) -> 
     };
     let old = buffer.word(offset).fetch_update(SeqCst, SeqCst, update).unwrap_or_else(|old| old);
     u64::from((old & mask) >> shift)
+}
+
+/// Combines an element of global memory with a number.
+pub(super) fn combine(mapped: &Mapped, offset: usize, op: Atomic, ty: Type, b: u64) {
+    let bytes = ty.bytes() as usize;
+    on_global(mapped, offset, bytes, |old| combined(op, ty, old, b));
+    mapped.buffer.mark(offset, bytes);
+}
+
+/// What an atomic makes of two numbers.
+pub(super) fn combined(op: Atomic, ty: Type, old: u64, b: u64) -> u64 {
+    // The operation does not read its registers.
+    let slot = Slot::P(P(0));
+    apply(&AtomicOp { op, ty, b: slot, c: slot }, old, b, 0)
 }
 
 fn apply(op: &AtomicOp, old: u64, b: u64, c: u64) -> u64 {

@@ -4,7 +4,7 @@
 use super::memory::read;
 use super::order::{self, race};
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
-use super::{undefined, watch};
+use super::{proxy, undefined, watch};
 use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
 use crate::op::{Access, AsyncCopy, Slot};
@@ -88,11 +88,18 @@ pub(super) fn start<const WATCH: bool>(
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
             order::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
             let actor = order::actor(warp, block, lane, pc, None);
+            proxy::undisturbed(block, env, (offset, bytes), Verb::Writes, actor)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
             started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
+    // Whenever the bytes arrive, nobody may look at them before the copy was waited for.
+    if block.agents.lands_at_once()
+        && let Some(copy) = block.copies[warp.index as usize].newest().cloned()
+    {
+        fill(block, &copy);
+    }
     Ok(())
 }
 

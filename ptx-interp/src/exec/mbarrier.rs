@@ -5,7 +5,7 @@ use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
 use super::order::{actor, race};
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
-use super::{copy, undefined};
+use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
 use crate::knowledge::Knowledge;
@@ -62,7 +62,9 @@ pub(super) fn execute<const WATCH: bool>(
             }
             block.clocks.bring_alone(index, lane, brought);
         }
-        if act::<WATCH>(warp, block, env, &op.action, At { lane, offset }).map_err(misused)? == Over::Yes {
+        let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
+        let acted = acted.map_err(|misuse| block.landing_fault.take().unwrap_or_else(|| misused(misuse)))?;
+        if acted == Over::Yes {
             match waited.last_mut() {
                 Some((at, lanes)) if *at == offset => *lanes |= 1 << lane,
                 _ => waited.push((offset, 1 << lane)),
@@ -99,6 +101,7 @@ pub(super) fn execute<const WATCH: bool>(
 struct At {
     lane: usize,
     offset: usize,
+    pc: u32,
 }
 
 fn act<const WATCH: bool>(
@@ -108,8 +111,9 @@ fn act<const WATCH: bool>(
     action: &Action,
     at: At,
 ) -> Result<Over, Misuse> {
-    let At { lane, offset } = at;
+    let At { lane, offset, pc } = at;
     let index = warp.index as usize;
+    let announced = Some(((index * LANES + lane) as u16, pc));
     let clock = if WATCH { block.clocks.now(index) } else { 0 };
     let by = Completed { thread: (index * LANES + lane) as u16, clock };
     let value = |warp: &Warp, slot: R32| warp.regs.r32[slot.0 as usize].0[lane];
@@ -142,6 +146,7 @@ fn act<const WATCH: bool>(
             let count = match arrival {
                 Arrival::Plain => amount,
                 Arrival::ExpectTx => {
+                    barrier.announced = announced;
                     barrier.expect_bytes(amount)?;
                     1
                 }
@@ -149,7 +154,9 @@ fn act<const WATCH: bool>(
             barrier.arrive(count, by)?;
         }
         Action::Transact { transaction: Transaction::Expect, bytes } => {
-            block.mbarriers.at(offset)?.expect_bytes(value(warp, bytes))?;
+            let barrier = block.mbarriers.at(offset)?;
+            barrier.announced = announced;
+            barrier.expect_bytes(value(warp, bytes))?;
         }
         Action::Transact { transaction: Transaction::Complete, bytes } => {
             block.mbarriers.at(offset)?.complete_bytes(value(warp, bytes), by)?;
@@ -175,19 +182,20 @@ fn wait<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
     env: &Env,
-    At { lane, offset }: At,
+    At { lane, offset, .. }: At,
     awaited: Awaited,
 ) -> Result<Over, Misuse> {
     let (index, me) = (warp.index as usize, (warp.index as usize * LANES + lane) as u16);
     let strict = WATCH && env.strict;
-    if strict && block.mbarriers.at(offset)?.promises_copies() && !block.mbarriers.at(offset)?.is_over(awaited)? {
+    let promised = block.mbarriers.at(offset)?.promises_copies() || block.agents.next_for(offset).is_some();
+    if strict && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
         // The copies are still on their way when somebody asks for the first time.
         if block.mbarriers.at(offset)?.tell(index, lane) {
             return Ok(not_yet(warp, offset));
         }
     }
     while !block.mbarriers.at(offset)?.is_over(awaited)? {
-        if !land_next(block, offset, env.strict)? {
+        if !land_next(block, offset, env.strict)? && !landing::land_bytes(block, env, offset)? {
             return Ok(not_yet(warp, offset));
         }
     }
@@ -195,7 +203,7 @@ fn wait<const WATCH: bool>(
     if strict
         && let Some(Completed { thread, clock }) = barrier.completed()
         && thread != me
-        && !block.clocks.ordered(clock, thread, me)
+        && !block.clocks.ordered_anywhere(block.clocks.block(), clock, thread, me)
         && barrier.tell(index, lane)
     {
         return Ok(not_yet(warp, offset));
@@ -271,6 +279,9 @@ fn ordered(
             (Verb::Reads, block.shadow.read(&block.clocks, offset, 8, actor))
         }
     };
+    if verb == Verb::Writes {
+        proxy::undisturbed(block, env, (offset, 8), verb, actor)?;
+    }
     checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, actor))
 }
 

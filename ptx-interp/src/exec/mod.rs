@@ -8,12 +8,15 @@ mod access;
 mod alu;
 mod atomic;
 mod bits;
+mod bulk;
 mod collective;
 mod control;
 mod copy;
+pub(crate) mod landing;
 mod mbarrier;
 mod memory;
 mod order;
+mod proxy;
 mod registers;
 mod rows;
 mod scalar;
@@ -27,6 +30,7 @@ use self::control::{
 };
 use crate::env::{BlockMemory, Env};
 use crate::op::{Guard, Op};
+use crate::pool::Resizing;
 use crate::violation::{Fault, ViolationKind};
 use crate::warp::{Group, Next, Parked, Spin, Warp};
 
@@ -38,9 +42,22 @@ pub(crate) enum Stop {
     /// All it does is poll, or loop for long.
     Poll(Spin),
     /// It stands at a barrier: its number, and how many threads it is for.
-    Barrier { id: u32, count: Option<u32> },
+    Barrier {
+        id: u32,
+        count: Option<u32>,
+    },
     /// It passed a `bar.arrive`.
-    Arrive { id: u32, count: u32 },
+    Arrive {
+        id: u32,
+        count: u32,
+    },
+    /// It stands at an arrival at the cluster's barrier, or at a wait there.
+    ClusterArrive {
+        relaxed: bool,
+    },
+    ClusterWait,
+    /// It stands at a `setmaxnreg`.
+    Resize(Resizing),
     /// All its threads have exited.
     Done,
     /// It broke a rule.
@@ -192,6 +209,23 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
                 save!(pc, active);
                 return barrier(warp, env, id, count).unwrap_or_else(Stop::Fault);
+            }
+            Op::ClusterArrive { .. } | Op::ClusterWait | Op::SetMaxNReg { .. } => {
+                warp.groups.extend(other(pc + 1, mask & !active));
+                if active != warp.live {
+                    park!(pc, active, Parked::Barrier);
+                }
+                save!(pc, active);
+                check!(control::whole(warp, env));
+                return match instr.op {
+                    Op::ClusterArrive { relaxed } => Stop::ClusterArrive { relaxed },
+                    Op::SetMaxNReg { resize, count } => Stop::Resize(Resizing { resize, count: count.into() }),
+                    _ => Stop::ClusterWait,
+                };
+            }
+            Op::Bulk { index } => {
+                let op = &env.code.bulks[index as usize];
+                check!(bulk::execute(warp, block, env, op, active, pc));
             }
             Op::BarrierArrive { id, count } => {
                 let arrival = arrive(warp, env, active, id, count);

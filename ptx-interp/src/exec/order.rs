@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::proxy::{self, Starter};
 use super::spot::{Spot, Touch, Verb};
 use crate::address::SHARED_START;
 use crate::env::{BlockMemory, Env};
 use crate::flags::{Change, Flags, Writer};
 use crate::global::Mapped;
-use crate::global::shadow::{Detail, Row};
+use crate::global::shadow::{Agent, Detail, GlobalShadow, Row};
 use crate::history::Event;
+use crate::knowledge::column_of_copies;
 use crate::op::{Access as Decoded, Strong};
 use crate::row::{LANES, lanes};
 use crate::shadow::{Access, Actor, Conflict, Did};
@@ -72,6 +74,7 @@ pub(super) fn shared_row(
         let offset = offsets[lane] as usize;
         no_mbarrier(block, offset, bytes, verb, lane)?;
         let actor = actor(warp, block, lane, pc, None);
+        proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
         let ordered = match verb {
             Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
             Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
@@ -100,8 +103,14 @@ pub(super) fn global_row(
     strong: Option<Strong>,
 ) -> Checked {
     let mapped = env.global.at(block.last);
+    if !env.code.bulks.is_empty() {
+        for lane in lanes(active) {
+            let access = (mapped.buffer.address(offsets(lane)), bytes as u64);
+            proxy::undisturbed_globally(block, env, access, verb, actor(warp, block, lane, pc, strong))?;
+        }
+    }
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
-    let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), active, offsets, bytes };
+    let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
     if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
         let actor = actor(warp, block, lane, pc, strong);
         return Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, actor));
@@ -113,6 +122,50 @@ pub(super) fn global_row(
         }
     }
     Ok(())
+}
+
+/// A bulk copy that starts now reads or writes a piece of global memory. What is remembered is the copy's own access, which
+/// others are ordered behind once they know that it is done.
+pub(super) fn copied(
+    block: &mut BlockMemory,
+    env: &Env,
+    verb: Verb,
+    (address, bytes): (u64, u64),
+    starter: Starter,
+    actor: Actor,
+    agent: Agent,
+) -> Checked {
+    proxy::undisturbed_globally(block, env, (address, bytes), verb, actor)?;
+    let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return Ok(()) };
+    let Some(shadow) = &mapped.shadow else { return Ok(()) };
+    let from = mapped.buffer.offset(address);
+    let mut writers: Vec<(u64, Access)> = Vec::new();
+    for part in GlobalShadow::parts(from, from + bytes as usize) {
+        shadow.writers(part, |at, writer| {
+            if !env.is_bulk(writer.actor.pc) && writers.last().is_none_or(|(_, last)| last != writer) {
+                writers.push((mapped.buffer.address(at.max(from)), *writer));
+            }
+        });
+        let (offset, bytes) = part;
+        let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
+        let (active, agent) = (1 << starter.lane, Some(agent));
+        let row = Row { did: did(verb), actor: first, agent, active, offsets: &|_| offset, bytes };
+        if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
+            return Err(global_race(block, env, mapped, conflict, verb, offset, bytes, actor));
+        }
+        if verb == Verb::Writes && actor.strong.is_none() && env.detail == Detail::Exact {
+            forget(&mut flags(env), block.last, offset, bytes);
+        }
+    }
+    writers.iter().try_for_each(|(at, writer)| proxy::global_fenced(block, env, starter, *at, writer))
+}
+
+/// A thread has waited until its copy has written a piece of global memory.
+pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u64, u64), actor: Actor) {
+    let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return };
+    let Some(shadow) = &mapped.shadow else { return };
+    let from = mapped.buffer.offset(address);
+    GlobalShadow::parts(from, from + bytes as usize).for_each(|part| shadow.complete(&block.clocks, part, actor));
 }
 
 fn flags<'a>(env: &'a Env) -> MutexGuard<'a, Flags> {
@@ -139,6 +192,7 @@ pub(super) fn touched(
         Spot::Shared(offset) if strong.is_some() => {
             no_mbarrier(block, offset, bytes, touch.verb, touch.lane)?;
             let actor = actor(warp, block, touch.lane, pc, strong);
+            proxy::undisturbed(block, env, (offset, bytes), touch.verb, actor)?;
             let ordered = match touch.verb {
                 Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
                 Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
@@ -269,13 +323,15 @@ fn unordered(
         Conflict::Unordered(other) => (other, "and nothing orders the two"),
         Conflict::InFlight(other) => (other, "a copy that has not been waited for"),
     };
+    let asynchronous = env.is_bulk(other.actor.pc);
     let did = match (conflict, other.did) {
         (Conflict::InFlight(_), _) => "started to copy to",
+        (_, Did::Write) if asynchronous => "copied to",
+        (_, Did::Read | Did::ReadBefore) if asynchronous => "copies from",
         (_, Did::Write) => "wrote",
         (_, Did::Read | Did::ReadBefore) => "read",
     };
-    // Copies that have landed for an mbarrier have numbers behind the threads'.
-    let thread = u32::from(other.actor.thread) % (env.warps() * LANES as u32);
+    let (thread, other) = started(block, env, other);
     let origin = &env.code.origins[other.actor.pc as usize];
     let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
     let of_block = match other.actor.block {
@@ -286,20 +342,38 @@ fn unordered(
         "{{thread}} {} {} at {at}, which thread {}{of_block} {did} at line {} (`{}`{clause}), {why}",
         verb.word(),
         in_words(bytes as u64),
-        triple(env.tid(thread)),
+        triple(env.tid(thread.into())),
         origin.line,
         origin.text
     );
     let mut fault = Fault::new(ViolationKind::Race, 1 << (usize::from(actor.thread) % LANES), message);
     fault.address = Some(address);
-    fault.other = Some(thread as u16);
-    fault.timeline = timeline(block, env, &other, thread as u16, actor);
+    fault.other = Some(thread);
+    fault.timeline = timeline(block, env, &other, thread, actor);
     fault
+}
+
+/// The thread that did something, or started the copy that did; the access has that thread's clock from then.
+fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
+    let thread = access.actor.thread;
+    let own = access.actor.block == block.clocks.block();
+    let of_copy = |copy| match own {
+        true => block.history.lock().unwrap_or_else(PoisonError::into_inner).starter(copy),
+        false => env.history(access.actor.block)?.starter(copy),
+    };
+    match column_of_copies(thread) {
+        Some(_) => {
+            let (thread, clock) = of_copy((thread, access.clock)).unwrap_or_default();
+            (thread, Access { clock, ..access })
+        }
+        // Copies by `cp.async` that have landed for an mbarrier have numbers behind the threads'.
+        None => ((u32::from(thread) % (env.warps() * LANES as u32)) as u16, access),
+    }
 }
 
 /// The interleaving of two threads that shows a race: what each synchronised at last before its access, the accesses, and
 /// what the first thread did after its own.
-fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u16, actor: Actor) -> Vec<Step> {
+pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u16, actor: Actor) -> Vec<Step> {
     let here = block.history.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let last = here.last(actor.thread);
     let same_block = other.actor.block == actor.block;

@@ -94,7 +94,7 @@ pub(super) fn misaligned(touch: &Touch) -> Box<Fault> {
 }
 
 #[cold]
-fn out_of_global(env: &Env, touch: &Touch) -> Box<Fault> {
+pub(super) fn out_of_global(env: &Env, touch: &Touch) -> Box<Fault> {
     let Touch { address, bytes, lane, verb, .. } = *touch;
     let nearest = env.memory.describe(address, bytes);
     let message = format!("{{thread}} {} {} at {address:#x}: {}", verb.word(), in_words(bytes), nearest.text);
@@ -105,7 +105,7 @@ fn out_of_global(env: &Env, touch: &Touch) -> Box<Fault> {
 }
 
 #[cold]
-fn out_of_space(place: Place, size: u64, touch: &Touch) -> Box<Fault> {
+pub(super) fn out_of_space(place: Place, size: u64, touch: &Touch) -> Box<Fault> {
     let Touch { address, bytes, lane, verb, .. } = *touch;
     let (verb, space, first) = (verb.word(), place.name(), place.first());
     let at = if touch.place.is_some() { address } else { Place::of_generic(address).1 };

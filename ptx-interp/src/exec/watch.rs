@@ -157,7 +157,14 @@ pub(super) fn touched(
 }
 
 /// Each byte of a write-once allocation may be written by one thread of the launch, once.
-fn written_once(block: &BlockMemory, env: &Env, mapped: &Mapped, offset: usize, bytes: usize, lane: usize) -> Checked {
+pub(super) fn written_once(
+    block: &BlockMemory,
+    env: &Env,
+    mapped: &Mapped,
+    offset: usize,
+    bytes: usize,
+    lane: usize,
+) -> Checked {
     let Some(first) = mapped.write_once(offset, bytes, block.number) else { return Ok(()) };
     if !env.strict {
         return Ok(());

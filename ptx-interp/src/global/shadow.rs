@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::buffer::{Buffer, Image};
 use crate::clocks::Clocks;
 use crate::row::{LANES, lanes};
-use crate::shadow::{Access, Actor, Conflict, Did, NOBODY, after_all, observed};
+use crate::shadow::{Access, Actor, Conflict, Did, NOBODY, UNDER_WAY, after_all, observed};
 
 /// Words of a chunk.
 const CHUNK: usize = 4096;
@@ -56,7 +56,7 @@ struct Chunk {
 struct Readers {
     kind: Kind,
     strong: Option<crate::flags::Scope>,
-    warp: u8,
+    warp: u16,
     block: u32,
     /// The lanes of the warp; for a list its index.
     lanes: u32,
@@ -86,9 +86,35 @@ pub(crate) struct Row<'a> {
     /// The thread of lane 0.
     pub(crate) actor: Actor,
     pub(crate) active: u32,
+    /// Who is remembered instead.
+    pub(crate) agent: Option<Agent>,
     /// Where each lane's bytes begin.
     pub(crate) offsets: &'a dyn Fn(usize) -> usize,
     pub(crate) bytes: usize,
+}
+
+/// A copy that accesses memory for the thread that started it, by the clock at which others know that it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agent {
+    pub(crate) thread: u16,
+    pub(crate) clock: u32,
+}
+
+/// Who accesses memory, and knows what is ordered before that; and who is remembered.
+#[derive(Clone, Copy)]
+struct By {
+    actor: Actor,
+    agent: Option<Agent>,
+}
+
+impl By {
+    #[inline(always)]
+    fn remembered(&self, clocks: &Clocks) -> (u16, u32) {
+        match self.agent {
+            Some(Agent { thread, clock }) => (thread, clock),
+            None => (self.actor.thread, clocks.now(usize::from(self.actor.thread) / LANES)),
+        }
+    }
 }
 
 impl GlobalShadow {
@@ -124,7 +150,8 @@ impl GlobalShadow {
                 }
             }
             let actor = Actor { thread: row.actor.thread + lane as u16, ..row.actor };
-            let found = chunk.access(clocks, self.detail, offset - 4 * first, row.bytes, row.did, actor);
+            let by = By { actor, agent: row.agent };
+            let found = chunk.access(clocks, self.detail, offset - 4 * first, row.bytes, row.did, by);
             found.map_err(|conflict| (lane, conflict))?;
         }
         Ok(())
@@ -136,6 +163,70 @@ impl GlobalShadow {
             let chunk = chunk.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(image) = chunk.as_ref().and_then(|chunk| chunk.before.as_ref()) {
                 buffer.restore(number * CHUNK, image);
+            }
+        }
+    }
+
+    /// Bytes from one offset to another, as far as each chunk goes, and down to bytes where they begin or end within a word.
+    pub(crate) fn parts(mut from: usize, to: usize) -> impl Iterator<Item = (usize, usize)> {
+        std::iter::from_fn(move || {
+            let rest = to - from;
+            let bytes = match (from % 4, rest) {
+                (_, 0) => return None,
+                (0, 4..) => (4 * CHUNK - from % (4 * CHUNK)).min(rest / 4 * 4),
+                (within, _) => rest.min(4 - within),
+            };
+            from += bytes;
+            Some((from - bytes, bytes))
+        })
+    }
+
+    /// Who wrote to a part of a chunk, neighbours by one access together.
+    pub(crate) fn writers(&self, (offset, bytes): (usize, usize), mut seen: impl FnMut(usize, &Access)) {
+        let guard = self.lock(offset / 4 / CHUNK);
+        let Some(chunk) = guard.as_ref() else { return };
+        if chunk.writers.is_empty() {
+            return;
+        }
+        let mut last = NOBODY;
+        chunk.cells(offset % (4 * CHUNK), bytes, |cell, at| {
+            let mut one = |writer: &Access| {
+                if writer.did == Did::Write && writer.clock != 0 && *writer != last {
+                    last = *writer;
+                    seen(offset - offset % (4 * CHUNK) + at, writer);
+                }
+            };
+            one(&chunk.writers[cell]);
+            if chunk.readers[cell].kind == Kind::List {
+                for listed in &chunk.lists[chunk.readers[cell].lanes as usize] {
+                    if let Listed::Access(access) = listed {
+                        one(access);
+                    }
+                }
+            }
+        });
+    }
+
+    /// The thread knows that what its copies have written to a part of a chunk is there.
+    pub(crate) fn complete(&self, clocks: &Clocks, (offset, bytes): (usize, usize), actor: Actor) {
+        let mut guard = self.lock(offset / 4 / CHUNK);
+        let Some(chunk) = guard.as_mut() else { return };
+        let now = clocks.now(usize::from(actor.thread) / LANES);
+        let mut cells = Vec::new();
+        chunk.cells(offset % (4 * CHUNK), bytes, |cell, _| cells.push(cell));
+        let settle = |access: &mut Access| {
+            if access.clock == UNDER_WAY && access.is_by(actor) {
+                access.clock = now;
+            }
+        };
+        for cell in cells {
+            chunk.writers.get_mut(cell).map(settle);
+            if chunk.readers[cell].kind == Kind::List {
+                for listed in &mut chunk.lists[chunk.readers[cell].lanes as usize] {
+                    if let Listed::Access(access) = listed {
+                        settle(access);
+                    }
+                }
             }
         }
     }
@@ -161,11 +252,11 @@ impl Chunk {
         offset: usize,
         bytes: usize,
         did: Did,
-        actor: Actor,
+        by: By,
     ) -> Result<(), Conflict> {
         let one = |chunk: &mut Chunk, cell: usize| match did {
-            Did::Read | Did::ReadBefore => chunk.read(clocks, detail, cell, actor),
-            Did::Write => chunk.write(clocks, cell, actor),
+            Did::Read | Did::ReadBefore => chunk.read(clocks, detail, cell, by),
+            Did::Write => chunk.write(clocks, cell, by),
         };
         if bytes < 4 {
             let first = self.bytes_of(offset / 4) + offset % 4;
@@ -181,6 +272,19 @@ impl Chunk {
             }
         }
         Ok(())
+    }
+
+    /// What is known of a part of the chunk, and where each begins in it.
+    fn cells(&self, offset: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
+        for word in offset / 4..(offset + bytes).div_ceil(4) {
+            match self.split.get(&word) {
+                None => f(word, 4 * word),
+                Some(first) => {
+                    let within = (0..4).filter(|byte| (offset..offset + bytes).contains(&(4 * word + byte)));
+                    within.for_each(|byte| f(first + byte, 4 * word + byte));
+                }
+            }
+        }
     }
 
     /// Where a word's bytes are, which are told apart from now on.
@@ -210,9 +314,9 @@ impl Chunk {
         if writer.clock != 0
             && writer.conflicts(actor)
             && !writer.ordered(clocks, actor.thread)
-            && !self.observed(clocks, cell, actor)
+            && (writer.clock == UNDER_WAY || !self.observed(clocks, cell, actor))
         {
-            return Err(Conflict::Unordered(*writer));
+            return Err(Conflict::of(writer));
         }
         Ok(())
     }
@@ -230,18 +334,18 @@ impl Chunk {
     }
 
     #[inline(always)]
-    fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, actor: Actor) -> Result<(), Conflict> {
+    fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, by: By) -> Result<(), Conflict> {
+        let actor = by.actor;
         self.after_writer(clocks, cell, actor)?;
-        let warp = usize::from(actor.thread) / LANES;
-        let now = clocks.now(warp);
+        let (thread, clock) = by.remembered(clocks);
         let readers = &mut self.readers[cell];
         let new = Readers {
             kind: Kind::Warp,
             strong: actor.strong,
-            warp: warp as u8,
+            warp: thread / LANES as u16,
             block: actor.block,
-            lanes: 1 << (usize::from(actor.thread) % LANES),
-            clock: now,
+            lanes: 1 << (usize::from(thread) % LANES),
+            clock,
             pc: actor.pc,
         };
         match readers.kind {
@@ -249,8 +353,8 @@ impl Chunk {
             Kind::Nobody => *readers = new,
             Kind::Warp if readers.goes_with(&new) => readers.lanes |= new.lanes,
             Kind::Warp if detail == Detail::Quick && readers.block != actor.block => readers.kind = Kind::Anybody,
-            Kind::Warp if readers.is_before(clocks, actor) => *readers = new,
-            _ => return self.read_listed(clocks, detail, cell, new, actor),
+            Kind::Warp if readers.is_before(clocks, by) => *readers = new,
+            _ => return self.read_listed(clocks, detail, cell, new, by),
         }
         Ok(())
     }
@@ -263,7 +367,7 @@ impl Chunk {
         detail: Detail,
         cell: usize,
         new: Readers,
-        actor: Actor,
+        by: By,
     ) -> Result<(), Conflict> {
         let readers = self.readers[cell];
         if readers.kind == Kind::Warp {
@@ -274,7 +378,7 @@ impl Chunk {
             Listed::Access(access) => Some(access),
             Listed::Readers(_) => None,
         });
-        after_all(clocks, listed.filter(|access| access.did == Did::Write), actor)?;
+        after_all(clocks, listed.filter(|access| access.did == Did::Write), by.actor)?;
         let others = |listed: &Listed| matches!(listed, Listed::Readers(old) if old.block != new.block);
         if detail == Detail::Quick && list.iter().any(others) {
             list.clear();
@@ -301,11 +405,17 @@ impl Chunk {
             }
         }
         list.retain(|listed| match listed {
-            Listed::Readers(old) => !old.is_before(clocks, actor),
+            Listed::Readers(old) => !old.is_before(clocks, by),
             Listed::Access(_) => true,
         });
         list.push(Listed::Readers(new));
         Ok(())
+    }
+
+    /// Whether one more access is remembered of copies that nobody waits for.
+    fn has_room(&self, cell: usize) -> bool {
+        let readers = &self.readers[cell];
+        readers.kind != Kind::List || self.lists[readers.lanes as usize].len() < WARPS
     }
 
     fn list(&mut self, cell: usize, listed: Listed) {
@@ -325,10 +435,12 @@ impl Chunk {
     }
 
     #[inline(always)]
-    fn write(&mut self, clocks: &Clocks, cell: usize, actor: Actor) -> Result<(), Conflict> {
+    fn write(&mut self, clocks: &Clocks, cell: usize, by: By) -> Result<(), Conflict> {
+        let actor = by.actor;
         self.after_writer(clocks, cell, actor)?;
         let old = self.writers[cell];
-        let left = old.is_left_by(clocks, actor) && !self.observed(clocks, cell, actor);
+        let left = old.is_left_by(clocks, actor)
+            && if old.clock == UNDER_WAY { self.has_room(cell) } else { !self.observed(clocks, cell, actor) };
         let readers = self.readers[cell];
         let mut kept = Vec::new();
         match readers.kind {
@@ -359,8 +471,8 @@ impl Chunk {
                 self.lists[readers.lanes as usize].clear();
             }
         }
-        let thread = usize::from(actor.thread);
-        self.writers[cell] = Access { actor, clock: clocks.now(thread / LANES), did: Did::Write };
+        let (thread, clock) = by.remembered(clocks);
+        self.writers[cell] = Access { actor: Actor { thread, ..actor }, clock, did: Did::Write };
         if readers.kind != Kind::List {
             self.readers[cell] = Readers::default();
         }
@@ -395,8 +507,12 @@ impl Readers {
     }
 
     /// Whether a later read by the actor stands for all of these.
-    fn is_before(&self, clocks: &Clocks, actor: Actor) -> bool {
-        let new = Access { actor, clock: self.clock, did: Did::Read };
+    fn is_before(&self, clocks: &Clocks, by: By) -> bool {
+        if let Some(Agent { thread, .. }) = by.agent {
+            // Whoever waits for a copy need not know what its thread knew.
+            return self.accesses().all(|old| (old.actor.block, old.actor.thread) == (by.actor.block, thread));
+        }
+        let new = Access { actor: by.actor, clock: self.clock, did: Did::Read };
         self.accesses().all(|old| new.stands_for(&old, clocks))
     }
 

@@ -3,7 +3,7 @@
 use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
-use super::{Access, Instr, MbarrierOp, P, Quad, R32, R64, Scalar, Slot};
+use super::{Access, Bulk, Instr, MbarrierOp, P, Quad, R32, R64, Scalar, Slot};
 
 /// An instruction by which the lanes of a warp exchange values.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,9 @@ pub(crate) struct Code {
     pub(crate) scalars: Vec<Scalar>,
     pub(crate) collectives: Vec<Collective>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
+    pub(crate) bulks: Vec<Bulk>,
+    /// Whether one of them reads global memory.
+    pub(crate) copies_from_global: bool,
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,

@@ -2,11 +2,15 @@
 //! are slots too (filled when a warp starts), labels are indices, and nothing is looked up by name any more.
 
 mod access;
+mod bulk;
 mod code;
 mod mbarrier;
 mod scalar;
 
+use ptx_gemm_ptx::warp::Resize;
+
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
+pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
@@ -336,6 +340,19 @@ pub(crate) enum Op {
     /// Index into [`Code::mbarriers`].
     Mbarrier {
         index: u32,
+    },
+    /// A bulk copy, or what belongs to it: index into [`Code::bulks`].
+    Bulk {
+        index: u32,
+    },
+    ClusterArrive {
+        relaxed: bool,
+    },
+    ClusterWait,
+    /// `count` registers per thread.
+    SetMaxNReg {
+        resize: Resize,
+        count: u16,
     },
     Exit,
     Trap,

@@ -12,6 +12,7 @@ const WAIT_PARITY: &[Slot] = &[Slot::Write(Class::Is(Type::Pred)), Slot::Address
 const SHARED: Slot = Slot::AddressIn(Space::Shared);
 const GLOBAL: Slot = Slot::AddressIn(Space::Global);
 const BYTES: Slot = Slot::Bounded { min: 0, max: i32::MAX as i64, step: 16 };
+const MAP_BYTES: Slot = Slot::Constant { min: 128, max: 128, step: 128 };
 const MASK: Slot = Slot::Read(Class::Is(Type::U16));
 const POLICY: Slot = Slot::Read(STATE);
 const OFFSETS: Slot = Slot::ReadFragment(1);
@@ -55,12 +56,23 @@ pub(super) fn row(op: &Opcode) -> Row {
         Opcode::CpAsyncArrive { space, .. } => barrier_row("cp.async.mbarrier.arrive", &[Slot::Address], *space),
         Opcode::FenceMbarrierInit => Row::plain("fence.mbarrier_init.release.cluster", &[]).since(BULK),
         Opcode::FenceProxyAsync { .. } => Row::plain("fence.proxy.async", &[]).since(BULK),
+        Opcode::FenceProxyTensormap { acquire, .. } => {
+            let slots: &[Slot] = if *acquire { &[Slot::Address, MAP_BYTES] } else { &[] };
+            Row::plain("fence.proxy.tensormap::generic", slots).since(Since::sm(90, (8, 3)))
+        }
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
         Opcode::BulkReduce { hint, op, ty } => {
             let slots = if *hint == CacheHint::L2 { BULK_STORE } else { &BULK_STORE[..3] };
             Row::typed("cp.reduce.async.bulk.global.shared::cta.bulk_group", *ty, bulk_reduction_types(*op), slots)
                 .since(BULK)
         }
+        Opcode::BulkReduceShared { op, ty } => Row::typed(
+            "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
+            *ty,
+            shared_reduction_types(*op),
+            &[SHARED, SHARED, BYTES, SHARED],
+        )
+        .since(BULK),
         Opcode::BulkPrefetch { hint } => {
             let slots = if *hint == CacheHint::L2 { BULK_PREFETCH } else { &BULK_PREFETCH[..2] };
             Row::plain("cp.async.bulk.prefetch.L2.global", slots).since(BULK)
@@ -160,6 +172,18 @@ fn tensor_store(hint: CacheHint) -> &'static [Slot] {
     match hint {
         CacheHint::None => &[Slot::Tensor, SHARED],
         CacheHint::L2 => &[Slot::Tensor, SHARED, POLICY],
+    }
+}
+
+/// Between blocks of a cluster there are integers only, and one sum of 64 bits.
+fn shared_reduction_types(op: Atomic) -> Types {
+    use Type::*;
+    match op {
+        Atomic::Add => Types::of(&[U32, S32, U64]),
+        Atomic::Min | Atomic::Max => Types::of(&[U32, S32]),
+        Atomic::And | Atomic::Or | Atomic::Xor => Types::of(&[B32]),
+        Atomic::Inc | Atomic::Dec => Types::of(&[U32]),
+        Atomic::Exch | Atomic::Cas => Types::NONE,
     }
 }
 

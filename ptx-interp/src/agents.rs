@@ -1,0 +1,428 @@
+//! Asynchronous copies of a block as agents of their own: those that are under way, where they have left their bytes, and
+//! which threads know that they are done.
+//!
+//! - A **pending** copy has been started and has not landed. [`crate::Landing`] says when it does.
+//! - Each 16 bytes of shared memory (a **granule**: bulk copies come in multiples of it) remember the last asynchronous write,
+//!   and how many copies are reading them. A thread may touch what a copy wrote if it knows that the copy is done.
+//! - That knowledge is a clock. Each mbarrier at which copies land has a column, which counts the copies; whoever waits there
+//!   successfully learns the clock that the phase was completed with, and passes it on like the clocks of warps
+//!   ([`crate::clocks`]). What a thread waits for by groups is known to it at once, and to others by whatever orders
+//!   them behind it.
+//! - **Fences** between the proxies are remembered by thread, with the clock at which each was executed: an access is fenced
+//!   if its thread has executed a fence after it and before whatever orders it before the asynchronous one.
+//! - **Global** memory has a shadow of its own ([`crate::global::shadow`]), in which a load is a read by a thread that stands for
+//!   its mbarrier's copies, and a store a write that nobody knows of until its thread has waited for it. Here is only what is
+//!   under way, to say so in a report.
+
+use std::collections::HashMap;
+
+use ptx_gemm_ptx::instruction::Atomic;
+use ptx_gemm_ptx::types::Type;
+
+use crate::clocks::Clocks;
+use crate::options::Landing;
+use crate::tensor::Tile;
+
+/// Bytes of a granule.
+pub(crate) const GRAIN: usize = 16;
+/// Fences that are remembered of each thread; older ones count as executed in time.
+const MOST_FENCES: usize = 64;
+/// Copies of a block that may be under way at once.
+const MOST_PENDING: usize = 1 << 14;
+/// Pieces of global memory that these may have altogether.
+const MOST_PIECES: usize = 1 << 20;
+/// Copies to global memory that may be under way after their threads have waited for the reads alone. A loop that never
+/// waits for more must not collect them; older ones land.
+const MOST_READ: usize = 64;
+
+/// Global memory that a copy reads or writes, or another piece of shared memory.
+#[derive(Clone, Debug)]
+pub(crate) enum Region {
+    /// Bytes from this address on.
+    Flat(u64),
+    Tile(Box<Tile>),
+    /// Offset in shared memory.
+    Shared(u32),
+}
+
+/// What a copy does.
+#[derive(Clone, Debug)]
+pub(crate) enum Movement {
+    /// Into shared memory, counted by the mbarrier at this offset; a reduction combines with what is there.
+    Load { from: Region, barrier: u32, reduce: Option<(Atomic, Type)> },
+    /// To global memory, in the group of the thread's copies with this number.
+    Store { to: Region, group: u32, reduce: Option<(Atomic, Type)> },
+}
+
+/// A copy that is under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// Number within the block of the thread that started it.
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
+    /// The clock of its warp at that moment.
+    pub(crate) began: u32,
+    /// The column of a load's mbarrier, and the clock by which it is known that it has landed.
+    pub(crate) known: (u32, u32),
+    /// Offset in shared memory.
+    pub(crate) shared: u32,
+    /// From the first byte of shared memory to the last, those between a box's rows included.
+    pub(crate) bytes: u32,
+    /// Bytes that are copied.
+    pub(crate) counted: u32,
+    pub(crate) movement: Movement,
+    /// What a store has read, once it has.
+    pub(crate) data: Option<Vec<u8>>,
+    /// A store has written; only its thread does not know yet.
+    pub(crate) landed: bool,
+    /// The thread has waited until a store's source was read.
+    pub(crate) read: bool,
+    /// Lowest and highest byte of global memory that it touches, for quick answers.
+    pub(crate) span: (u64, u64),
+    /// The pieces of global memory, as addresses and lengths.
+    pub(crate) pieces: Vec<(u64, u32)>,
+}
+
+impl Pending {
+    pub(crate) fn is_store(&self) -> bool {
+        matches!(self.movement, Movement::Store { .. })
+    }
+
+    fn clash(&self, how: How) -> Clash {
+        Clash { thread: self.thread, pc: self.pc, began: self.began, how }
+    }
+
+    /// Whether it reads or writes one of these bytes of global memory.
+    fn touches(&self, address: u64, bytes: u64) -> bool {
+        self.span.0 < address + bytes
+            && address <= self.span.1
+            && self.pieces.iter().any(|(start, len)| *start < address + bytes && address < start + u64::from(*len))
+    }
+}
+
+/// What asynchronous copies have to do with 16 bytes of shared memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Granule {
+    /// Column of the mbarrier that counted the last write, plus one; 0 if there was none.
+    column: u32,
+    clock: u32,
+    pc: u32,
+    began: u32,
+    thread: u16,
+    /// Copies that are writing it now: 0 or 1.
+    writing: bool,
+    /// Copies that are reading it now.
+    reading: u16,
+    /// The thread, the instruction and the clock of the last copy that has read it for an mbarrier, and by which column (plus
+    /// one) and clock that is known.
+    reader: (u16, u32, u32),
+    read: (u32, u32),
+}
+
+/// A copy that an access is in the way of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clash {
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
+    pub(crate) began: u32,
+    pub(crate) how: How,
+}
+
+/// What the copy does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// It is writing.
+    Writing,
+    /// It is reading.
+    Reading,
+    /// It has written, and the accessing thread has not waited for it.
+    Written,
+}
+
+/// What a fence is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    Shared,
+    /// The initialisation of mbarriers.
+    Init,
+}
+
+/// When threads executed fences.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fences {
+    /// By thread, ascending.
+    clocks: Vec<Vec<u32>>,
+}
+
+impl Fences {
+    pub(crate) fn add(&mut self, thread: usize, clock: u32) {
+        if self.clocks.len() <= thread {
+            self.clocks.resize(thread + 1, Vec::new());
+        }
+        let clocks = &mut self.clocks[thread];
+        if clocks.last() == Some(&clock) {
+            return;
+        }
+        if clocks.len() == MOST_FENCES {
+            clocks.drain(..MOST_FENCES / 2);
+        }
+        clocks.push(clock);
+    }
+
+    /// Whether the thread has executed one at or after `clock`, not after `limit`.
+    pub(crate) fn between(&self, thread: usize, clock: u32, limit: u32) -> bool {
+        let Some(clocks) = self.clocks.get(thread) else { return false };
+        let index = clocks.partition_point(|fence| *fence < clock);
+        match clocks.get(index) {
+            // Older ones may have been forgotten.
+            _ if index == 0 && clocks.len() >= MOST_FENCES / 2 => true,
+            Some(fence) => *fence <= limit,
+            None => false,
+        }
+    }
+}
+
+/// The asynchronous copies of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Agents {
+    pub(crate) pending: Vec<Pending>,
+    /// Empty until the first copy starts.
+    granules: Vec<Granule>,
+    shared_bytes: usize,
+    /// Column and newest clock of each mbarrier, by offset.
+    columns: HashMap<u32, (u32, u32)>,
+    fences: [Fences; 2],
+    /// Groups that each thread has committed.
+    committed: Vec<u32>,
+    landing: Landing,
+    random: u64,
+    /// Stores and loads that are under way, as a quick answer for global accesses.
+    stores: usize,
+    pieces: usize,
+}
+
+impl Agents {
+    pub(crate) fn reset(&mut self, landing: Landing, block: u64, shared_bytes: u32) {
+        self.pending.clear();
+        self.granules.clear();
+        self.columns.clear();
+        self.fences = Default::default();
+        self.committed.clear();
+        (self.landing, self.shared_bytes) = (landing, shared_bytes as usize);
+        (self.stores, self.pieces) = (0, 0);
+        if let Landing::Seeded(seed) = landing {
+            self.random =
+                seed.wrapping_add(0x51).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        }
+    }
+
+    /// Whether a copy that starts now lands at once.
+    pub(crate) fn lands_at_once(&mut self) -> bool {
+        match self.landing {
+            Landing::Latest => false,
+            Landing::Earliest => true,
+            Landing::Seeded(_) => self.next_random().is_multiple_of(4),
+        }
+    }
+
+    /// A pending copy that lands now, of its own accord.
+    pub(crate) fn draw(&mut self) -> Option<usize> {
+        if self.pending.is_empty()
+            || !matches!(self.landing, Landing::Seeded(_))
+            || !self.next_random().is_multiple_of(8)
+        {
+            return None;
+        }
+        let index = self.next_random() as usize % self.pending.len();
+        (!self.pending[index].landed).then_some(index)
+    }
+
+    fn next_random(&mut self) -> u64 {
+        let mut x = self.random | 1;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random = x;
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
+    }
+
+    /// The first copy that is to be counted by an mbarrier.
+    pub(crate) fn next_for(&self, offset: usize) -> Option<usize> {
+        self.pending.iter().position(
+            |pending| matches!(pending.movement, Movement::Load { barrier, .. } if barrier as usize == offset),
+        )
+    }
+
+    pub(crate) fn commit(&mut self, thread: usize) {
+        *self.group_of(thread) += 1;
+    }
+
+    /// The group that a thread's next copy belongs to.
+    pub(crate) fn group_of(&mut self, thread: usize) -> &mut u32 {
+        if self.committed.len() <= thread {
+            self.committed.resize(thread + 1, 0);
+        }
+        &mut self.committed[thread]
+    }
+
+    /// The first copy of a thread that is in a group older than its newest `newest`, and of which there is still something
+    /// to do.
+    pub(crate) fn next_of_groups(&mut self, thread: usize, newest: u32, unread: bool) -> Option<usize> {
+        let committed = *self.group_of(thread);
+        self.pending.iter().position(|pending| {
+            let Movement::Store { group, .. } = pending.movement else { return false };
+            let old = group.checked_add(newest).is_some_and(|sum| sum < committed);
+            usize::from(pending.thread) == thread && old && !(unread && pending.read)
+        })
+    }
+
+    /// A copy starts: its bytes of shared memory are its own, or may only be read.
+    pub(crate) fn start(&mut self, pending: Pending) {
+        if self.granules.is_empty() {
+            self.granules.resize(self.shared_bytes.div_ceil(GRAIN), Granule::default());
+        }
+        self.stores += usize::from(pending.is_store());
+        self.pieces += pending.pieces.len();
+        let (thread, pc, began, store) = (pending.thread, pending.pc, pending.began, pending.is_store());
+        for granule in self.range(pending.shared, pending.bytes) {
+            if store {
+                granule.reading = granule.reading.saturating_add(1);
+            } else {
+                *granule = Granule { thread, pc, began, writing: true, column: 0, clock: 0, ..*granule };
+            }
+        }
+        if let Movement::Load { from: Region::Shared(from), .. } = pending.movement {
+            for granule in self.range(from, pending.bytes) {
+                granule.reading = granule.reading.saturating_add(1);
+            }
+        }
+        self.pending.push(pending);
+    }
+
+    /// Whether there is room for another copy.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pending.len() < MOST_PENDING && self.pieces < MOST_PIECES
+    }
+
+    /// The oldest copy whose thread has waited for its read alone, if there are too many.
+    pub(crate) fn overdue(&self) -> Option<usize> {
+        let mut read = self.pending.iter().enumerate().filter(|(_, pending)| pending.read);
+        let (oldest, _) = read.next()?;
+        (read.count() >= MOST_READ).then_some(oldest)
+    }
+
+    /// A copy is taken out, to land.
+    pub(crate) fn take(&mut self, index: usize) -> Pending {
+        let pending = self.pending.remove(index);
+        self.stores -= usize::from(pending.is_store());
+        self.pieces -= pending.pieces.len();
+        pending
+    }
+
+    /// A copy has read its source in shared memory.
+    pub(crate) fn has_read(&mut self, shared: u32, bytes: u32) {
+        for granule in self.range(shared, bytes) {
+            granule.reading = granule.reading.saturating_sub(1);
+        }
+    }
+
+    /// A copy has read its source in shared memory; a column and a clock tell.
+    pub(crate) fn has_read_for(&mut self, shared: u32, pending: &Pending) {
+        let (reader, known) = ((pending.thread, pending.pc, pending.began), pending.known);
+        for granule in self.range(shared, pending.bytes) {
+            granule.reading = granule.reading.saturating_sub(1);
+            (granule.reader, granule.read) = (reader, (known.0 + 1, known.1));
+        }
+    }
+
+    /// A copy starts that an mbarrier counts: the column and the clock by which it will be known that it has landed.
+    pub(crate) fn count(&mut self, barrier: u32) -> (u32, u32) {
+        let next = self.columns.len() as u32;
+        let (column, newest) = self.columns.entry(barrier).or_insert((next, 0));
+        *newest += 1;
+        (*column, *newest)
+    }
+
+    /// A copy has landed at its mbarrier.
+    pub(crate) fn landed(&mut self, pending: &Pending) {
+        let (column, clock) = pending.known;
+        for granule in self.range(pending.shared, pending.bytes) {
+            (granule.writing, granule.column, granule.clock) = (false, column + 1, clock);
+        }
+    }
+
+    fn range(&mut self, shared: u32, bytes: u32) -> impl Iterator<Item = &mut Granule> {
+        let (first, last) = (shared as usize / GRAIN, (shared as usize + bytes as usize).div_ceil(GRAIN));
+        let len = self.granules.len();
+        self.granules[first.min(len)..last.min(len)].iter_mut()
+    }
+
+    /// Whether copies are in the way of an access to shared memory by a thread.
+    #[inline(always)]
+    pub(crate) fn in_the_way(
+        &self,
+        clocks: &Clocks,
+        thread: u16,
+        offset: usize,
+        bytes: usize,
+        writes: bool,
+    ) -> Option<Clash> {
+        if self.granules.is_empty() {
+            return None;
+        }
+        let last = (offset + bytes).div_ceil(GRAIN).min(self.granules.len());
+        let mut granules = self.granules.get(offset / GRAIN..last)?.iter().enumerate();
+        granules.find_map(|(index, granule)| {
+            let how = if granule.writing {
+                How::Writing
+            } else if granule.column != 0 && !clocks.knows_copies(thread, granule.column - 1, granule.clock) {
+                How::Written
+            } else if writes && granule.reading > 0 {
+                return self.reader_of((offset / GRAIN + index) * GRAIN);
+            } else if writes && granule.read.0 != 0 && !clocks.knows_copies(thread, granule.read.0 - 1, granule.read.1)
+            {
+                let (thread, pc, began) = granule.reader;
+                return Some(Clash { thread, pc, began, how: How::Reading });
+            } else {
+                return None;
+            };
+            Some(Clash { thread: granule.thread, pc: granule.pc, began: granule.began, how })
+        })
+    }
+
+    #[cold]
+    fn reader_of(&self, offset: usize) -> Option<Clash> {
+        let reads = |pending: &&Pending| {
+            let start = match pending.movement {
+                Movement::Store { .. } if !pending.read => pending.shared,
+                Movement::Load { from: Region::Shared(from), .. } => from,
+                _ => return false,
+            } as usize;
+            (start..start + pending.bytes as usize).contains(&offset)
+        };
+        let pending = self.pending.iter().find(reads)?;
+        Some(pending.clash(How::Reading))
+    }
+
+    /// Whether copies are in the way of an access to global memory by a thread of this block.
+    #[inline(always)]
+    pub(crate) fn in_the_way_globally(&self, address: u64, bytes: u64, writes: bool) -> Option<Clash> {
+        if self.pending.is_empty() || (!writes && self.stores == 0) {
+            return None;
+        }
+        let pending =
+            self.pending.iter().find(|pending| (writes || pending.is_store()) && pending.touches(address, bytes))?;
+        let how = if pending.is_store() { How::Writing } else { How::Reading };
+        Some(pending.clash(how))
+    }
+
+    /// A thread executes a fence.
+    pub(crate) fn fence(&mut self, what: Fenced, thread: usize, clock: u32) {
+        self.fences[what as usize].add(thread, clock);
+    }
+
+    /// Whether what a thread did at a clock is fenced, for another that has seen it up to a limit.
+    pub(crate) fn is_fenced(&self, what: Fenced, thread: u16, clock: u32, limit: u32) -> bool {
+        self.fences[what as usize].between(thread.into(), clock, limit)
+    }
+}

@@ -1,0 +1,153 @@
+//! What warps of a block do together beyond its barriers: the barrier of the cluster, and the pool of registers.
+
+use super::{Block, Status};
+use crate::env::Env;
+use crate::knowledge::Knowledge;
+use crate::options::Watch;
+use crate::pool::{Outcome, Resizing};
+use crate::row::LANES;
+use crate::violation::{Checked, Fault, Violation, ViolationKind};
+
+impl Block {
+    /// A warp arrives at the cluster's barrier. An arrival that is relaxed brings the initialisation of mbarriers alone, if that
+    /// was fenced.
+    pub(super) fn arrive_at_cluster(&mut self, env: &Env, index: usize, relaxed: bool) -> Checked {
+        let brings = match (env.watch, relaxed) {
+            (Watch::Off, _) => Knowledge::default(),
+            (Watch::On, true) => self.warps[index].published.clone(),
+            (Watch::On, false) => self.memory.clocks.knowledge_of_all(index),
+        };
+        let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
+        if env.watch == Watch::On {
+            self.memory.note(index, mask, pc, true);
+        }
+        self.cluster.arrive(index, &brings).map_err(|misuse| {
+            Fault::new(ViolationKind::BarrierMismatch, mask, format!("{{thread}} {}", misuse.words()))
+        })?;
+        self.memory.clocks_tick(env, index);
+        self.warps[index].pc += 1;
+        self.complete_cluster(env);
+        Ok(())
+    }
+
+    /// A warp waits at the cluster's barrier.
+    pub(super) fn wait_at_cluster(&mut self, env: &Env, index: usize) -> Checked {
+        let mask = self.warps[index].mask;
+        let known = self.cluster.wait(index).map_err(|misuse| {
+            Fault::new(ViolationKind::BarrierMismatch, mask, format!("{{thread}} {}", misuse.words()))
+        })?;
+        let Some(known) = known else {
+            self.status[index] = Status::AtCluster;
+            return Ok(());
+        };
+        if env.watch == Watch::On {
+            let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
+            self.memory.clocks.learn(index, mask, true, known);
+            self.memory.note(index, mask, pc, true);
+            self.memory.clocks.meet(index);
+        }
+        self.status[index] = Status::Ready;
+        self.warps[index].pc += 1;
+        Ok(())
+    }
+
+    /// Lets those go on that wait at the cluster's barrier, if everybody has come.
+    pub(super) fn complete_cluster(&mut self, env: &Env) {
+        let status = &self.status;
+        if !self.cluster.complete(|warp| status[warp] == Status::Done) {
+            return;
+        }
+        for index in 0..self.warps.len() {
+            if self.status[index] == Status::AtCluster {
+                // It has arrived, and so can wait.
+                let _ = self.wait_at_cluster(env, index);
+            }
+        }
+    }
+
+    /// A warp gives registers back, or takes some.
+    pub(super) fn resize(&mut self, index: usize, what: Resizing) -> Checked {
+        match self.pool.execute(index, what) {
+            Outcome::Passes => {
+                self.status[index] = Status::Ready;
+                self.warps[index].pc += 1;
+                self.resize_waiting()
+            }
+            Outcome::Waits { missing } => {
+                self.status[index] = Status::Starved { what, missing };
+                Ok(())
+            }
+            Outcome::Wrong(why) => {
+                let mask = self.warps[index].mask;
+                let message = format!("{{thread}} asks for {} registers {why}", what.count);
+                let mut fault = Fault::new(ViolationKind::Registers, mask, message);
+                fault.at = Some(((index * LANES) as u16, self.warps[index].pc));
+                Err(fault)
+            }
+        }
+    }
+
+    /// Warps that wait for registers try again.
+    fn resize_waiting(&mut self) -> Checked {
+        for index in 0..self.warps.len() {
+            let Status::Starved { what, .. } = self.status[index] else { continue };
+            match self.pool.execute(index, what) {
+                Outcome::Passes => {
+                    self.status[index] = Status::Ready;
+                    self.warps[index].pc += 1;
+                }
+                Outcome::Waits { missing } => self.status[index] = Status::Starved { what, missing },
+                Outcome::Wrong(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a warp waits here for what nobody can give; called when no warp can run.
+    pub(super) fn starved(&self, env: &Env) -> Option<Violation> {
+        let starved = self.status.iter().enumerate().find_map(|(index, status)| match *status {
+            Status::Starved { what, missing } => Some((
+                index,
+                format!(
+                    "{{thread}} waits for {} registers per thread; {missing} are missing in the block's pool, and nobody can give \
+                     some back",
+                    what.count
+                ),
+            )),
+            Status::AtCluster => Some((
+                index,
+                format!(
+                    "{{thread}} waits at the cluster's barrier, which has {}, and nobody else can come",
+                    self.cluster.state()
+                ),
+            )),
+            _ => None,
+        });
+        let (index, message) = starved?;
+        Some(self.report(env, index, *Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message)))
+    }
+
+    /// What is wrong with a block whose warps have all exited.
+    pub(super) fn left_behind(&mut self, env: &Env) -> Option<Violation> {
+        if env.strict {
+            if let Some((warp, fewest, most)) = self.pool.uneven() {
+                let message = format!(
+                    "the warp of {{thread}} has changed its registers {fewest} times, another one of its warp group {most} times"
+                );
+                return Some(self.report(env, warp, *Fault::new(ViolationKind::Registers, 0, message)));
+            }
+            if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env) {
+                return Some(self.report(env, 0, *fault));
+            }
+        }
+        let landed = crate::exec::landing::land_all(&mut self.memory, env);
+        landed.err().filter(|_| env.strict).map(|fault| self.report(env, 0, *fault))
+    }
+
+    /// The warnings of a block, as reports.
+    pub(crate) fn warnings(&mut self, env: &Env) -> Vec<((u32, u32), Violation)> {
+        let faults = std::mem::take(&mut self.memory.warnings.faults);
+        let lines = |fault: &Fault| (fault.at.map_or(0, |(_, pc)| pc), fault.other_pc);
+        faults.into_iter().map(|fault| (lines(&fault), self.report(env, 0, fault))).collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! The barrier of a cluster that is a single block: `barrier.cluster.arrive` and `barrier.cluster.wait`.
+
+use crate::knowledge::Knowledge;
+
+/// A warp that does not follow an arrival with a wait, or the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misuse {
+    ArrivedTwice,
+    NotArrived,
+}
+
+impl Misuse {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Misuse::ArrivedTwice => "arrives at the cluster's barrier a second time without waiting in between",
+            Misuse::NotArrived => "waits at the cluster's barrier without having arrived",
+        }
+    }
+}
+
+/// How far each warp is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterBarrier {
+    phase: u64,
+    /// By warp: the phase that it has arrived in and not waited for.
+    arrived: Vec<Option<u64>>,
+    /// What the arrivals of this phase have brought, and those of the one before.
+    brought: Knowledge,
+    known: Knowledge,
+}
+
+impl ClusterBarrier {
+    pub(crate) fn reset(&mut self, warps: usize) {
+        self.phase = 0;
+        self.arrived.clear();
+        self.arrived.resize(warps, None);
+        self.brought.clear();
+        self.known.clear();
+    }
+
+    /// A warp arrives with what it knows.
+    pub(crate) fn arrive(&mut self, warp: usize, brings: &Knowledge) -> Result<(), Misuse> {
+        if self.arrived[warp].replace(self.phase).is_some() {
+            return Err(Misuse::ArrivedTwice);
+        }
+        self.brought.join(brings);
+        Ok(())
+    }
+
+    /// Begins the next phase if every warp has arrived or, as `exited` says, is gone; whether it did.
+    pub(crate) fn complete(&mut self, exited: impl Fn(usize) -> bool) -> bool {
+        let here = |(warp, arrived): (usize, &Option<u64>)| *arrived == Some(self.phase) || exited(warp);
+        let anybody = self.arrived.contains(&Some(self.phase));
+        let complete = anybody && self.arrived.iter().enumerate().all(here);
+        if complete {
+            self.phase += 1;
+            self.known.clone_from(&self.brought);
+        }
+        complete
+    }
+
+    /// A warp waits: what it learns if its phase is over.
+    pub(crate) fn wait(&mut self, warp: usize) -> Result<Option<&Knowledge>, Misuse> {
+        let phase = self.arrived[warp].ok_or(Misuse::NotArrived)?;
+        if phase == self.phase {
+            return Ok(None);
+        }
+        self.arrived[warp] = None;
+        Ok(Some(&self.known))
+    }
+
+    /// How many warps have arrived.
+    pub(crate) fn state(&self) -> String {
+        let here = self.arrived.iter().filter(|arrived| **arrived == Some(self.phase)).count();
+        format!("{here} of {} warps", self.arrived.len())
+    }
+}

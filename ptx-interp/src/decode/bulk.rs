@@ -1,0 +1,149 @@
+//! Bulk copies, fences between proxies, addresses within a cluster, and what blocks and clusters execute together.
+
+use ptx_gemm_ptx::asynchronous::{BulkDone, Multicast, Prefetched, TensorMode};
+use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
+use ptx_gemm_ptx::types::{Space, Type};
+use ptx_gemm_ptx::warp::ClusterOrder;
+
+use super::Decoder;
+use super::memory::place;
+use crate::address::Place;
+use crate::op::{Bulk, Constant, Coordinates, Op, Pointer, R32, Slot};
+
+const UNFIT: &str = "the operands do not fit the instruction";
+
+impl Decoder<'_> {
+    pub(super) fn bulk(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
+        let shared = Some(Place::Shared);
+        let global = Some(Place::Global);
+        let bulk = match (opcode, operands) {
+            (&Opcode::BulkCopy { to: Space::Global, .. }, [to, from, bytes, ..]) => {
+                let (to, from) = (self.pointer(to, global)?, self.pointer(from, shared)?);
+                Bulk::Store { to, from, bytes: self.r32(bytes, Type::U32)?, reduce: None }
+            }
+            (&Opcode::BulkCopy { from: space, multicast, .. }, [to, from, bytes, barrier, rest @ ..]) => {
+                let (to, barrier) = (self.pointer(to, shared)?, self.pointer(barrier, shared)?);
+                let from = self.pointer(from, place(space))?;
+                let multicast = self.multicast(multicast, rest)?;
+                Bulk::Load { to, from, bytes: self.r32(bytes, Type::U32)?, barrier, multicast, reduce: None }
+            }
+            (&Opcode::BulkReduce { op, ty, .. }, [to, from, bytes, ..]) => {
+                let (to, from) = (self.pointer(to, global)?, self.pointer(from, shared)?);
+                Bulk::Store { to, from, bytes: self.r32(bytes, Type::U32)?, reduce: Some((op, ty)) }
+            }
+            (&Opcode::BulkReduceShared { op, ty }, [to, from, bytes, barrier]) => {
+                let (to, from, barrier) =
+                    (self.pointer(to, shared)?, self.pointer(from, shared)?, self.pointer(barrier, shared)?);
+                let bytes = self.r32(bytes, Type::U32)?;
+                Bulk::Load { to, from, bytes, barrier, multicast: None, reduce: Some((op, ty)) }
+            }
+            (Opcode::BulkPrefetch { .. }, [from, bytes, ..]) => {
+                Bulk::Prefetch { from: self.pointer(from, global)?, bytes: self.r32(bytes, Type::U32)? }
+            }
+            (&Opcode::TensorLoad { dimensions, mode, multicast, .. }, [to, map, barrier, rest @ ..]) => {
+                let (to, barrier) = (self.pointer(to, shared)?, self.pointer(barrier, shared)?);
+                let (map, coordinates) = self.tensor(map, dimensions, mode)?;
+                Bulk::TensorLoad { to, map, coordinates, barrier, multicast: self.multicast(multicast, rest)? }
+            }
+            (&Opcode::TensorStore { dimensions, mode, .. }, [map, from, ..]) => {
+                let (map, coordinates) = self.tensor(map, dimensions, mode)?;
+                Bulk::TensorStore { map, coordinates, from: self.pointer(from, shared)?, reduce: None }
+            }
+            (&Opcode::TensorReduce { dimensions, op, mode, .. }, [map, from, ..]) => {
+                let (map, coordinates) = self.tensor(map, dimensions, mode)?;
+                Bulk::TensorStore { map, coordinates, from: self.pointer(from, shared)?, reduce: Some(op) }
+            }
+            (&Opcode::TensorPrefetch { dimensions, mode, .. }, [map, ..]) => {
+                let (map, coordinates) = self.tensor(map, dimensions, mode)?;
+                Bulk::TensorPrefetch { map, coordinates }
+            }
+            (&Opcode::Prefetch { space, what: Prefetched::Tensormap }, [map]) => {
+                Bulk::PrefetchMap { map: self.pointer(map, place(space))? }
+            }
+            (Opcode::BulkCommit, []) => Bulk::Commit,
+            (&Opcode::BulkWait(done), &[Operand::Int(pending)]) => {
+                let pending = u32::try_from(pending).map_err(|_| "a negative number of groups")?;
+                Bulk::Wait { pending, read: done == BulkDone::Read }
+            }
+            (&Opcode::FenceProxyAsync { space }, []) => Bulk::FenceProxy {
+                shared: space == Space::Generic || space.is_shared(),
+                global: matches!(space, Space::Generic | Space::Global),
+            },
+            (Opcode::FenceMbarrierInit, []) => Bulk::FenceInit,
+            (&Opcode::Mapa { space, ty }, [d, a, rank]) => {
+                let (d, a) = (self.destination(d)?, self.cluster_address(a, space, ty)?);
+                Bulk::Map { d, a, rank: self.r32(rank, Type::U32)?, place: place(space) }
+            }
+            (&Opcode::GetCtaRank { space, ty }, [d, a]) => {
+                Bulk::Rank { d: self.d32(d)?.into(), a: self.cluster_address(a, space, ty)?, place: place(space) }
+            }
+            _ => return Err(UNFIT.into()),
+        };
+        self.code.bulks.push(bulk);
+        Ok(Op::Bulk { index: self.code.bulks.len() as u32 - 1 })
+    }
+
+    /// What the warps of a block or a cluster execute together.
+    pub(super) fn together(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
+        match (opcode, operands) {
+            (&Opcode::ClusterArrive { order, .. }, []) => {
+                Ok(Op::ClusterArrive { relaxed: order == ClusterOrder::Relaxed })
+            }
+            (Opcode::ClusterWait { .. }, []) => Ok(Op::ClusterWait),
+            (&Opcode::SetMaxNReg(resize), &[Operand::Int(count)]) => {
+                if !(24..=256).contains(&count) || count % 8 != 0 {
+                    return Err(format!("setmaxnreg takes a multiple of 8 from 24 to 256, not {count}"));
+                }
+                Ok(Op::SetMaxNReg { resize, count: count as u16 })
+            }
+            _ => Err(UNFIT.into()),
+        }
+    }
+
+    fn pointer(&mut self, operand: &Operand, place: Option<Place>) -> Result<Pointer, String> {
+        let (base, offset) = self.address(operand, place)?;
+        Ok(Pointer { place, base, offset })
+    }
+
+    fn multicast(&mut self, multicast: Multicast, rest: &[Operand]) -> Result<Option<R32>, String> {
+        match (multicast, rest) {
+            (Multicast::None, _) => Ok(None),
+            (Multicast::Cluster, [mask, ..]) => Ok(Some(self.r32(mask, Type::U16)?)),
+            (Multicast::Cluster, []) => Err(UNFIT.into()),
+        }
+    }
+
+    /// `[map, {c0, c1}]`.
+    fn tensor(
+        &mut self,
+        operand: &Operand,
+        dimensions: u8,
+        mode: TensorMode,
+    ) -> Result<(Pointer, Coordinates), String> {
+        if mode != TensorMode::Tile {
+            return Err("tensor maps of images (im2col) are not supported".into());
+        }
+        let Operand::TensorAddress(tensor) = operand else { return Err(UNFIT.into()) };
+        let (base, given) = &**tensor;
+        if given.len() != usize::from(dimensions) || given.len() > 5 {
+            return Err(format!("{} coordinates for {dimensions} dimensions", given.len()));
+        }
+        let mut at = [self.constant32(Constant::Value(0)); 5];
+        for (place, coordinate) in at.iter_mut().zip(given) {
+            *place = self.r32(coordinate, Type::S32)?;
+        }
+        let map = self.pointer(&Operand::address(base.clone(), 0), None)?;
+        Ok((map, Coordinates { count: dimensions, at }))
+    }
+
+    /// An address of shared memory as a value: a register, or a variable by its name.
+    fn cluster_address(&mut self, operand: &Operand, space: Space, ty: Type) -> Result<Slot, String> {
+        match operand {
+            Operand::Symbol(name) => {
+                let address = Operand::address(Base::Symbol(name.clone()), 0);
+                self.address(&address, place(space)).map(|(slot, _)| slot)
+            }
+            operand => self.source(operand, ty),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Moves the bytes of asynchronous copies, once they land: into shared memory and on to the mbarrier, or out to global memory.
+
+use ptx_gemm_ptx::instruction::Atomic;
+use ptx_gemm_ptx::types::Type;
+
+use super::proxy::Starter;
+use super::{atomic, order, proxy};
+use crate::address::SHARED_START;
+use crate::agents::{Movement, Pending, Region};
+use crate::env::{BlockMemory, Env};
+use crate::knowledge::of_copies;
+use crate::mbarrier::{Completed, Misuse};
+use crate::row::LANES;
+use crate::shadow::{Access, Did};
+use crate::tensor::Tile;
+use crate::violation::{Checked, Fault, ViolationKind};
+
+/// Lands a copy that an mbarrier waits for, if nothing but bytes is missing there; whether there was one.
+pub(super) fn land_bytes(block: &mut BlockMemory, env: &Env, offset: usize) -> Result<bool, Misuse> {
+    if !block.mbarriers.at(offset)?.lacks_only_bytes() {
+        return Ok(false);
+    }
+    let Some(index) = block.agents.next_for(offset) else { return Ok(false) };
+    match land(block, env, index) {
+        Ok(()) => Ok(true),
+        Err(fault) => {
+            block.landing_fault = Some(fault);
+            Err(Misuse::InCopy)
+        }
+    }
+}
+
+/// Lands everything that is under way, since nobody can move otherwise; whether there was something.
+pub(crate) fn land_all(block: &mut BlockMemory, env: &Env) -> Checked<bool> {
+    let mut landed = false;
+    while let Some(index) = block.agents.pending.iter().position(|pending| !pending.landed) {
+        land(block, env, index)?;
+        landed = true;
+    }
+    Ok(landed)
+}
+
+/// Lands a copy. One to global memory stays under way until its thread has waited for it.
+pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked {
+    if block.agents.pending[index].is_store() {
+        let mut pending = block.agents.pending[index].clone();
+        write_out(block, env, &mut pending);
+        pending.landed = true;
+        block.agents.pending[index] = pending;
+        return Ok(());
+    }
+    let pending = block.agents.take(index);
+    let Movement::Load { from, barrier, reduce } = &pending.movement else { return Ok(()) };
+    let bytes = pending.counted as usize;
+    let (mut data, known) = read_in(block, env, from, bytes);
+    let layout = Layout::of(from);
+    if let Some((op, ty)) = *reduce {
+        let old = read_shared(block, pending.shared, bytes, layout);
+        combine(op, ty, &old, &mut data);
+    }
+    write_shared(block, env, pending.shared, &data, &known, layout);
+    block.agents.landed(&pending);
+    if let Region::Shared(from) = *from {
+        block.agents.has_read_for(from, &pending);
+    }
+    block.wrote_shared = true;
+    let ((column, clock), number) = (pending.known, block.clocks.block());
+    let at = block.mbarriers.at(*barrier as usize);
+    let mut announced = None;
+    let counted = at.and_then(|at| {
+        announced = at.announced;
+        at.brought().of_mut(number).add_copies(column, clock);
+        at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
+    });
+    counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced))
+}
+
+/// The start of a copy, as the race detector knows it.
+fn started(block: &BlockMemory, pending: &Pending) -> Access {
+    let actor = Starter { thread: pending.thread, lane: 0, pc: pending.pc }.actor(block);
+    Access { actor, clock: pending.began, did: Did::Write }
+}
+
+/// The mbarrier cannot count the bytes of a copy.
+#[cold]
+fn miscounted(
+    block: &BlockMemory,
+    env: &Env,
+    pending: &Pending,
+    barrier: u32,
+    misuse: Misuse,
+    announced: Option<(u16, u32)>,
+) -> Box<Fault> {
+    let address = u64::from(barrier) + u64::from(SHARED_START);
+    let copy = format!("the copy of {} bytes at {}", pending.counted, proxy::line(env, pending.pc));
+    let (message, at) = match (misuse, announced) {
+        (Misuse::Overrun(bytes), Some(announced)) => {
+            let message = format!(
+                "{{thread}} announces {bytes} bytes too few at the mbarrier at {address:#x}: with {copy} its phase has all its \
+                 arrivals, and more bytes than it expects"
+            );
+            (message, announced)
+        }
+        (misuse, _) => {
+            let message = format!("{copy} is counted at the mbarrier at {address:#x}, {}", misuse.words());
+            (message, (pending.thread, pending.pc))
+        }
+    };
+    let mut fault = Fault::new(ViolationKind::BarrierMisuse, 0, message);
+    (fault.address, fault.at) = (Some(address), Some(at));
+    let second = Starter { thread: at.0, lane: 0, pc: at.1 }.actor(block);
+    fault.timeline = order::timeline(block, env, &started(block, pending), pending.thread, second);
+    fault
+}
+
+/// The thread waits for copies to global memory: all but its newest groups, until they are read or until they are written.
+pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32, read: bool) {
+    while let Some(index) = block.agents.next_of_groups(thread.into(), newest, read) {
+        let mut pending = block.agents.pending[index].clone();
+        if !read && !pending.landed {
+            write_out(block, env, &mut pending);
+        }
+        read_source(block, &mut pending);
+        if !pending.read {
+            // From here on the copy's read is one of the thread's.
+            pending.read = true;
+            block.agents.has_read(pending.shared, pending.bytes);
+            if env.strict {
+                let actor = Starter { thread, lane: usize::from(thread) % LANES, pc: pending.pc }.actor(block);
+                let (offset, bytes) = (pending.shared as usize, pending.bytes as usize);
+                let _ = block.shadow.read(&block.clocks, offset, bytes, actor);
+            }
+        }
+        if read {
+            block.agents.pending[index] = pending;
+        } else {
+            if env.strict {
+                let actor = Starter { thread, lane: usize::from(thread) % LANES, pc: pending.pc }.actor(block);
+                let pieces = pending.pieces.iter().map(|(address, len)| (*address, u64::from(*len)));
+                pieces.for_each(|piece| order::completed(block, env, piece, actor));
+            }
+            block.agents.take(index);
+        }
+    }
+    land_overdue(block, env);
+}
+
+/// Lands copies to global memory whose threads have waited for the reads alone, but for the newest ones.
+fn land_overdue(block: &mut BlockMemory, env: &Env) {
+    while let Some(index) = block.agents.overdue() {
+        let mut pending = block.agents.take(index);
+        if !pending.landed {
+            write_out(block, env, &mut pending);
+        }
+    }
+}
+
+/// Takes what a store copies, if it has not yet.
+fn read_source(block: &BlockMemory, pending: &mut Pending) {
+    if pending.data.is_none() && !pending.landed {
+        let layout = match &pending.movement {
+            Movement::Store { to, .. } => Layout::of(to),
+            Movement::Load { .. } => Layout(None),
+        };
+        pending.data = Some(read_shared(block, pending.shared, pending.counted as usize, layout));
+    }
+}
+
+/// Writes what a store copies.
+fn write_out(block: &mut BlockMemory, env: &Env, pending: &mut Pending) {
+    read_source(block, pending);
+    let (Some(data), Movement::Store { to, reduce, .. }) = (pending.data.take(), &pending.movement) else { return };
+    for (address, offset, bytes) in places(to, data.len()) {
+        let Some(mapped) = env.global.find(address, u64::from(bytes), &mut block.last) else { continue };
+        let data = &data[offset as usize..][..bytes as usize];
+        match *reduce {
+            None => mapped.buffer.write(address, data),
+            Some((op, ty)) => {
+                let size = ty.bytes() as usize;
+                for (index, element) in data.chunks_exact(size).enumerate() {
+                    let at = mapped.buffer.offset(address) + index * size;
+                    atomic::combine(mapped, at, op, ty, number(element));
+                }
+            }
+        }
+        block.wrote_global = true;
+    }
+}
+
+/// Pieces of global memory: address, offset in what is copied, and length.
+pub(super) fn places(region: &Region, bytes: usize) -> Vec<(u64, u32, u32)> {
+    match region {
+        Region::Flat(address) => vec![(*address, 0, bytes as u32)],
+        Region::Tile(tile) => tile.pieces().iter().map(|piece| (piece.address, piece.offset, piece.bytes)).collect(),
+        Region::Shared(_) => Vec::new(),
+    }
+}
+
+/// What a load copies, and which of its bytes hold values.
+fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (Vec<u8>, Vec<bool>) {
+    if let Region::Shared(from) = *from {
+        let known =
+            (0..bytes).map(|byte| env.watch_off() || block.shared.is_written(from as usize + byte, 1)).collect();
+        return (read_shared(block, from, bytes, Layout(None)), known);
+    }
+    let mut data = match from {
+        Region::Tile(tile) => tile.filled(bytes),
+        _ => vec![0; bytes],
+    };
+    let mut known = vec![true; bytes];
+    for (address, offset, len) in places(from, bytes) {
+        let Some(mapped) = env.global.find(address, len.into(), &mut block.last) else { continue };
+        let range = offset as usize..(offset + len) as usize;
+        mapped.buffer.read(address, &mut data[range.clone()]);
+        if let Region::Tile(tile) = from {
+            tile.convert(&mut data[range.clone()]);
+        }
+        let start = mapped.buffer.offset(address);
+        if mapped.buffer.first_unwritten(address, len.into()).is_some() {
+            for (index, known) in known[range].iter_mut().enumerate() {
+                *known = mapped.buffer.is_written(start + index, 1);
+            }
+        }
+    }
+    (data, known)
+}
+
+/// Bytes of shared memory, chunk by chunk where a swizzle has put them.
+fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, layout: Layout) -> Vec<u8> {
+    let mut data = Vec::with_capacity(bytes);
+    for chunk in (0..bytes).step_by(16) {
+        let at = layout.place(offset, chunk / 16);
+        for word in 0..4 {
+            data.extend((block.shared.load(at + 4 * word, 4) as u32).to_le_bytes());
+        }
+    }
+    data.truncate(bytes);
+    data
+}
+
+fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], known: &[bool], layout: Layout) {
+    for (index, (chunk, known)) in data.chunks_exact(16).zip(known.chunks_exact(16)).enumerate() {
+        let at = layout.place(offset, index);
+        for (word, bytes) in chunk.chunks_exact(4).enumerate() {
+            block.shared.store(at + 4 * word, 4, number(bytes));
+        }
+        if env.watch_off() {
+            continue;
+        }
+        if known.iter().all(|known| *known) {
+            block.shared.mark(at, 16, true);
+        } else {
+            known.iter().enumerate().for_each(|(byte, known)| block.shared.mark(at + byte, 1, *known));
+        }
+    }
+}
+
+/// How a copy's bytes lie in shared memory: as a box does, or side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a>(Option<&'a Tile>);
+
+impl<'a> Layout<'a> {
+    pub(super) fn of(region: &'a Region) -> Layout<'a> {
+        match region {
+            Region::Tile(tile) => Layout(Some(tile)),
+            _ => Layout(None),
+        }
+    }
+
+    /// Where a chunk of 16 bytes lies that belongs to a copy at this offset.
+    pub(super) fn place(self, offset: u32, chunk: usize) -> usize {
+        let Layout(Some(tile)) = self else { return offset as usize + 16 * chunk };
+        let address = SHARED_START as usize + offset as usize + tile.chunk(chunk);
+        tile.map.swizzle().apply(address as u64) as usize - SHARED_START as usize
+    }
+}
+
+/// Combines what is there with what was copied, element by element.
+fn combine(op: Atomic, ty: Type, old: &[u8], data: &mut [u8]) {
+    let size = ty.bytes() as usize;
+    for (old, new) in old.chunks_exact(size).zip(data.chunks_exact_mut(size)) {
+        let sum = atomic::combined(op, ty, number(old), number(new));
+        new.copy_from_slice(&sum.to_le_bytes()[..size]);
+    }
+}
+
+/// A little-endian number of up to 8 bytes.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// What a block leaves under way when it exits, as a broken rule.
+pub(crate) fn unfinished(block: &BlockMemory, env: &Env) -> Option<Box<Fault>> {
+    let pending = block.agents.pending.iter().find(|pending| !pending.is_store() || !pending.read)?;
+    let does = if pending.is_store() { "may still read" } else { "may still write" };
+    let message = format!(
+        "the block has exited, and the copy that {{thread}} started {does} {} bytes of its shared memory at {:#x}: nobody has \
+         waited for it",
+        pending.bytes,
+        u64::from(pending.shared) + u64::from(SHARED_START)
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 0, message);
+    fault.at = Some((pending.thread, pending.pc));
+    let start = started(block, pending);
+    fault.timeline = order::timeline(block, env, &start, pending.thread, start.actor);
+    fault.timeline.pop();
+    debug_assert!((usize::from(pending.thread) / LANES) < env.warps() as usize);
+    Some(fault)
+}

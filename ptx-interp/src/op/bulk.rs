@@ -1,0 +1,111 @@
+//! Decoded bulk copies, the fences between proxies, and addresses within a cluster.
+
+use ptx_gemm_ptx::instruction::Atomic;
+use ptx_gemm_ptx::types::Type;
+
+use super::{R32, Slot};
+use crate::address::Place;
+
+/// An address operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pointer {
+    /// Absent for a generic address.
+    pub(crate) place: Option<Place>,
+    pub(crate) base: Slot,
+    pub(crate) offset: i64,
+}
+
+/// Coordinates of a box.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coordinates {
+    pub(crate) count: u8,
+    pub(crate) at: [R32; 5],
+}
+
+/// What reductions combine with, and how.
+pub(crate) type Reduce = (Atomic, Type);
+
+/// One of these instructions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bulk {
+    /// Into shared memory, from global or shared memory.
+    Load {
+        to: Pointer,
+        from: Pointer,
+        bytes: R32,
+        barrier: Pointer,
+        multicast: Option<R32>,
+        reduce: Option<Reduce>,
+    },
+    /// From shared to global memory.
+    Store {
+        to: Pointer,
+        from: Pointer,
+        bytes: R32,
+        reduce: Option<Reduce>,
+    },
+    TensorLoad {
+        to: Pointer,
+        map: Pointer,
+        coordinates: Coordinates,
+        barrier: Pointer,
+        multicast: Option<R32>,
+    },
+    TensorStore {
+        map: Pointer,
+        coordinates: Coordinates,
+        from: Pointer,
+        reduce: Option<Atomic>,
+    },
+    Prefetch {
+        from: Pointer,
+        bytes: R32,
+    },
+    TensorPrefetch {
+        map: Pointer,
+        coordinates: Coordinates,
+    },
+    PrefetchMap {
+        map: Pointer,
+    },
+    Commit,
+    /// `read` waits only until the sources have been read.
+    Wait {
+        pending: u32,
+        read: bool,
+    },
+    FenceProxy {
+        shared: bool,
+        global: bool,
+    },
+    FenceInit,
+    /// `mapa`: the address of the same byte in another block of the cluster.
+    Map {
+        d: Slot,
+        a: Slot,
+        rank: R32,
+        place: Option<Place>,
+    },
+    /// `getctarank`.
+    Rank {
+        d: Slot,
+        a: Slot,
+        place: Option<Place>,
+    },
+}
+
+impl Bulk {
+    /// Whether it copies from global memory.
+    pub(crate) fn reads_global(&self) -> bool {
+        match self {
+            Bulk::Load { from, .. } => from.place == Some(Place::Global),
+            Bulk::TensorLoad { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether blocks may tell each other something by it: reductions are atomics.
+    pub(crate) fn may_communicate(&self) -> bool {
+        matches!(self, Bulk::Store { reduce: Some(_), .. } | Bulk::TensorStore { reduce: Some(_), .. })
+    }
+}

@@ -1,0 +1,40 @@
+//! What is wrong with the arguments of a tensor map.
+
+/// Why the arguments make no tensor map. Axis 0 is the innermost dimension.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum TensorMapError {
+    #[error("there is no data type {0} on compute capability 9.0")]
+    DataType(u32),
+    #[error("there is no interleave {0}")]
+    Interleave(u32),
+    #[error("there is no swizzle {0} on compute capability 9.0")]
+    Swizzle(u32),
+    #[error("there is no L2 promotion {0}")]
+    L2Promotion(u32),
+    #[error("there is no out-of-bounds fill {0}")]
+    OobFill(u32),
+    #[error("only floats can be filled with NaN")]
+    FillOfIntegers,
+    #[error("a rank of {rank}; {least} to 5 are possible here")]
+    Rank { rank: u32, least: u32 },
+    #[error("{given} values for {rank} dimensions")]
+    Lengths { rank: u32, given: usize },
+    #[error("the address {address:#x} is not a multiple of {align} below 2^57")]
+    Address { address: u64, align: u64 },
+    #[error("dimension {axis} has {dim} elements; 1 to 2^32 are possible")]
+    Dim { axis: usize, dim: u64 },
+    #[error("the stride of dimension {axis}, {stride} bytes, is not a multiple of {align} below 2^40")]
+    Stride { axis: usize, stride: u64, align: u64 },
+    #[error("the box has {size} elements along dimension {axis}; 1 to 256 are possible")]
+    Box { axis: usize, size: u32 },
+    #[error("the element stride of dimension {axis} is {stride}; 1 to 8 are possible")]
+    ElementStride { axis: usize, stride: u32 },
+    #[error("a row of the box has {bytes} bytes, which is not a multiple of 16")]
+    BoxInner { bytes: u64 },
+    #[error("a row of the box has {bytes} bytes, more than the {span} that the swizzle spans")]
+    BoxSpan { bytes: u64, span: u64 },
+    #[error("the box has {bytes} bytes; at most {most} are possible")]
+    BoxTotal { bytes: u64, most: u64 },
+}

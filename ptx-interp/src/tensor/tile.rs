@@ -1,0 +1,93 @@
+//! Where the bytes of a box lie: in global memory, row by row, and in shared memory.
+
+use super::{OobFill, TensorElement, TensorMap};
+
+/// A box of a tensor at its coordinates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) map: TensorMap,
+    pub(crate) coordinates: [i32; 5],
+}
+
+/// Bytes that lie side by side in global memory and in the box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) address: u64,
+    /// Within the box, before a swizzle.
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+}
+
+impl Tile {
+    /// The parts of the box that lie inside the tensor, one per row, in ascending order of their place in the box. The box
+    /// has to fit shared memory, so that there are few.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        let map = &self.map;
+        let size = map.element.bytes();
+        let row_bytes = map.extent(0) * size;
+        let rows = map.rows();
+        let first = i64::from(self.coordinates[0]);
+        let begin = (-first).clamp(0, map.extent(0) as i64);
+        let end = (map.dims[0] as i64 - first).clamp(begin, map.extent(0) as i64);
+        let mut pieces = Vec::new();
+        if begin == end {
+            return pieces;
+        }
+        for row in 0..rows {
+            let mut rest = row;
+            let mut address = map.address.wrapping_add(((first + begin) as u64).wrapping_mul(size));
+            let mut inside = true;
+            for axis in 1..map.rank() {
+                let (extent, step) = (map.extent(axis), i64::from(map.element_strides[axis]));
+                let at = i64::from(self.coordinates[axis]) + (rest % extent) as i64 * step;
+                rest /= extent;
+                inside &= (0..map.dims[axis] as i64).contains(&at);
+                address = address.wrapping_add((at as u64).wrapping_mul(map.strides[axis - 1]));
+            }
+            if inside {
+                let offset = (row * row_bytes + begin as u64 * size) as u32;
+                pieces.push(Piece { address, offset, bytes: ((end - begin) as u64 * size) as u32 });
+            }
+        }
+        pieces
+    }
+
+    /// The whole box with what lies outside the tensor.
+    pub(crate) fn filled(&self, bytes: usize) -> Vec<u8> {
+        match self.map.oob_fill {
+            OobFill::Zero => vec![0; bytes],
+            // The same 16 bits for all types, as measured on an H200.
+            OobFill::Nan => [0xf7, 0x7f].into_iter().cycle().take(bytes).collect(),
+        }
+    }
+
+    /// Where the 16-byte chunks of the box lie in shared memory, as distances from its start, before a swizzle.
+    pub(crate) fn chunk(&self, chunk: usize) -> usize {
+        let map = &self.map;
+        let (row_bytes, pitch) = (map.extent(0) * map.element.bytes(), map.row_pitch());
+        let at = 16 * chunk as u64;
+        (at / row_bytes * pitch + at % row_bytes) as usize
+    }
+
+    /// What happens to bytes that a load has read, those of one row. Subnormals stay what they are with the types that
+    /// promise zeros for them, as measured on an H200.
+    pub(crate) fn convert(&self, data: &mut [u8]) {
+        if matches!(self.map.element, TensorElement::Tf32 | TensorElement::Tf32Ftz) {
+            for word in data.as_chunks_mut().0 {
+                *word = round_to_tf32(u32::from_le_bytes(*word)).to_le_bytes();
+            }
+        }
+    }
+}
+
+/// Rounds to 10 bits of fraction, to nearest even; a NaN becomes the canonical one (both measured on an H200).
+fn round_to_tf32(bits: u32) -> u32 {
+    if bits & 0x7fff_ffff > 0x7f80_0000 {
+        return 0x7fff_e000;
+    }
+    if bits & 0x7f80_0000 == 0x7f80_0000 {
+        return bits;
+    }
+    let half = 0xfff + (bits >> 13 & 1);
+    (bits + half) & !0x1fff
+}

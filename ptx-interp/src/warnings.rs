@@ -1,0 +1,27 @@
+//! Broken rules that do not end a launch: each pair of instructions once.
+
+use std::collections::HashSet;
+
+use crate::violation::Fault;
+
+/// Most warnings of one block.
+const MOST: usize = 64;
+
+/// What a block has collected.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings {
+    seen: HashSet<(u32, u32)>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl Warnings {
+    pub(crate) fn reset(&mut self) {
+        self.seen.clear();
+        self.faults.clear();
+    }
+
+    /// Whether a warning about these two instructions is news.
+    pub(crate) fn is_news(&mut self, first: u32, second: u32) -> bool {
+        self.seen.len() < MOST && self.seen.insert((first, second))
+    }
+}
