@@ -37,6 +37,21 @@ impl WarpOrder {
     }
 }
 
+/// How the blocks of a grid take turns. A right kernel gives the same result under all of them. Those other than the default
+/// run on one thread of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BlockOrder {
+    /// First block first, each as far as it can. Blocks that do not communicate run at the same time.
+    #[default]
+    Forward,
+    /// Last block first, each as far as it can.
+    Backward,
+    /// Some blocks at a time take short turns, one after the other.
+    Interleaved,
+    /// Some blocks at a time take short turns, in a random order that is the same for the same seed.
+    Seeded(u64),
+}
+
 /// When asynchronous copies land, of all the moments at which the ISA lets them. A right kernel gives the same result under
 /// all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -78,6 +93,8 @@ pub struct Options {
     pub checks: Checks,
     /// How warps take turns.
     pub order: WarpOrder,
+    /// How blocks take turns.
+    pub blocks: BlockOrder,
     /// When asynchronous copies land. With the checks and the counting off, `cp.async` lands at once in any case.
     pub landing: Landing,
     /// A generic read before an asynchronous write without a proxy fence between them
@@ -99,12 +116,13 @@ impl Default for Options {
         Options {
             checks: Checks::Full,
             order: WarpOrder::RunToBarrier,
+            blocks: BlockOrder::Forward,
             landing: Landing::Latest,
             proxy_war: Severity::Warn,
             proxy_init: Severity::Deny,
             counting: Counting::Off,
             threads: None,
-            max_instructions: Some(1 << 34),
+            max_instructions: Some(1 << 30),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Block, Status};
 use crate::env::Env;
+use crate::knowledge::Knowledge;
 use crate::options::Watch;
 use crate::pool::{Outcome, Resizing};
 use crate::row::LANES;
@@ -12,11 +13,14 @@ impl Block {
     /// was fenced.
     pub(super) fn arrive_at_cluster(&mut self, env: &Env, index: usize, relaxed: bool) -> Checked {
         let brings = match (env.watch, relaxed) {
-            (Watch::Off, _) => Vec::new(),
+            (Watch::Off, _) => Knowledge::default(),
             (Watch::On, true) => self.warps[index].published.clone(),
-            (Watch::On, false) => self.memory.clocks.knowledge(index),
+            (Watch::On, false) => self.memory.clocks.knowledge_of_all(index),
         };
-        let mask = self.warps[index].mask;
+        let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
+        if env.watch == Watch::On {
+            self.memory.note(index, mask, pc, true);
+        }
         self.cluster.arrive(index, &brings).map_err(|misuse| {
             Fault::new(ViolationKind::BarrierMismatch, mask, format!("{{thread}} {}", misuse.words()))
         })?;
@@ -37,7 +41,9 @@ impl Block {
             return Ok(());
         };
         if env.watch == Watch::On {
-            self.memory.clocks.learn(index, known);
+            let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
+            self.memory.clocks.learn(index, mask, true, known);
+            self.memory.note(index, mask, pc, true);
             self.memory.clocks.meet(index);
         }
         self.status[index] = Status::Ready;

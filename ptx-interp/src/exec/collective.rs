@@ -38,6 +38,7 @@ pub(super) fn run<const WATCH: bool>(
             let value = values.reduce(|a, b| reduce(op, signed, a, b)).unwrap_or(0);
             give(warp, collective.d, here, value);
         }
+        // The ISA leaves open which lane it is; here it is the lowest.
         CollectiveKind::Elect => {
             let leader = here.trailing_zeros();
             give(warp, collective.d, here, leader);

@@ -22,6 +22,9 @@ pub(super) fn other(pc: u32, mask: u32) -> Option<Group> {
 pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     let polls = &mut warp.polls;
     let waits = std::mem::take(&mut polls.waits);
+    if waits == 0 && polls.reads == 0 {
+        polls.last = None;
+    }
     if polls.reads == 0 {
         polls.rounds = 0;
         if waits > 0 {
@@ -69,12 +72,18 @@ pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Ch
     let active = warp.mask;
     named(warp, env, active, id)?;
     count.map_or(Ok(()), |count| named(warp, env, active, count))?;
-    if env.strict && warp.live != warp.exists {
-        let exited = (warp.exists & !warp.live).count_ones();
-        let message = format!("{exited} threads of this warp have exited before a barrier that it waits at");
-        return Err(Fault::new(ViolationKind::BarrierMismatch, active, message));
-    }
+    whole(warp, env)?;
     Ok(Stop::Barrier { id: value(warp, active, id), count: count.map(|count| value(warp, active, count)) })
+}
+
+/// All threads of a warp have come that ever were in it.
+pub(super) fn whole(warp: &Warp, env: &Env) -> Checked {
+    if !env.strict || warp.live == warp.exists {
+        return Ok(());
+    }
+    let exited = (warp.exists & !warp.live).count_ones();
+    let message = format!("{exited} threads of this warp have exited before a barrier that it waits at");
+    Err(Fault::new(ViolationKind::BarrierMismatch, warp.mask, message))
 }
 
 /// `bar.arrive` counts a whole warp: all its threads have to be there, and to name the same barrier.

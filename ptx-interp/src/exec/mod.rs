@@ -15,6 +15,7 @@ mod copy;
 pub(crate) mod landing;
 mod mbarrier;
 mod memory;
+mod order;
 mod proxy;
 mod registers;
 mod rows;
@@ -136,6 +137,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             meeting_point = warp.meeting_point();
             warp.polls.began = steps;
             if WATCH && std::mem::take(&mut warp.met) {
+                block.note(warp.index as usize, warp.live, pc_before(warp.pc), true);
                 block.clocks.meet(warp.index as usize);
             }
         }
@@ -214,6 +216,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Barrier);
                 }
                 save!(pc, active);
+                check!(control::whole(warp, env));
                 return match instr.op {
                     Op::ClusterArrive { relaxed } => Stop::ClusterArrive { relaxed },
                     Op::SetMaxNReg { resize, count } => Stop::Resize(Resizing { resize, count: count.into() }),
@@ -237,6 +240,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Sync(named));
                 }
                 if WATCH {
+                    block.note(warp.index as usize, active, pc, true);
                     block.clocks.meet(warp.index as usize);
                 }
             }
@@ -268,7 +272,13 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
-            Op::Fence => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
+            Op::Fence { scope } => {
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                if WATCH {
+                    block.note(warp.index as usize, active, pc, true);
+                    block.clocks.fence(warp.index as usize, active, scope);
+                }
+            }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),
             Op::Refused { index } => {
                 let reason = env.code.refusals[index as usize].as_str();
@@ -278,4 +288,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
         }
         pc += 1;
     }
+}
+
+/// The `bar.warp.sync` that a group has just come from.
+fn pc_before(pc: u32) -> u32 {
+    pc.saturating_sub(1)
 }
