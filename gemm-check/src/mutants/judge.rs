@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use ptx_gemm_runtime::interp::{Checks, Landing, Options, ViolationKind, WarpOrder};
+use ptx_gemm_runtime::interp::{Checks, Options, ViolationKind};
 use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions, Kernel};
 
 use super::Mutant;
 use crate::data::HostMatrix;
 use crate::error::CheckError;
+use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
@@ -60,16 +61,24 @@ impl fmt::Display for Verdict {
 pub struct Judge {
     kernel: std::sync::Arc<Kernel>,
     module: Module,
-    /// Requests, whether pointers are out of alignment, and the kernel's own results.
-    suite: Vec<(Request, bool, HostMatrix)>,
+    suite: Vec<Trial>,
+}
+
+/// A product, and what the kernel itself makes of it.
+struct Trial {
+    request: Request,
+    /// Whether pointers are out of alignment.
+    misaligned: bool,
+    result: HostMatrix,
+    /// Instructions after which a warp counts as run away.
     limit: u64,
 }
 
 /// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left out first.
 const BUDGET: usize = 120_000_000;
 
-/// Instructions of a warp beyond what the kernel itself takes before it counts as run away.
-const SLACK: u64 = 20_000;
+/// How many times the instructions that a warp of the kernel takes on average a mutant may take, and how many more.
+const RUN_AWAY: (u64, u64) = (20, 20_000);
 
 impl Judge {
     /// The judge of a kernel's mutants.
@@ -93,19 +102,21 @@ impl Judge {
         });
         // Those that show most come first: some tiles in each direction, ragged, several K-tiles deep.
         sizes.reverse();
-        let mut judge = Judge { module: kernel.module().clone(), kernel, suite: Vec::new(), limit: u64::MAX };
-        let mut limit = 0;
+        let mut judge = Judge { module: kernel.module().clone(), kernel: kernel.clone(), suite: Vec::new() };
+        let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
+        let warps = u64::from(warps.unwrap_or(1));
         for (turn, size) in sizes.into_iter().enumerate() {
             for (which, request) in edge_requests(judge.kernel.problem(), size, turn).into_iter().enumerate() {
                 let misaligned = which == 1 && turn % 3 == 1;
-                let gemm = judge.gemm(judge.kernel.clone(), misaligned, Order::Forward)?;
+                let gemm = judge.gemm(judge.kernel.clone(), misaligned, Order::Forward, u64::MAX)?;
                 let given = Given::new(gemm.problem().clone(), &request)?;
-                let (run, d) = given.multiply(&gemm)?;
-                limit = limit.max(run.counts.map_or(0, |counts| counts.instructions));
-                judge.suite.push((request, misaligned, d));
+                let (run, result) = given.multiply(&gemm)?;
+                let instructions = run.counts.map_or(0, |counts| counts.instructions);
+                let (times, more) = RUN_AWAY;
+                let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;
+                judge.suite.push(Trial { request, misaligned, result, limit });
             }
         }
-        judge.limit = limit + SLACK;
         Ok(judge)
     }
 
@@ -114,14 +125,15 @@ impl Judge {
         &self.module
     }
 
-    fn gemm(&self, kernel: std::sync::Arc<Kernel>, misaligned: bool, order: Order) -> Result<CompiledGemm, Error> {
-        let (order, landing) = match order {
-            Order::Forward => (WarpOrder::Forward, Landing::Latest),
-            Order::Backward => (WarpOrder::Backward, Landing::Earliest),
-            Order::Random(seed) => (WarpOrder::Seeded(seed), Landing::Seeded(seed)),
-        };
-        let options =
-            Options { checks: Checks::Full, order, landing, max_instructions: Some(self.limit), ..Options::default() };
+    fn gemm(
+        &self,
+        kernel: std::sync::Arc<Kernel>,
+        misaligned: bool,
+        order: Order,
+        limit: u64,
+    ) -> Result<CompiledGemm, Error> {
+        let options = order.options(&Options { checks: Checks::Full, ..Options::default() });
+        let options = Options { max_instructions: Some(limit), ..options };
         let device = Device::interpreter_with(InterpreterOptions { options, misalign: u32::from(misaligned) });
         CompiledGemm::from_kernel(kernel, &device)
     }
@@ -145,9 +157,9 @@ impl Judge {
     /// A fault of synchronisation is to be found as one: after a wrong result other sizes are tried for a broken rule.
     fn in_order(&self, kernel: &std::sync::Arc<Kernel>, order: Order, synchronisation: bool) -> Verdict {
         let mut bits = Verdict::Survived;
-        for (request, misaligned, right) in &self.suite {
+        for Trial { request, misaligned, result: right, limit } in &self.suite {
             let run = || -> Result<Verdict, CheckError> {
-                let gemm = self.gemm(kernel.clone(), *misaligned, order)?;
+                let gemm = self.gemm(kernel.clone(), *misaligned, order, *limit)?;
                 let given = Given::new(gemm.problem().clone(), request)?;
                 let (_, d) = given.multiply(&gemm)?;
                 if d == *right {
@@ -169,11 +181,4 @@ impl Judge {
         }
         bits
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Forward,
-    Backward,
-    Random(u64),
 }
