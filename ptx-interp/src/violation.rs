@@ -196,7 +196,7 @@ pub(crate) struct Fault {
 }
 
 /// A [`Moment`] before it is put into words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) kind: MomentKind,
     pub(crate) block: u32,

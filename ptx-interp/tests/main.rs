@@ -1,5 +1,6 @@
 //! Runs hand-written PTX and compares with what it must give.
 
+mod across;
 mod arithmetic;
 mod bulk;
 mod copies;

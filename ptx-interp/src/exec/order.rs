@@ -390,5 +390,8 @@ pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u1
     steps.extend(last.map(|event| (number(&event), of_second(MomentKind::Synchronise, event.pc))));
     steps.push((u64::MAX, of_second(MomentKind::SecondAccess, actor.pc)));
     steps.sort_by_key(|(number, _)| *number);
-    steps.into_iter().map(|(_, step)| step).collect()
+    let mut steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
+    // One event may be the first thread's after its access, and the second one's before its own.
+    steps.dedup();
+    steps
 }
