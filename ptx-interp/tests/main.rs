@@ -3,6 +3,7 @@
 mod across;
 mod arithmetic;
 mod bulk;
+mod checks;
 mod copies;
 mod cost;
 mod flags;

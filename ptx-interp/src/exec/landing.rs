@@ -72,7 +72,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
         at.brought().of_mut(number).add_copies(column, clock);
         at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
     });
-    counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced))
+    env.heed(counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced)))
 }
 
 /// The start of a copy, as the race detector knows it.
