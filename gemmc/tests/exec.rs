@@ -78,8 +78,15 @@ fn a_missing_barrier_is_a_race_in_every_order() {
         assert_eq!(found["violations"][0]["order"], json!(order));
     }
     // The same rule, off: what comes out depends on the order, and that is told.
-    let found = answer(&exec(&ptx, &launch, &["--json", "--order", "all", "--checks", "none"]), 2);
-    assert_eq!(found["violations"][0]["rule"], json!("order-dependent"));
+    for checks in ["none", "out-of-bounds,barrier-mismatch"] {
+        let found = answer(&exec(&ptx, &launch, &["--json", "--order", "all", "--checks", checks]), 2);
+        assert_eq!(found["violations"][0]["rule"], json!("order-dependent"), "{checks}");
+    }
+    let found = answer(&exec(&ptx, &launch, &["--json", "--checks", "race"]), 2);
+    assert_eq!(found["violations"][0]["rule"], json!("race"));
+    assert_eq!(found["violations"][0]["timeline"][0]["what"], json!("first access"));
+    let refused = exec(&ptx, &launch, &["--checks", "races"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`races` is no rule; all, none, or some of "));
 }
 
 #[test]

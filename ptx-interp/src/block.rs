@@ -90,7 +90,8 @@ impl Block {
         self.memory.shared.reset(env.shared_bytes, watched);
         if watched {
             self.memory.shadow.reset(env.shared_bytes as usize, env.warps() as usize);
-            self.memory.clocks.reset(number, env.warps() as usize);
+            let ordered = !env.watches(ViolationKind::Race);
+            self.memory.clocks.reset(number, env.warps() as usize, ordered);
             self.memory.history = env.begin_history(number as u32);
             self.memory.copies.resize_with(env.warps() as usize, Copies::default);
             self.memory.copies.iter_mut().for_each(Copies::reset);
@@ -244,7 +245,7 @@ impl Block {
             }
             Stop::ClusterArrive { relaxed } => self.arrive_at_cluster(env, index, relaxed)?,
             Stop::ClusterWait => self.wait_at_cluster(env, index)?,
-            Stop::Resize(what) => self.resize(index, what)?,
+            Stop::Resize(what) => self.resize(env, index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
                 self.status[index] = Status::Waiting { id, pc, count };

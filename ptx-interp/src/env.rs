@@ -18,12 +18,12 @@ use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Op, Slot};
-use crate::options::{BlockOrder, Counting, Landing, Severity, WarpOrder, Watch};
+use crate::options::{BlockOrder, Checks, Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
 use crate::shadow::Shadow;
 use crate::shared::Shared;
-use crate::violation::Fault;
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warnings::Warnings;
 use crate::warp::Warp;
 
@@ -40,6 +40,8 @@ pub(crate) struct Env<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) dynamic_bytes: u32,
     /// Whether broken rules are reported.
+    pub(crate) checks: Checks,
+    /// Whether any of the rules is watched for that the hardware does not care about.
     pub(crate) strict: bool,
     pub(crate) counting: Counting,
     /// Whether either of them wants to see every value.
@@ -163,6 +165,21 @@ impl Env<'_> {
     /// Whether an instruction accesses memory by the asynchronous proxy.
     pub(crate) fn is_bulk(&self, pc: u32) -> bool {
         matches!(self.code.instrs[pc as usize].op, Op::Bulk { .. })
+    }
+
+    /// Whether a rule is watched for.
+    #[inline(always)]
+    pub(crate) fn watches(&self, kind: ViolationKind) -> bool {
+        self.checks.has(kind)
+    }
+
+    /// Passes over what breaks a rule that is not watched for.
+    #[inline(always)]
+    pub(crate) fn heed(&self, checked: Checked) -> Checked {
+        match checked {
+            Err(fault) if !self.watches(fault.kind) => Ok(()),
+            checked => checked,
+        }
     }
 
     /// Whether nobody follows which bytes were written.

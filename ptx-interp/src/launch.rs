@@ -97,7 +97,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     check_shape(entry, launch)?;
     let packed = pack(entry, launch)?;
     let params = words(&packed);
-    let strict = options.checks == Checks::Full;
+    let strict = options.checks != Checks::Off;
     let watch = if strict || options.counting == Counting::On { Watch::On } else { Watch::Off };
     let start = |detail: Detail| Env {
         entry,
@@ -110,6 +110,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         params: params.clone(),
         shared_bytes: entry.symbols.shared_bytes as u32 + launch.dynamic_shared_bytes,
         dynamic_bytes: launch.dynamic_shared_bytes,
+        checks: options.checks,
         strict,
         counting: options.counting,
         watch,
@@ -146,7 +147,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
 
 /// What has been declared to be zero after the launch is.
 fn zero_after(env: &Env) -> Result<(), Violation> {
-    if !env.strict {
+    if !env.watches(ViolationKind::NotZero) {
         return Ok(());
     }
     for mapped in env.global.all() {

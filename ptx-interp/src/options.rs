@@ -1,13 +1,65 @@
 //! How a launch is to be run: what is checked and counted, in which order warps take turns, and when copies land.
 
-/// What the interpreter watches for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Checks {
+use std::fmt;
+
+use crate::violation::ViolationKind;
+
+/// What the interpreter watches for: a set of rules. Those that the hardware traps as well, and those after which there is
+/// nothing to go on with ([`ViolationKind::is_optional`] says no), are watched for in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Checks(u32);
+
+#[allow(non_upper_case_globals)] // two of its values, as those of an enum
+impl Checks {
     /// Bounds and alignment, which the hardware traps too.
-    Off,
+    pub const Off: Checks = Checks(0);
     /// Everything.
-    #[default]
-    Full,
+    pub const Full: Checks = {
+        let (mut rules, mut index) = (0, 0);
+        while index < ViolationKind::ALL.len() {
+            if ViolationKind::ALL[index].is_optional() {
+                rules |= 1 << ViolationKind::ALL[index] as u32;
+            }
+            index += 1;
+        }
+        Checks(rules)
+    };
+
+    /// These, and one more rule.
+    pub const fn with(self, rule: ViolationKind) -> Checks {
+        Checks((self.0 | 1 << rule as u32) & Checks::Full.0)
+    }
+
+    /// These without one rule. One that is broken then neither ends a launch nor is a warning: the launch goes on as the
+    /// hardware is likely to.
+    pub const fn without(self, rule: ViolationKind) -> Checks {
+        Checks(self.0 & !(1 << rule as u32))
+    }
+
+    /// Whether a rule is watched for.
+    #[inline(always)]
+    pub const fn has(self, rule: ViolationKind) -> bool {
+        !rule.is_optional() || self.0 >> rule as u32 & 1 != 0
+    }
+}
+
+impl Default for Checks {
+    fn default() -> Checks {
+        Checks::Full
+    }
+}
+
+impl fmt::Debug for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Checks::Off => f.write_str("Off"),
+            Checks::Full => f.write_str("Full"),
+            checks => {
+                let on = |kind: &&ViolationKind| kind.is_optional() && checks.has(**kind);
+                f.debug_set().entries(ViolationKind::ALL.iter().filter(on)).finish()
+            }
+        }
+    }
 }
 
 /// How warps of a block take turns. A right kernel gives the same result under all of them.

@@ -50,6 +50,54 @@ pub enum ViolationKind {
 }
 
 impl ViolationKind {
+    /// All of them.
+    pub const ALL: [ViolationKind; 19] = [
+        ViolationKind::Launch,
+        ViolationKind::OutOfBounds,
+        ViolationKind::Misaligned,
+        ViolationKind::Uninitialised,
+        ViolationKind::BarrierMismatch,
+        ViolationKind::BarrierMisuse,
+        ViolationKind::Deadlock,
+        ViolationKind::Race,
+        ViolationKind::Proxy,
+        ViolationKind::ProxyWar,
+        ViolationKind::ProxyInit,
+        ViolationKind::Registers,
+        ViolationKind::TensorMap,
+        ViolationKind::WrittenTwice,
+        ViolationKind::NotZero,
+        ViolationKind::InvalidOperand,
+        ViolationKind::UnknownInstruction,
+        ViolationKind::Trap,
+        ViolationKind::InstructionLimit,
+    ];
+
+    /// Whether a launch can go on when the rule is broken, so that [`crate::Checks`] may leave it out.
+    pub const fn is_optional(self) -> bool {
+        match self {
+            ViolationKind::Uninitialised
+            | ViolationKind::BarrierMismatch
+            | ViolationKind::BarrierMisuse
+            | ViolationKind::Race
+            | ViolationKind::Proxy
+            | ViolationKind::ProxyWar
+            | ViolationKind::ProxyInit
+            | ViolationKind::Registers
+            | ViolationKind::WrittenTwice
+            | ViolationKind::NotZero
+            | ViolationKind::InvalidOperand => true,
+            ViolationKind::Launch
+            | ViolationKind::OutOfBounds
+            | ViolationKind::Misaligned
+            | ViolationKind::Deadlock
+            | ViolationKind::TensorMap
+            | ViolationKind::UnknownInstruction
+            | ViolationKind::Trap
+            | ViolationKind::InstructionLimit => false,
+        }
+    }
+
     /// The words that open the report.
     pub fn title(self) -> &'static str {
         match self {
@@ -78,6 +126,11 @@ impl ViolationKind {
     /// The rule's name for tools: its title with hyphens.
     pub fn name(self) -> String {
         self.title().replace([' ', '.'], "-")
+    }
+
+    /// The rule with a name.
+    pub fn from_name(name: &str) -> Option<ViolationKind> {
+        ViolationKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -201,7 +254,7 @@ pub(crate) struct Fault {
 }
 
 /// A [`Moment`] before it is put into words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) kind: MomentKind,
     pub(crate) block: u32,

@@ -2,8 +2,8 @@
 //! landing.
 
 use ptx_gemm_interp::{
-    Arg, Checks, Landing, Launch, Memory, Options, Program, Report, Severity, Violation, ViolationKind, WarpOrder,
-    launch,
+    Arg, BlockOrder, Checks, Landing, Launch, Memory, Options, Program, Report, Severity, Violation, ViolationKind,
+    WarpOrder, launch,
 };
 
 /// Orders of warps and moments of landing; all of the one with some of the other.
@@ -18,6 +18,12 @@ pub fn runs() -> Vec<Options> {
         ..Options::default()
     };
     orders.iter().flat_map(|order| landings.map(|landing| options((*order, landing)))).collect()
+}
+
+/// The same under several orders of blocks.
+pub fn runs_of_blocks() -> Vec<Options> {
+    let blocks = [BlockOrder::Forward, BlockOrder::Backward, BlockOrder::Interleaved, BlockOrder::Seeded(9)];
+    runs().iter().flat_map(|options| blocks.map(|blocks| Options { blocks, ..*options })).collect()
 }
 
 /// A kernel with parameters `in` and `out`, two maps, four shared buffers of 4 KiB and three mbarriers. `%in`, `%out`, `%ma` and `%mb` hold
@@ -57,6 +63,7 @@ pub const WAIT: &str = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar
 pub struct Case<'a> {
     pub body: &'a str,
     pub block: u32,
+    pub grid: u32,
     pub words: u32,
     /// Makes the maps from the addresses of input and output.
     pub maps: &'a dyn Fn(u64, u64) -> [Arg; 2],
@@ -68,10 +75,20 @@ impl<'a> Case<'a> {
         Case {
             body,
             block,
+            grid: 1,
             words: 1024,
             maps: &|_, _| [Arg::Bytes(vec![0; 128]), Arg::Bytes(vec![0; 128])],
             registers: None,
         }
+    }
+
+    /// As several blocks.
+    pub fn blocks(self, grid: u32) -> Case<'a> {
+        Case { grid, ..self }
+    }
+
+    fn runs(&self) -> Vec<Options> {
+        if self.grid > 1 { runs_of_blocks() } else { runs() }
     }
 
     /// Runs it; the output, of which every word was 7 before, as words.
@@ -86,7 +103,8 @@ impl<'a> Case<'a> {
         let [ma, mb] = (self.maps)(input, out);
         let args = [Arg::U64(input), Arg::U64(out), ma, mb];
         let block = [self.block, 1, 1];
-        let what = Launch { entry: "k", block, args: &args, registers: self.registers, ..Launch::default() };
+        let grid = [self.grid, 1, 1];
+        let what = Launch { entry: "k", grid, block, args: &args, registers: self.registers, ..Launch::default() };
         let report = launch(&program, &memory, &what, options)?;
         let mut words = vec![0; 4 * self.words as usize];
         memory.read(out, &mut words).expect("inside");
@@ -95,7 +113,7 @@ impl<'a> Case<'a> {
 
     /// It gives these words, without a warning, whatever the order and the landing; without checks as well.
     pub fn gives(&self, name: &str, want: &[u32]) {
-        for options in runs() {
+        for options in self.runs() {
             for checks in [Checks::Full, Checks::Off] {
                 let options = Options { checks, ..options };
                 match self.run(&options) {
@@ -111,7 +129,7 @@ impl<'a> Case<'a> {
 
     /// It breaks one of these rules under every order and landing, at an instruction with these words.
     pub fn breaks(&self, name: &str, kinds: &[ViolationKind], at: &str) {
-        for options in runs() {
+        for options in self.runs() {
             match self.run(&options) {
                 Ok(_) => panic!("{name} ({options:?}): nothing was found"),
                 Err(violation) => {
@@ -124,7 +142,7 @@ impl<'a> Case<'a> {
 
     /// It ends with this one warning.
     pub fn warns(&self, name: &str, kind: ViolationKind, at: &str) {
-        for options in runs() {
+        for options in self.runs() {
             let (_, report) =
                 self.run(&options).unwrap_or_else(|violation| panic!("{name} ({options:?}): {violation}"));
             let [warning] = report.warnings.as_slice() else { panic!("{name} ({options:?}): {:?}", report.warnings) };

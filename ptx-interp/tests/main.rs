@@ -1,7 +1,9 @@
 //! Runs hand-written PTX and compares with what it must give.
 
+mod across;
 mod arithmetic;
 mod bulk;
+mod checks;
 mod copies;
 mod cost;
 mod flags;

@@ -5,11 +5,11 @@ use ptx_gemm_interp::ViolationKind::{
     self, BarrierMismatch, BarrierMisuse, Deadlock, OutOfBounds, Proxy, ProxyWar, Race, Uninitialised,
 };
 use ptx_gemm_interp::{
-    Arg, Checks, Landing, Launch, Memory, Options, Program, Report, Swizzle, TensorElement, TensorMap, TensorMapArgs,
-    Violation, WarpOrder, launch,
+    Arg, Checks, Landing, Launch, Memory, MomentKind, Options, Program, Report, Swizzle, TensorElement, TensorMap,
+    TensorMapArgs, Violation, WarpOrder, launch,
 };
 
-use crate::copies::{change, runs};
+use crate::copies::{change, runs, runs_of_blocks};
 
 /// Extents that fill no tile; leading dimensions are the next multiples of 4.
 const M: u64 = 45;
@@ -215,7 +215,7 @@ fn check(text: &str, options: &Options, warnings: usize) {
 fn right_under_every_order_and_landing() {
     // Slots are refilled without a fence, as production kernels do: a warning for A and for each read of B, and no more.
     let fenced = change(&text(), "// war", "fence.proxy.async.shared::cta;");
-    for options in runs() {
+    for options in runs_of_blocks() {
         check(&fenced, &options, 0);
         check(&fenced, &Options { checks: Checks::Off, ..options }, 0);
     }
@@ -239,6 +239,31 @@ fn breaks(name: &str, text: &str, kinds: &[ViolationKind], words: &[&str]) {
         for word in words {
             assert!(violation.to_string().contains(word), "{name} ({options:?}): {violation}");
         }
+        if matches!(violation.kind, Race | Proxy | ProxyWar | ViolationKind::ProxyInit) {
+            let kinds: Vec<MomentKind> = violation.site.timeline.iter().map(|moment| moment.kind).collect();
+            assert!(kinds.contains(&MomentKind::FirstAccess), "{name} ({options:?}): {violation}");
+        }
+    }
+}
+
+#[test]
+fn planted_faults_have_a_timeline_in_the_forward_order() {
+    let parity = "mov.u32 %parity, %phase;\nsetp.ge.u32 %p3, %kt, 6;\n@%p3 xor.b32 %parity, %parity, 1;";
+    let late = change(&text(), "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release", "");
+    let ids = "shr.u32 %r2, %t, 5;\nsetp.ge.u32 %p3, %r2, 2;\nselp.u32 %r2, 2, 1, %p3;";
+    for (name, text) in [
+        ("wrong_parity", change(&text(), "mov.u32 %parity, %phase; // parity", parity)),
+        ("early_release", change(&late, "// early", "mbarrier.arrive.shared::cta.b64 _, [%empties];")),
+        ("short_expect_tx", change(&text(), "[%fulls], 8192;", "[%fulls], 8176;")),
+        ("two_barriers", change(&text(), "mov.u32 %r2, 1; // id", ids)),
+        ("no_proxy_fence", change(&text(), "fence.proxy.async.shared::cta; // before the store", "")),
+        ("bound", change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 2", "setp.le.u32 %p1, %r1, %n;")),
+        ("count", change(&text(), "[empty+8], 128;", "[empty+8], 127;")),
+    ] {
+        let report = run(&text, &Options::default()).expect_err(name);
+        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(format!("tma_{name}"), report);
+        });
     }
 }
 
@@ -276,7 +301,7 @@ fn planted_faults_are_named() {
 
 #[test]
 fn each_synchronisation_matters() {
-    let cases: [(&str, &str, &str, &[ViolationKind]); 8] = [
+    let cases: [(&str, &str, &str, &[ViolationKind]); 12] = [
         ("no wait for room", "@!%p2 bra ROOM;", "", &[Race, BarrierMisuse]),
         ("no wait for data", "@!%p2 bra DATA;", "", &[Race, Uninitialised]),
         ("no release", "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release", "", &[Deadlock]),
@@ -284,6 +309,11 @@ fn each_synchronisation_matters() {
         ("too many bytes", "[%fulls], 8192;", "[%fulls], 8208;", &[Deadlock]),
         ("no barrier before the store", "bar.sync %r2, 128;", "", &[Race, Uninitialised]),
         ("no wait for the store", "cp.async.bulk.wait_group.read 0;", "", &[Race]),
+        // An mbarrier for one arrival more or less than come.
+        ("room after 127 readers", "[empty+8], 128;", "[empty+8], 127;", &[Race, BarrierMisuse]),
+        ("room after 129 readers", "[empty+8], 128;", "[empty+8], 129;", &[Deadlock]),
+        ("data after two arrivals", "[full+8], 1;", "[full+8], 2;", &[Deadlock]),
+        ("data after no arrival", "[full+8], 1;", "[full+8], 0;", &[BarrierMisuse]),
         ("no fence of the barriers", "@%p0 fence.mbarrier_init.release.cluster;", "", &[ViolationKind::ProxyInit]),
     ];
     for (name, from, to, kinds) in cases {

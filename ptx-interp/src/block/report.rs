@@ -29,7 +29,10 @@ impl Block {
         let waiting: Vec<Waiter> = self.waiters().collect();
         let first = *waiting.first()?;
         let exited = self.status.iter().filter(|status| **status == Status::Done).count();
-        if exited > 0 && !env.strict && waiting.iter().all(|other| other.id == first.id && other.count.is_none()) {
+        if exited > 0
+            && !env.watches(ViolationKind::BarrierMismatch)
+            && waiting.iter().all(|other| other.id == first.id && other.count.is_none())
+        {
             // Without checks exited warps count as arrived, as on hardware.
             self.release(env, first.id);
             return None;

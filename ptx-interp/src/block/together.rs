@@ -66,7 +66,7 @@ impl Block {
     }
 
     /// A warp gives registers back, or takes some.
-    pub(super) fn resize(&mut self, index: usize, what: Resizing) -> Checked {
+    pub(super) fn resize(&mut self, env: &Env, index: usize, what: Resizing) -> Checked {
         match self.pool.execute(index, what) {
             Outcome::Passes => {
                 self.status[index] = Status::Ready;
@@ -75,6 +75,10 @@ impl Block {
             }
             Outcome::Waits { missing } => {
                 self.status[index] = Status::Starved { what, missing };
+                Ok(())
+            }
+            Outcome::Wrong(_) if !env.watches(ViolationKind::Registers) => {
+                self.warps[index].pc += 1;
                 Ok(())
             }
             Outcome::Wrong(why) => {
@@ -130,13 +134,17 @@ impl Block {
     /// What is wrong with a block whose warps have all exited.
     pub(super) fn left_behind(&mut self, env: &Env) -> Option<Violation> {
         if env.strict {
-            if let Some((warp, fewest, most)) = self.pool.uneven() {
+            if let Some((warp, fewest, most)) = self.pool.uneven()
+                && env.watches(ViolationKind::Registers)
+            {
                 let message = format!(
                     "the warp of {{thread}} has changed its registers {fewest} times, another one of its warp group {most} times"
                 );
                 return Some(self.report(env, warp, *Fault::new(ViolationKind::Registers, 0, message)));
             }
-            if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env) {
+            if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env)
+                && env.watches(ViolationKind::Race)
+            {
                 return Some(self.report(env, 0, *fault));
             }
         }

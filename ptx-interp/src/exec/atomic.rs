@@ -49,7 +49,7 @@ pub(super) fn atomic<const WATCH: bool>(
         let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
         let written = read::<WATCH>(warp, block, env, spot, 0, bytes, lane).1;
         if WATCH && !written && op.op != Atomic::Exch {
-            if env.strict && matches!(spot, Spot::Global(..)) {
+            if env.watches(ViolationKind::Uninitialised) && matches!(spot, Spot::Global(..)) {
                 return Err(never_written(&touch));
             }
             tainted |= 1 << lane;
@@ -101,7 +101,7 @@ pub(super) fn atomic<const WATCH: bool>(
 fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Checked {
     for slot in [op.b, op.c] {
         let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
-        if tainted != 0 && env.strict {
+        if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
             return Err(undefined(warp, env, slot, tainted, "is an atomic's operand"));
         }
     }

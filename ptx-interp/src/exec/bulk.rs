@@ -181,7 +181,7 @@ impl Start<'_, '_> {
                 }
             };
             let ordered = block.shadow.hand_over(&block.clocks, barrier as usize, 8, actor, false, seen);
-            ordered.map_err(|conflict| race(block, env, conflict, Verb::Reads, barrier as usize, 8, actor))?;
+            env.heed(ordered.map_err(|conflict| race(block, env, conflict, Verb::Reads, barrier as usize, 8, actor)))?;
             if let Some(past) = past {
                 proxy::initialised(block, env, starter, past, u64::from(barrier) + u64::from(SHARED_START))?;
             }
@@ -270,7 +270,7 @@ impl Start<'_, '_> {
     fn take_over(&self, block: &mut BlockMemory, offset: u32, bytes: u64, verb: Verb) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let (offset, bytes) = (offset as usize, bytes as usize);
-        order::no_mbarrier(block, offset, bytes, verb, starter.lane)?;
+        env.heed(order::no_mbarrier(block, offset, bytes, verb, starter.lane))?;
         let actor = starter.actor(block);
         proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
         // Accesses of the same lanes to neighbouring words are one.
@@ -285,14 +285,14 @@ impl Start<'_, '_> {
             }
         };
         let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, verb == Verb::Writes, seen);
-        ordered.map_err(|conflict| race(block, env, conflict, verb, offset, bytes, actor))?;
+        env.heed(ordered.map_err(|conflict| race(block, env, conflict, verb, offset, bytes, actor)))?;
         pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
         proxy::fenced(block, env, starter, &pasts, verb, offset as u64 + u64::from(SHARED_START))
     }
 
     /// What reaches global memory must have been written.
     fn written(&self, block: &BlockMemory, shared: u32, offset: u32, len: u32, layout: Layout) -> Checked {
-        for byte in offset..offset + len {
+        for byte in (offset..offset + len).filter(|_| self.env.watches(ViolationKind::Uninitialised)) {
             let at = layout.place(shared, byte as usize / 16) + byte as usize % 16;
             if !block.shared.is_written(at, 1) {
                 let address = at as u64 + u64::from(SHARED_START);
@@ -347,7 +347,7 @@ impl Start<'_, '_> {
 
     fn defined(&self, slot: Slot, what: &str) -> Checked {
         let (warp, env, lane) = (self.warp, self.env, 1 << self.starter.lane);
-        if env.strict && warp.taint.mask(warp.taint.at(slot)) & lane != 0 {
+        if env.watches(ViolationKind::Uninitialised) && warp.taint.mask(warp.taint.at(slot)) & lane != 0 {
             return Err(undefined(warp, env, slot, lane, what));
         }
         Ok(())

@@ -42,9 +42,10 @@ pub(super) fn start<const WATCH: bool>(
         writes.add(block, spot, &touch);
         let Spot::Shared(offset) = spot else { continue };
         offsets[lane] = offset as u32;
-        let wanted = wanted(warp, &copy, lane);
+        let mut wanted = wanted(warp, &copy, lane);
         if wanted > bytes {
-            return Err(too_large(wanted, &copy, lane));
+            env.heed(Err(too_large(wanted, &copy, lane)))?;
+            wanted = bytes;
         }
         let touch = Touch { place: copy.source_place, address: from[lane], bytes, lane, verb: Verb::Reads };
         if from[lane] & (bytes - 1) != 0 {
@@ -86,11 +87,11 @@ pub(super) fn start<const WATCH: bool>(
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
-            order::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
+            env.heed(order::no_mbarrier(block, offset, bytes, Verb::Writes, lane))?;
             let actor = order::actor(warp, block, lane, pc, None);
             proxy::undisturbed(block, env, (offset, bytes), Verb::Writes, actor)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
-            started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor))?;
+            env.heed(started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor)))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
@@ -118,7 +119,7 @@ fn wanted(warp: &Warp, copy: &AsyncCopy, lane: usize) -> u64 {
 fn defined_size(warp: &Warp, env: &Env, copy: &AsyncCopy, active: u32) -> Checked {
     let Some(slot) = copy.source_bytes else { return Ok(()) };
     let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
-    if tainted != 0 && env.strict {
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
         return Err(undefined(warp, env, slot, tainted, "says how much a copy reads"));
     }
     Ok(())

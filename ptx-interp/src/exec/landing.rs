@@ -13,7 +13,7 @@ use crate::mbarrier::{Completed, Misuse};
 use crate::row::LANES;
 use crate::shadow::{Access, Did};
 use crate::tensor::Tile;
-use crate::violation::{Checked, Fault, ViolationKind};
+use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind};
 
 /// Lands a copy that an mbarrier waits for, if nothing but bytes is missing there; whether there was one.
 pub(super) fn land_bytes(block: &mut BlockMemory, env: &Env, offset: usize) -> Result<bool, Misuse> {
@@ -72,7 +72,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
         at.brought().of_mut(number).add_copies(column, clock);
         at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
     });
-    counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced))
+    env.heed(counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced)))
 }
 
 /// The start of a copy, as the race detector knows it.
@@ -108,8 +108,10 @@ fn miscounted(
     };
     let mut fault = Fault::new(ViolationKind::BarrierMisuse, 0, message);
     (fault.address, fault.at) = (Some(address), Some(at));
-    let second = Starter { thread: at.0, lane: 0, pc: at.1 }.actor(block);
-    fault.timeline = order::timeline(block, env, &started(block, pending), pending.thread, second);
+    let step = |kind, (thread, pc)| Step { kind, block: block.clocks.block(), thread, pc };
+    let copy = (pending.thread, pending.pc);
+    fault.timeline.extend(announced.map(|announced| step(MomentKind::FirstAccess, announced)));
+    fault.timeline.push(step(MomentKind::SecondAccess, copy));
     fault
 }
 

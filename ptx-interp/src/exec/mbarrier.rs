@@ -56,14 +56,28 @@ pub(super) fn execute<const WATCH: bool>(
         if releases {
             // What the lanes of a warp know together is brought once.
             let first = brought_to.replace(offset) != Some(offset);
-            let brought = block.mbarriers.at(offset).map_err(misused)?.brought();
-            if first {
-                brought.join(&together);
+            if let Ok(barrier) = block.mbarriers.at(offset) {
+                if first {
+                    barrier.brought().join(&together);
+                }
+                block.clocks.bring_alone(index, lane, barrier.brought());
             }
-            block.clocks.bring_alone(index, lane, brought);
         }
         let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
-        let acted = acted.map_err(|misuse| block.landing_fault.take().unwrap_or_else(|| misused(misuse)))?;
+        let acted = match acted {
+            Err(misuse) if block.landing_fault.is_some() || env.watches(ViolationKind::BarrierMisuse) => {
+                return Err(block.landing_fault.take().unwrap_or_else(|| misused(misuse)));
+            }
+            // Nothing happens, and a phase that is waited for does not end.
+            Err(_) => {
+                if let Action::Wait { done, .. } = op.action {
+                    warp.regs.set(done.into(), lane, 0);
+                    warp.polls.waits += 1;
+                }
+                continue;
+            }
+            Ok(over) => over,
+        };
         if acted == Over::Yes {
             match waited.last_mut() {
                 Some((at, lanes)) if *at == offset => *lanes |= 1 << lane,
@@ -129,7 +143,7 @@ fn act<const WATCH: bool>(
         }
         Action::Init { count } => {
             let replaced = block.mbarriers.init(offset, value(warp, count))?;
-            if env.strict && replaced.is_some() {
+            if env.watches(ViolationKind::BarrierMisuse) && env.strict && replaced.is_some() {
                 return Err(Misuse::Live);
             }
         }
@@ -282,13 +296,13 @@ fn ordered(
     if verb == Verb::Writes {
         proxy::undisturbed(block, env, (offset, 8), verb, actor)?;
     }
-    checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, actor))
+    env.heed(checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, actor)))
 }
 
 fn defined_source(warp: &Warp, env: &Env, action: &Action, active: u32) -> Checked {
     let Some(slot) = action.source() else { return Ok(()) };
     let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
-    if tainted != 0 && env.strict {
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
         return Err(undefined(warp, env, slot, tainted, "is an mbarrier's operand"));
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::flags::Change;
 use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::shared::{load_words, store_words};
-use crate::violation::Checked;
+use crate::violation::{Checked, ViolationKind};
 use crate::warp::{Polled, Warp};
 
 #[inline(always)]
@@ -61,7 +61,7 @@ pub(super) fn store<const WATCH: bool>(
 fn stored_values_defined(warp: &Warp, env: &Env, access: &Access, active: u32) -> Checked {
     for slot in &access.values[..usize::from(access.count)] {
         let tainted = warp.taint.mask(warp.taint.at(*slot)) & active;
-        if tainted != 0 && env.strict {
+        if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
             return Err(undefined(warp, env, *slot, tainted, "is stored to global memory"));
         }
     }

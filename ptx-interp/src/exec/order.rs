@@ -72,7 +72,7 @@ pub(super) fn shared_row(
 ) -> Checked {
     for lane in lanes(active) {
         let offset = offsets[lane] as usize;
-        no_mbarrier(block, offset, bytes, verb, lane)?;
+        env.heed(no_mbarrier(block, offset, bytes, verb, lane))?;
         let actor = actor(warp, block, lane, pc, None);
         proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
         let ordered = match verb {
@@ -80,7 +80,7 @@ pub(super) fn shared_row(
             Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
         };
         if let Err(conflict) = ordered {
-            return Err(race(block, env, conflict, verb, offset, bytes, actor));
+            env.heed(Err(race(block, env, conflict, verb, offset, bytes, actor)))?;
         }
         if verb == Verb::Writes && !block.clocks.flags.is_empty() {
             forget(&mut block.clocks.flags, 0, offset, bytes);
@@ -113,7 +113,7 @@ pub(super) fn global_row(
     let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
     if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
         let actor = actor(warp, block, lane, pc, strong);
-        return Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, actor));
+        env.heed(Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, actor)))?;
     }
     if verb == Verb::Writes && strong.is_none() && env.detail == Detail::Exact {
         let mut flags = flags(env);
@@ -151,7 +151,7 @@ pub(super) fn copied(
         let (active, agent) = (1 << starter.lane, Some(agent));
         let row = Row { did: did(verb), actor: first, agent, active, offsets: &|_| offset, bytes };
         if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
-            return Err(global_race(block, env, mapped, conflict, verb, offset, bytes, actor));
+            env.heed(Err(global_race(block, env, mapped, conflict, verb, offset, bytes, actor)))?;
         }
         if verb == Verb::Writes && actor.strong.is_none() && env.detail == Detail::Exact {
             forget(&mut flags(env), block.last, offset, bytes);
@@ -190,14 +190,14 @@ pub(super) fn touched(
     let bytes = touch.bytes as usize;
     match spot {
         Spot::Shared(offset) if strong.is_some() => {
-            no_mbarrier(block, offset, bytes, touch.verb, touch.lane)?;
+            env.heed(no_mbarrier(block, offset, bytes, touch.verb, touch.lane))?;
             let actor = actor(warp, block, touch.lane, pc, strong);
             proxy::undisturbed(block, env, (offset, bytes), touch.verb, actor)?;
             let ordered = match touch.verb {
                 Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
                 Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
             };
-            ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, actor))
+            env.heed(ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, actor)))
         }
         Spot::Shared(offset) => {
             let mut offsets = [0; LANES];
@@ -300,7 +300,7 @@ fn global_race(
     bytes: usize,
     actor: Actor,
 ) -> Box<Fault> {
-    env.raced.store(true, Relaxed);
+    env.raced.store(env.watches(ViolationKind::Race), Relaxed);
     let (address, label) = mapped.place(offset);
     let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
     let mut fault = unordered(block, env, conflict, verb, &at, address, bytes, actor);
@@ -390,5 +390,8 @@ pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u1
     steps.extend(last.map(|event| (number(&event), of_second(MomentKind::Synchronise, event.pc))));
     steps.push((u64::MAX, of_second(MomentKind::SecondAccess, actor.pc)));
     steps.sort_by_key(|(number, _)| *number);
-    steps.into_iter().map(|(_, step)| step).collect()
+    let mut steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
+    // One event may be the first thread's after its access, and the second one's before its own.
+    steps.dedup();
+    steps
 }

@@ -23,6 +23,7 @@ pub(super) fn undisturbed(
 ) -> Checked {
     match block.agents.in_the_way(&block.clocks, actor.thread, offset, bytes, verb == Verb::Writes) {
         None => Ok(()),
+        Some(_) if !env.watches(ViolationKind::Race) => Ok(()),
         Some(clash) => {
             let address = offset as u64 + u64::from(SHARED_START);
             Err(disturbed(block, env, clash, verb, ("shared address ", address), bytes as u64, actor))
@@ -40,7 +41,7 @@ pub(super) fn undisturbed_globally(
     actor: Actor,
 ) -> Checked {
     match block.agents.in_the_way_globally(address, bytes, verb == Verb::Writes) {
-        Some(clash) if !(env.is_bulk(actor.pc) && actor.atomic) => {
+        Some(clash) if env.watches(ViolationKind::Race) && !(env.is_bulk(actor.pc) && actor.atomic) => {
             Err(disturbed(block, env, clash, verb, ("", address), bytes, actor))
         }
         _ => Ok(()),
@@ -214,7 +215,10 @@ fn report(
     message: impl Fn() -> String,
 ) -> Checked {
     let lines = (other.actor.pc, starter.pc);
-    if severity == Severity::Allow || (severity == Severity::Warn && !block.warnings.is_news(lines.0, lines.1)) {
+    if !env.watches(kind)
+        || severity == Severity::Allow
+        || (severity == Severity::Warn && !block.warnings.is_news(lines.0, lines.1))
+    {
         return Ok(());
     }
     let mut fault = Fault::new(kind, 1 << starter.lane, message());

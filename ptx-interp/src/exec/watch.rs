@@ -166,7 +166,7 @@ pub(super) fn written_once(
     lane: usize,
 ) -> Checked {
     let Some(first) = mapped.write_once(offset, bytes, block.number) else { return Ok(()) };
-    if !env.strict {
+    if !env.watches(ViolationKind::WrittenTwice) {
         return Ok(());
     }
     let (address, label) = mapped.place(offset);
