@@ -8,7 +8,7 @@
 //! A read that nothing orders behind the newest write may be answered from before it. The first one of each thread is, so
 //! that a wait that looks only once is found out in a run where the flag happens to be raised already.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::knowledge::Knowledge;
 
@@ -100,7 +100,7 @@ pub(crate) struct Flag {
     /// The value before the newest write, and its size in bytes.
     before: (u64, u8),
     /// Threads that may not be told the value before any more.
-    told: Vec<(u32, u16)>,
+    told: HashSet<(u32, u16)>,
 }
 
 impl Flag {
@@ -114,10 +114,9 @@ impl Flag {
 
     /// The value before the newest write, for a thread that does not know of the write and has not been told yet.
     pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<u64> {
-        if self.before.1 != bytes || self.told.contains(&(block, thread)) {
+        if self.before.1 != bytes || !self.told.insert((block, thread)) {
             return None;
         }
-        self.told.push((block, thread));
         Some(self.before.0)
     }
 }
@@ -157,7 +156,7 @@ impl Flags {
                 flag.told.clear();
             }
             None => {
-                self.0.insert(key, Flag { published, writer, before, told: Vec::new() });
+                self.0.insert(key, Flag { published, writer, before, told: HashSet::new() });
             }
         }
     }
