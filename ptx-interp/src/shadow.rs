@@ -173,6 +173,17 @@ impl Shadow {
         true
     }
 
+    /// That an access comes after the writer, without a trace of it.
+    pub(crate) fn behind_writer(
+        &self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        actor: Actor,
+    ) -> Result<(), Conflict> {
+        (offset / 4..(offset + bytes) / 4).try_for_each(|index| self.after_writer(clocks, index, actor))
+    }
+
     /// Where the reads of a word, or of a byte, by a warp are.
     #[inline(always)]
     fn at(&self, index: usize, warp: usize) -> usize {

@@ -46,6 +46,7 @@ impl Decoder<'_> {
     fn on_mbarrier(&mut self, at: &Operand, space: Space, action: Action) -> Result<Op, String> {
         let place = place(space);
         let (base, offset) = self.address(at, place)?;
+        self.code.ends_mbarriers |= matches!(action, Action::Inval);
         self.code.mbarriers.push(MbarrierOp { place, base, offset, action });
         Ok(Op::Mbarrier { index: self.code.mbarriers.len() as u32 - 1 })
     }

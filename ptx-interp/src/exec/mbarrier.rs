@@ -290,7 +290,12 @@ fn ordered(
         Action::Init { .. } | Action::Inval => (Verb::Writes, block.shadow.write(&block.clocks, offset, 8, actor)),
         _ => {
             let actor = Actor { strong: Some(Scope::Cta), ..actor };
-            (Verb::Reads, block.shadow.read(&block.clocks, offset, 8, actor))
+            // Who has used it matters where its life ends. Elsewhere thousands of waits would be remembered for nothing.
+            let used = match env.code.ends_mbarriers {
+                true => block.shadow.read(&block.clocks, offset, 8, actor),
+                false => block.shadow.behind_writer(&block.clocks, offset, 8, actor),
+            };
+            (Verb::Reads, used)
         }
     };
     if verb == Verb::Writes {

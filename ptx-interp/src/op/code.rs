@@ -56,6 +56,8 @@ pub(crate) struct Code {
     pub(crate) scalars: Vec<Scalar>,
     pub(crate) collectives: Vec<Collective>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
+    /// Whether some instruction ends an mbarrier's life.
+    pub(crate) ends_mbarriers: bool,
     pub(crate) bulks: Vec<Bulk>,
     /// Whether one of them reads global memory.
     pub(crate) copies_from_global: bool,
