@@ -4,6 +4,7 @@ use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
 use super::proxy::Starter;
+use super::timeline::timeline;
 use super::{atomic, order, proxy};
 use crate::address::SHARED_START;
 use crate::agents::{Movement, Pending, Region};
@@ -304,7 +305,7 @@ pub(crate) fn unfinished(block: &BlockMemory, env: &Env) -> Option<Box<Fault>> {
     let mut fault = Fault::new(ViolationKind::Race, 0, message);
     fault.at = Some((pending.thread, pending.pc));
     let start = started(block, pending);
-    fault.timeline = order::timeline(block, env, &start, pending.thread, start.actor);
+    fault.timeline = timeline(block, env, &start, pending.thread, start.actor);
     fault.timeline.pop();
     debug_assert!((usize::from(pending.thread) / LANES) < env.warps() as usize);
     Some(fault)

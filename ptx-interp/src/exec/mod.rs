@@ -21,6 +21,7 @@ mod registers;
 mod rows;
 mod scalar;
 mod spot;
+mod timeline;
 mod watch;
 
 use pulp::{Simd, WithSimd};

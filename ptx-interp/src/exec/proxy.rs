@@ -2,8 +2,8 @@
 
 use std::sync::PoisonError;
 
-use super::order;
 use super::spot::Verb;
+use super::timeline::timeline;
 use crate::address::SHARED_START;
 use crate::agents::{Clash, Fenced, How};
 use crate::env::{BlockMemory, Env};
@@ -76,7 +76,7 @@ fn disturbed(
     (fault.address, fault.other) = (Some(address), Some(clash.thread));
     let Clash { thread, pc, began: clock, .. } = clash;
     let copy = Access { actor: Actor { thread, pc, ..actor }, clock, did: Did::Write };
-    fault.timeline = order::timeline(block, env, &copy, thread, actor);
+    fault.timeline = timeline(block, env, &copy, thread, actor);
     fault
 }
 
@@ -225,7 +225,7 @@ fn report(
     (fault.address, fault.other) = (Some(address), Some(other.actor.thread));
     fault.at = Some((starter.thread, starter.pc));
     fault.other_pc = other.actor.pc;
-    fault.timeline = order::timeline(block, env, other, other.actor.thread, starter.actor(block));
+    fault.timeline = timeline(block, env, other, other.actor.thread, starter.actor(block));
     if severity == Severity::Deny {
         return Err(fault);
     }

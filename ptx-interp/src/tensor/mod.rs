@@ -6,6 +6,10 @@
 //! whole box to the 228 KiB of a multiprocessor's shared memory, counted with element strides that are rounded down; with the
 //! interleaved layouts it compares the box with no swizzle's span; and it wants an address below 2^57.
 //!
+//! Copies do what an H200 does: the innermost coordinate is a multiple of 16 bytes, and no coordinate of a store is negative;
+//! rows shorter than the swizzle's span begin a span each and count only their own bytes; NaN fill is 0x7ff7 throughout; TF32
+//! rounds to nearest even; FTZ types flush nothing.
+//!
 //! On the interpreter's device a map is 128 opaque bytes as well ([`TensorMap::to_bytes`]). They hold the map itself and a
 //! checksum, so that a kernel finds the map wherever the bytes were copied to, and other bytes are not taken for one.
 
