@@ -1,7 +1,6 @@
 // sm_75 sm_90a
-// 16-bit floats: scalars, pairs, conversions, comparisons.
+// Floats of 16 bits: scalars, pairs, conversions, comparisons.
 
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 extern "C" __global__ void halves(const float *a, const float *b, unsigned short *out, unsigned *pairs, float *back) {
@@ -28,14 +27,4 @@ extern "C" __global__ void halves(const float *a, const float *b, unsigned short
     pairs[1 * n + i] = *reinterpret_cast<unsigned *>(&scaled);
     back[0 * n + i] = __half2float(x) + __low2float(sum);
     back[1 * n + i] = static_cast<float>(__half2int_rd(y) + __half2ushort_rz(__habs(x)));
-
-    __nv_bfloat16 u = __float2bfloat16(a[i]), v = __float2bfloat16_rn(b[i]);
-    auto put_b = [&](int at, __nv_bfloat16 value) { out[at * n + i] = __bfloat16_as_ushort(value); };
-    put_b(12, u);
-    put_b(13, __hmul(u, v));
-    put_b(14, __hadd(u, v));
-    put_b(15, __hfma(u, v, u));
-    back[2 * n + i] = __bfloat162float(u) - __bfloat162float(v);
-    __nv_bfloat162 both = __floats2bfloat162_rn(a[i], b[i]);
-    pairs[2 * n + i] = *reinterpret_cast<unsigned *>(&both);
 }
