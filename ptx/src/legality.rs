@@ -1,6 +1,7 @@
 //! Rules between an opcode's modifiers and its type that a set of types cannot say.
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
+use crate::extended::may_be_modified;
 use crate::instruction::{Atomic, Cache, Compare, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape};
 use crate::types::{Space, Type};
@@ -10,6 +11,9 @@ use crate::warp::ClusterOrder;
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::Add { rnd, ty } | Opcode::Sub { rnd, ty } | Opcode::Mul { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Modified { op, ftz, sat } if !may_be_modified(op, *ftz, *sat) => Some("has no such form"),
+        Opcode::Modified { op, .. } => refuse(op),
+        Opcode::Carry { takes: false, gives: false, .. } => Some("a carry is taken or given"),
         Opcode::Fma { rnd: Rounding::None, .. } => Some("fma wants a rounding mode"),
         Opcode::Fma { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Div { rnd: Rounding::None, ty: Type::F32 | Type::F64 } => Some("div of floats wants a rounding mode"),
