@@ -92,6 +92,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     })?;
     check_shape(entry, launch)?;
     let params = pack(entry, launch)?;
+    let variables = memory.variables(program.number, &entry.symbols.globals);
+    let variables = variables.map_err(|error| refused(launch, error.to_string()))?;
     let strict = options.checks == Checks::Full;
     let watch = if strict || options.counting == Counting::On { Watch::On } else { Watch::Off };
     let env = Env {
@@ -99,6 +101,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         code: &entry.code,
         memory,
         global: GlobalTable::new(memory, strict),
+        variables,
         grid: launch.grid,
         block: launch.block,
         param_bytes: params.len(),

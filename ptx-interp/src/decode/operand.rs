@@ -3,7 +3,9 @@
 use ptx_gemm_ptx::instruction::{Operand, Reg, Special};
 use ptx_gemm_ptx::types::Type;
 
+use super::symbols::Symbol;
 use super::{Decoder, Width};
+use crate::address::Place;
 use crate::op::{Constant, P, R32, R64, Slot};
 
 impl Decoder<'_> {
@@ -89,6 +91,9 @@ impl Decoder<'_> {
             },
             Operand::Special(special) => Ok(self.constant64(Constant::Special(*special))),
             Operand::Symbol(name) => {
+                if let Some(Symbol { place: Place::Global, address }) = self.symbols.get(name) {
+                    return Ok(self.constant64(Constant::Global(address as u32)));
+                }
                 let address = self.symbol_address(name)?;
                 Ok(self.constant64(Constant::Value(address)))
             }
@@ -206,6 +211,7 @@ fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
 fn constant_name(constant: Constant) -> String {
     match constant {
         Constant::Value(value) => format!("{value}"),
+        Constant::Global(number) => format!("variable {number}"),
         Constant::Special(special) => format!("{special:?}"),
     }
 }

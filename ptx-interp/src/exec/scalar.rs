@@ -30,6 +30,27 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
         ScalarFn::Bits { op, ty } => bits::evaluate(op, ty, [a, b, c, e]),
         ScalarFn::IsSpace { place } => u64::from(Place::of_generic(a).0 == place),
         ScalarFn::Compare { cmp, ty } => u64::from(compare(cmp, ty, a, b)),
+        ScalarFn::Saturating { op } => {
+            let (x, y) = (to_integer(Type::S32, a), to_integer(Type::S32, b));
+            let result = if op == Arith::Sub { x - y } else { x + y };
+            result.clamp(i32::MIN.into(), i32::MAX.into()) as u64 & 0xffff_ffff
+        }
+        ScalarFn::CopySign { ty } => {
+            let sign = 1 << (ty.bits() - 1);
+            a & sign | b & (sign - 1)
+        }
+        ScalarFn::Distance { ty } => {
+            let distance = (to_integer(ty, a) - to_integer(ty, b)).unsigned_abs() as u64;
+            (u64::MAX >> (64 - ty.bits())) & distance.wrapping_add(c)
+        }
+        ScalarFn::Dot { a: signed_a, b: signed_b } => {
+            let byte = |bits: u64, index: u32, signed: bool| {
+                let byte = (bits >> (8 * index)) as u8;
+                if signed { i64::from(byte as i8) } else { i64::from(byte) }
+            };
+            let product = |index| byte(a, index, signed_a) * byte(b, index, signed_b);
+            (0..4).map(product).fold(c as i64, i64::wrapping_add) as u64 & 0xffff_ffff
+        }
         ScalarFn::Pack16 => a & 0xffff | (b & 0xffff) << 16,
     }
 }
