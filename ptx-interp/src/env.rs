@@ -136,6 +136,10 @@ impl Env<'_> {
             warp.regs.r64[slot.0 as usize] = Row64(std::array::from_fn(value));
             warp.taint.define(Slot::R64(slot));
         }
+        for &(slot, value) in &self.code.constants_pred {
+            warp.regs.preds[slot.0 as usize] = if value { u32::MAX } else { 0 };
+            warp.taint.define(Slot::P(slot));
+        }
     }
 
     fn constant(&self, constant: Constant, warp: u32, lane: u32, ctaid: [u32; 3]) -> u64 {

@@ -11,6 +11,7 @@ mod macros;
 mod mutants;
 mod narrow;
 mod net;
+mod nvrtc;
 mod random;
 mod special;
 mod tidy;

@@ -7,15 +7,15 @@ extern "C" __global__ void votes(const unsigned *in, unsigned *out, unsigned *pa
     unsigned x = in[i];
     out[0 * n + i] = __ballot_sync(~0u, x & 1);
     out[1 * n + i] = __all_sync(~0u, x < 0xf0000000) | __any_sync(~0u, x % 50 == 0) << 1;
-    out[2 * n + i] = 0;
+    unsigned mask = __ballot_sync(~0u, x & 2);
+    out[2 * n + i] = mask;
     if (x & 2) {
-        unsigned mask = __activemask() & __ballot_sync(__activemask(), 1);
+        if (!(__activemask() >> lane & 1)) out[2 * n + i] = 0;
         // One lane adds for all that are here.
         unsigned leader = __ffs(mask) - 1, base = 0;
         if (lane == leader) base = atomicAdd(count, __popc(mask));
         base = __shfl_sync(mask, base, leader);
         packed[base + __popc(mask & ((1u << lane) - 1))] = x;
-        out[2 * n + i] = mask;
     }
     __syncwarp();
     // Neighbours in shared memory, warp by warp.
@@ -26,6 +26,7 @@ extern "C" __global__ void votes(const unsigned *in, unsigned *out, unsigned *pa
     staged[i] = next * 3;
     __syncwarp();
     out[3 * n + i] = staged[(i & ~31) | (31 - lane)];
+    __syncwarp();
     if (lane < 16) {
         staged[i] = lane;
         __syncwarp(0xffff);

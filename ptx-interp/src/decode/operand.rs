@@ -63,6 +63,16 @@ impl Decoder<'_> {
         slot
     }
 
+    fn constant_pred(&mut self, value: bool) -> P {
+        if let Some((known, _)) = self.code.constants_pred.iter().find(|(_, known)| *known == value) {
+            return *known;
+        }
+        self.names_pred.push(value.to_string());
+        let slot = P(self.names_pred.len() as u32 - 1);
+        self.code.constants_pred.push((slot, value));
+        slot
+    }
+
     /// A source of at most 32 bits.
     pub(super) fn r32(&mut self, operand: &Operand, ty: Type) -> Result<R32, String> {
         match operand {
@@ -104,9 +114,10 @@ impl Decoder<'_> {
         }
     }
 
-    /// A source predicate that is not negated.
+    /// A source predicate that is not negated; an immediate is true unless it is 0.
     pub(super) fn pred(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
+            Operand::Int(value) => Ok(self.constant_pred(*value != 0)),
             Operand::Reg(reg) => match self.register(*reg)? {
                 Slot::P(slot) => Ok(slot),
                 slot => Err(self.wrong_width(slot, Type::Pred)),
@@ -167,6 +178,7 @@ impl Decoder<'_> {
     pub(super) fn dp(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
             Operand::Sink => Ok(self.sink),
+            Operand::Int(_) => Err("an immediate is no destination".into()),
             other => self.pred(other),
         }
     }

@@ -68,6 +68,7 @@ pub(crate) struct Code {
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,
+    pub(crate) constants_pred: Vec<(P, bool)>,
     pub(crate) slots32: u32,
     pub(crate) slots64: u32,
     pub(crate) preds: u32,
