@@ -101,7 +101,9 @@ fn kernels_that_nvrtc_compiled_give_known_results() {
     for (launch, paths) in launches_of(&folder).unwrap() {
         let name = launch.file_stem().unwrap().to_string_lossy().into_owned();
         let given = Given { file: LaunchFile::parse(&fs::read_to_string(&launch).unwrap()).unwrap() };
-        let Some(wanted) = expected::of(&name, &given) else { continue };
+        // Of the sweep over all roundings nothing is known but that it breaks no rule: it is there to be compared with a GPU.
+        let wanted = expected::of(&name, &given).unwrap_or_default();
+        assert!(!wanted.is_empty() || name.starts_with("sweep."), "{name} has no known result");
         assert!(!paths.is_empty(), "{name} has no PTX");
         for path in paths {
             texts += 1;
@@ -109,7 +111,7 @@ fn kernels_that_nvrtc_compiled_give_known_results() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(texts >= 80, "{texts} texts");
+    assert!(texts >= 100, "{texts} texts");
 }
 
 /// What one text does wrong, in all orders.

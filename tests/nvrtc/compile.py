@@ -4,15 +4,18 @@
     compile.py WHEELS OUT
 
 WHEELS is where pip put NVIDIA's wheels (`pip install --target`), OUT the folder that the PTX goes to. The first line of a
-kernel's file names its targets: `// sm_75 sm_90a`. Each is compiled twice: optimised to NAME.TARGET.ptx, and for a debugger,
-which is without any optimisation, to NAME.TARGET.debug.ptx. Launch files, and PTX that is written by hand, are copied next
-to them: a launch file `NAME.json` or `NAME.WORD.json` belongs to every `NAME.*.ptx`.
+kernel's file names its targets, and options if it has any: `// sm_75 sm_90a --use_fast_math`. Each is compiled twice:
+optimised to NAME.TARGET.ptx, and for a debugger, which is without any optimisation, to NAME.TARGET.debug.ptx. The launch files
+are copied next to them: `NAME.json` or `NAME.WORD.json` belongs to every `NAME.*.ptx`. sweep.py adds a text that has every
+rounding.
 """
 
 import ctypes
 import pathlib
 import shutil
 import sys
+
+import sweep
 
 FORMS = {"": [], ".debug": ["--device-debug"]}
 
@@ -58,12 +61,14 @@ def main(wheels: pathlib.Path, out: pathlib.Path) -> None:
     out.mkdir(parents=True)
     nvrtc = Nvrtc(wheels)
     for path in sorted(here.glob("*.cu")):
-        targets = path.read_text().splitlines()[0].removeprefix("//").split()
-        for target in targets:
+        words = path.read_text().splitlines()[0].removeprefix("//").split()
+        own = [word for word in words if word.startswith("-")]
+        for target in (word for word in words if word not in own):
             for form, options in FORMS.items():
-                (out / f"{path.stem}.{target}{form}.ptx").write_text(nvrtc.compile(path, target, options))
-    for path in [*here.glob("*.json"), *here.glob("*.ptx")]:
+                (out / f"{path.stem}.{target}{form}.ptx").write_text(nvrtc.compile(path, target, own + options))
+    for path in here.glob("*.json"):
         shutil.copy(path, out)
+    sweep.write(out)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ extern "C" __global__ void matmul(const float *a, const float *b, float *c, int 
         bs[y][x] = col < n && k + y < n ? b[(k + y) * n + col] : 0;
         __syncthreads();
 #pragma unroll 4
-        for (int i = 0; i < 16; i++) sum += as[y][i] * bs[i][x];
+        for (int i = 0; i < 16; i++) sum = __fmaf_rn(as[y][i], bs[i][x], sum);
         __syncthreads();
     }
     if (row < n && col < n) c[row * n + col] = sum;

@@ -27,6 +27,7 @@ pub(super) fn of(name: &str, given: &Given) -> Option<Vec<Wanted>> {
         "bfloats" => floats::bfloats(given),
         "rounding" => floats::rounding(given),
         "math" => floats::math(given),
+        "fast" => floats::fast(given),
         "tanh" => floats::tanh(given),
         _ => return None,
     })

@@ -304,6 +304,34 @@ pub(super) fn bfloats(given: &Given) -> Vec<Wanted> {
     vec![Wanted::of("out", out), Wanted::of("pairs", pairs), Wanted::of("back", back)]
 }
 
+/// Single precision without subnormals: operands and results are zeros of the same sign instead.
+pub(super) fn fast(given: &Given) -> Vec<Wanted> {
+    let flush = |value: f32| if value.is_subnormal() { 0f32.copysign(value) } else { value };
+    let (a, b): (Vec<f32>, Vec<f32>) =
+        (given.f32s("a").into_iter().map(flush).collect(), given.f32s("b").into_iter().map(flush).collect());
+    let n = a.len();
+    let exact = rows(
+        n,
+        [
+            &|i| flush(a[i] + b[i]),
+            &|i| flush(a[i] * b[i]),
+            &|i| flush(a[i].mul_add(b[i], b[i])),
+            &|i| a[i].min(b[i]),
+            &|i| flush(a[i].abs() - b[i]),
+            &|i| (a[i] * 3.0).clamp(0.0, 1.0) + 0.0,
+        ],
+    );
+    let near =
+        rows(n, [&|i| flush(a[i] / b[i]), &|i| flush(b[i].abs().sqrt()), &|i| a[i].exp(), &|i| flush(1.0 / b[i])]);
+    let flags = (0..n).map(|i| i32::from(a[i] < b[i]) | i32::from(a[i] == 0.0) << 1 | i32::from(a[i] <= 0.0) << 2);
+    vec![
+        Wanted::of("exact", exact),
+        Wanted { errors: vec![1e-6; 4], ..Wanted::of("near", near) },
+        Wanted::of("flags", flags),
+        Wanted::of("wide", a.iter().copied().map(f64::from)),
+    ]
+}
+
 pub(super) fn tanh(given: &Given) -> Vec<Wanted> {
     let values = given.f32s("in").into_iter().map(|x| f64::from(x).tanh() as f32);
     vec![Wanted { errors: vec![2f64.powi(-10)], ..Wanted::of("out", values) }]
