@@ -140,10 +140,9 @@ impl<'a> Parser<'a> {
                 _ => return Err(self.unexpected("a directive")),
             }
         }
-        if !self.functions.is_empty() {
-            for (entry, lines) in module.entries.iter_mut().zip(&mut lines) {
-                functions::inline(entry, lines, &self.functions).map_err(|message| self.error(&message))?;
-            }
+        let mut added = 0;
+        for (entry, lines) in module.entries.iter_mut().zip(&mut lines) {
+            functions::inline(entry, lines, &self.functions, &mut added).map_err(|message| self.error(&message))?;
         }
         Ok(Parsed { module, lines })
     }

@@ -9,6 +9,7 @@ mod execution;
 mod levels;
 mod macros;
 mod mutants;
+mod mutilated;
 mod narrow;
 mod net;
 mod nvrtc;

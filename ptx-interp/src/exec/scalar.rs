@@ -120,6 +120,9 @@ fn to_f64(ty: Type, bits: u64) -> f64 {
 
 /// Rounds to a narrower float.
 fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
+    if value.is_nan() && !matches!(ty, Type::F16 | Type::Bf16 | Type::F64) {
+        return 0x7fff_ffff;
+    }
     if round == Round::NearestTiesToEven {
         return match ty {
             Type::F16 => u64::from(f16::from_f64(value).to_bits()),
@@ -223,6 +226,9 @@ fn directed_in<F: Float>(op: Arith, round: Round, values: [u64; 3]) -> u64 {
         Arith::Rcp => F::from_u128(1).value.div_r(a, round),
         _ => a.mul_add_r(b, c, round),
     };
+    if value.is_nan() && F::BITS == 32 {
+        return 0x7fff_ffff;
+    }
     value.to_bits() as u64
 }
 
@@ -313,7 +319,8 @@ fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits
         value = round_to_integral(rounding, value);
     }
     if saturate {
-        value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+        // Negative zero is not above zero either.
+        value = if value > 0.0 { value.min(1.0) } else { 0.0 };
     }
     match to {
         Type::Tf32 => u64::from(round_to_tf32(value as f32, rounding)),

@@ -1,5 +1,6 @@
 //! Entries: parameters, directives, declarations and statements.
 
+use super::functions::is_call;
 use super::scope::{Names, Refused};
 use super::{MAX_NESTING, Parser, Result, comment_text, no_type, shortened, space, type_word};
 use crate::instruction::{Guard, Instruction};
@@ -246,7 +247,7 @@ impl<'a> Parser<'a> {
             body.push(Statement::Label(word.text.to_owned()), line);
             return Ok(());
         }
-        if word.text == "call" || word.text.starts_with("call.") {
+        if is_call(word.text) {
             return self.call(guard, word.text, line, body);
         }
         let (op, operands) = if self.token.kind == TokenKind::Directive {

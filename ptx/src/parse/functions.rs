@@ -2,19 +2,21 @@
 //!
 //! Parameters and results of a call are variables in local memory, which both sides name alike; the registers and variables of
 //! a function are there once in an entry, since no two calls of it are under way at a time; its labels are there once per
-//! call. A function that calls itself, or that has no body, is not entered: the call stays as an unknown instruction.
+//! call. A function that calls itself, or that has no body, is not entered: the call stays as an unknown instruction that
+//! names it.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::entry::Body;
-use super::{Parser, Result};
-use crate::instruction::{Base, Guard, Instruction, Opcode, Operand};
+use super::{MAX_NESTING, Parser, Result};
+use crate::instruction::{Base, Guard, Instruction, Opcode, Operand, Reg};
 use crate::lexer::TokenKind;
 use crate::module::{Entry, RegisterFamily, Statement, Variable};
 use crate::types::Space;
 
-/// Most statements of an entry after its calls have been replaced.
-pub const MAX_INLINED: usize = 1 << 18;
+/// Most statements, labels and parameters that calls may add to one text.
+pub const MAX_INLINED: usize = 1 << 20;
 
 /// A function with its body.
 pub(super) struct Function {
@@ -52,6 +54,10 @@ impl<'a> Parser<'a> {
     /// `call.uni (results), function, (arguments);`: an unknown instruction whose operands are the function's name, and the
     /// names of the variables for the results and the arguments.
     pub(super) fn call(&mut self, guard: Option<Guard>, word: &str, line: u32, body: &mut Body<'a>) -> Result<()> {
+        let mut mnemonic = word.to_owned();
+        while self.token.kind == TokenKind::Directive {
+            mnemonic.push_str(self.next()?.text);
+        }
         let mut operands = Vec::new();
         if self.token.kind == TokenKind::Punct(b'(') {
             self.call_names(body, &mut operands)?;
@@ -69,7 +75,7 @@ impl<'a> Parser<'a> {
         }
         self.expect_punct(b';')?;
         let note = self.trailing_note();
-        let op = Opcode::Unknown(word.to_owned());
+        let op = Opcode::Unknown(mnemonic);
         body.push(Statement::Instruction(Instruction { guard, op, operands, note }), line);
         Ok(())
     }
@@ -88,11 +94,12 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Replaces the calls of an entry.
+/// Replaces the calls of an entry. `added` is what the calls of the text have added so far.
 pub(super) fn inline(
     entry: &mut Entry,
     lines: &mut Vec<u32>,
     functions: &HashMap<&str, Function>,
+    added: &mut usize,
 ) -> std::result::Result<(), String> {
     let calls = entry.body.iter().any(|statement| callee(statement).is_some());
     if !calls {
@@ -111,15 +118,17 @@ pub(super) fn inline(
         variables: std::mem::take(&mut entry.variables),
         placed: HashMap::new(),
         under_way: Vec::new(),
+        added,
         fresh: 0,
         body: Vec::new(),
         lines: Vec::new(),
     };
-    let mut frame = Frame::default();
+    let mut symbols = HashMap::new();
     for variable in inliner.variables.iter_mut().filter(|variable| variable.space == Space::Param) {
         variable.space = Space::Local;
-        frame.symbols.insert(variable.name.clone(), variable.name.clone());
+        symbols.insert(variable.name.clone(), variable.name.clone());
     }
+    let frame = Frame { own: Rc::new(symbols), ..Frame::default() };
     inliner.copy(&entry.body, lines, &frame)?;
     (entry.registers, entry.variables) = (inliner.registers, inliner.variables);
     (entry.body, *lines) = (inliner.body, inliner.lines);
@@ -129,7 +138,7 @@ pub(super) fn inline(
 /// The function that a statement calls.
 fn callee(statement: &Statement) -> Option<&str> {
     match statement {
-        Statement::Instruction(Instruction { op: Opcode::Unknown(word), operands, .. }) if word.starts_with("call") => {
+        Statement::Instruction(Instruction { op: Opcode::Unknown(word), operands, .. }) if is_call(word) => {
             match operands.first() {
                 Some(Operand::Symbol(name)) => Some(name),
                 _ => None,
@@ -139,13 +148,20 @@ fn callee(statement: &Statement) -> Option<&str> {
     }
 }
 
+/// Whether a mnemonic is that of a call.
+pub(super) fn is_call(word: &str) -> bool {
+    word == "call" || word.starts_with("call.")
+}
+
 /// How the names of one body, at one call of it, become names of the entry.
 #[derive(Clone, Default)]
 struct Frame {
     /// Number of the body's first register family.
     families: u16,
-    /// Its variables and parameters; those of `.param` among them are local here.
-    symbols: HashMap<String, String>,
+    /// Its variables.
+    own: Rc<HashMap<String, String>>,
+    /// Its parameters and results, which are variables of who calls.
+    interface: HashMap<String, String>,
     labels: HashMap<String, String>,
     /// Where `ret` leads; out of the entry if absent.
     end: Option<String>,
@@ -157,8 +173,9 @@ struct Inliner<'f> {
     registers: Vec<RegisterFamily>,
     variables: Vec<Variable>,
     /// The registers and variables of each function that was called so far.
-    placed: HashMap<&'f str, (u16, HashMap<String, String>)>,
+    placed: HashMap<&'f str, (u16, Rc<HashMap<String, String>>)>,
     under_way: Vec<&'f str>,
+    added: &'f mut usize,
     fresh: usize,
     body: Vec<Statement>,
     lines: Vec<u32>,
@@ -176,13 +193,9 @@ impl<'f> Inliner<'f> {
         }
     }
 
-    fn push(&mut self, statement: Statement, line: u32) -> std::result::Result<(), String> {
-        if self.body.len() >= MAX_INLINED {
-            return Err(format!("an entry has more than {MAX_INLINED} statements with the functions that it calls"));
-        }
+    fn push(&mut self, statement: Statement, line: u32) {
         self.body.push(statement);
         self.lines.push(line);
-        Ok(())
     }
 
     fn copy(&mut self, body: &[Statement], lines: &[u32], frame: &Frame) -> std::result::Result<(), String> {
@@ -196,17 +209,20 @@ impl<'f> Inliner<'f> {
                 }
                 (Statement::Instruction(instruction), _) => {
                     let mut instruction = frame.instruction(instruction);
+                    if callee(statement).is_some() {
+                        instruction.operands.truncate(1);
+                    }
                     if let (Opcode::Ret, Some(end)) = (&instruction.op, &frame.end) {
                         instruction.op = Opcode::Bra { uniform: false };
                         instruction.operands = vec![Operand::Label(Box::new(end.clone()))];
                     }
-                    self.push(Statement::Instruction(instruction), line)?;
+                    self.push(Statement::Instruction(instruction), line);
                 }
                 (Statement::Label(name), _) => {
                     let name = frame.labels.get(name).unwrap_or(name);
-                    self.push(Statement::Label(name.clone()), line)?;
+                    self.push(Statement::Label(name.clone()), line);
                 }
-                (other, _) => self.push(other.clone(), line)?,
+                (other, _) => self.push(other.clone(), line),
             }
         }
         Ok(())
@@ -220,11 +236,18 @@ impl<'f> Inliner<'f> {
         line: u32,
         caller: &Frame,
     ) -> std::result::Result<(), String> {
-        let (families, mut symbols) = self.place(name, function)?;
+        if self.under_way.len() >= MAX_NESTING {
+            return Err(format!("calls nest deeper than {MAX_NESTING}"));
+        }
+        *self.added += function.interface.len() + function.body.len() + 2;
+        if *self.added > MAX_INLINED {
+            return Err(format!("calls add more than {MAX_INLINED} statements"));
+        }
+        let (families, own) = self.place(name, function)?;
+        let mut interface = HashMap::new();
         for (formal, actual) in function.interface.iter().zip(&call.operands[1..]) {
             if let Operand::Symbol(actual) = actual {
-                let actual = caller.symbols.get(&**actual).unwrap_or(actual);
-                symbols.insert(formal.clone(), actual.clone());
+                interface.insert(formal.clone(), caller.symbol(actual).clone());
             }
         }
         let end = self.fresh("return");
@@ -238,13 +261,14 @@ impl<'f> Inliner<'f> {
             let guard = Guard { pred: caller.register(guard.pred), negated: !guard.negated };
             let operands = vec![Operand::Label(Box::new(end.clone()))];
             let op = Opcode::Bra { uniform: false };
-            self.push(Statement::Instruction(Instruction { guard: Some(guard), op, operands, note: None }), line)?;
+            self.push(Statement::Instruction(Instruction { guard: Some(guard), op, operands, note: None }), line);
         }
-        let frame = Frame { families, symbols, labels, end: Some(end.clone()) };
+        let frame = Frame { families, own, interface, labels, end: Some(end.clone()) };
         self.under_way.push(name);
         self.copy(&function.body, &function.lines, &frame)?;
         self.under_way.pop();
-        self.push(Statement::Label(end), line)
+        self.push(Statement::Label(end), line);
+        Ok(())
     }
 
     /// Declares what a function has of its own, at its first call.
@@ -252,7 +276,7 @@ impl<'f> Inliner<'f> {
         &mut self,
         name: &'f str,
         function: &Function,
-    ) -> std::result::Result<(u16, HashMap<String, String>), String> {
+    ) -> std::result::Result<(u16, Rc<HashMap<String, String>>), String> {
         if let Some(placed) = self.placed.get(name) {
             return Ok(placed.clone());
         }
@@ -270,21 +294,31 @@ impl<'f> Inliner<'f> {
             let space = if variable.space == Space::Param { Space::Local } else { variable.space };
             self.variables.push(Variable { name: fresh, space, ..variable.clone() });
         }
-        self.placed.insert(name, (families, symbols.clone()));
-        Ok((families, symbols))
+        let placed = (families, Rc::new(symbols));
+        self.placed.insert(name, placed.clone());
+        Ok(placed)
     }
 }
 
 impl Frame {
-    fn register(&self, reg: crate::instruction::Reg) -> crate::instruction::Reg {
-        crate::instruction::Reg { family: reg.family + self.families, ..reg }
+    /// The entry's name of a variable or parameter, if the body declares it.
+    fn known(&self, name: &str) -> Option<&String> {
+        self.interface.get(name).or_else(|| self.own.get(name))
+    }
+
+    fn symbol<'a>(&'a self, name: &'a String) -> &'a String {
+        self.known(name).unwrap_or(name)
+    }
+
+    fn register(&self, reg: Reg) -> Reg {
+        Reg { family: reg.family + self.families, ..reg }
     }
 
     fn instruction(&self, instruction: &Instruction) -> Instruction {
         let guard = instruction.guard.map(|guard| Guard { pred: self.register(guard.pred), ..guard });
         let operands: Vec<Operand> = instruction.operands.iter().map(|operand| self.operand(operand)).collect();
         let local = instruction.operands.iter().any(|operand| match operand {
-            Operand::Address(address) => matches!(&address.0, Base::Symbol(name) if self.symbols.contains_key(&**name)),
+            Operand::Address(address) => matches!(&address.0, Base::Symbol(name) if self.known(name).is_some()),
             _ => false,
         });
         let mut op = instruction.op.clone();
@@ -298,7 +332,6 @@ impl Frame {
     }
 
     fn operand(&self, operand: &Operand) -> Operand {
-        let symbol = |name: &String| Box::new(self.symbols.get(name).unwrap_or(name).clone());
         match operand {
             Operand::Reg(reg) => Operand::Reg(self.register(*reg)),
             Operand::NotReg(reg) => Operand::NotReg(self.register(*reg)),
@@ -309,7 +342,7 @@ impl Frame {
                 Operand::TensorAddress(Box::new((self.base(&tensor.0), coordinates)))
             }
             Operand::Label(name) => Operand::Label(Box::new(self.labels.get(&**name).unwrap_or(name).clone())),
-            Operand::Symbol(name) => Operand::Symbol(symbol(name)),
+            Operand::Symbol(name) => Operand::Symbol(Box::new(self.symbol(name).clone())),
             Operand::Pair(pair) => Operand::Pair(Box::new((self.operand(&pair.0), self.operand(&pair.1)))),
             Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Special(_) | Operand::Sink => operand.clone(),
         }
@@ -318,7 +351,7 @@ impl Frame {
     fn base(&self, base: &Base) -> Base {
         match base {
             Base::Reg(reg) => Base::Reg(self.register(*reg)),
-            Base::Symbol(name) => Base::Symbol(Box::new(self.symbols.get(&**name).unwrap_or(name).to_string())),
+            Base::Symbol(name) => Base::Symbol(Box::new(self.symbol(name).clone())),
             Base::None => Base::None,
         }
     }

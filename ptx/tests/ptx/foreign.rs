@@ -4,6 +4,7 @@ use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::module::{Directive, Statement};
 use ptx_gemm_ptx::parse::{parse, parse_with_lines};
 use ptx_gemm_ptx::print::print;
+use ptx_gemm_ptx::verify::verify;
 
 /// The text that a body, in an entry with a few registers, is printed as.
 fn printed(body: &str) -> Vec<String> {
@@ -141,4 +142,64 @@ fn refusals() {
         let complaint = complaint(&text);
         assert!(complaint.ends_with(wanted), "{text}\n  wanted: {wanted}\n  got: {complaint}");
     }
+}
+
+#[test]
+fn functions_are_part_of_who_calls_them() {
+    let text = ".version 8.0
+.target sm_75
+.global .align 4 .b8 table[8] = {1, 2, 255};
+.const .f32 scale = 0f3E800000;
+.func (.param .b32 result) twice(.param .b32 value);
+.func (.param .b32 result) twice(.param .b32 value)
+{
+    .reg .b32 %r<3>;
+    .reg .pred %p;
+    ld.param.b32 %r1, [value];
+    setp.eq.s32 %p, %r1, 0;
+    @%p bra out;
+    add.cc.u32 %r2, %r1, %r1;
+    st.param.b32 [result+0], %r2;
+    ret;
+out:
+    st.param.b32 [result+0], %r1;
+    ret;
+}
+.entry k(.param .b32 n)
+{
+    .reg .b32 %r<3>;
+    .reg .pred %q;
+    ld.param.b32 %r1, [n];
+    setp.ne.s32 %q, %r1, 3;
+    {
+        .param .b32 a;
+        .param .b32 b;
+        st.param.b32 [a], %r1;
+        @%q call.uni (b), twice, (a);
+        ld.param.b32 %r2, [b];
+    }
+    call.uni elsewhere, (n);
+    add.ftz.sat.f32 %r2, %r2, %r1;
+}
+";
+    let module = parse(text).unwrap();
+    let printed = print(&module);
+    assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
+    assert_eq!(verify(&module), Ok(()), "{printed}");
+    assert_eq!(module.variables[0].initial_bytes(), [1, 2, 255]);
+    for line in [
+        ".global .align 4 .b8 table[8] = {1, 2, 255};",
+        ".const .f32 scale = 0f3E800000;",
+        "@!%q bra return_f",
+        "ld.local.b32 %r_f",
+        "[a];",
+        "st.local.b32 [b], %r_f",
+        "bra return_f",
+        "ld.local.b32 %r2, [b];",
+        "call.uni elsewhere;",
+        "add.ftz.sat.f32 %r2, %r2, %r1;",
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    assert!(!printed.contains(" ret;"), "{printed}");
 }

@@ -316,7 +316,8 @@ pub(super) fn fast(given: &Given) -> Vec<Wanted> {
             &|i| flush(a[i] + b[i]),
             &|i| flush(a[i] * b[i]),
             &|i| flush(a[i].mul_add(b[i], b[i])),
-            &|i| a[i].min(b[i]),
+            // Of two zeros the negative one is the smaller.
+            &|i| if a[i] < b[i] || (a[i] == b[i] && a[i].is_sign_negative()) { a[i] } else { b[i] },
             &|i| flush(a[i].abs() - b[i]),
             &|i| (a[i] * 3.0).clamp(0.0, 1.0) + 0.0,
         ],
