@@ -3,7 +3,7 @@
 //! The fuzz targets of `fuzz/` and the tests over mutilated texts run the same functions.
 
 use ptx_gemm_dsl::Schedule;
-use ptx_gemm_runtime::codegen::compile_text;
+use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::{Arg, Checks, Launch, Memory, Options, Program, launch};
 use ptx_gemm_runtime::ptx::parse::parse;
 use ptx_gemm_runtime::ptx::print::print;
@@ -34,7 +34,7 @@ pub fn schedule(text: &str) -> Reached {
 
 /// The text of a `.tile` file, compiled if it is one.
 pub fn tile(text: &str) -> Reached {
-    match compile_text(text, None) {
+    match Kernel::compile_text(text) {
         Ok(_) => Reached::End,
         Err(_) => Reached::Nothing,
     }

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod cost;
+mod extended;
 mod gemm;
 mod gemm_text;
 mod hostile;

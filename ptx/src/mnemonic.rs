@@ -363,9 +363,9 @@ fn modified(plain: &str, ftz: bool, sat: bool) -> String {
     let mut text = String::new();
     let mut words = plain.split('.').peekable();
     text.push_str(words.next().unwrap_or(""));
-    while let Some(word) = words.next_if(|word| {
-        !matches!(*word, "sat" | "satfinite" | "NaN") && Type::from_name(word).is_none()
-    }) {
+    while let Some(word) =
+        words.next_if(|word| !matches!(*word, "sat" | "satfinite" | "NaN") && Type::from_name(word).is_none())
+    {
         text.push('.');
         text.push_str(word);
     }
@@ -381,10 +381,12 @@ fn modified(plain: &str, ftz: bool, sat: bool) -> String {
 /// Reads a mnemonic with `.ftz` or `.sat` that no prototype has.
 fn read_modified(mnemonic: &str) -> Option<Opcode> {
     for (ftz, sat) in [(true, false), (false, true), (true, true)] {
-        let without = |text: &str, word: &str, wanted: bool| if wanted { text.replacen(word, "", 1) } else { text.into() };
+        let without =
+            |text: &str, word: &str, wanted: bool| if wanted { text.replacen(word, "", 1) } else { text.into() };
         let plain = without(&without(mnemonic, ".ftz", ftz), ".sat", sat);
         let op = read_plain(&plain);
-        if !matches!(op, Opcode::Unknown(_)) && may_be_modified(&op, ftz, sat) && modified(&plain, ftz, sat) == mnemonic {
+        if !matches!(op, Opcode::Unknown(_)) && may_be_modified(&op, ftz, sat) && modified(&plain, ftz, sat) == mnemonic
+        {
             return Some(Opcode::Modified { op: Box::new(op), ftz, sat });
         }
     }

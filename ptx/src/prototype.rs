@@ -206,7 +206,11 @@ mod tests {
                 read == *op
                     || matches!(
                         op,
-                        Opcode::Mul { .. } | Opcode::Carry { .. } | Opcode::CpAsync { .. } | Opcode::Cvta { .. } | Opcode::IsSpaceP(_)
+                        Opcode::Mul { .. }
+                            | Opcode::Carry { .. }
+                            | Opcode::CpAsync { .. }
+                            | Opcode::Cvta { .. }
+                            | Opcode::IsSpaceP(_)
                     ),
                 "{text}: {read:?}"
             );

@@ -107,7 +107,7 @@ fn tile_programs() {
         let schedule: ptx_gemm_dsl::Schedule = clauses.parse().unwrap();
         ptx_gemm_codegen::tile::print::print(&ptx_gemm_codegen::tile::build::build(&schedule.plan(None).unwrap()))
     };
-    let sources = ["tile(2, 2, 2); thread(1, 1);", "tile(16, 16, 8); thread(4, 4); stages(3);"].map(one);
+    let sources = ["tile(2, 2, 2); thread(1, 1);", "tile(16, 16, 8); thread(4, 4); double_buffer;"].map(one);
     survive("tile program", &sources, 300, texts::tile);
 }
 

@@ -51,7 +51,9 @@ impl Orders {
     pub fn list(self) -> Vec<Order> {
         match self {
             Orders::One(order) => vec![order],
-            Orders::All => [Order::Forward, Order::Backward].into_iter().chain((0..RANDOM).map(Order::Random)).collect(),
+            Orders::All => {
+                [Order::Forward, Order::Backward].into_iter().chain((0..RANDOM).map(Order::Random)).collect()
+            }
         }
     }
 }

@@ -30,7 +30,9 @@ pub fn launches_of(folder: &Path) -> io::Result<Vec<(PathBuf, Vec<PathBuf>)>> {
     let with = |extension: &'static str| {
         paths.iter().filter(move |path| path.extension().is_some_and(|found| found == extension)).cloned()
     };
-    Ok(with("json").map(|launch| (launch.clone(), with("ptx").filter(|ptx| stem(ptx) == stem(&launch)).collect())).collect())
+    Ok(with("json")
+        .map(|launch| (launch.clone(), with("ptx").filter(|ptx| stem(ptx) == stem(&launch)).collect()))
+        .collect())
 }
 
 /// A file's name up to the first dot.
@@ -110,7 +112,9 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
             Err(error) => Difference { first: Some(error.to_string()), ..Difference::default() },
         });
     }
-    let bytes = |name: &str| file.buffers.get(name).map_or(0, |buffer| buffer.bytes().unwrap_or(0) as usize / buffer.ty.bytes());
+    let bytes = |name: &str| {
+        file.buffers.get(name).map_or(0, |buffer| buffer.bytes().unwrap_or(0) as usize / buffer.ty.bytes())
+    };
     let elements = file.shown().into_iter().map(bytes).sum();
     Ok(Opinion { elements, rule: rule.to_string(), interpreter, levels })
 }

@@ -53,7 +53,8 @@ fn told(launch: &str, ptx: &str, opinion: &Opinion) -> String {
         Err(what) => line.push_str(&format!("  interpreter: {what}")),
     }
     for (name, found) in LEVELS.iter().zip(&opinion.levels) {
-        let share = if found.share > 0.0 && found.share.is_finite() { format!(" ({:.2})", found.share) } else { String::new() };
+        let share =
+            if found.share > 0.0 && found.share.is_finite() { format!(" ({:.2})", found.share) } else { String::new() };
         line.push_str(&format!("  {} {}{share}", level(*name), found.elements));
     }
     line.push('\n');

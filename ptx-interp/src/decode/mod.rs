@@ -147,9 +147,12 @@ impl<'a> Decoder<'a> {
             | Opcode::Lop3
             | Opcode::Shf { .. }
             | Opcode::IsSpaceP(_) => self.bits(&instruction.op, operands),
-            Opcode::Shfl(_) | Opcode::Vote(_) | Opcode::ActiveMask | Opcode::Redux { .. } | Opcode::Elect | Opcode::Match { .. } => {
-                self.collective(&instruction.op, operands)
-            }
+            Opcode::Shfl(_)
+            | Opcode::Vote(_)
+            | Opcode::ActiveMask
+            | Opcode::Redux { .. }
+            | Opcode::Elect
+            | Opcode::Match { .. } => self.collective(&instruction.op, operands),
             Opcode::MbarrierInit { .. }
             | Opcode::MbarrierInval { .. }
             | Opcode::MbarrierArrive { .. }

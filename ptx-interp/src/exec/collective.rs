@@ -41,7 +41,9 @@ pub(super) fn run<const WATCH: bool>(
         CollectiveKind::Match { all } => {
             let values: [u64; LANES] = std::array::from_fn(|lane| warp.regs.get(collective.a, lane));
             for lane in lanes(here) {
-                let same = lanes(here).filter(|&other| values[other] == values[lane]).fold(0u32, |same, other| same | 1 << other);
+                let same = lanes(here)
+                    .filter(|&other| values[other] == values[lane])
+                    .fold(0u32, |same, other| same | 1 << other);
                 let value = if all && same != here { 0 } else { same };
                 warp.regs.set(collective.d, lane, value.into());
                 warp.regs.set(Slot::P(collective.p), lane, u64::from(same == here));

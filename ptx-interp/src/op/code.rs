@@ -25,10 +25,15 @@ pub(crate) enum CollectiveKind {
     Shuffle(Shuffle),
     Vote(Vote),
     ActiveMask,
-    Reduce { op: Atomic, signed: bool },
+    Reduce {
+        op: Atomic,
+        signed: bool,
+    },
     Elect,
     /// Who has the same value; with `all`, everybody or nobody.
-    Match { all: bool },
+    Match {
+        all: bool,
+    },
 }
 
 /// What a slot holds when a warp starts.

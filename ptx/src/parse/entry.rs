@@ -1,6 +1,5 @@
 //! Entries: parameters, directives, declarations and statements.
 
-use super::functions::is_call;
 use super::scope::{Names, Refused};
 use super::{MAX_NESTING, Parser, Result, comment_text, no_type, shortened, space, type_word};
 use crate::instruction::{Guard, Instruction};
@@ -305,6 +304,11 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a mnemonic is that of a call.
+pub(super) fn is_call(word: &str) -> bool {
+    word == "call" || word.starts_with("call.")
 }
 
 fn declared_twice(name: &str) -> String {

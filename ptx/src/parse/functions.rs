@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::entry::Body;
+use super::entry::{Body, is_call};
 use super::{MAX_NESTING, Parser, Result};
 use crate::instruction::{Base, Guard, Instruction, Opcode, Operand, Reg};
 use crate::lexer::TokenKind;
@@ -146,11 +146,6 @@ fn callee(statement: &Statement) -> Option<&str> {
         }
         _ => None,
     }
-}
-
-/// Whether a mnemonic is that of a call.
-pub(super) fn is_call(word: &str) -> bool {
-    word == "call" || word.starts_with("call.")
 }
 
 /// How the names of one body, at one call of it, become names of the entry.
@@ -335,7 +330,9 @@ impl Frame {
         match operand {
             Operand::Reg(reg) => Operand::Reg(self.register(*reg)),
             Operand::NotReg(reg) => Operand::NotReg(self.register(*reg)),
-            Operand::Vector(elements) => Operand::Vector(elements.iter().map(|element| self.operand(element)).collect()),
+            Operand::Vector(elements) => {
+                Operand::Vector(elements.iter().map(|element| self.operand(element)).collect())
+            }
             Operand::Address(address) => Operand::Address(Box::new((self.base(&address.0), address.1))),
             Operand::TensorAddress(tensor) => {
                 let coordinates = tensor.1.iter().map(|element| self.operand(element)).collect();
@@ -344,7 +341,9 @@ impl Frame {
             Operand::Label(name) => Operand::Label(Box::new(self.labels.get(&**name).unwrap_or(name).clone())),
             Operand::Symbol(name) => Operand::Symbol(Box::new(self.symbol(name).clone())),
             Operand::Pair(pair) => Operand::Pair(Box::new((self.operand(&pair.0), self.operand(&pair.1)))),
-            Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Special(_) | Operand::Sink => operand.clone(),
+            Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Special(_) | Operand::Sink => {
+                operand.clone()
+            }
         }
     }
 

@@ -116,7 +116,8 @@ fn lock(given: &Given) -> Vec<Wanted> {
     for value in &mut list {
         *value = (0..24).fold(*value, |value, _| value.wrapping_mul(3).wrapping_add(7));
     }
-    let keys = (0..4).flat_map(|block| (0..2).flat_map(move |warp| (0..3).map(move |turn| 1000 * block + 10 * warp + turn)));
+    let keys =
+        (0..4).flat_map(|block| (0..2).flat_map(move |warp| (0..3).map(move |turn| 1000 * block + 10 * warp + turn)));
     vec![
         Wanted::of("lock", [0u32]),
         Wanted::of("length", [24u32]),
@@ -142,7 +143,13 @@ fn diverge() -> Vec<Wanted> {
             0 => x.wrapping_add(thread),
             1 => x ^ 0x5555 ^ thread,
             2 | 3 => x.wrapping_sub(thread),
-            4 => if thread % 3 != 0 { x | 1 } else { x & !1 },
+            4 => {
+                if thread % 3 != 0 {
+                    x | 1
+                } else {
+                    x & !1
+                }
+            }
             5 => {
                 while x > 1000 {
                     x /= 3;

@@ -26,7 +26,13 @@ fn single(x: f64, round: Round) -> f32 {
         Nearest => near,
         Down => below,
         Up => above,
-        Zero => if x > 0.0 { below } else { above },
+        Zero => {
+            if x > 0.0 {
+                below
+            } else {
+                above
+            }
+        }
     }
 }
 
@@ -157,10 +163,7 @@ pub(super) fn rounding(given: &Given) -> Vec<Wanted> {
     );
     let longs = rows(
         n,
-        [
-            &|i| f64::from(a[i] * 1e10).round_ties_even() as i64,
-            &|i| f64::from(b[i].abs() * 1e12).floor() as i64,
-        ],
+        [&|i| f64::from(a[i] * 1e10).round_ties_even() as i64, &|i| f64::from(b[i].abs() * 1e12).floor() as i64],
     );
     vec![Wanted::of("out", out), Wanted::of("integers", integers), Wanted::of("longs", longs)]
 }
@@ -216,21 +219,15 @@ pub(super) fn doubles(given: &Given) -> Vec<Wanted> {
     );
     let integers = rows(
         n,
-        [
-            &|i| a[i].round_ties_even() as i32,
-            &|i| b[i].trunc() as i32,
-            &|i| (a[i].to_bits() >> 32) as i32 ^ b[i].to_bits() as i32,
-        ],
+        [&|i| a[i].round_ties_even() as i32, &|i| b[i].trunc() as i32, &|i| {
+            (a[i].to_bits() >> 32) as i32 ^ b[i].to_bits() as i32
+        }],
     );
     let longs = rows(
         n,
-        [
-            &|i| a[i].ceil() as i64,
-            &|i| b[i].abs().floor() as i64,
-            &|i| {
-                i64::from(a[i].is_sign_negative()) << 2 | i64::from(a[i] < b[i]) << 3 | i64::from(a[i] < b[i]) << 4
-            },
-        ],
+        [&|i| a[i].ceil() as i64, &|i| b[i].abs().floor() as i64, &|i| {
+            i64::from(a[i].is_sign_negative()) << 2 | i64::from(a[i] < b[i]) << 3 | i64::from(a[i] < b[i]) << 4
+        }],
     );
     vec![Wanted::of("out", out), Wanted::of("integers", integers), Wanted::of("longs", longs)]
 }
@@ -260,17 +257,10 @@ pub(super) fn halves(given: &Given) -> Vec<Wanted> {
             &|i| half((x(i) + y(i)).clamp(0.0, 1.0), Nearest),
         ],
     );
-    let pairs = rows(
-        n,
-        [
-            &|i| pack(sum(i).0, sum(i).1),
-            &|i| pack(half(x(i) * 0.5, Nearest), half(y(i) * 0.5, Nearest)),
-        ],
-    );
-    let back = rows(
-        n,
-        [&|i| x(i) as f32 + of_half(sum(i).0) as f32, &|i| y(i).floor() as f32 + x(i).abs().trunc() as f32],
-    );
+    let pairs =
+        rows(n, [&|i| pack(sum(i).0, sum(i).1), &|i| pack(half(x(i) * 0.5, Nearest), half(y(i) * 0.5, Nearest))]);
+    let back =
+        rows(n, [&|i| x(i) as f32 + of_half(sum(i).0) as f32, &|i| y(i).floor() as f32 + x(i).abs().trunc() as f32]);
     vec![Wanted::of("out", out), Wanted::of("pairs", pairs), Wanted::of("back", back)]
 }
 
@@ -295,10 +285,9 @@ pub(super) fn bfloats(given: &Given) -> Vec<Wanted> {
     );
     let pairs = rows(
         n,
-        [
-            &|i| pack(bfloat(x(i), Nearest), bfloat(y(i), Nearest)),
-            &|i| pack(fused(x(i), x(i), x(i)), fused(y(i), y(i), y(i))),
-        ],
+        [&|i| pack(bfloat(x(i), Nearest), bfloat(y(i), Nearest)), &|i| {
+            pack(fused(x(i), x(i), x(i)), fused(y(i), y(i), y(i)))
+        }],
     );
     let back = (0..n).map(|i| x(i) as f32 - y(i) as f32);
     vec![Wanted::of("out", out), Wanted::of("pairs", pairs), Wanted::of("back", back)]
@@ -376,8 +365,22 @@ pub(super) fn math(given: &Given) -> Vec<Wanted> {
     );
     let (library, fast) = (5e-7, 2e-6);
     let errors = vec![
-        fast, fast, library, library, fast, fast, library, library, library, library, fast * 4.0, fast, library, library,
-        library, library,
+        fast,
+        fast,
+        library,
+        library,
+        fast,
+        fast,
+        library,
+        library,
+        library,
+        library,
+        fast * 4.0,
+        fast,
+        library,
+        library,
+        library,
+        library,
     ];
     vec![Wanted { errors, ..Wanted::of("out", out.into_iter().map(|value| value as f32)) }]
 }
