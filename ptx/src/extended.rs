@@ -1,8 +1,6 @@
 //! Modifiers of instructions that this project's compiler does not emit, and other makers' PTX has.
 
-use crate::instruction::{Opcode, Rounding};
 use crate::names::words;
-use crate::types::Type;
 
 /// Arithmetic on numbers of several registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,26 +38,5 @@ impl Permutation {
             Permutation::Rc16 => [0x1010, 0x3232, 0x1010, 0x3232],
         };
         table[(control & 3) as usize]
-    }
-}
-
-/// Whether there is such an instruction: `.ftz` is about single and half precision, `.sat` about sums and products.
-pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool) -> bool {
-    use Type::{F16, F16x2, F32, S32};
-    let sum = |ty: Type| match ty {
-        F32 | F16 | F16x2 => true,
-        S32 => !ftz,
-        _ => false,
-    };
-    match op {
-        Opcode::Add { ty, .. } | Opcode::Sub { ty, .. } => sum(*ty),
-        Opcode::Mul { ty, .. } | Opcode::Fma { ty, .. } => sum(*ty),
-        _ if sat => false,
-        Opcode::Min { ty, .. } | Opcode::Max { ty, .. } | Opcode::Setp { ty, .. } => matches!(ty, F32 | F16 | F16x2),
-        Opcode::Abs(ty) | Opcode::Neg(ty) => matches!(ty, F32 | F16 | F16x2),
-        Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
-        Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
-        Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
-        _ => false,
     }
 }

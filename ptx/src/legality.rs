@@ -1,7 +1,6 @@
 //! Rules between an opcode's modifiers and its type that a set of types cannot say.
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
-use crate::extended::may_be_modified;
 use crate::instruction::{Atomic, Cache, Compare, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape};
 use crate::types::{Space, Type};
@@ -59,6 +58,27 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             _ => Some("a 32-bit address is one of shared::cluster"),
         },
         op => refuse_asynchronous(op),
+    }
+}
+
+/// Whether there is such an instruction: `.ftz` is about single and half precision, `.sat` about sums and products.
+pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool) -> bool {
+    use Type::{F16, F16x2, F32, S32};
+    let sum = |ty: Type| match ty {
+        F32 | F16 | F16x2 => true,
+        S32 => !ftz,
+        _ => false,
+    };
+    match op {
+        Opcode::Add { ty, .. } | Opcode::Sub { ty, .. } => sum(*ty),
+        Opcode::Mul { ty, .. } | Opcode::Fma { ty, .. } => sum(*ty),
+        _ if sat => false,
+        Opcode::Min { ty, .. } | Opcode::Max { ty, .. } | Opcode::Setp { ty, .. } => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Abs(ty) | Opcode::Neg(ty) => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
+        Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
+        Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
+        _ => false,
     }
 }
 

@@ -10,8 +10,8 @@ mod walk;
 use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
-use crate::extended::may_be_modified;
 use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
+use crate::legality::may_be_modified;
 use crate::names::words;
 use crate::prototype;
 use crate::table;

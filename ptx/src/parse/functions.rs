@@ -148,13 +148,16 @@ fn callee(statement: &Statement) -> Option<&str> {
     }
 }
 
+/// Names of a body, and what the entry calls them.
+type Names = Rc<HashMap<String, String>>;
+
 /// How the names of one body, at one call of it, become names of the entry.
 #[derive(Clone, Default)]
 struct Frame {
     /// Number of the body's first register family.
     families: u16,
     /// Its variables.
-    own: Rc<HashMap<String, String>>,
+    own: Names,
     /// Its parameters and results, which are variables of who calls.
     interface: HashMap<String, String>,
     labels: HashMap<String, String>,
@@ -168,7 +171,7 @@ struct Inliner<'f> {
     registers: Vec<RegisterFamily>,
     variables: Vec<Variable>,
     /// The registers and variables of each function that was called so far.
-    placed: HashMap<&'f str, (u16, Rc<HashMap<String, String>>)>,
+    placed: HashMap<&'f str, (u16, Names)>,
     under_way: Vec<&'f str>,
     added: &'f mut usize,
     fresh: usize,
@@ -267,11 +270,7 @@ impl<'f> Inliner<'f> {
     }
 
     /// Declares what a function has of its own, at its first call.
-    fn place(
-        &mut self,
-        name: &'f str,
-        function: &Function,
-    ) -> std::result::Result<(u16, Rc<HashMap<String, String>>), String> {
+    fn place(&mut self, name: &'f str, function: &Function) -> std::result::Result<(u16, Names), String> {
         if let Some(placed) = self.placed.get(name) {
             return Ok(placed.clone());
         }
