@@ -127,7 +127,7 @@ pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
 pub use ptx_gemm_dsl::types::Batch;
 pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
-pub use ptx_gemm_interp::{Checks, Options as InterpreterChecks, WarpOrder};
+pub use ptx_gemm_interp::{BlockOrder, Checks, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,

@@ -33,6 +33,7 @@ mod integer;
 pub mod ladder;
 mod landmarks;
 mod memory;
+pub mod mutants;
 pub mod netlib;
 mod product;
 mod profile;

@@ -100,10 +100,12 @@ impl Request {
         Request { batch: count, ..self }
     }
 
-    /// The same with every leading dimension `padding` elements above the smallest possible.
+    /// The same with every leading dimension `padding` elements above the smallest possible; that of C is another than that of
+    /// D, and no less aligned.
     pub fn padded(self, problem: &Problem, padding: usize) -> Request {
-        let ld = |operand| Some(self.shape(problem, operand).min_ld() + padding);
-        let (a, b, c, d) = (ld(Operand::A), ld(Operand::B), ld(Operand::C), ld(Operand::D));
+        let ld = |operand, padding| Some(self.shape(problem, operand).min_ld() + padding);
+        let (a, b) = (ld(Operand::A, padding), ld(Operand::B, padding));
+        let (c, d) = (ld(Operand::C, padding + WIDEST), ld(Operand::D, padding));
         Request { leading: Leading { a, b, c, d }, ..self }
     }
 
@@ -119,8 +121,16 @@ impl Request {
             Operand::D => (self.m, self.n, layouts.d, leading.d),
         };
         let packed = Shape::packed(rows, cols, layout);
+        let rounded = match self.multiple {
+            0 | 1 => packed.ld,
+            // C and D have as many rows and columns: where they lie apart, they are to be told apart.
+            multiple if operand == Operand::C && self.output == Output::Apart => {
+                packed.ld.next_multiple_of(multiple) + multiple
+            }
+            multiple => packed.ld.next_multiple_of(multiple),
+        };
         // A leading dimension that is stated is what the caller wants to see.
-        Shape { ld: ld.unwrap_or(packed.ld.next_multiple_of(self.multiple.max(1))), ..packed }
+        Shape { ld: ld.unwrap_or(rounded), ..packed }
     }
 
     /// How many matrices there are, and how far apart.

@@ -60,6 +60,10 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     for (m, n) in [(m + residue(m), residue(n)), (2 * m - 1, 1), (1, 2 * n - 1)] {
         sizes.insert(Size::new(m, n, k + 2));
     }
+    // Every element of a vector in the middle of the tile is the last one once.
+    for step in 1..landmarks.widths.last().copied().unwrap_or(1) {
+        sizes.insert(Size::new(residue(m) + step, residue(n) + step, k + step));
+    }
     // The second band of tiles, narrower than the first.
     let (band, along) = landmarks.band;
     let k_short = k.min(3);

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Ptx(Compile),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
+    /// Plant faults in a case's PTX, one at a time, and see whether the checks find them.
+    Mutants(Mutants),
     /// Run any PTX file as a launch file says.
     Exec(Exec),
     /// The named cases.
@@ -230,6 +232,33 @@ pub(crate) struct FirstLaunch {
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Mutants {
+    /// One case or tuned schedule [default: all of them]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) case: Option<String>,
+    /// Only faults of this kind
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+    /// So many faults, drawn at random
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) sample: Option<usize>,
+    /// Which ones
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Faults of each kind in each entry [default: 12]
+    #[arg(long, value_name = "COUNT", conflicts_with = "sample")]
+    pub(crate) each: Option<usize>,
+    /// Also say how each of the others was found
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Write the figures of each case as a table in Markdown
+    #[arg(long, value_name = "FILE.md")]
+    pub(crate) table: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

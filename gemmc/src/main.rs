@@ -45,6 +45,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Ir(args) => commands::ir::run(args),
         Command::Ptx(args) => commands::ptx::run(args, format),
         Command::Run(args) => commands::run::run(args, format),
+        Command::Mutants(args) => commands::mutants::run(args, format),
         Command::Exec(args) => commands::exec::run(args),
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),

@@ -10,7 +10,9 @@
 //!   them behind it.
 //! - **Fences** between the proxies are remembered by thread, with the clock at which each was executed: an access is fenced
 //!   if its thread has executed a fence after it and before whatever orders it before the asynchronous one.
-//! - Generic writes to **global** memory are remembered by granule in kernels that copy from there.
+//! - **Global** memory has a shadow of its own ([`crate::global::shadow`]), in which a load is a read by a thread that stands for
+//!   its mbarrier's copies, and a store a write that nobody knows of until its thread has waited for it. Here is only what is
+//!   under way, to say so in a report.
 
 use std::collections::HashMap;
 
@@ -25,10 +27,13 @@ use crate::tensor::Tile;
 pub(crate) const GRAIN: usize = 16;
 /// Fences that are remembered of each thread; older ones count as executed in time.
 const MOST_FENCES: usize = 64;
-/// Granules of global memory whose writers are remembered of each block.
-const MOST_WRITTEN: usize = 1 << 20;
 /// Copies of a block that may be under way at once.
-pub(crate) const MOST_PENDING: usize = 1 << 12;
+const MOST_PENDING: usize = 1 << 14;
+/// Pieces of global memory that these may have altogether.
+const MOST_PIECES: usize = 1 << 20;
+/// Copies to global memory that may be under way after their threads have waited for the reads alone. A loop that never
+/// waits for more must not collect them; older ones land.
+const MOST_READ: usize = 64;
 
 /// Global memory that a copy reads or writes, or another piece of shared memory.
 #[derive(Clone, Debug)]
@@ -55,9 +60,16 @@ pub(crate) struct Pending {
     /// Number within the block of the thread that started it.
     pub(crate) thread: u16,
     pub(crate) pc: u32,
+    /// The clock of its warp at that moment.
+    pub(crate) began: u32,
+    /// The column of a load's mbarrier, and the clock by which it is known that it has landed.
+    pub(crate) known: (u32, u32),
     /// Offset in shared memory.
     pub(crate) shared: u32,
+    /// From the first byte of shared memory to the last, those between a box's rows included.
     pub(crate) bytes: u32,
+    /// Bytes that are copied.
+    pub(crate) counted: u32,
     pub(crate) movement: Movement,
     /// What a store has read, once it has.
     pub(crate) data: Option<Vec<u8>>,
@@ -76,6 +88,10 @@ impl Pending {
         matches!(self.movement, Movement::Store { .. })
     }
 
+    fn clash(&self, how: How) -> Clash {
+        Clash { thread: self.thread, pc: self.pc, began: self.began, how }
+    }
+
     /// Whether it reads or writes one of these bytes of global memory.
     fn touches(&self, address: u64, bytes: u64) -> bool {
         self.span.0 < address + bytes
@@ -91,11 +107,16 @@ struct Granule {
     column: u32,
     clock: u32,
     pc: u32,
+    began: u32,
     thread: u16,
     /// Copies that are writing it now: 0 or 1.
     writing: bool,
     /// Copies that are reading it now.
     reading: u16,
+    /// The thread, the instruction and the clock of the last copy that has read it for an mbarrier, and by which column (plus
+    /// one) and clock that is known.
+    reader: (u16, u32, u32),
+    read: (u32, u32),
 }
 
 /// A copy that an access is in the way of.
@@ -103,6 +124,7 @@ struct Granule {
 pub(crate) struct Clash {
     pub(crate) thread: u16,
     pub(crate) pc: u32,
+    pub(crate) began: u32,
     pub(crate) how: How,
 }
 
@@ -117,32 +139,23 @@ pub(crate) enum How {
     Written,
 }
 
-/// Who wrote a granule of global memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wrote {
-    pub(crate) thread: u16,
-    pub(crate) pc: u32,
-    pub(crate) clock: u32,
-}
-
 /// What a fence is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fenced {
     Shared,
-    Global,
     /// The initialisation of mbarriers.
     Init,
 }
 
 /// When threads executed fences.
 #[derive(Clone, Debug, Default)]
-struct Fences {
+pub(crate) struct Fences {
     /// By thread, ascending.
     clocks: Vec<Vec<u32>>,
 }
 
 impl Fences {
-    fn add(&mut self, thread: usize, clock: u32) {
+    pub(crate) fn add(&mut self, thread: usize, clock: u32) {
         if self.clocks.len() <= thread {
             self.clocks.resize(thread + 1, Vec::new());
         }
@@ -157,7 +170,7 @@ impl Fences {
     }
 
     /// Whether the thread has executed one at or after `clock`, not after `limit`.
-    fn between(&self, thread: usize, clock: u32, limit: u32) -> bool {
+    pub(crate) fn between(&self, thread: usize, clock: u32, limit: u32) -> bool {
         let Some(clocks) = self.clocks.get(thread) else { return false };
         let index = clocks.partition_point(|fence| *fence < clock);
         match clocks.get(index) {
@@ -178,14 +191,14 @@ pub(crate) struct Agents {
     shared_bytes: usize,
     /// Column and newest clock of each mbarrier, by offset.
     columns: HashMap<u32, (u32, u32)>,
-    fences: [Fences; 3],
+    fences: [Fences; 2],
     /// Groups that each thread has committed.
     committed: Vec<u32>,
-    written: HashMap<u64, Wrote>,
     landing: Landing,
     random: u64,
     /// Stores and loads that are under way, as a quick answer for global accesses.
     stores: usize,
+    pieces: usize,
 }
 
 impl Agents {
@@ -195,8 +208,8 @@ impl Agents {
         self.columns.clear();
         self.fences = Default::default();
         self.committed.clear();
-        self.written.clear();
-        (self.landing, self.shared_bytes, self.stores) = (landing, shared_bytes as usize, 0);
+        (self.landing, self.shared_bytes) = (landing, shared_bytes as usize);
+        (self.stores, self.pieces) = (0, 0);
         if let Landing::Seeded(seed) = landing {
             self.random =
                 seed.wrapping_add(0x51).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -214,7 +227,10 @@ impl Agents {
 
     /// A pending copy that lands now, of its own accord.
     pub(crate) fn draw(&mut self) -> Option<usize> {
-        if self.pending.is_empty() || !matches!(self.landing, Landing::Seeded(_)) || self.next_random() % 8 != 0 {
+        if self.pending.is_empty()
+            || !matches!(self.landing, Landing::Seeded(_))
+            || !self.next_random().is_multiple_of(8)
+        {
             return None;
         }
         let index = self.next_random() as usize % self.pending.len();
@@ -266,12 +282,13 @@ impl Agents {
             self.granules.resize(self.shared_bytes.div_ceil(GRAIN), Granule::default());
         }
         self.stores += usize::from(pending.is_store());
-        let (thread, pc, store) = (pending.thread, pending.pc, pending.is_store());
+        self.pieces += pending.pieces.len();
+        let (thread, pc, began, store) = (pending.thread, pending.pc, pending.began, pending.is_store());
         for granule in self.range(pending.shared, pending.bytes) {
             if store {
                 granule.reading = granule.reading.saturating_add(1);
             } else {
-                *granule = Granule { thread, pc, writing: true, reading: granule.reading, ..Granule::default() };
+                *granule = Granule { thread, pc, began, writing: true, column: 0, clock: 0, ..*granule };
             }
         }
         if let Movement::Load { from: Region::Shared(from), .. } = pending.movement {
@@ -282,10 +299,29 @@ impl Agents {
         self.pending.push(pending);
     }
 
+    /// Whether any copy has been started since the block began.
+    #[inline(always)]
+    pub(crate) fn have_worked(&self) -> bool {
+        !self.granules.is_empty()
+    }
+
+    /// Whether there is room for another copy.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pending.len() < MOST_PENDING && self.pieces < MOST_PIECES
+    }
+
+    /// The oldest copy whose thread has waited for its read alone, if there are too many.
+    pub(crate) fn overdue(&self) -> Option<usize> {
+        let mut read = self.pending.iter().enumerate().filter(|(_, pending)| pending.read);
+        let (oldest, _) = read.next()?;
+        (read.count() >= MOST_READ).then_some(oldest)
+    }
+
     /// A copy is taken out, to land.
     pub(crate) fn take(&mut self, index: usize) -> Pending {
         let pending = self.pending.remove(index);
         self.stores -= usize::from(pending.is_store());
+        self.pieces -= pending.pieces.len();
         pending
     }
 
@@ -296,16 +332,29 @@ impl Agents {
         }
     }
 
-    /// A copy has landed at an mbarrier: the column and the clock by which that is known.
-    pub(crate) fn landed(&mut self, shared: u32, bytes: u32, barrier: u32) -> (u32, u32) {
+    /// A copy has read its source in shared memory; a column and a clock tell.
+    pub(crate) fn has_read_for(&mut self, shared: u32, pending: &Pending) {
+        let (reader, known) = ((pending.thread, pending.pc, pending.began), pending.known);
+        for granule in self.range(shared, pending.bytes) {
+            granule.reading = granule.reading.saturating_sub(1);
+            (granule.reader, granule.read) = (reader, (known.0 + 1, known.1));
+        }
+    }
+
+    /// A copy starts that an mbarrier counts: the column and the clock by which it will be known that it has landed.
+    pub(crate) fn count(&mut self, barrier: u32) -> (u32, u32) {
         let next = self.columns.len() as u32;
         let (column, newest) = self.columns.entry(barrier).or_insert((next, 0));
         *newest += 1;
-        let (column, clock) = (*column, *newest);
-        for granule in self.range(shared, bytes) {
+        (*column, *newest)
+    }
+
+    /// A copy has landed at its mbarrier.
+    pub(crate) fn landed(&mut self, pending: &Pending) {
+        let (column, clock) = pending.known;
+        for granule in self.range(pending.shared, pending.bytes) {
             (granule.writing, granule.column, granule.clock) = (false, column + 1, clock);
         }
-        (column, clock)
     }
 
     fn range(&mut self, shared: u32, bytes: u32) -> impl Iterator<Item = &mut Granule> {
@@ -314,12 +363,12 @@ impl Agents {
         self.granules[first.min(len)..last.min(len)].iter_mut()
     }
 
-    /// Whether copies are in the way of an access to shared memory by a warp.
+    /// Whether copies are in the way of an access to shared memory by a thread.
     #[inline(always)]
     pub(crate) fn in_the_way(
         &self,
         clocks: &Clocks,
-        warp: usize,
+        thread: u16,
         offset: usize,
         bytes: usize,
         writes: bool,
@@ -332,14 +381,18 @@ impl Agents {
         granules.find_map(|(index, granule)| {
             let how = if granule.writing {
                 How::Writing
-            } else if granule.column != 0 && !clocks.knows_copies(warp, granule.column - 1, granule.clock) {
+            } else if granule.column != 0 && !clocks.knows_copies(thread, granule.column - 1, granule.clock) {
                 How::Written
             } else if writes && granule.reading > 0 {
                 return self.reader_of((offset / GRAIN + index) * GRAIN);
+            } else if writes && granule.read.0 != 0 && !clocks.knows_copies(thread, granule.read.0 - 1, granule.read.1)
+            {
+                let (thread, pc, began) = granule.reader;
+                return Some(Clash { thread, pc, began, how: How::Reading });
             } else {
                 return None;
             };
-            Some(Clash { thread: granule.thread, pc: granule.pc, how })
+            Some(Clash { thread: granule.thread, pc: granule.pc, began: granule.began, how })
         })
     }
 
@@ -354,7 +407,7 @@ impl Agents {
             (start..start + pending.bytes as usize).contains(&offset)
         };
         let pending = self.pending.iter().find(reads)?;
-        Some(Clash { thread: pending.thread, pc: pending.pc, how: How::Reading })
+        Some(pending.clash(How::Reading))
     }
 
     /// Whether copies are in the way of an access to global memory by a thread of this block.
@@ -366,7 +419,7 @@ impl Agents {
         let pending =
             self.pending.iter().find(|pending| (writes || pending.is_store()) && pending.touches(address, bytes))?;
         let how = if pending.is_store() { How::Writing } else { How::Reading };
-        Some(Clash { thread: pending.thread, pc: pending.pc, how })
+        Some(pending.clash(how))
     }
 
     /// A thread executes a fence.
@@ -377,22 +430,5 @@ impl Agents {
     /// Whether what a thread did at a clock is fenced, for another that has seen it up to a limit.
     pub(crate) fn is_fenced(&self, what: Fenced, thread: u16, clock: u32, limit: u32) -> bool {
         self.fences[what as usize].between(thread.into(), clock, limit)
-    }
-
-    /// A thread wrote to global memory by the generic proxy.
-    pub(crate) fn wrote_global(&mut self, address: u64, bytes: u64, wrote: Wrote) {
-        let grain = GRAIN as u64;
-        for granule in address / grain..(address + bytes).div_ceil(grain) {
-            if self.written.len() < MOST_WRITTEN || self.written.contains_key(&granule) {
-                self.written.insert(granule, wrote);
-            }
-        }
-    }
-
-    /// Who wrote to these bytes of global memory, with the first address of the granule.
-    pub(crate) fn writers(&self, address: u64, bytes: u64) -> impl Iterator<Item = (u64, Wrote)> {
-        let grain = GRAIN as u64;
-        let granules = if self.written.is_empty() { 0..0 } else { address / grain..(address + bytes).div_ceil(grain) };
-        granules.filter_map(move |granule| self.written.get(&granule).map(|wrote| (granule * grain, *wrote)))
     }
 }

@@ -66,14 +66,20 @@ pub(crate) struct Block {
     long_rounds: u32,
     /// By warp, rounds of its loop since anything last changed.
     idle: Vec<u32>,
+    /// By warp, times that it has given up its turn to poll since anything last changed, whatever its registers hold.
+    barren: Vec<u32>,
     /// Version of global memory that this was counted for.
     version: u64,
 }
 
 /// After this many of them other blocks get a turn, in case this one reads a flag with plain loads.
 const LONG_ROUNDS: u32 = 64;
+/// Instructions of a warp's turn where blocks take turns too.
+const SLICE: u64 = 64;
 /// A warp that has repeated itself so often will do so for ever, unless others change something.
 const IDLE_ROUNDS: u32 = 2;
+/// A warp that has polled so often while nothing changed waits for ever, even if it counts how often, or looks at a clock.
+const BARREN_ROUNDS: u32 = 128;
 
 impl Block {
     /// Sets up block number `number` of the grid.
@@ -83,8 +89,10 @@ impl Block {
         self.memory.ctaid = env.ctaid(number);
         self.memory.shared.reset(env.shared_bytes, watched);
         if watched {
-            self.memory.shadow.reset(env.shared_bytes as usize);
-            self.memory.clocks.reset(env.warps() as usize);
+            self.memory.shadow.reset(env.shared_bytes as usize, env.warps() as usize);
+            let ordered = !env.watches(ViolationKind::Race);
+            self.memory.clocks.reset(number, env.warps() as usize, ordered);
+            self.memory.history = env.begin_history(number as u32);
             self.memory.copies.resize_with(env.warps() as usize, Copies::default);
             self.memory.copies.iter_mut().for_each(Copies::reset);
         }
@@ -104,6 +112,8 @@ impl Block {
         self.status.resize(count, Status::Ready);
         self.idle.clear();
         self.idle.resize(count, 0);
+        self.barren.clear();
+        self.barren.resize(count, 0);
         self.barriers = Barriers::default();
         let local_words = env.entry.symbols.local_bytes.div_ceil(4) as usize;
         for (index, warp) in self.warps.iter_mut().enumerate() {
@@ -111,7 +121,7 @@ impl Block {
             warp.reset(index as u32, threads, env.code, local_words, watched);
             env.fill_constants(warp, self.memory.ctaid);
         }
-        self.turns.reset(env.order, count, number);
+        self.turns.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
     }
 
     /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes with what other
@@ -119,6 +129,7 @@ impl Block {
     pub(crate) fn run(&mut self, env: &Env, version: u64) -> Progress {
         if std::mem::replace(&mut self.version, version) != version {
             self.idle.fill(0);
+            self.barren.fill(0);
         }
         loop {
             if !env.matters(self.memory.number) {
@@ -136,20 +147,32 @@ impl Block {
                 {
                     return Progress::Broken(self.report(env, index, *fault));
                 }
+                let wrote_before = std::mem::take(&mut self.memory.wrote_global);
+                let mut progress = false;
                 let moved = match self.turn(env, index) {
+                    Ok(Turn::Met) => {
+                        progress = true;
+                        true
+                    }
                     Ok(Turn::Moved) => true,
                     Ok(Turn::InLoop) => false,
                     Ok(Turn::Spun { spin, repeats }) => {
                         polled |= spin == Spin::Beyond;
                         looped |= spin == Spin::Long;
                         self.idle[index] += u32::from(repeats);
+                        self.barren[index] += u32::from(spin != Spin::Long);
                         !repeats
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
                 };
-                if std::mem::take(&mut self.memory.wrote_shared) || moved {
+                let wrote = std::mem::take(&mut self.memory.wrote_shared);
+                if wrote || moved {
                     self.idle.fill(0);
                 }
+                if wrote || progress || self.memory.wrote_global {
+                    self.barren.fill(0);
+                }
+                self.memory.wrote_global |= wrote_before;
             }
             if self.status.iter().all(|status| *status == Status::Done) {
                 return match self.left_behind(env) {
@@ -167,11 +190,15 @@ impl Block {
                     Err(fault) => return Progress::Broken(self.report(env, 0, *fault)),
                     Ok(true) => {
                         self.idle.fill(0);
+                        self.barren.fill(0);
                         continue;
                     }
                     Ok(false) => {}
                 }
                 return Progress::Waits { stuck: true };
+            }
+            if env.slices() {
+                return Progress::Waits { stuck: false };
             }
             // Other blocks may be what this one waits for.
             if polled || self.long_rounds >= LONG_ROUNDS {
@@ -184,7 +211,8 @@ impl Block {
     /// Whether every warp that could run has gone round its loop since anything last changed: the first round may have
     /// begun before.
     fn is_stuck(&self) -> bool {
-        self.status.iter().zip(&self.idle).all(|(status, idle)| *status != Status::Ready || *idle >= IDLE_ROUNDS)
+        let spins = |index: usize| self.idle[index] >= IDLE_ROUNDS || self.barren[index] >= BARREN_ROUNDS;
+        self.status.iter().enumerate().all(|(index, status)| *status != Status::Ready || spins(index))
     }
 
     fn turn(&mut self, env: &Env, index: usize) -> Result<Turn, Box<Fault>> {
@@ -202,7 +230,7 @@ impl Block {
         let warp = &mut self.warps[index];
         match stop {
             Stop::Fuel if warp.steps - warp.polls.gave_up <= warp.polls.cycle => return Ok(Turn::InLoop),
-            Stop::Fuel => {}
+            Stop::Fuel => return Ok(Turn::Moved),
             Stop::Poll(spin) => {
                 let state = Some(warp.state());
                 let repeats = warp.polls.state == state;
@@ -217,23 +245,30 @@ impl Block {
             }
             Stop::ClusterArrive { relaxed } => self.arrive_at_cluster(env, index, relaxed)?,
             Stop::ClusterWait => self.wait_at_cluster(env, index)?,
-            Stop::Resize(what) => self.resize(index, what)?,
+            Stop::Resize(what) => self.resize(env, index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
                 self.status[index] = Status::Waiting { id, pc, count };
-                self.arrive(env, index, id, count, mask)?;
+                self.arrive(env, index, (id, count), (pc, mask))?;
             }
             Stop::Arrive { id, count } => {
-                let mask = warp.mask;
-                self.arrive(env, index, id, Some(count), mask)?;
+                // The warp has passed the instruction.
+                let (pc, mask) = (warp.pc.saturating_sub(1), warp.mask);
+                self.arrive(env, index, (id, Some(count)), (pc, mask))?;
             }
             Stop::Fault(fault) => return Err(fault),
         }
-        Ok(Turn::Moved)
+        Ok(Turn::Met)
     }
 
     /// A warp arrives at a barrier, and releases it if it is the last.
-    fn arrive(&mut self, env: &Env, index: usize, id: u32, count: Option<u32>, mask: u32) -> Result<(), Box<Fault>> {
+    fn arrive(
+        &mut self,
+        env: &Env,
+        index: usize,
+        (id, count): (u32, Option<u32>),
+        (pc, mask): (u32, u32),
+    ) -> Result<(), Box<Fault>> {
         let all = env.warps() * LANES as u32;
         let mismatch = |message: String| Err(Fault::new(ViolationKind::BarrierMismatch, mask, message));
         if id as usize >= MAX_BARRIERS {
@@ -246,6 +281,7 @@ impl Block {
             ));
         }
         if env.watch == Watch::On {
+            self.memory.note(index, mask, pc, true);
             let waits = if self.status[index] == Status::Ready { Waits::No } else { Waits::Yes };
             self.memory.clocks.arrive(index, id as usize, waits);
         }
@@ -280,6 +316,8 @@ impl Block {
 /// What a warp did with its turn.
 enum Turn {
     Moved,
+    /// It came to a barrier or to its end, which others may have waited for.
+    Met,
     /// It is on its way round a loop that changes nothing.
     InLoop,
     /// `repeats` if it is where it was when it last gave up its turn, in every register.

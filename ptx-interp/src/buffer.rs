@@ -31,8 +31,17 @@ pub(crate) struct Buffer {
     /// Bit i of word j: byte 32 j + i was written.
     written: Box<[AtomicU32]>,
     pub(crate) write_once: AtomicBool,
+    /// Addresses that hold zeros after each launch, from and to.
+    pub(crate) zero_after: Mutex<Vec<(u64, u64)>>,
     /// Held by 64-bit atomics, which two 32-bit words cannot do alone.
     pub(crate) wide: Mutex<()>,
+}
+
+/// A part of a buffer at some moment.
+#[derive(Debug)]
+pub(crate) struct Image {
+    words: Box<[u32]>,
+    written: Box<[u32]>,
 }
 
 fn zeroed(words: u64) -> Result<Box<[AtomicU32]>, OutOfMemory> {
@@ -53,8 +62,32 @@ impl Buffer {
             words: zeroed(span.div_ceil(4))?,
             written: zeroed(span.div_ceil(32))?,
             write_once: AtomicBool::new(false),
+            zero_after: Mutex::default(),
             wide: Mutex::new(()),
         })
+    }
+
+    /// Number of words of the storage.
+    pub(crate) fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// A copy of some words, from a multiple of 8, and of what has been written of them.
+    pub(crate) fn image(&self, first: usize, count: usize) -> Image {
+        let load = |words: &[AtomicU32]| words.iter().map(|word| word.load(Relaxed)).collect();
+        Image {
+            words: load(&self.words[first..first + count]),
+            written: load(&self.written[first / 8..(first + count).div_ceil(8)]),
+        }
+    }
+
+    /// Puts an image back to where it was taken.
+    pub(crate) fn restore(&self, first: usize, image: &Image) {
+        let store = |words: &[AtomicU32], image: &[u32]| {
+            words.iter().zip(image).for_each(|(word, old)| word.store(*old, Relaxed));
+        };
+        store(&self.words[first..], &image.words);
+        store(&self.written[first / 8..], &image.written);
     }
 
     /// First address behind the allocation.

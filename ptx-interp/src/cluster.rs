@@ -1,5 +1,7 @@
 //! The barrier of a cluster that is a single block: `barrier.cluster.arrive` and `barrier.cluster.wait`.
 
+use crate::knowledge::Knowledge;
+
 /// A warp that does not follow an arrival with a wait, or the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misuse {
@@ -23,8 +25,8 @@ pub(crate) struct ClusterBarrier {
     /// By warp: the phase that it has arrived in and not waited for.
     arrived: Vec<Option<u64>>,
     /// What the arrivals of this phase have brought, and those of the one before.
-    brought: Vec<u32>,
-    known: Vec<u32>,
+    brought: Knowledge,
+    known: Knowledge,
 }
 
 impl ClusterBarrier {
@@ -37,14 +39,11 @@ impl ClusterBarrier {
     }
 
     /// A warp arrives with what it knows.
-    pub(crate) fn arrive(&mut self, warp: usize, brings: &[u32]) -> Result<(), Misuse> {
+    pub(crate) fn arrive(&mut self, warp: usize, brings: &Knowledge) -> Result<(), Misuse> {
         if self.arrived[warp].replace(self.phase).is_some() {
             return Err(Misuse::ArrivedTwice);
         }
-        self.brought.resize(self.brought.len().max(brings.len()), 0);
-        for (brought, clock) in self.brought.iter_mut().zip(brings) {
-            *brought = (*brought).max(*clock);
-        }
+        self.brought.join(brings);
         Ok(())
     }
 
@@ -61,7 +60,7 @@ impl ClusterBarrier {
     }
 
     /// A warp waits: what it learns if its phase is over.
-    pub(crate) fn wait(&mut self, warp: usize) -> Result<Option<&[u32]>, Misuse> {
+    pub(crate) fn wait(&mut self, warp: usize) -> Result<Option<&Knowledge>, Misuse> {
         let phase = self.arrived[warp].ok_or(Misuse::NotArrived)?;
         if phase == self.phase {
             return Ok(None);

@@ -1,7 +1,9 @@
 //! What is the same for every block of a launch, and what one block has to itself.
 
-use std::sync::atomic::AtomicU64;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ptx_gemm_ptx::instruction::Special;
 
@@ -9,16 +11,19 @@ use crate::agents::Agents;
 use crate::clocks::Clocks;
 use crate::copies::Copies;
 use crate::cost::Counters;
+use crate::flags::Flags;
 use crate::global::GlobalTable;
+use crate::global::shadow::Detail;
+use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
-use crate::op::{Code, Constant, Slot};
-use crate::options::{Counting, Landing, Severity, WarpOrder, Watch};
+use crate::op::{Code, Constant, Op, Slot};
+use crate::options::{BlockOrder, Checks, Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
 use crate::shadow::Shadow;
 use crate::shared::Shared;
-use crate::violation::Fault;
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warnings::Warnings;
 use crate::warp::Warp;
 
@@ -37,20 +42,34 @@ pub(crate) struct Env<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) dynamic_bytes: u32,
     /// Whether broken rules are reported.
+    pub(crate) checks: Checks,
+    /// Whether any of the rules is watched for that the hardware does not care about.
     pub(crate) strict: bool,
     pub(crate) counting: Counting,
     /// Whether either of them wants to see every value.
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
+    pub(crate) block_order: BlockOrder,
     pub(crate) landing: Landing,
     pub(crate) proxy_war: Severity,
     pub(crate) proxy_init: Severity,
     /// Registers that each thread starts with, if that is known.
     pub(crate) registers: Option<u32>,
     pub(crate) max_instructions: u64,
+    /// How exactly global memory is watched: whether a race is reported, or brings about another run.
+    pub(crate) detail: Detail,
+    /// Flags in global memory. Only what runs block by block has any.
+    pub(crate) flags: Mutex<Flags>,
+    /// What the latest blocks have synchronised at.
+    pub(crate) histories: Mutex<BTreeMap<u32, Arc<Mutex<History>>>>,
+    /// A race in global memory was found.
+    pub(crate) raced: AtomicBool,
     /// The lowest block that has broken a rule; blocks behind it need not go on.
     pub(crate) broken: AtomicU64,
 }
+
+/// Of how many blocks the synchronisations are remembered.
+const HISTORIES: usize = 1024;
 
 /// One block's own memory, and how it finds its way in global memory.
 #[derive(Debug, Default)]
@@ -67,6 +86,7 @@ pub(crate) struct BlockMemory {
     /// Who touched shared memory last, and what orders it.
     pub(crate) shadow: Shadow,
     pub(crate) clocks: Clocks,
+    pub(crate) history: Arc<Mutex<History>>,
     pub(crate) mbarriers: Mbarriers,
     /// By warp, those that have not landed; empty where copies land at once.
     pub(crate) copies: Vec<Copies>,
@@ -79,6 +99,12 @@ pub(crate) struct BlockMemory {
 }
 
 impl BlockMemory {
+    /// Lanes of a warp are about to synchronise; `ticks` if that tells what they do after it from what they did.
+    pub(crate) fn note(&self, warp: usize, lanes: u32, pc: u32, ticks: bool) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.note(warp, lanes, pc, self.clocks.now(warp), ticks);
+    }
+
     /// What a warp does from now on is told apart from what it did.
     pub(crate) fn clocks_tick(&mut self, env: &Env, warp: usize) {
         if env.watch == Watch::On {
@@ -100,10 +126,62 @@ impl Env<'_> {
         self.grid.iter().map(|extent| u64::from(*extent)).product()
     }
 
+    /// Whether blocks that could go on give up their turn.
+    pub(crate) fn slices(&self) -> bool {
+        matches!(self.block_order, BlockOrder::Interleaved | BlockOrder::Seeded(_))
+    }
+
     /// `%ctaid` of a block.
     pub(crate) fn ctaid(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+    }
+
+    /// A new history for a block that starts.
+    pub(crate) fn begin_history(&self, block: u32) -> Arc<Mutex<History>> {
+        let history = Arc::new(Mutex::new(History::new(self.warps() as usize)));
+        if self.detail == Detail::Exact {
+            let mut all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(block, history.clone());
+            if all.len() > HISTORIES {
+                all.pop_first();
+            }
+        }
+        history
+    }
+
+    pub(crate) fn history(&self, block: u32) -> Option<History> {
+        let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(all.get(&block)?.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Whether a thread of another block has executed a proxy fence for global memory at a clock, or from then until another
+    /// one. Of a block that is too long ago nothing is known.
+    pub(crate) fn was_fenced(&self, block: u32, thread: u16, clock: u32, limit: u32) -> bool {
+        let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&block).is_none_or(|history| {
+            history.lock().unwrap_or_else(PoisonError::into_inner).fences.between(thread.into(), clock, limit)
+        })
+    }
+
+    /// Whether an instruction accesses memory by the asynchronous proxy.
+    pub(crate) fn is_bulk(&self, pc: u32) -> bool {
+        matches!(self.code.instrs[pc as usize].op, Op::Bulk { .. })
+    }
+
+    /// Whether a rule is watched for.
+    #[inline(always)]
+    pub(crate) fn watches(&self, kind: ViolationKind) -> bool {
+        self.checks.has(kind)
+    }
+
+    /// Passes over what breaks a rule that is not watched for.
+    #[inline(always)]
+    pub(crate) fn heed(&self, checked: Checked) -> Checked {
+        match checked {
+            Err(fault) if !self.watches(fault.kind) => Ok(()),
+            checked => checked,
+        }
     }
 
     /// Whether nobody follows which bytes were written.

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+pub(crate) mod shadow;
+
+use self::shadow::{Detail, GlobalShadow};
 use crate::buffer::Buffer;
 use crate::memory::Memory;
 
@@ -14,6 +17,8 @@ pub(crate) struct Mapped {
     /// For write-once allocations: per word, the bytes written in this launch (upper 4 bits) and the block that wrote
     /// last (the rest, saturated).
     once: Option<Box<[AtomicU32]>>,
+    /// Who touched it, where races are looked for.
+    pub(crate) shadow: Option<GlobalShadow>,
 }
 
 /// Every allocation, by address.
@@ -26,13 +31,14 @@ pub(crate) struct GlobalTable {
 const LAST_NAMED_BLOCK: u32 = (1 << 28) - 1;
 
 impl GlobalTable {
-    /// Takes the memory's live allocations; `watch` sets up what the write-once check needs.
-    pub(crate) fn new(memory: &Memory, watch: bool) -> GlobalTable {
+    /// Takes the memory's live allocations; `watch` sets up what the checks need.
+    pub(crate) fn new(memory: &Memory, watch: Option<Detail>) -> GlobalTable {
         let mapped = memory.snapshot().into_iter().map(|buffer| {
-            let watched = watch && buffer.write_once.load(Relaxed);
+            let watched = watch.is_some() && buffer.write_once.load(Relaxed);
             let words = (buffer.len as usize + 256).div_ceil(4);
             let once = watched.then(|| bytemuck::allocation::zeroed_slice_box(words));
-            Mapped { buffer, once }
+            let shadow = watch.map(|detail| GlobalShadow::new(&buffer, detail));
+            Mapped { buffer, once, shadow }
         });
         GlobalTable { mapped: mapped.collect() }
     }
@@ -51,6 +57,20 @@ impl GlobalTable {
     /// The allocation where a search has ended.
     pub(crate) fn at(&self, index: usize) -> &Mapped {
         &self.mapped[index]
+    }
+
+    /// Brings the memory back to what it was before the launch.
+    pub(crate) fn restore(&self) {
+        for mapped in &self.mapped {
+            if let Some(shadow) = &mapped.shadow {
+                shadow.restore(&mapped.buffer);
+            }
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &[Mapped] {
+        &self.mapped
     }
 
     /// Number of allocations.
@@ -75,6 +95,11 @@ impl GlobalTable {
 }
 
 impl Mapped {
+    /// The address of a byte of the storage, and what the allocation is called.
+    pub(crate) fn place(&self, offset: usize) -> (u64, &str) {
+        (self.buffer.start + (offset - self.buffer.offset(self.buffer.start)) as u64, &self.buffer.label)
+    }
+
     /// Whether each byte may be written only once.
     #[inline(always)]
     pub(crate) fn is_write_once(&self) -> bool {

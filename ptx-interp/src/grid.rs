@@ -1,4 +1,5 @@
-//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another.
+//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another; or on one
+//! thread in other orders, in which blocks may also take turns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,9 +8,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::block::{Block, Progress};
 use crate::cost::{Cost, Counters};
 use crate::env::Env;
-use crate::options::Counting;
+use crate::options::{BlockOrder, Counting};
 use crate::report::Report;
 use crate::violation::Violation;
+
+/// How many blocks take turns at a time.
+const RESIDENT: usize = 6;
+
+/// The greatest common divisor.
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
 
 /// A grid on its way.
 pub(crate) struct Grid<'e, 'a> {
@@ -21,8 +30,9 @@ pub(crate) struct Grid<'e, 'a> {
 
 #[derive(Default)]
 struct State {
-    /// The next block to start.
+    /// How many blocks have been started.
     next: u64,
+    random: u64,
     /// Blocks that wait for others.
     waiting: VecDeque<Waiting>,
     running: usize,
@@ -44,7 +54,9 @@ struct Waiting {
 
 impl<'e, 'a> Grid<'e, 'a> {
     pub(crate) fn new(env: &'e Env<'a>) -> Grid<'e, 'a> {
-        Grid { env, version: AtomicU64::new(0), state: Mutex::default() }
+        let random = if let BlockOrder::Seeded(seed) = env.block_order { seed } else { 0 };
+        let random = random.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Grid { env, version: AtomicU64::new(0), state: Mutex::new(State { random, ..State::default() }) }
     }
 
     /// Runs all blocks on at most this many host threads.
@@ -130,12 +142,15 @@ impl<'e, 'a> Grid<'e, 'a> {
         let version = self.version.load(Ordering::SeqCst);
         let may_move = |waiting: &Waiting| !waiting.stuck || waiting.seen != version;
         state.waiting.retain(|waiting| self.env.matters(waiting.block.memory.number));
-        let changed = state.waiting.iter().position(|waiting| waiting.seen != version);
+        let changed = match self.env.slices() {
+            true => self.sliced(&mut state, may_move),
+            false => state.waiting.iter().position(|waiting| waiting.seen != version),
+        };
+        let unstarted = state.next < self.env.blocks();
         let block = if let Some(index) = changed {
             state.waiting.remove(index).map(|waiting| waiting.block)
-        } else if state.next < self.env.blocks() && self.env.matters(state.next) {
-            let number = state.next;
-            state.next += 1;
+        } else if unstarted && self.start(&mut state).is_some() {
+            let number = self.number(state.next - 1);
             let mut block = state.spare.pop().unwrap_or_default();
             state.running += 1;
             drop(state);
@@ -160,6 +175,59 @@ impl<'e, 'a> Grid<'e, 'a> {
                     }
                 }
                 None
+            }
+        }
+    }
+
+    /// Of the blocks that take turns the one whose turn it is; none if another one should be started.
+    fn sliced(&self, state: &mut State, may_move: impl Fn(&Waiting) -> bool) -> Option<usize> {
+        if state.next < self.env.blocks() && state.waiting.len() < RESIDENT {
+            return None;
+        }
+        let able: Vec<usize> = (0..state.waiting.len()).filter(|index| may_move(&state.waiting[*index])).collect();
+        match self.env.block_order {
+            BlockOrder::Seeded(_) if !able.is_empty() => {
+                // xorshift, as the turns of warps.
+                state.random ^= state.random << 13;
+                state.random ^= state.random >> 7;
+                state.random ^= state.random << 17;
+                Some(able[(state.random >> 33) as usize % able.len()])
+            }
+            // Who had a turn goes to the end.
+            _ => able.first().copied(),
+        }
+    }
+
+    /// Takes the next block that matters to be started.
+    fn start(&self, state: &mut State) -> Option<u64> {
+        while state.next < self.env.blocks() {
+            let number = self.number(state.next);
+            // In the forward order no later one matters either.
+            if !self.env.matters(number) && self.env.block_order == BlockOrder::Forward {
+                return None;
+            }
+            state.next += 1;
+            if self.env.matters(number) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// The number of the block that is started as number `index`.
+    fn number(&self, index: u64) -> u64 {
+        let blocks = self.env.blocks();
+        match self.env.block_order {
+            BlockOrder::Forward | BlockOrder::Interleaved => index,
+            BlockOrder::Backward => blocks - 1 - index,
+            BlockOrder::Seeded(seed) => {
+                // A step that has no divisor in common with the number of blocks comes by all of them.
+                let mut step = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks;
+                while divisor(step, blocks) != 1 {
+                    step = (step + 1) % blocks;
+                }
+                let at = (u128::from(index) * u128::from(step) + u128::from(seed)) % u128::from(blocks);
+                at as u64
             }
         }
     }

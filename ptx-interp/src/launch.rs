@@ -1,16 +1,20 @@
 //! A launch as the host states it, and everything that is wrong with it before the first instruction.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
 
 use crate::env::Env;
-use crate::global::GlobalTable;
+use crate::global::shadow::Detail;
+use crate::global::{GlobalTable, Mapped};
 use crate::grid::Grid;
 use crate::memory::Memory;
-use crate::options::{Checks, Counting, Options, Watch};
+use crate::op::{Access, Bulk};
+use crate::options::{BlockOrder, Checks, Counting, Options, Watch};
 use crate::program::{Entry, Program};
 use crate::report::Report;
 use crate::tensor::TensorMap;
-use crate::violation::{Site, Violation, ViolationKind};
+use crate::violation::{Site, Violation, ViolationKind, triple};
 
 /// A kernel argument.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,35 +95,93 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         refused(launch, format!("there is no entry `{}`; the module has {}", launch.entry, known.join(", ")))
     })?;
     check_shape(entry, launch)?;
-    let params = pack(entry, launch)?;
+    let packed = pack(entry, launch)?;
+    let params = words(&packed);
     let variables = memory.variables(program.number, &entry.symbols.globals);
     let variables = variables.map_err(|error| refused(launch, error.to_string()))?;
-    let strict = options.checks == Checks::Full;
+    let strict = options.checks != Checks::Off;
     let watch = if strict || options.counting == Counting::On { Watch::On } else { Watch::Off };
-    let env = Env {
+    let start = |detail: Detail| Env {
         entry,
         code: &entry.code,
         memory,
-        global: GlobalTable::new(memory, strict),
-        variables,
+        global: GlobalTable::new(memory, strict.then_some(detail)),
+        variables: variables.clone(),
         grid: launch.grid,
         block: launch.block,
-        param_bytes: params.len(),
-        params: words(&params),
+        param_bytes: packed.len(),
+        params: params.clone(),
         shared_bytes: entry.symbols.shared_bytes as u32 + launch.dynamic_shared_bytes,
         dynamic_bytes: launch.dynamic_shared_bytes,
+        checks: options.checks,
         strict,
         counting: options.counting,
         watch,
         order: options.order,
+        block_order: options.blocks,
         landing: options.landing,
         proxy_war: options.proxy_war,
         proxy_init: options.proxy_init,
         registers: launch.registers.or(entry.max_registers),
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
+        detail,
+        flags: Mutex::default(),
+        histories: Mutex::default(),
+        raced: AtomicBool::new(false),
         broken: AtomicU64::new(u64::MAX),
     };
-    Grid::new(&env).run(options.threads)
+    // Blocks that may wait for each other, or tell each other something, run in a fixed order; so do all if there is a race.
+    let communicates =
+        entry.code.accesses.iter().any(Access::may_communicate) || entry.code.bulks.iter().any(Bulk::may_communicate);
+    if !(strict && communicates) {
+        let env = start(Detail::Quick);
+        let threads = if options.blocks == BlockOrder::Forward { options.threads } else { Some(1) };
+        let result = Grid::new(&env).run(threads);
+        if !env.raced.load(Relaxed) {
+            return result.and_then(|report| zero_after(&env).map(|()| report));
+        }
+        env.global.restore();
+    }
+    let env = start(Detail::Exact);
+    let report = Grid::new(&env).run(Some(1))?;
+    zero_after(&env)?;
+    Ok(report)
+}
+
+/// What has been declared to be zero after the launch is.
+fn zero_after(env: &Env) -> Result<(), Violation> {
+    if !env.watches(ViolationKind::NotZero) {
+        return Ok(());
+    }
+    for mapped in env.global.all() {
+        let ranges = mapped.buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (start, end) in ranges {
+            let found = (start..end).find(|at| mapped.buffer.load(mapped.buffer.offset(*at), 1) != 0);
+            if let Some(address) = found {
+                return Err(not_zero(env, mapped, address));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_zero(env: &Env, mapped: &Mapped, address: u64) -> Violation {
+    let label = mapped.buffer.label.to_string();
+    let mut site = Site { entry: env.entry.name.clone(), address: Some(address), ..Site::default() };
+    let mut message = format!("byte {} of `{label}` is not zero after the launch", address - mapped.buffer.start);
+    let writer = mapped.shadow.as_ref().and_then(|shadow| shadow.writer(mapped.buffer.offset(address)));
+    match writer {
+        None => message += "; the launch has not written it",
+        Some(writer) => {
+            let (block, thread) = (env.ctaid(u64::from(writer.actor.block)), env.tid(u32::from(writer.actor.thread)));
+            message += &format!("; thread {} of block {} wrote it last", triple(thread), triple(block));
+            let origin = &env.code.origins[writer.actor.pc as usize];
+            (site.line, site.instruction, site.note) = (Some(origin.line), origin.text.clone(), origin.note.clone());
+            (site.block, site.threads) = (Some(block), vec![thread]);
+        }
+    }
+    site.label = Some(label);
+    Violation { kind: ViolationKind::NotZero, message, site: Box::new(site) }
 }
 
 fn refused(launch: &Launch, message: String) -> Violation {

@@ -13,15 +13,27 @@
 //! - **Bounds** are exact, and allocations lie far apart, so that no guard bands are needed around them.
 //! - **mbarriers** count arrivals and bytes, wake who waits for a phase, and order what was done before it; copies that
 //!   arrive at one land when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
-//! - **Races** in shared memory are found by vector clocks, whatever the values ([`ViolationKind::Race`]); across blocks,
-//!   memory that is written once per launch can be declared so ([`Memory::set_write_once`]).
+//! - **Races** in shared and global memory, between threads of one block and of several, are found by vector clocks, whatever
+//!   the values ([`ViolationKind::Race`]): barriers, mbarriers, and releases and acquires of sufficient scope order accesses,
+//!   relaxed ones need fences. What a thread may see late, it sees late once: a flag, or the end of a phase, that nothing
+//!   orders before a wait is not there yet when the wait looks first. A report has a [timeline](Site::timeline).
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) land at the latest moment that the ISA allows, at
+//!   the earliest, or at random ones in between ([`Landing`]); until somebody has waited for one, nobody may touch its bytes.
+//!   Tensor maps are values of our own ([`TensorMap`]), with the driver's rules for their arguments.
+//! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]), a generic read
+//!   before an asynchronous write one too, by default as a warning ([`ViolationKind::ProxyWar`]).
+//! - **Registers**: `setmaxnreg` moves them between warps; a warp that can never get its own is a deadlock.
+//! - **Declarations**: memory that is written once per launch ([`Memory::set_write_once`]), flags that are zero again after
+//!   it ([`Memory::set_zero_after`]).
+//! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options, random ones by seeds that replay.
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
 //!   ([`Counting::On`]).
-//! - **Results do not depend on the host**, the order of atomics between blocks aside: of several violations that of the
-//!   lowest block is reported.
+//! - **Results do not depend on the host.** With the checks on, blocks that may communicate run in a fixed order, one at a
+//!   time; those that do not run at the same time, and again one at a time should two of them race. Of several violations
+//!   that of the lowest block is reported.
 //!
-//! Not executed yet, and refused with their line when reached: tensor cores, bulk and tensor copies, clusters of more than
-//! one block, 8-bit floats, variables of the module in global memory.
+//! Not executed yet, and refused with their line when reached: tensor cores, clusters of more than one block (a
+//! block is its own cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the module in global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -68,8 +80,11 @@ mod cost;
 mod decode;
 mod env;
 mod exec;
+mod flags;
 mod global;
 mod grid;
+mod history;
+mod knowledge;
 mod launch;
 mod mbarrier;
 mod memory;
@@ -92,7 +107,7 @@ pub use buffer::GRANULE;
 pub use cost::{Cost, GlobalCost, Mix, SharedCost, Traffic};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
-pub use options::{Checks, Counting, Landing, Options, Severity, WarpOrder};
+pub use options::{BlockOrder, Checks, Counting, Landing, Options, Severity, WarpOrder};
 pub use program::{LoadError, Program};
 pub use ptx_gemm_ptx::instruction::Note;
 pub use report::Report;
@@ -100,4 +115,4 @@ pub use tensor::{
     Interleave, L2Promotion, OobFill, Swizzle, TensorElement, TensorMap, TensorMapArgs, TensorMapError,
     random_tensor_maps,
 };
-pub use violation::{Site, Violation, ViolationKind};
+pub use violation::{Moment, MomentKind, Site, Violation, ViolationKind};

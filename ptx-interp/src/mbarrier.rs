@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::knowledge::Knowledge;
+
 /// Largest count of arrivals, and of bytes, that an mbarrier holds.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 
@@ -80,11 +82,22 @@ pub(crate) struct Mbarrier {
     pub(crate) tracked: VecDeque<Tracked>,
     /// The thread and the instruction that announced bytes last.
     pub(crate) announced: Option<(u16, u32)>,
-    /// Clocks that all arrivals so far have brought. An arrival changes the mbarrier atomically, so that whoever sees a
-    /// later phase is ordered behind the arrivals of the earlier ones too.
-    brought: Vec<u32>,
+    /// What all arrivals so far have brought. An arrival changes the mbarrier atomically, so that whoever sees a later phase
+    /// is ordered behind the arrivals of the earlier ones too.
+    brought: Knowledge,
     /// The same when the last phase was completed.
-    known: Vec<u32>,
+    known: Knowledge,
+    /// Whose arrival completed the last phase, and when.
+    completed: Option<Completed>,
+    /// By warp, the lanes that have been told that a phase still runs when it was over, and which phase.
+    told: Vec<(u64, u32)>,
+}
+
+/// A thread, or one of its copies, and the clock of its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Completed {
+    pub(crate) thread: u16,
+    pub(crate) clock: u32,
 }
 
 impl Mbarrier {
@@ -92,9 +105,38 @@ impl Mbarrier {
         self.phase
     }
 
-    /// Clocks of what happened before the last phase was completed.
-    pub(crate) fn known(&self) -> &[u32] {
+    /// What happened before the last phase was completed.
+    pub(crate) fn known(&self) -> &Knowledge {
         &self.known
+    }
+
+    /// What arrivals bring is added here.
+    pub(crate) fn brought(&mut self) -> &mut Knowledge {
+        &mut self.brought
+    }
+
+    /// Whether copies are on their way that arrive here.
+    pub(crate) fn promises_copies(&self) -> bool {
+        !self.tracked.is_empty()
+    }
+
+    /// What completed the last phase; nothing before the first is over.
+    pub(crate) fn completed(&self) -> Option<Completed> {
+        self.completed
+    }
+
+    /// Whether a lane has not been told yet that this phase's predecessor still runs. From now on it has.
+    pub(crate) fn tell(&mut self, warp: usize, lane: usize) -> bool {
+        if self.told.len() <= warp {
+            self.told.resize(warp + 1, (0, 0));
+        }
+        let (phase, lanes) = &mut self.told[warp];
+        if *phase != self.phase {
+            (*phase, *lanes) = (self.phase, 0);
+        }
+        let first = *lanes >> lane & 1 == 0;
+        *lanes |= 1 << lane;
+        first
     }
 
     /// Whether the phase that somebody waits for is over.
@@ -107,17 +149,7 @@ impl Mbarrier {
         }
     }
 
-    /// Adds what the clocks of an arrival, or of its copies, say.
-    pub(crate) fn bring(&mut self, clocks: impl Iterator<Item = (usize, u32)>) {
-        for (column, clock) in clocks {
-            if self.brought.len() <= column {
-                self.brought.resize(column + 1, 0);
-            }
-            self.brought[column] = self.brought[column].max(clock);
-        }
-    }
-
-    pub(crate) fn arrive(&mut self, count: u32) -> Result<(), Misuse> {
+    pub(crate) fn arrive(&mut self, count: u32, by: Completed) -> Result<(), Misuse> {
         if count == 0 || count > MAX_COUNT {
             return Err(Misuse::Count(count));
         }
@@ -125,7 +157,7 @@ impl Mbarrier {
             return Err(Misuse::TooMany { count, pending: self.pending });
         }
         self.pending -= count;
-        self.complete()
+        self.complete(by)
     }
 
     /// One arrival more than it was initialised for, in this phase.
@@ -141,9 +173,9 @@ impl Mbarrier {
         self.change_bytes(i64::from(bytes))
     }
 
-    pub(crate) fn complete_bytes(&mut self, bytes: u32) -> Result<(), Misuse> {
+    pub(crate) fn complete_bytes(&mut self, bytes: u32, by: Completed) -> Result<(), Misuse> {
         self.change_bytes(-i64::from(bytes))?;
-        self.complete()
+        self.complete(by)
     }
 
     fn change_bytes(&mut self, change: i64) -> Result<(), Misuse> {
@@ -156,7 +188,7 @@ impl Mbarrier {
     }
 
     /// Begins the next phase if nothing is missing in this one.
-    fn complete(&mut self) -> Result<(), Misuse> {
+    fn complete(&mut self, by: Completed) -> Result<(), Misuse> {
         if self.pending == 0 && self.bytes < 0 {
             return Err(Misuse::Overrun(-self.bytes));
         }
@@ -164,6 +196,7 @@ impl Mbarrier {
             self.phase += 1;
             self.pending = self.expected;
             self.known.clone_from(&self.brought);
+            self.completed = Some(by);
         }
         Ok(())
     }
@@ -208,8 +241,10 @@ impl Mbarriers {
             phase: 0,
             tracked: VecDeque::new(),
             announced: None,
-            brought: Vec::new(),
-            known: Vec::new(),
+            brought: Knowledge::default(),
+            known: Knowledge::default(),
+            completed: None,
+            told: Vec::new(),
         };
         Ok(self.live.insert(offset, barrier))
     }

@@ -214,6 +214,23 @@ impl Memory {
         Ok(())
     }
 
+    /// From the next launch on, these bytes must be zero after each launch (checks on): flags that the next one starts from.
+    pub fn set_zero_after(&self, address: u64, bytes: u64) -> Result<(), MemoryError> {
+        let buffer = self.buffer(address, bytes)?;
+        let mut ranges = buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner);
+        let range = (address, address + bytes);
+        if bytes > 0 && !ranges.contains(&range) {
+            ranges.push(range);
+        }
+        Ok(())
+    }
+
+    /// Takes every [`Memory::set_zero_after`] of the allocation at this address back.
+    pub fn clear_zero_after(&self, address: u64) -> Result<(), MemoryError> {
+        self.buffer(address, 0)?.zero_after.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+
     /// Every live allocation, by address: what a launch works on.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Buffer>> {
         self.read_state().live.values().cloned().collect()

@@ -1,13 +1,65 @@
 //! How a launch is to be run: what is checked and counted, in which order warps take turns, and when copies land.
 
-/// What the interpreter watches for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Checks {
+use std::fmt;
+
+use crate::violation::ViolationKind;
+
+/// What the interpreter watches for: a set of rules. Those that the hardware traps as well, and those after which there is
+/// nothing to go on with ([`ViolationKind::is_optional`] says no), are watched for in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Checks(u32);
+
+#[allow(non_upper_case_globals)] // two of its values, as those of an enum
+impl Checks {
     /// Bounds and alignment, which the hardware traps too.
-    Off,
+    pub const Off: Checks = Checks(0);
     /// Everything.
-    #[default]
-    Full,
+    pub const Full: Checks = {
+        let (mut rules, mut index) = (0, 0);
+        while index < ViolationKind::ALL.len() {
+            if ViolationKind::ALL[index].is_optional() {
+                rules |= 1 << ViolationKind::ALL[index] as u32;
+            }
+            index += 1;
+        }
+        Checks(rules)
+    };
+
+    /// These, and one more rule.
+    pub const fn with(self, rule: ViolationKind) -> Checks {
+        Checks((self.0 | 1 << rule as u32) & Checks::Full.0)
+    }
+
+    /// These without one rule. One that is broken then neither ends a launch nor is a warning: the launch goes on as the
+    /// hardware is likely to.
+    pub const fn without(self, rule: ViolationKind) -> Checks {
+        Checks(self.0 & !(1 << rule as u32))
+    }
+
+    /// Whether a rule is watched for.
+    #[inline(always)]
+    pub const fn has(self, rule: ViolationKind) -> bool {
+        !rule.is_optional() || self.0 >> rule as u32 & 1 != 0
+    }
+}
+
+impl Default for Checks {
+    fn default() -> Checks {
+        Checks::Full
+    }
+}
+
+impl fmt::Debug for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Checks::Off => f.write_str("Off"),
+            Checks::Full => f.write_str("Full"),
+            checks => {
+                let on = |kind: &&ViolationKind| kind.is_optional() && checks.has(**kind);
+                f.debug_set().entries(ViolationKind::ALL.iter().filter(on)).finish()
+            }
+        }
+    }
 }
 
 /// How warps of a block take turns. A right kernel gives the same result under all of them.
@@ -35,6 +87,21 @@ impl WarpOrder {
             _ => WarpOrder::Seeded(number / 8),
         }
     }
+}
+
+/// How the blocks of a grid take turns. A right kernel gives the same result under all of them. Those other than the default
+/// run on one thread of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BlockOrder {
+    /// First block first, each as far as it can. Blocks that do not communicate run at the same time.
+    #[default]
+    Forward,
+    /// Last block first, each as far as it can.
+    Backward,
+    /// Some blocks at a time take short turns, one after the other.
+    Interleaved,
+    /// Some blocks at a time take short turns, in a random order that is the same for the same seed.
+    Seeded(u64),
 }
 
 /// When asynchronous copies land, of all the moments at which the ISA lets them. A right kernel gives the same result under
@@ -78,6 +145,8 @@ pub struct Options {
     pub checks: Checks,
     /// How warps take turns.
     pub order: WarpOrder,
+    /// How blocks take turns.
+    pub blocks: BlockOrder,
     /// When asynchronous copies land. With the checks and the counting off, `cp.async` lands at once in any case.
     pub landing: Landing,
     /// A generic read before an asynchronous write without a proxy fence between them
@@ -99,12 +168,13 @@ impl Default for Options {
         Options {
             checks: Checks::Full,
             order: WarpOrder::RunToBarrier,
+            blocks: BlockOrder::Forward,
             landing: Landing::Latest,
             proxy_war: Severity::Warn,
             proxy_init: Severity::Deny,
             counting: Counting::Off,
             threads: None,
-            max_instructions: Some(1 << 34),
+            max_instructions: Some(1 << 30),
         }
     }
 }

@@ -1,135 +1,260 @@
 //! Who touched each word of shared memory last: the race detector.
 //!
-//! A word remembers its last writer and two different readers. Two accesses by different threads, at least one a write,
-//! race unless [`Clocks`] orders the first before the second; writing the same value is no excuse. Words that are
-//! accessed by halves or bytes are remembered byte by byte.
-//!
-//! Known limit: of the readers that no barrier orders before a word's next write two are remembered, from two warps where
-//! possible. A third one's race is missed if a barrier of a part of the block orders exactly those two.
+//! A word remembers its last writer, and every thread that has read it since: a clock and a set of lanes for each warp, and
+//! a list for what does not fit that (strong accesses, lanes of one warp that read at different clocks). Two accesses by
+//! different threads, at least one a write, race unless [`Clocks`] orders the first before the second; writing the same
+//! value is no excuse. Strong accesses do not race with each other. Words that are accessed by halves or bytes are
+//! remembered byte by byte.
 
 use crate::clocks::Clocks;
-use crate::row::LANES;
+use crate::flags::Scope;
+use crate::row::{LANES, lanes};
 
 /// A thread at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
+    pub(crate) block: u32,
     /// Number within the block.
     pub(crate) thread: u16,
     pub(crate) pc: u32,
-    /// Volatile, relaxed, acquire, release or atomic: such accesses do not race with each other.
-    pub(crate) strong: bool,
+    /// Volatile, relaxed, acquire, release or atomic, and whom that includes.
+    pub(crate) strong: Option<Scope>,
+    /// It reads what was there and writes at once.
+    pub(crate) atomic: bool,
 }
 
 /// An access that may have to be ordered.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    actor: Actor,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) actor: Actor,
     /// 0 for none, which everything is ordered behind.
-    clock: u32,
+    pub(crate) clock: u32,
+    pub(crate) did: Did,
 }
 
-const NOBODY: Access = Access { actor: Actor { thread: 0, pc: 0, strong: true }, clock: 0 };
+/// What an access that is remembered did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Did {
+    Read,
+    /// A strong read, of what was there before the newest write.
+    ReadBefore,
+    Write,
+}
+
+pub(crate) const NOBODY: Access =
+    Access { actor: Actor { block: 0, thread: 0, pc: 0, strong: None, atomic: false }, clock: 0, did: Did::Write };
 
 /// What is known of a word, or of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     writer: Access,
-    readers: [Access; 2],
-    /// A `cp.async` by the writer is still under way.
-    in_flight: bool,
+    /// Warps that have read it since: each has an entry in [`Shadow::reads`].
+    readers: u32,
+    /// Index plus one of its entry in [`Shadow::further`], if there are accesses that are listed.
+    further: u32,
     /// Index plus one of the word's bytes, if they are told apart.
     split: u32,
+    /// A `cp.async` by the writer is still under way.
+    in_flight: bool,
 }
 
-const UNTOUCHED: Word = Word { writer: NOBODY, readers: [NOBODY; 2], in_flight: false, split: 0 };
+const UNTOUCHED: Word = Word { writer: NOBODY, readers: 0, further: 0, split: 0, in_flight: false };
 
-/// An access of the generic proxy, as a bulk copy that follows it sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The lanes of a warp that have read a word at one clock. Of several instructions the first is remembered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    /// The clock at which another lane of the warp may read without looking at anything else: the writer is behind everybody,
+    /// nothing has been written since, and this warp is on record. 0 if it has to look.
+    quick: u32,
+    clock: u32,
+    lanes: u32,
+    pc: u32,
+}
+
+/// Accesses of the generic proxy by lanes of a warp, as a bulk copy that follows them sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Past {
-    pub(crate) thread: u16,
     pub(crate) pc: u32,
+    pub(crate) warp: u16,
     pub(crate) clock: u32,
+    pub(crate) did: Did,
+    pub(crate) lanes: u32,
 }
 
-/// What it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Did {
-    Read,
-    Write,
+impl Past {
+    fn of(access: &Access) -> Past {
+        let Access { actor, clock, did } = *access;
+        let (warp, lane) = (actor.thread / LANES as u16, usize::from(actor.thread) % LANES);
+        Past { warp, lanes: 1 << lane, pc: actor.pc, clock, did }
+    }
+
+    pub(crate) fn threads(&self) -> impl Iterator<Item = u16> + use<> {
+        let first = self.warp * LANES as u16;
+        lanes(self.lanes).map(move |lane| first + lane as u16)
+    }
 }
+
+/// The clock of a write to global memory that a copy may still be about to do: nobody knows of it.
+pub(crate) const UNDER_WAY: u32 = u32::MAX;
 
 /// How two accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
-    /// The other one wrote.
-    Written(Actor),
-    /// The other one read.
-    Read(Actor),
+    /// Nothing orders the two.
+    Unordered(Access),
     /// The other one's copy has not landed.
-    InFlight(Actor),
+    InFlight(Access),
+}
+
+impl Conflict {
+    /// What an access that nothing orders before another one is to it.
+    pub(crate) fn of(access: &Access) -> Conflict {
+        match access.clock {
+            UNDER_WAY => Conflict::InFlight(*access),
+            _ => Conflict::Unordered(*access),
+        }
+    }
 }
 
 /// Shadow of a block's shared memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
+    warps: usize,
+    /// The words, then four for each word whose bytes are told apart.
     words: Vec<Word>,
-    bytes: Vec<[Word; 4]>,
-    /// By word, under which key another read changes nothing: [`Clocks::everybody`] once readers of two warps are
-    /// known and all are ordered behind the writer, [`Clocks::only`] for a warp with two readers. 0 after a write.
-    saturated: Vec<u64>,
+    /// Words without those of bytes.
+    whole: usize,
+    /// By warp and word, so that a warp finds what it reads next to each other; then by byte and warp.
+    reads: Vec<Read>,
+    further: Vec<Vec<Access>>,
 }
 
 impl Shadow {
-    pub(crate) fn reset(&mut self, bytes: usize) {
+    pub(crate) fn reset(&mut self, bytes: usize, warps: usize) {
         let words = bytes.div_ceil(4);
+        (self.warps, self.whole) = (warps, words);
         self.words.clear();
         self.words.resize(words, UNTOUCHED);
-        self.saturated.clear();
-        self.saturated.resize(words, 0);
-        self.bytes.clear();
+        self.reads.clear();
+        self.reads.resize(words * warps, Read::default());
+        self.further.clear();
     }
 
     #[inline(always)]
     pub(crate) fn read(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
-        if bytes < 4 {
-            return self.each_byte(offset, bytes, |word| word.read(clocks, actor).map(|_| ()));
+        let warp = usize::from(actor.thread) / LANES;
+        let (now, bit) = (clocks.now(warp), 1 << (usize::from(actor.thread) % LANES));
+        if bytes >= 4 && actor.strong.is_none() {
+            let first = warp * self.whole;
+            for index in offset / 4..(offset + bytes) / 4 {
+                let read = &mut self.reads[first + index];
+                if read.quick == now {
+                    read.lanes |= bit;
+                } else {
+                    self.read_word(clocks, index, actor)?;
+                }
+            }
+            return Ok(());
         }
-        let (everybody, only) = (clocks.everybody(), clocks.only(usize::from(actor.thread) / LANES));
-        for index in offset / 4..(offset + bytes) / 4 {
-            let key = self.saturated[index];
-            if key != everybody && key != only {
-                self.read_word(clocks, index, actor)?;
+        self.each(offset, bytes, |shadow, index| shadow.read_one(clocks, index, actor))
+    }
+
+    /// Lanes of a warp read words that others of it have read just before, so that nothing has to be looked at; whether that is
+    /// so.
+    #[inline(always)]
+    pub(crate) fn read_again(&mut self, clocks: &Clocks, offset: usize, bytes: usize, warp: usize, group: u32) -> bool {
+        let now = clocks.now(warp);
+        let first = warp * self.whole;
+        let reads = &mut self.reads[first + offset / 4..first + (offset + bytes) / 4];
+        if reads.iter().any(|read| read.quick != now) {
+            return false;
+        }
+        reads.iter_mut().for_each(|read| read.lanes |= group);
+        true
+    }
+
+    /// Where the reads of a word, or of a byte, by a warp are.
+    #[inline(always)]
+    fn at(&self, index: usize, warp: usize) -> usize {
+        if index < self.whole {
+            return warp * self.whole + index;
+        }
+        index * self.warps + warp
+    }
+
+    #[inline(never)]
+    fn read_word(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        if self.words[index].split != 0 {
+            return self.each(index * 4, 4, |shadow, index| shadow.read_one(clocks, index, actor));
+        }
+        self.read_one(clocks, index, actor)
+    }
+
+    fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        self.after_writer(clocks, index, actor)?;
+        let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
+        let at = self.at(index, warp);
+        let word = &mut self.words[index];
+        let (now, bit) = (clocks.now(warp), 1u32 << lane);
+        if word.further != 0 {
+            let writes = self.further[word.further as usize - 1].iter().filter(|access| access.did == Did::Write);
+            after_all(clocks, writes, actor)?;
+        }
+        if actor.strong.is_some() {
+            self.list(clocks, index, Access { actor, clock: now, did: Did::Read });
+            return Ok(());
+        }
+        let quick = if word.writer.clock <= clocks.settled() && word.further == 0 { now } else { 0 };
+        let new = Read { quick, clock: now, lanes: bit, pc: actor.pc };
+        let read = &mut self.reads[at];
+        if word.readers >> warp & 1 == 0 {
+            word.readers |= 1 << warp;
+            *read = new;
+        } else if read.clock == now {
+            read.lanes |= bit;
+        } else {
+            // Lanes that the warp has not met since stay on record, unless their own thread is the one that reads again.
+            let old = std::mem::replace(read, new);
+            if old.clock > clocks.seen(warp, warp) {
+                for lane in lanes(old.lanes & !bit) {
+                    let thread = (warp * LANES + lane) as u16;
+                    let actor = Actor { thread, pc: old.pc, ..actor };
+                    self.list(clocks, index, Access { actor, clock: old.clock, did: Did::Read });
+                }
             }
         }
         Ok(())
     }
 
-    fn read_word(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+    /// Lists an access. Those of its kind that are ordered before it say nothing that it does not say.
+    fn list(&mut self, clocks: &Clocks, index: usize, access: Access) {
         let word = &mut self.words[index];
-        if word.split != 0 {
-            return self.each_byte(index * 4, 4, |word| word.read(clocks, actor).map(|_| ()));
+        if word.further == 0 {
+            self.further.push(Vec::new());
+            word.further = self.further.len() as u32;
         }
-        self.saturated[index] = word.read(clocks, actor)?;
-        Ok(())
+        let further = &mut self.further[word.further as usize - 1];
+        further.retain(|old| !access.stands_for(old, clocks));
+        further.push(access);
     }
 
     #[inline(always)]
     pub(crate) fn write(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
-        self.change(offset, bytes, |word| word.write(clocks, actor))
+        self.each(offset, bytes, |shadow, index| shadow.write_one(clocks, index, actor))
     }
 
     /// A copy starts: from here on the destination belongs to it.
     pub(crate) fn start(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
-        self.change(offset, bytes, |word| {
-            word.write(clocks, actor)?;
-            word.in_flight = true;
+        self.each(offset, bytes, |shadow, index| {
+            shadow.write_one(clocks, index, actor)?;
+            shadow.words[index].in_flight = true;
             Ok(())
         })
     }
 
-    /// A bulk copy starts, by this thread. It is checked like an access of the thread's, and what `seen` is told of: the last
-    /// writer and the readers, as threads and clocks. From there on [`crate::agents`] knows what the copy does; a word that
-    /// it writes has no writer here any more.
+    /// A bulk copy starts, by this thread. It is checked like an access of the thread's, and `seen` is told of what was there
+    /// before: the writers and the readers. From there on [`crate::agents`] knows what the copy does; a word that it writes
+    /// has no writer here any more.
     pub(crate) fn hand_over(
         &mut self,
         clocks: &Clocks,
@@ -137,28 +262,35 @@ impl Shadow {
         bytes: usize,
         actor: Actor,
         writes: bool,
-        mut seen: impl FnMut(Past, Did),
+        mut seen: impl FnMut(Past),
     ) -> Result<(), Conflict> {
-        let warp = usize::from(actor.thread) / LANES;
-        self.change(offset, bytes, |word| {
-            let Word { writer, readers, .. } = *word;
+        self.each(offset, bytes, |shadow, index| {
+            let word = shadow.words[index];
+            let listed = word.further.checked_sub(1).map_or(&[][..], |at| &shadow.further[at as usize]);
+            let listed: Vec<Past> =
+                listed.iter().filter(|past| writes || past.did == Did::Write).map(Past::of).collect();
             if writes {
-                word.write(clocks, actor)?;
-                word.writer = NOBODY;
-                readers.iter().filter(|reader| reader.clock > 0).for_each(|reader| seen(reader.past(), Did::Read));
+                shadow.write_one(clocks, index, actor)?;
+                shadow.words[index].writer = NOBODY;
+                for warp in lanes(word.readers) {
+                    let Read { lanes, pc, clock, .. } = shadow.reads[shadow.at(index, warp)];
+                    seen(Past { warp: warp as u16, lanes, pc, clock, did: Did::Read });
+                }
             } else {
-                word.after_writer(clocks, actor, warp)?;
+                shadow.after_writer(clocks, index, actor)?;
             }
-            if writer.clock > 0 {
-                seen(writer.past(), Did::Write);
+            if word.writer.clock > 0 {
+                seen(Past::of(&word.writer));
             }
+            listed.into_iter().for_each(&mut seen);
             Ok(())
         })
     }
 
     /// A copy lands: its thread has written, now.
     pub(crate) fn land(&mut self, clocks: &Clocks, offset: usize, bytes: usize) {
-        let _ = self.change(offset, bytes, |word| {
+        let _ = self.each(offset, bytes, |shadow, index| {
+            let word = &mut shadow.words[index];
             word.in_flight = false;
             word.writer.clock = clocks.now(usize::from(word.writer.actor.thread) / LANES);
             Ok(())
@@ -168,7 +300,8 @@ impl Shadow {
     /// A copy lands for an mbarrier. Its writer becomes a thread of its own, `columns` warps further on, so that even the
     /// thread that started it has to wait there.
     pub(crate) fn land_apart(&mut self, offset: usize, bytes: usize, columns: usize, clock: u32) {
-        let _ = self.change(offset, bytes, |word| {
+        let _ = self.each(offset, bytes, |shadow, index| {
+            let word = &mut shadow.words[index];
             word.in_flight = false;
             word.writer.actor.thread += (columns * LANES) as u16;
             word.writer.clock = clock;
@@ -177,22 +310,77 @@ impl Shadow {
     }
 
     #[inline(always)]
-    fn change(
+    fn after_writer(&self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        let word = &self.words[index];
+        if word.in_flight {
+            return Err(Conflict::InFlight(word.writer));
+        }
+        if word.writer.clock > clocks.settled()
+            && word.writer.conflicts(actor)
+            && !word.writer.ordered(clocks, actor.thread)
+            && !self.observed(clocks, word, actor)
+        {
+            return Err(Conflict::Unordered(word.writer));
+        }
+        Ok(())
+    }
+
+    fn observed(&self, clocks: &Clocks, word: &Word, actor: Actor) -> bool {
+        word.further != 0 && observed(clocks, &word.writer, self.further[word.further as usize - 1].iter(), actor)
+    }
+
+    #[inline(always)]
+    fn write_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
+        self.after_writer(clocks, index, actor)?;
+        let old = self.words[index].writer;
+        let left = old.is_left_by(clocks, actor) && !self.observed(clocks, &self.words[index], actor);
+        let word = &mut self.words[index];
+        let warp = usize::from(actor.thread) / LANES;
+        for reader in lanes(word.readers) {
+            let at = if index < self.whole { reader * self.whole + index } else { index * self.warps + reader };
+            let read = &mut self.reads[at];
+            read.quick = 0;
+            if read.clock > clocks.settled() && read.clock > clocks.seen(warp, reader) {
+                after_readers(clocks, reader, read, actor)?;
+            }
+        }
+        if word.further != 0 {
+            let further = &mut self.further[word.further as usize - 1];
+            after_all(clocks, further.iter(), actor)?;
+            further.retain_mut(|old| {
+                if old.did == Did::Read {
+                    old.did = Did::ReadBefore;
+                }
+                !old.is_by(actor) && !old.ordered(clocks, actor.thread)
+            });
+            if further.is_empty() {
+                word.further = 0;
+            }
+        }
+        word.readers = 0;
+        word.writer = Access { actor, clock: clocks.now(warp), did: Did::Write };
+        if left {
+            self.list(clocks, index, old);
+        }
+        Ok(())
+    }
+
+    /// Does something with the words of an access, or their bytes where these are told apart.
+    #[inline(always)]
+    fn each(
         &mut self,
         offset: usize,
         bytes: usize,
-        mut f: impl FnMut(&mut Word) -> Result<(), Conflict>,
+        mut f: impl FnMut(&mut Shadow, usize) -> Result<(), Conflict>,
     ) -> Result<(), Conflict> {
         if bytes < 4 {
             return self.each_byte(offset, bytes, f);
         }
         for index in offset / 4..(offset + bytes) / 4 {
-            self.saturated[index] = 0;
-            let word = &mut self.words[index];
-            if word.split != 0 {
+            if self.words[index].split != 0 {
                 self.each_byte(index * 4, 4, &mut f)?;
             } else {
-                f(word)?;
+                f(self, index)?;
             }
         }
         Ok(())
@@ -204,89 +392,111 @@ impl Shadow {
         &mut self,
         offset: usize,
         bytes: usize,
-        mut f: impl FnMut(&mut Word) -> Result<(), Conflict>,
+        mut f: impl FnMut(&mut Shadow, usize) -> Result<(), Conflict>,
     ) -> Result<(), Conflict> {
         let index = offset / 4;
-        let word = &mut self.words[index];
-        self.saturated[index] = 0;
-        if word.split == 0 {
-            self.bytes.push([*word; 4]);
-            word.split = self.bytes.len() as u32;
+        if self.words[index].split == 0 {
+            self.split(index);
         }
-        let all = &mut self.bytes[word.split as usize - 1];
-        all[offset % 4..offset % 4 + bytes].iter_mut().try_for_each(&mut f)
+        let first = self.words[index].split as usize - 1;
+        (first + offset % 4..first + offset % 4 + bytes).try_for_each(|byte| f(self, byte))
+    }
+
+    fn split(&mut self, index: usize) {
+        let word = self.words[index];
+        let first = self.words.len();
+        let reads: Vec<Read> = (0..self.warps).map(|warp| self.reads[self.at(index, warp)]).collect();
+        for _ in 0..4 {
+            let mut byte = word;
+            if word.further != 0 {
+                self.further.push(self.further[word.further as usize - 1].clone());
+                byte.further = self.further.len() as u32;
+            }
+            self.words.push(byte);
+            self.reads.extend(reads.iter().map(|read| Read { quick: 0, ..*read }));
+        }
+        for warp in 0..self.warps {
+            let at = self.at(index, warp);
+            self.reads[at].quick = 0;
+        }
+        (self.words[index].split, self.words[index].readers) = (first as u32 + 1, 0);
     }
 }
 
-impl Word {
-    /// The key under which further reads change nothing, or 0.
-    #[inline(always)]
-    fn read(&mut self, clocks: &Clocks, actor: Actor) -> Result<u64, Conflict> {
-        let warp = usize::from(actor.thread) / LANES;
-        self.after_writer(clocks, actor, warp)?;
-        let now = Access { actor, clock: clocks.now(warp) };
-        let [first, second] = &mut self.readers;
-        if first.clock == 0 || first.actor.thread == actor.thread || first.ordered(clocks, warp) {
-            *first = now;
-            return Ok(0);
+/// The lanes of a warp that have read must all be ordered before a write.
+#[inline(never)]
+fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Result<(), Conflict> {
+    for lane in lanes(read.lanes) {
+        let thread = (warp * LANES + lane) as u16;
+        let reader = Actor { block: actor.block, thread, pc: read.pc, strong: None, atomic: false };
+        let read = Access { actor: reader, clock: read.clock, did: Did::Read };
+        if read.conflicts(actor) && !read.ordered(clocks, actor.thread) {
+            return Err(Conflict::Unordered(read));
         }
-        let replaceable = second.clock == 0 || second.actor.thread == actor.thread || second.ordered(clocks, warp);
-        if replaceable || (second.warp() == first.warp() && first.warp() != warp) {
-            *second = now;
-        }
-        Ok(if first.warp() != second.warp() && clocks.is_settled(self.writer.clock) {
-            clocks.everybody()
-        } else if first.warp() == warp && second.warp() == warp && self.writer.ordered(clocks, warp) {
-            clocks.only(warp)
-        } else {
-            0
+    }
+    Ok(())
+}
+
+/// Those of some accesses that need an order must all be ordered before what a thread does now.
+pub(crate) fn after_all<'a>(
+    clocks: &Clocks,
+    mut accesses: impl Iterator<Item = &'a Access>,
+    actor: Actor,
+) -> Result<(), Conflict> {
+    let found = accesses.find(|access| access.conflicts(actor) && !access.ordered(clocks, actor.thread));
+    found.map_or(Ok(()), |access| Err(Conflict::of(access)))
+}
+
+/// What somebody who has read a strong write by a strong read does after that comes after the write, whether or not the
+/// read acquires anything else: causality goes through observation.
+pub(crate) fn observed<'a>(
+    clocks: &Clocks,
+    writer: &Access,
+    mut listed: impl Iterator<Item = &'a Access>,
+    actor: Actor,
+) -> bool {
+    writer.actor.strong.is_some()
+        && listed.any(|read| {
+            read.did == Did::Read
+                && read.actor.strong.is_some()
+                && !writer.conflicts(read.actor)
+                && (read.is_by(actor) || read.ordered(clocks, actor.thread))
         })
-    }
-
-    #[inline(always)]
-    fn write(&mut self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
-        let warp = usize::from(actor.thread) / LANES;
-        self.after_writer(clocks, actor, warp)?;
-        for reader in &self.readers {
-            if reader.conflicts(actor) && !reader.ordered(clocks, warp) {
-                return Err(Conflict::Read(reader.actor));
-            }
-        }
-        self.writer = Access { actor, clock: clocks.now(warp) };
-        self.readers = [NOBODY; 2];
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn after_writer(&self, clocks: &Clocks, actor: Actor, warp: usize) -> Result<(), Conflict> {
-        if self.in_flight {
-            return Err(Conflict::InFlight(self.writer.actor));
-        }
-        if self.writer.conflicts(actor) && !self.writer.ordered(clocks, warp) {
-            return Err(Conflict::Written(self.writer.actor));
-        }
-        Ok(())
-    }
 }
 
 impl Access {
-    fn past(&self) -> Past {
-        Past { thread: self.actor.thread, pc: self.actor.pc, clock: self.clock }
+    pub(crate) fn is_by(&self, actor: Actor) -> bool {
+        (self.actor.thread, self.actor.block) == (actor.thread, actor.block)
     }
 
-    /// Whether the two need an order.
+    /// Whether the two need an order, one of them being a write: they are by different threads, and not both strong at
+    /// scopes that include the other.
     #[inline(always)]
-    fn conflicts(&self, actor: Actor) -> bool {
-        self.actor.thread != actor.thread && !(self.actor.strong && actor.strong)
+    pub(crate) fn conflicts(&self, actor: Actor) -> bool {
+        if self.is_by(actor) {
+            return false;
+        }
+        match (self.actor.strong, actor.strong) {
+            (Some(a), Some(b)) => self.actor.block != actor.block && a.min(b) != Scope::Gpu,
+            _ => true,
+        }
+    }
+
+    /// Whether a strong write stays on record when the actor writes: strong writes go with each other, and a weak access
+    /// has to come after all of them. An atomic reads the one before, and stands for it; so does whoever has read it before.
+    pub(crate) fn is_left_by(&self, clocks: &Clocks, actor: Actor) -> bool {
+        let stays = !actor.atomic || self.clock == UNDER_WAY;
+        self.actor.strong.is_some() && stays && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
     }
 
     #[inline(always)]
-    fn ordered(&self, clocks: &Clocks, warp: usize) -> bool {
-        clocks.ordered(self.clock, self.warp(), warp)
+    pub(crate) fn ordered(&self, clocks: &Clocks, thread: u16) -> bool {
+        self.clock == 0 || clocks.ordered_anywhere(self.actor.block, self.clock, self.actor.thread, thread)
     }
 
-    #[inline(always)]
-    fn warp(&self) -> usize {
-        usize::from(self.actor.thread) / LANES
+    /// Whether everything that has to come after an older access has to come after this one as well.
+    pub(crate) fn stands_for(&self, old: &Access, clocks: &Clocks) -> bool {
+        (old.did, old.actor.strong) == (self.did, self.actor.strong)
+            && (old.is_by(self.actor) || old.ordered(clocks, self.actor.thread))
     }
 }

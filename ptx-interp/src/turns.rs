@@ -12,12 +12,14 @@ pub(crate) struct Turns {
     /// Warps in the order of this round.
     warps: Vec<usize>,
     random: u64,
+    /// The longest turn there is.
+    longest: u64,
 }
 
 impl Turns {
     /// Begins anew, for block number `block` with so many warps.
-    pub(crate) fn reset(&mut self, order: WarpOrder, warps: usize, block: u64) {
-        self.order = order;
+    pub(crate) fn reset(&mut self, order: WarpOrder, warps: usize, block: u64, longest: u64) {
+        (self.order, self.longest) = (order, longest);
         self.warps.clear();
         match order {
             WarpOrder::Backward => self.warps.extend((0..warps).rev()),
@@ -49,7 +51,7 @@ impl Turns {
     /// change places within a few instructions, and also get far ahead of each other.
     pub(crate) fn length(&mut self) -> u64 {
         match self.order {
-            WarpOrder::RunToBarrier => u64::MAX,
+            WarpOrder::RunToBarrier => self.longest,
             WarpOrder::Forward | WarpOrder::Backward => 1,
             WarpOrder::Seeded(_) => {
                 let most = 1 << (1 + self.next_random() % LONGEST);

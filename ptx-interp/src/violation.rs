@@ -37,6 +37,10 @@ pub enum ViolationKind {
     TensorMap,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
+    /// What has to be zero after a launch is not.
+    NotZero,
+    /// An operand has a value that the instruction does not take.
+    InvalidOperand,
     /// Nothing in the interpreter executes this instruction.
     UnknownInstruction,
     /// The kernel trapped.
@@ -46,6 +50,54 @@ pub enum ViolationKind {
 }
 
 impl ViolationKind {
+    /// All of them.
+    pub const ALL: [ViolationKind; 19] = [
+        ViolationKind::Launch,
+        ViolationKind::OutOfBounds,
+        ViolationKind::Misaligned,
+        ViolationKind::Uninitialised,
+        ViolationKind::BarrierMismatch,
+        ViolationKind::BarrierMisuse,
+        ViolationKind::Deadlock,
+        ViolationKind::Race,
+        ViolationKind::Proxy,
+        ViolationKind::ProxyWar,
+        ViolationKind::ProxyInit,
+        ViolationKind::Registers,
+        ViolationKind::TensorMap,
+        ViolationKind::WrittenTwice,
+        ViolationKind::NotZero,
+        ViolationKind::InvalidOperand,
+        ViolationKind::UnknownInstruction,
+        ViolationKind::Trap,
+        ViolationKind::InstructionLimit,
+    ];
+
+    /// Whether a launch can go on when the rule is broken, so that [`crate::Checks`] may leave it out.
+    pub const fn is_optional(self) -> bool {
+        match self {
+            ViolationKind::Uninitialised
+            | ViolationKind::BarrierMismatch
+            | ViolationKind::BarrierMisuse
+            | ViolationKind::Race
+            | ViolationKind::Proxy
+            | ViolationKind::ProxyWar
+            | ViolationKind::ProxyInit
+            | ViolationKind::Registers
+            | ViolationKind::WrittenTwice
+            | ViolationKind::NotZero
+            | ViolationKind::InvalidOperand => true,
+            ViolationKind::Launch
+            | ViolationKind::OutOfBounds
+            | ViolationKind::Misaligned
+            | ViolationKind::Deadlock
+            | ViolationKind::TensorMap
+            | ViolationKind::UnknownInstruction
+            | ViolationKind::Trap
+            | ViolationKind::InstructionLimit => false,
+        }
+    }
+
     /// The words that open the report.
     pub fn title(self) -> &'static str {
         match self {
@@ -63,6 +115,8 @@ impl ViolationKind {
             ViolationKind::Registers => "registers",
             ViolationKind::TensorMap => "tensor map",
             ViolationKind::WrittenTwice => "written twice",
+            ViolationKind::NotZero => "not zero",
+            ViolationKind::InvalidOperand => "invalid operand",
             ViolationKind::UnknownInstruction => "unknown instruction",
             ViolationKind::Trap => "trap",
             ViolationKind::InstructionLimit => "instruction limit",
@@ -72,6 +126,11 @@ impl ViolationKind {
     /// The rule's name for tools: its title with hyphens.
     pub fn name(self) -> String {
         self.title().replace([' ', '.'], "-")
+    }
+
+    /// The rule with a name.
+    pub fn from_name(name: &str) -> Option<ViolationKind> {
+        ViolationKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -105,6 +164,54 @@ pub struct Site {
     pub address: Option<u64>,
     /// Label of the allocation that the address belongs to or lies nearest to.
     pub label: Option<String>,
+    /// For a race the shortest interleaving of its two threads that shows it: what each last synchronised at, and the two
+    /// accesses, in the order in which they were executed.
+    pub timeline: Vec<Moment>,
+}
+
+/// What a thread did at some moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// What it did.
+    pub kind: MomentKind,
+    /// Its block (`%ctaid`).
+    pub block: [u32; 3],
+    /// The thread (`%tid`).
+    pub thread: [u32; 3],
+    /// Line of the PTX text, counted from 1.
+    pub line: u32,
+    /// That line's instruction.
+    pub instruction: String,
+    /// The clause that the instruction came from, and what it does for it.
+    pub note: Option<Note>,
+}
+
+/// What happens at a [`Moment`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MomentKind {
+    /// A barrier, a fence, a strong access: what might have ordered the accesses.
+    Synchronise,
+    /// The access that came first.
+    FirstAccess,
+    /// The access that nothing orders behind it.
+    SecondAccess,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let did = match self.kind {
+            MomentKind::Synchronise => "synchronises",
+            MomentKind::FirstAccess => "first access",
+            MomentKind::SecondAccess => "second access",
+        };
+        let (thread, block) = (triple(self.thread), triple(self.block));
+        write!(f, "thread {thread} of block {block}, {did}: line {} `{}`", self.line, self.instruction)?;
+        match &self.note {
+            Some(note) => write!(f, " ({})", note.clause),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -116,6 +223,9 @@ impl fmt::Display for Violation {
         }
         if let Some(note) = &site.note {
             write!(f, "\n  from the clause `{}`: {}", note.clause, note.what)?;
+        }
+        for (index, moment) in site.timeline.iter().enumerate() {
+            write!(f, "\n  {}. {moment}", index + 1)?;
         }
         Ok(())
     }
@@ -136,8 +246,20 @@ pub(crate) struct Fault {
     pub(crate) label: Option<String>,
     /// The thread and the instruction at fault, where they are not those that run now.
     pub(crate) at: Option<(u16, u32)>,
+    /// The instruction of the running thread, if that is not where its warp is.
+    pub(crate) pc: Option<u32>,
     /// The instruction of the other thread, for warnings.
     pub(crate) other_pc: u32,
+    pub(crate) timeline: Vec<Step>,
+}
+
+/// A [`Moment`] before it is put into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) kind: MomentKind,
+    pub(crate) block: u32,
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
 }
 
 /// Result of what may break a rule.
@@ -154,7 +276,9 @@ impl Fault {
             address: None,
             label: None,
             at: None,
+            pc: None,
             other_pc: 0,
+            timeline: Vec::new(),
         })
     }
 }

@@ -4,6 +4,8 @@
 //! one again. In code laid out by a compiler this is reconvergence at the post-dominator, and it needs no analysis. A
 //! group that reaches a barrier alone is parked until the warp's other groups are there too, or cannot come.
 
+use crate::address::Place;
+use crate::knowledge::Knowledge;
 use crate::op::{Code, Slot};
 use crate::row::{LANES, Row32, Row64};
 use crate::taint::Taint;
@@ -100,7 +102,7 @@ pub(crate) struct Warp {
     pub(crate) local: Vec<u32>,
     pub(crate) polls: Polls,
     /// What it knew when it last fenced the initialisation of mbarriers.
-    pub(crate) published: Vec<u32>,
+    pub(crate) published: Knowledge,
     /// Groups have met at a `bar.warp.sync` while they were parked.
     pub(crate) met: bool,
 }
@@ -116,6 +118,8 @@ pub(crate) struct Polls {
     pub(crate) waits: u32,
     /// The mbarrier of the last of them, until one succeeds.
     pub(crate) mbarrier: Option<usize>,
+    /// What was polled last, until a round goes by without it.
+    pub(crate) last: Option<Polled>,
     /// Why groups gave up the warp's turn.
     pub(crate) spin: Option<Spin>,
     /// Instructions that the warp had executed when the running group was chosen.
@@ -126,6 +130,17 @@ pub(crate) struct Polls {
     pub(crate) gave_up: u64,
     /// Instructions of one round of the loop that it is in, once a round has changed nothing.
     pub(crate) cycle: u64,
+}
+
+/// A strong read, or a wait that found its phase running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Polled {
+    pub(crate) pc: u32,
+    /// As the instruction sees it.
+    pub(crate) address: u64,
+    /// Absent for a generic address.
+    pub(crate) place: Option<Place>,
+    pub(crate) bytes: u8,
 }
 
 /// Why a warp gives up its turn, by who could end that.

@@ -1,9 +1,9 @@
 //! Text that nobody meant: whatever it is, the answer is a result or an error with words, soon.
 
-use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, launch};
+use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, TensorElement, TensorMap, TensorMapArgs, launch};
 
 use crate::gemm_text::{Element, gemm};
-use crate::{mbarrier, ring};
+use crate::{mbarrier, ring, tma_gemm};
 
 /// A small generator, the same everywhere.
 struct Random(u64);
@@ -78,6 +78,24 @@ fn mutilated_rings() {
     let mut random = Random(0x0fed_cba9_8765_4321);
     let args = |memory: &Memory| vec![matrix(memory), matrix(memory)];
     let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 64, args)).collect();
+    for outcome in 0..=3 {
+        assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
+    }
+}
+
+#[test]
+fn mutilated_copies() {
+    let text = tma_gemm::text();
+    let mut random = Random(0x2468_ace0_1357_9bdf);
+    let args = |memory: &Memory| {
+        let map = || {
+            let Arg::U64(address) = matrix(memory) else { panic!("an address") };
+            let args = TensorMapArgs::new(TensorElement::F32, address, &[40, 40], &[160], &[32, 32]);
+            Arg::TensorMap(Box::new(TensorMap::encode(&args).expect("legal")))
+        };
+        vec![map(), map(), map(), matrix(memory), Arg::U32(40), Arg::U32(40)]
+    };
+    let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 160, args)).collect();
     for outcome in 0..=3 {
         assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
     }

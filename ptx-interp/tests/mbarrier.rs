@@ -11,7 +11,7 @@ fn broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
 }
 
 /// Warp 0 fills the ring, warp 1 empties it, eleven times.
-fn two_warps() -> String {
+pub fn two_warps() -> String {
     format!(
         "{}mov.u32 %r4, 0;
          setp.ge.u32 %p1, %t, 32;

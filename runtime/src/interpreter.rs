@@ -94,7 +94,13 @@ impl Backend for Interpreter {
 
     fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
         let zeros = vec![0; bytes as usize];
-        Ok(self.memory.write(address, &zeros).map_err(|error| self.failed("the workspace", error))?)
+        // The next launch starts from the same flags.
+        let written = self
+            .memory
+            .write(address, &zeros)
+            .and_then(|()| self.memory.clear_zero_after(address))
+            .and_then(|()| self.memory.set_zero_after(address, bytes));
+        Ok(written.map_err(|error| self.failed("the workspace", error))?)
     }
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {

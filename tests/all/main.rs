@@ -6,6 +6,7 @@ mod contracts;
 mod cost;
 mod documents;
 mod execution;
+mod faults;
 mod levels;
 mod macros;
 mod mutants;

@@ -5,18 +5,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use ptx_gemm_runtime::interp::{
-    Allocation, Arg as Value, Counting, Landing, Launch, Memory, Options, Program, Report, TensorMap, Violation,
-    WarpOrder, launch,
+    Allocation, Arg as Value, BlockOrder, Counting, Landing, Launch, Memory, Options, Program, Report, TensorMap,
+    Violation, WarpOrder, launch,
 };
 
 use super::{Arg, Contents, ExecError, LaunchFile};
 
-/// In which order warps take turns and copies land, by a name that repeats it.
+/// In which order warps and blocks take turns and copies land, by a name that repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// First warp first, copies at the latest moment.
+    /// First warp and block first, copies at the latest moment.
     Forward,
-    /// Last warp first, copies at the earliest moment.
+    /// Last warp and block first, copies at the earliest moment.
     Backward,
     /// Everything at random.
     Random(u64),
@@ -37,12 +37,12 @@ const RANDOM: u64 = 6;
 impl Order {
     /// The options of a launch in this order.
     pub fn options(self, options: &Options) -> Options {
-        let (order, landing) = match self {
-            Order::Forward => (WarpOrder::Forward, Landing::Latest),
-            Order::Backward => (WarpOrder::Backward, Landing::Earliest),
-            Order::Random(seed) => (WarpOrder::Seeded(seed), Landing::Seeded(seed)),
+        let (order, blocks, landing) = match self {
+            Order::Forward => (WarpOrder::Forward, BlockOrder::Forward, Landing::Latest),
+            Order::Backward => (WarpOrder::Backward, BlockOrder::Backward, Landing::Earliest),
+            Order::Random(seed) => (WarpOrder::Seeded(seed), BlockOrder::Seeded(seed), Landing::Seeded(seed)),
         };
-        Options { order, landing, ..*options }
+        Options { order, blocks, landing, ..*options }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm::Device;
-use ptx_gemm::interp::{Checks, Options, Program, Report, Site, Violation};
+use ptx_gemm::interp::{Checks, MomentKind, Options, Program, Report, Site, Violation, ViolationKind};
 use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, interpret, on_gpu};
 use serde_json::{Map, Value, json};
 
@@ -130,7 +130,19 @@ fn shown_text(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> String {
 
 /// A violation as tools read it.
 fn told(violation: &Violation, warning: bool, order: &str) -> Value {
-    let Site { entry, line, instruction, note, block, threads, address, label } = &*violation.site;
+    let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
+    let moments: Vec<Value> = timeline
+        .iter()
+        .map(|moment| {
+            let kind = match moment.kind {
+                MomentKind::FirstAccess => "first access",
+                MomentKind::SecondAccess => "second access",
+                _ => "synchronises",
+            };
+            json!({ "what": kind, "block": moment.block, "thread": moment.thread, "line": moment.line,
+                "instruction": moment.instruction })
+        })
+        .collect();
     json!({
         "rule": violation.kind.name(),
         "message": violation.message,
@@ -144,6 +156,7 @@ fn told(violation: &Violation, warning: bool, order: &str) -> Value {
         "address": address,
         "allocation": label,
         "order": order,
+        "timeline": moments,
     })
 }
 
@@ -170,7 +183,16 @@ impl Watched {
         match text {
             "all" => Ok(Watched(Checks::Full)),
             "none" => Ok(Watched(Checks::Off)),
-            _ => Err("all or none".into()),
+            list => {
+                let rule = |name: &str| {
+                    ViolationKind::from_name(name.trim()).ok_or_else(|| {
+                        let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
+                        format!("`{name}` is no rule; all, none, or some of {}", known.join(", "))
+                    })
+                };
+                let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
+                Ok(Watched(rules.into_iter().fold(Checks::Off, Checks::with)))
+            }
         }
     }
 }

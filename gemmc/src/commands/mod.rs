@@ -9,6 +9,7 @@ pub(crate) mod first_launch;
 pub(crate) mod fuzz;
 pub(crate) mod ir;
 pub(crate) mod ladder;
+pub(crate) mod mutants;
 pub(crate) mod plan;
 pub(crate) mod ptx;
 pub(crate) mod run;

@@ -1,10 +1,11 @@
 //! What is reported of a block: who waits for whom when nobody can move, and where a rule was broken.
 
 use super::{Block, Status};
-use crate::address::SHARED_START;
+use crate::address::{Place, SHARED_START};
 use crate::env::Env;
 use crate::row::{LANES, lanes};
-use crate::violation::{Fault, Site, Violation, ViolationKind, triple};
+use crate::violation::{Fault, Moment, Site, Step, Violation, ViolationKind, bytes as in_words, triple};
+use crate::warp::Polled;
 
 /// A warp that waits at a barrier.
 #[derive(Clone, Copy)]
@@ -28,7 +29,10 @@ impl Block {
         let waiting: Vec<Waiter> = self.waiters().collect();
         let first = *waiting.first()?;
         let exited = self.status.iter().filter(|status| **status == Status::Done).count();
-        if exited > 0 && !env.strict && waiting.iter().all(|other| other.id == first.id && other.count.is_none()) {
+        if exited > 0
+            && !env.watches(ViolationKind::BarrierMismatch)
+            && waiting.iter().all(|other| other.id == first.id && other.count.is_none())
+        {
             // Without checks exited warps count as arrived, as on hardware.
             self.release(env, first.id);
             return None;
@@ -79,6 +83,15 @@ impl Block {
             );
             let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
             fault.address = Some(address);
+            fault.pc = self.warps[index].polls.last.map(|polled| polled.pc);
+            return self.report(env, index, *fault);
+        }
+        let polling = |index: usize| Some((index, self.warps[index].polls.last?));
+        if let Some((index, polled)) = (0..self.warps.len()).filter(ready).find_map(polling) {
+            let (words, label) = self.polled(env, polled);
+            let message = format!("{{thread}} waits for a change of {words}, and nobody else can move{barriers}");
+            let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
+            (fault.address, fault.label, fault.pc) = (Some(polled.address), label, Some(polled.pc));
             return self.report(env, index, *fault);
         }
         let message =
@@ -86,10 +99,32 @@ impl Block {
         self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
     }
 
+    /// What a warp polls, with its value, and the allocation's label.
+    fn polled(&self, env: &Env, polled: Polled) -> (String, Option<String>) {
+        let Polled { address, place, bytes, .. } = polled;
+        let (place, at) = place.map_or_else(|| Place::of_generic(address), |place| (place, address));
+        let bytes = u64::from(bytes);
+        let (value, of, label) = match place {
+            Place::Global => {
+                let Some(mapped) = env.global.find(at, bytes, &mut 0) else { return (format!("{at:#x}"), None) };
+                let (address, label) = mapped.place(mapped.buffer.offset(at));
+                let of = format!(", byte {} of `{label}`", address - mapped.buffer.start);
+                (mapped.buffer.load(mapped.buffer.offset(at), bytes as usize), of, Some(label.to_string()))
+            }
+            Place::Shared => {
+                let value =
+                    self.memory.shared.offset(at, bytes).map_or(0, |at| self.memory.shared.load(at, bytes as usize));
+                (value, String::new(), None)
+            }
+            _ => return (format!("{} address {at:#x}", place.name()), None),
+        };
+        (format!("{} at {} address {at:#x}{of}, which hold {value}", in_words(bytes), place.name()), label)
+    }
+
     /// Turns lanes into threads and positions into lines.
     pub(super) fn report(&self, env: &Env, index: usize, fault: Fault) -> Violation {
         let (index, pc, lane) = match fault.at {
-            None => (index, self.warps[index].pc, 0),
+            None => (index, fault.pc.unwrap_or(self.warps[index].pc), 0),
             Some((thread, pc)) => (usize::from(thread) / LANES, pc, 1 << (usize::from(thread) % LANES)),
         };
         let warp = &self.warps[index];
@@ -109,7 +144,20 @@ impl Block {
             threads,
             address: fault.address,
             label: fault.label,
+            timeline: fault.timeline.iter().map(|step| moment(env, step)).collect(),
         };
         Violation { kind: fault.kind, message: fault.message.replace("{thread}", &place), site: Box::new(site) }
+    }
+}
+
+fn moment(env: &Env, step: &Step) -> Moment {
+    let origin = &env.code.origins[step.pc as usize];
+    Moment {
+        kind: step.kind,
+        block: env.ctaid(u64::from(step.block)),
+        thread: env.tid(u32::from(step.thread)),
+        line: origin.line,
+        instruction: origin.text.clone(),
+        note: origin.note.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Block, Status};
 use crate::env::Env;
+use crate::knowledge::Knowledge;
 use crate::options::Watch;
 use crate::pool::{Outcome, Resizing};
 use crate::row::LANES;
@@ -12,11 +13,14 @@ impl Block {
     /// was fenced.
     pub(super) fn arrive_at_cluster(&mut self, env: &Env, index: usize, relaxed: bool) -> Checked {
         let brings = match (env.watch, relaxed) {
-            (Watch::Off, _) => Vec::new(),
+            (Watch::Off, _) => Knowledge::default(),
             (Watch::On, true) => self.warps[index].published.clone(),
-            (Watch::On, false) => self.memory.clocks.knowledge(index),
+            (Watch::On, false) => self.memory.clocks.knowledge_of_all(index),
         };
-        let mask = self.warps[index].mask;
+        let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
+        if env.watch == Watch::On {
+            self.memory.note(index, mask, pc, true);
+        }
         self.cluster.arrive(index, &brings).map_err(|misuse| {
             Fault::new(ViolationKind::BarrierMismatch, mask, format!("{{thread}} {}", misuse.words()))
         })?;
@@ -37,7 +41,9 @@ impl Block {
             return Ok(());
         };
         if env.watch == Watch::On {
-            self.memory.clocks.learn(index, known);
+            let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
+            self.memory.clocks.learn(index, mask, true, known);
+            self.memory.note(index, mask, pc, true);
             self.memory.clocks.meet(index);
         }
         self.status[index] = Status::Ready;
@@ -60,7 +66,7 @@ impl Block {
     }
 
     /// A warp gives registers back, or takes some.
-    pub(super) fn resize(&mut self, index: usize, what: Resizing) -> Checked {
+    pub(super) fn resize(&mut self, env: &Env, index: usize, what: Resizing) -> Checked {
         match self.pool.execute(index, what) {
             Outcome::Passes => {
                 self.status[index] = Status::Ready;
@@ -69,6 +75,10 @@ impl Block {
             }
             Outcome::Waits { missing } => {
                 self.status[index] = Status::Starved { what, missing };
+                Ok(())
+            }
+            Outcome::Wrong(_) if !env.watches(ViolationKind::Registers) => {
+                self.warps[index].pc += 1;
                 Ok(())
             }
             Outcome::Wrong(why) => {
@@ -124,13 +134,17 @@ impl Block {
     /// What is wrong with a block whose warps have all exited.
     pub(super) fn left_behind(&mut self, env: &Env) -> Option<Violation> {
         if env.strict {
-            if let Some((warp, fewest, most)) = self.pool.uneven() {
+            if let Some((warp, fewest, most)) = self.pool.uneven()
+                && env.watches(ViolationKind::Registers)
+            {
                 let message = format!(
                     "the warp of {{thread}} has changed its registers {fewest} times, another one of its warp group {most} times"
                 );
                 return Some(self.report(env, warp, *Fault::new(ViolationKind::Registers, 0, message)));
             }
-            if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env) {
+            if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env)
+                && env.watches(ViolationKind::Race)
+            {
                 return Some(self.report(env, 0, *fault));
             }
         }

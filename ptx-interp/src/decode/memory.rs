@@ -5,7 +5,7 @@ use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
 use crate::address::Place;
-use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot};
+use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot, Strong};
 
 impl Decoder<'_> {
     pub(super) fn memory(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -22,11 +22,13 @@ impl Decoder<'_> {
             }
             (&Opcode::Atom { order, space, op, ty }, [d, address, rest @ ..]) => {
                 let mut access = self.access(address, space, order, ty)?;
+                access.strong = Some(Strong::of_atomic(order));
                 access.values[0] = self.destination(d)?;
                 self.atomic(access, op, ty, rest)
             }
             (&Opcode::Red { order, space, op, ty }, [address, rest @ ..]) => {
                 let mut access = self.access(address, space, order, ty)?;
+                access.strong = Some(Strong::of_atomic(order));
                 access.values[0] = self.destination(&Operand::Sink)?;
                 self.atomic(access, op, ty, rest)
             }
@@ -90,7 +92,7 @@ impl Decoder<'_> {
             offset,
             bytes: ty.bytes() as u8,
             signed: ty.is_signed(),
-            strong: order != Order::Weak,
+            strong: Strong::of(order),
             values: [Slot::P(self.sink()); 4],
             count: 1,
             shape: Shape::Odd,
@@ -140,7 +142,6 @@ impl Decoder<'_> {
         if !matches!(access.place, None | Some(Place::Global | Place::Shared)) {
             return Err("atomics work on global and shared memory only".into());
         }
-        access.strong = true;
         access.atomic = Some(AtomicOp { op, ty, b, c });
         Ok(Op::Atomic { index: self.add_access(access) })
     }
@@ -153,6 +154,7 @@ impl Decoder<'_> {
         let (source, source_offset) = self.address(from, Some(Place::Global))?;
         let source_bytes = match rest {
             [] => None,
+            [Operand::Reg(reg)] => Some(self.register(*reg)?),
             [bytes] => Some(self.source(bytes, Type::U32)?),
             _ => return Err("cp.async takes at most four operands".into()),
         };

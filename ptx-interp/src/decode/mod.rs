@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
                 self.together(&instruction.op, operands)
             }
             // A map's bytes are copied whole here, so that no other copy of them can be stale.
-            Opcode::FenceProxyTensormap { .. } => Ok(Op::Fence),
+            &Opcode::FenceProxyTensormap { scope, .. } => Ok(Op::Fence { scope: crate::op::scope(scope) }),
             // Hints to the hardware; nothing here is slower or faster for them.
             Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(_) => Ok(Op::Nop),
             Opcode::CreatePolicy { .. } => {

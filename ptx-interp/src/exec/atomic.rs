@@ -8,13 +8,14 @@ use ptx_gemm_ptx::types::Type;
 
 use super::memory::read;
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
-use super::{scalar, undefined, watch};
+use super::{order, scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
+use crate::flags::Change;
 use crate::global::Mapped;
 use crate::op::{Access, Arith, AtomicOp, P, ScalarFn, Slot};
 use crate::row::lanes;
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
-use crate::warp::Warp;
+use crate::warp::{Polled, Warp};
 
 #[inline(never)]
 pub(super) fn atomic<const WATCH: bool>(
@@ -32,6 +33,8 @@ pub(super) fn atomic<const WATCH: bool>(
     }
     warp.polls.reads += 1;
     let addresses = addresses(&warp.regs, access.base, access.offset);
+    let address = addresses[active.trailing_zeros() as usize];
+    warp.polls.last = Some(Polled { pc, address, place: access.place, bytes: access.bytes });
     let bytes = usize::from(access.bytes);
     let mut tainted = 0;
     let mut tally = watch::Tally::default();
@@ -40,16 +43,20 @@ pub(super) fn atomic<const WATCH: bool>(
         let touch = Touch { place: access.place, address, bytes: bytes as u64, lane, verb: Verb::Writes };
         let spot = locate(block, env, &touch)?;
         if WATCH {
-            watch::touched(warp, block, env, &touch, spot, pc, true)?;
+            watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
             tally.add(block, spot, &touch);
         }
         let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
         let written = read::<WATCH>(warp, block, env, spot, 0, bytes, lane).1;
         if WATCH && !written && op.op != Atomic::Exch {
-            if env.strict && matches!(spot, Spot::Global(..)) {
+            if env.watches(ViolationKind::Uninitialised) && matches!(spot, Spot::Global(..)) {
                 return Err(never_written(&touch));
             }
             tainted |= 1 << lane;
+        }
+        if WATCH && env.strict {
+            // The read of an atomic is of the newest write.
+            order::observe(warp, block, env, (spot, lane), access);
         }
         let old = match spot {
             Spot::Global(mapped, offset) => {
@@ -76,9 +83,14 @@ pub(super) fn atomic<const WATCH: bool>(
                 ));
             }
         };
+        if WATCH && env.strict {
+            order::publish(warp, block, env, (spot, lane), access, (Change::Atomic, old));
+        }
         warp.regs.set(access.values[0], lane, old);
     }
     if WATCH {
+        block.note(warp.index as usize, active, pc, true);
+        block.clocks.tick(warp.index as usize);
         tally.count(block, Verb::Writes, bytes as u64);
         let d = warp.taint.at(access.values[0]);
         warp.taint.load(d, tainted, active, pc);
@@ -89,7 +101,7 @@ pub(super) fn atomic<const WATCH: bool>(
 fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Checked {
     for slot in [op.b, op.c] {
         let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
-        if tainted != 0 && env.strict {
+        if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
             return Err(undefined(warp, env, slot, tainted, "is an atomic's operand"));
         }
     }

@@ -1,23 +1,29 @@
 //! Starts bulk copies, lane by lane, with everything that can be said of them at that moment; [`super::landing`] moves the
 //! bytes. Also what belongs to them: groups, fences between proxies, addresses within the cluster.
 
+use std::sync::PoisonError;
+
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
+use super::landing::Layout;
+use super::order::race;
 use super::proxy::{self, Starter};
 use super::spot::{Touch, Verb, out_of_global, out_of_space};
-use super::watch::{self, race};
-use super::{landing, undefined};
+use super::{landing, order, undefined, watch};
 use crate::address::{Place, SHARED_START};
-use crate::agents::{Fenced, MOST_PENDING, Movement, Pending, Region};
+use crate::agents::{Fenced, Movement, Pending, Region};
 use crate::env::{BlockMemory, Env};
+use crate::flags::Scope;
+use crate::global::shadow::Agent;
+use crate::knowledge::{Knowledge, of_copies};
 use crate::mbarrier::Misuse;
 use crate::op::{Bulk, Coordinates, Pointer, R32, Reduce, Slot};
 use crate::options::Watch;
 use crate::row::{LANES, lanes};
-use crate::shadow::{Actor, Did, Past};
+use crate::shadow::{Actor, Did, Past, UNDER_WAY};
 use crate::shared::load_words;
-use crate::tensor::{Interleave, Swizzle, TensorElement, TensorMap, Tile};
+use crate::tensor::{Interleave, TensorElement, TensorMap, Tile};
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
@@ -34,16 +40,19 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
                 fence(block, index, active, Fenced::Shared);
             }
             if global {
-                fence(block, index, active, Fenced::Global);
+                let mut history = block.history.lock().unwrap_or_else(PoisonError::into_inner);
+                let clock = block.clocks.now_or_zero(index);
+                lanes(active).for_each(|lane| history.fences.add(index * LANES + lane, clock));
             }
-            block.clocks_tick(env, index);
+            synchronises(block, env, index, active, pc);
         }
         Bulk::FenceInit => {
             fence(block, index, active, Fenced::Init);
             if env.watch == Watch::On {
-                warp.published = block.clocks.knowledge(index);
+                warp.published = Knowledge::default();
+                lanes(active).for_each(|lane| warp.published.join(&block.clocks.knowledge(index, lane)));
             }
-            block.clocks_tick(env, index);
+            synchronises(block, env, index, active, pc);
         }
         Bulk::Map { d, a, rank, place } => return map_address(warp, env, (d, a, rank, place), active),
         Bulk::Rank { d, a, place } => {
@@ -63,6 +72,14 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
         }
     }
     Ok(())
+}
+
+/// A fence: what the warp does after it is told apart from what it did.
+fn synchronises(block: &mut BlockMemory, env: &Env, warp: usize, active: u32, pc: u32) {
+    if env.watch == Watch::On {
+        block.note(warp, active, pc, true);
+        block.clocks.tick(warp);
+    }
 }
 
 fn fence(block: &mut BlockMemory, warp: usize, active: u32, what: Fenced) {
@@ -104,6 +121,7 @@ impl Start<'_, '_> {
             Bulk::TensorStore { map, coordinates, from, reduce } => {
                 let tile = self.tile(block, map, coordinates)?;
                 let bytes = tile.map.box_bytes();
+                self.not_before(&tile)?;
                 let reduce = reduce.map(|op| self.reduction(op, tile.map.element())).transpose()?;
                 self.store(block, Region::Tile(Box::new(tile)), from, bytes, 128, reduce)
             }
@@ -129,7 +147,8 @@ impl Start<'_, '_> {
         reduce: Option<Reduce>,
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
-        let shared = self.shared(block, to, bytes, align, Verb::Writes)?;
+        let span = span(&from, bytes);
+        let shared = self.shared(block, to, span, align, Verb::Writes)?;
         let barrier = self.shared(block, barrier, 8, 8, Verb::Reads)?;
         if block.mbarriers.get(barrier as usize).is_none() {
             let address = u64::from(barrier) + u64::from(SHARED_START);
@@ -143,31 +162,36 @@ impl Start<'_, '_> {
         for &(address, _, len) in &places {
             self.in_global(block, address, len.into(), Verb::Reads)?;
         }
+        let known = block.agents.count(barrier);
+        if env.watch == Watch::On {
+            let mut history = block.history.lock().unwrap_or_else(PoisonError::into_inner);
+            let clock = block.clocks.now(usize::from(starter.thread) / LANES);
+            history.start((of_copies(known.0), known.1), (starter.thread, clock));
+        }
         if env.strict {
             if let Region::Shared(from) = from {
                 self.take_over(block, from, bytes, Verb::Reads)?;
             }
-            self.take_over(block, shared, bytes, Verb::Writes)?;
+            self.take_over(block, shared, span, Verb::Writes)?;
             let mut past = None;
-            let actor = Actor { thread: starter.thread, pc: starter.pc, strong: true };
-            let seen = |seen: Past, did| {
-                if did == Did::Write {
+            let actor = Actor { strong: Some(Scope::Cta), ..starter.actor(block) };
+            let seen = |seen: Past| {
+                if seen.did == Did::Write {
                     past = Some(seen);
                 }
             };
             let ordered = block.shadow.hand_over(&block.clocks, barrier as usize, 8, actor, false, seen);
-            ordered.map_err(|conflict| race(env, conflict, Verb::Reads, barrier as usize, 8, starter.lane))?;
+            env.heed(ordered.map_err(|conflict| race(block, env, conflict, Verb::Reads, barrier as usize, 8, actor)))?;
             if let Some(past) = past {
                 proxy::initialised(block, env, starter, past, u64::from(barrier) + u64::from(SHARED_START))?;
             }
+            let actor = starter.actor(block);
+            let agent = Agent { thread: of_copies(known.0), clock: known.1 };
             for &(address, _, len) in &places {
-                if let Some(clash) = block.agents.in_the_way_globally(address, len.into(), false) {
-                    return Err(proxy::disturbed(env, clash, Verb::Reads, "", address, len.into(), starter.lane));
-                }
-                proxy::global_fenced(block, env, starter, (address, len.into()))?;
+                order::copied(block, env, Verb::Reads, (address, len.into()), starter, actor, agent)?;
             }
         }
-        self.start(block, shared, bytes, Movement::Load { from, barrier, reduce }, &places)
+        self.start(block, shared, (span, bytes), Movement::Load { from, barrier, reduce }, known, &places)
     }
 
     fn store(
@@ -180,39 +204,40 @@ impl Start<'_, '_> {
         reduce: Option<Reduce>,
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
-        let shared = self.shared(block, from, bytes, align, Verb::Reads)?;
+        let span = span(&to, bytes);
+        let shared = self.shared(block, from, span, align, Verb::Reads)?;
         let places = landing::places(&to, bytes as usize);
         for &(address, _, len) in &places {
             self.in_global(block, address, len.into(), Verb::Writes)?;
         }
         if env.strict {
-            self.take_over(block, shared, bytes, Verb::Reads)?;
-            let swizzle = if let Region::Tile(tile) = &to { tile.map.swizzle() } else { Swizzle::None };
+            self.take_over(block, shared, span, Verb::Reads)?;
+            let layout = Layout::of(&to);
             for &(address, offset, len) in &places {
-                self.written(block, shared, offset, len, swizzle)?;
-                if let Some(clash) = block.agents.in_the_way_globally(address, len.into(), true)
-                    && reduce.is_none()
-                {
-                    return Err(proxy::disturbed(env, clash, Verb::Writes, "", address, len.into(), starter.lane));
-                }
+                self.written(block, shared, offset, len, layout)?;
+                let (strong, atomic) = (reduce.map(|_| Scope::Gpu), reduce.is_some());
+                let actor = Actor { strong, atomic, ..starter.actor(block) };
+                let agent = Agent { thread: starter.thread, clock: UNDER_WAY };
+                order::copied(block, env, Verb::Writes, (address, len.into()), starter, actor, agent)?;
                 self.write_once(block, address, len)?;
             }
         }
         let group = *block.agents.group_of(starter.thread.into());
-        self.start(block, shared, bytes, Movement::Store { to, group, reduce }, &places)
+        self.start(block, shared, (span, bytes), Movement::Store { to, group, reduce }, (0, 0), &places)
     }
 
     fn start(
         &self,
         block: &mut BlockMemory,
         shared: u32,
-        bytes: u64,
+        (span, counted): (u64, u64),
         movement: Movement,
+        known: (u32, u32),
         places: &[(u64, u32, u32)],
     ) -> Checked {
         let Starter { thread, lane, pc } = self.starter;
-        if block.agents.pending.len() >= MOST_PENDING {
-            let message = format!("{{thread}} starts a copy while {MOST_PENDING} of its block are under way");
+        if !block.agents.has_room() {
+            let message = "{thread} starts a copy, and too many of its block are under way: nobody waits for them";
             return Err(Fault::new(ViolationKind::InstructionLimit, 1 << lane, message));
         }
         let first = places.iter().map(|(address, ..)| *address).min().unwrap_or(u64::MAX);
@@ -221,8 +246,11 @@ impl Start<'_, '_> {
         let pending = Pending {
             thread,
             pc,
+            began: block.clocks.now_or_zero(usize::from(thread) / LANES),
+            known,
             shared,
-            bytes: bytes as u32,
+            bytes: span as u32,
+            counted: counted as u32,
             movement,
             data: None,
             landed: false,
@@ -242,26 +270,30 @@ impl Start<'_, '_> {
     fn take_over(&self, block: &mut BlockMemory, offset: u32, bytes: u64, verb: Verb) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let (offset, bytes) = (offset as usize, bytes as usize);
-        watch::no_mbarrier(block, offset, bytes, verb, starter.lane)?;
-        proxy::undisturbed(self.warp, block, env, offset, bytes, verb, starter.lane)?;
-        let actor = Actor { thread: starter.thread, pc: starter.pc, strong: false };
-        let mut pasts: Vec<(Past, Did)> = Vec::new();
-        let seen = |past, did| {
-            if !pasts.iter().rev().take(8).any(|known| *known == (past, did)) {
-                pasts.push((past, did));
+        env.heed(order::no_mbarrier(block, offset, bytes, verb, starter.lane))?;
+        let actor = starter.actor(block);
+        proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
+        // Accesses of the same lanes to neighbouring words are one.
+        let mut pasts: Vec<Past> = Vec::new();
+        let seen = |past: Past| {
+            let known = pasts.iter_mut().rev().take(64).find(|known| {
+                (known.pc, known.warp, known.clock, known.did) == (past.pc, past.warp, past.clock, past.did)
+            });
+            match known {
+                Some(known) => known.lanes |= past.lanes,
+                None => pasts.push(past),
             }
         };
         let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, verb == Verb::Writes, seen);
-        ordered.map_err(|conflict| race(env, conflict, verb, offset, bytes, starter.lane))?;
-        pasts.sort_by_key(|(past, did)| (past.pc, past.thread, past.clock, *did == Did::Read));
-        pasts.dedup();
+        env.heed(ordered.map_err(|conflict| race(block, env, conflict, verb, offset, bytes, actor)))?;
+        pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
         proxy::fenced(block, env, starter, &pasts, verb, offset as u64 + u64::from(SHARED_START))
     }
 
     /// What reaches global memory must have been written.
-    fn written(&self, block: &BlockMemory, shared: u32, offset: u32, len: u32, swizzle: Swizzle) -> Checked {
-        for byte in offset..offset + len {
-            let at = landing::swizzled(swizzle, shared, byte as usize / 16 * 16) + byte as usize % 16;
+    fn written(&self, block: &BlockMemory, shared: u32, offset: u32, len: u32, layout: Layout) -> Checked {
+        for byte in (offset..offset + len).filter(|_| self.env.watches(ViolationKind::Uninitialised)) {
+            let at = layout.place(shared, byte as usize / 16) + byte as usize % 16;
             if !block.shared.is_written(at, 1) {
                 let address = at as u64 + u64::from(SHARED_START);
                 let message = format!(
@@ -315,7 +347,7 @@ impl Start<'_, '_> {
 
     fn defined(&self, slot: Slot, what: &str) -> Checked {
         let (warp, env, lane) = (self.warp, self.env, 1 << self.starter.lane);
-        if env.strict && warp.taint.mask(warp.taint.at(slot)) & lane != 0 {
+        if env.watches(ViolationKind::Uninitialised) && warp.taint.mask(warp.taint.at(slot)) & lane != 0 {
             return Err(undefined(warp, env, slot, lane, what));
         }
         Ok(())
@@ -432,8 +464,27 @@ impl Start<'_, '_> {
         for (at, slot) in at.iter_mut().zip(&coordinates.at[..count]) {
             *at = self.value(*slot, "is a coordinate")? as i32;
         }
+        // An H200 calls another one an illegal instruction.
+        let along = i64::from(at[0]) * map.element().bytes() as i64;
+        if along % 16 != 0 {
+            let message = format!(
+                "{{thread}} gives {} as the innermost coordinate, {along} bytes from the tensor's start, which is not a multiple \
+                 of 16 bytes",
+                at[0]
+            );
+            return Err(Fault::new(ViolationKind::Misaligned, 1 << self.starter.lane, message));
+        }
         // A box that fits no shared memory is not walked over; its copy is refused for its bounds.
         Ok(Tile { map, coordinates: at })
+    }
+
+    /// What goes to global memory does not begin before the tensor: an H200 calls it an illegal instruction. It may end after it.
+    fn not_before(&self, tile: &Tile) -> Checked {
+        let Some(coordinate) = tile.coordinates.iter().find(|coordinate| **coordinate < 0) else { return Ok(()) };
+        let message = format!(
+            "{{thread}} gives {coordinate} as a coordinate of a copy to global memory; only loads take negative ones"
+        );
+        Err(Fault::new(ViolationKind::OutOfBounds, 1 << self.starter.lane, message))
     }
 
     /// The type that a tensor reduction works on.
@@ -458,6 +509,14 @@ impl Start<'_, '_> {
             let message = format!("there is no reduction `{}` of a tensor of {element:?}", op.name());
             Fault::new(ViolationKind::TensorMap, 1 << self.starter.lane, message)
         })
+    }
+}
+
+/// Bytes of shared memory from a copy's first to its last.
+fn span(region: &Region, bytes: u64) -> u64 {
+    match region {
+        Region::Tile(tile) => tile.map.shared_bytes(),
+        _ => bytes,
     }
 }
 

@@ -22,6 +22,9 @@ pub(super) fn other(pc: u32, mask: u32) -> Option<Group> {
 pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     let polls = &mut warp.polls;
     let waits = std::mem::take(&mut polls.waits);
+    if waits == 0 && polls.reads == 0 {
+        polls.last = None;
+    }
     if polls.reads == 0 {
         polls.rounds = 0;
         if waits > 0 {
@@ -52,12 +55,18 @@ fn value(warp: &Warp, active: u32, slot: R32) -> u32 {
 
 /// All threads of a warp name the same barrier, or the same number of threads, and have written it.
 fn named(warp: &Warp, env: &Env, active: u32, slot: R32) -> Checked {
-    let tainted = if env.strict { warp.taint.mask(warp.taint.at(slot.into())) & active } else { 0 };
+    let tainted = if env.watches(ViolationKind::Uninitialised) {
+        warp.taint.mask(warp.taint.at(slot.into())) & active
+    } else {
+        0
+    };
     if tainted != 0 {
         return Err(undefined(warp, env, slot.into(), tainted, "is a barrier's operand"));
     }
     let first = value(warp, active, slot);
-    if lanes(active).all(|lane| warp.regs.r32[slot.0 as usize].0[lane] == first) {
+    if !env.watches(ViolationKind::BarrierMismatch)
+        || lanes(active).all(|lane| warp.regs.r32[slot.0 as usize].0[lane] == first)
+    {
         return Ok(());
     }
     let message = "the threads of one warp name different barriers, or different numbers of threads";
@@ -69,19 +78,25 @@ pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Ch
     let active = warp.mask;
     named(warp, env, active, id)?;
     count.map_or(Ok(()), |count| named(warp, env, active, count))?;
-    if env.strict && warp.live != warp.exists {
-        let exited = (warp.exists & !warp.live).count_ones();
-        let message = format!("{exited} threads of this warp have exited before a barrier that it waits at");
-        return Err(Fault::new(ViolationKind::BarrierMismatch, active, message));
-    }
+    whole(warp, env)?;
     Ok(Stop::Barrier { id: value(warp, active, id), count: count.map(|count| value(warp, active, count)) })
+}
+
+/// All threads of a warp have come that ever were in it.
+pub(super) fn whole(warp: &Warp, env: &Env) -> Checked {
+    if !env.watches(ViolationKind::BarrierMismatch) || warp.live == warp.exists {
+        return Ok(());
+    }
+    let exited = (warp.exists & !warp.live).count_ones();
+    let message = format!("{exited} threads of this warp have exited before a barrier that it waits at");
+    Err(Fault::new(ViolationKind::BarrierMismatch, warp.mask, message))
 }
 
 /// `bar.arrive` counts a whole warp: all its threads have to be there, and to name the same barrier.
 pub(super) fn arrive(warp: &Warp, env: &Env, active: u32, id: R32, count: R32) -> Checked<Stop> {
     named(warp, env, active, id)?;
     named(warp, env, active, count)?;
-    if !env.strict || active == warp.exists {
+    if !env.watches(ViolationKind::BarrierMismatch) || active == warp.exists {
         return Ok(Stop::Arrive { id: value(warp, active, id), count: value(warp, active, count) });
     }
     let message =
@@ -91,7 +106,7 @@ pub(super) fn arrive(warp: &Warp, env: &Env, active: u32, id: R32, count: R32) -
 
 /// The lanes that a `.sync` instruction names must include those that execute it.
 pub(super) fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
-    if !env.strict || active & !named == 0 {
+    if !env.watches(ViolationKind::BarrierMismatch) || active & !named == 0 {
         return Ok(());
     }
     let message = format!("the mask {named:#010x} leaves out threads that execute this");
@@ -120,7 +135,7 @@ pub(super) fn stuck(warp: &mut Warp, env: &Env) -> Box<Fault> {
 #[inline(always)]
 pub(super) fn decided(warp: &Warp, env: &Env, p: P, mask: u32) -> Checked {
     let tainted = warp.taint.mask(warp.taint.at_pred(p)) & mask;
-    if tainted != 0 && env.strict {
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
         Err(undefined(warp, env, Slot::P(p), tainted, "decides the guard"))
     } else {
         Ok(())
@@ -144,7 +159,7 @@ pub(super) fn undefined(warp: &Warp, env: &Env, slot: Slot, lanes: u32, what: &s
 /// `.uni` promises that all threads go the same way.
 #[cold]
 pub(super) fn divergent_uniform(mask: u32, active: u32, env: &Env) -> Checked {
-    if !env.strict {
+    if !env.watches(ViolationKind::BarrierMismatch) {
         return Ok(());
     }
     let message =

@@ -2,14 +2,14 @@
 //! until then its destination is nobody else's.
 
 use super::memory::read;
-use super::proxy;
+use super::order::{self, race};
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
-use super::watch::{self, race};
+use super::{proxy, undefined, watch};
 use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
-use crate::op::Access;
+use crate::op::{Access, AsyncCopy, Slot};
 use crate::row::{LANES, lanes};
-use crate::violation::Checked;
+use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
 /// Starts the copies of the active lanes. The source is read now.
@@ -26,6 +26,7 @@ pub(super) fn start<const WATCH: bool>(
     if WATCH {
         defined_address(warp, env, access.base, active)?;
         defined_address(warp, env, copy.source, active)?;
+        defined_size(warp, env, &copy, active)?;
     }
     let to = addresses(&warp.regs, access.base, access.offset);
     let from = addresses(&warp.regs, copy.source, copy.source_offset);
@@ -41,17 +42,34 @@ pub(super) fn start<const WATCH: bool>(
         writes.add(block, spot, &touch);
         let Spot::Shared(offset) = spot else { continue };
         offsets[lane] = offset as u32;
-        let wanted = copy.source_bytes.map_or(bytes, |slot| warp.regs.get(slot, lane) & u64::from(u32::MAX));
+        let mut wanted = wanted(warp, &copy, lane);
+        if wanted > bytes {
+            env.heed(Err(too_large(wanted, &copy, lane)))?;
+            wanted = bytes;
+        }
         let touch = Touch { place: copy.source_place, address: from[lane], bytes, lane, verb: Verb::Reads };
         if from[lane] & (bytes - 1) != 0 {
             return Err(misaligned(&touch));
         }
         // Only the wanted bytes have to exist; they are a prefix.
-        for byte in 0..wanted.min(bytes) {
+        for byte in 0..wanted {
             let one = Touch { address: from[lane] + byte, bytes: 1, ..touch };
             let spot = locate(block, env, &one)?;
             if byte == 0 {
                 reads.add(block, spot, &touch);
+            }
+            if WATCH && env.strict && byte == 0 {
+                // Vectors and words are read whole, a ragged rest byte by byte.
+                let whole = match wanted {
+                    4 | 8 | 16 => wanted,
+                    12 => 4,
+                    _ => 1,
+                };
+                for part in (0..wanted).step_by(whole as usize) {
+                    let one = Touch { address: from[lane] + part, bytes: whole, ..touch };
+                    let spot = locate(block, env, &one)?;
+                    order::touched(warp, block, env, &one, spot, pc, None)?;
+                }
             }
             let (value, known) = read::<WATCH>(warp, block, env, spot, 0, 1, lane);
             data[lane][byte as usize] = value as u8;
@@ -69,10 +87,11 @@ pub(super) fn start<const WATCH: bool>(
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
-            watch::no_mbarrier(block, offset, bytes, Verb::Writes, lane)?;
-            proxy::undisturbed(warp, block, env, offset, bytes, Verb::Writes, lane)?;
-            let started = block.shadow.start(&block.clocks, offset, bytes, watch::actor(warp, lane, pc, false));
-            started.map_err(|conflict| race(env, conflict, Verb::Writes, offset, bytes, lane))?;
+            env.heed(order::no_mbarrier(block, offset, bytes, Verb::Writes, lane))?;
+            let actor = order::actor(warp, block, lane, pc, None);
+            proxy::undisturbed(block, env, (offset, bytes), Verb::Writes, actor)?;
+            let started = block.shadow.start(&block.clocks, offset, bytes, actor);
+            env.heed(started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor)))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
@@ -83,6 +102,33 @@ pub(super) fn start<const WATCH: bool>(
         fill(block, &copy);
     }
     Ok(())
+}
+
+/// How many bytes of the source a lane copies.
+fn wanted(warp: &Warp, copy: &AsyncCopy, lane: usize) -> u64 {
+    let bytes = u64::from(copy.bytes);
+    match copy.source_bytes {
+        None => bytes,
+        // A predicate says whether the source is ignored.
+        Some(slot @ Slot::P(_)) => bytes * (1 - warp.regs.get(slot, lane)),
+        Some(slot) => warp.regs.get(slot, lane) & u64::from(u32::MAX),
+    }
+}
+
+/// How much is read must not depend on a value that was never written.
+fn defined_size(warp: &Warp, env: &Env, copy: &AsyncCopy, active: u32) -> Checked {
+    let Some(slot) = copy.source_bytes else { return Ok(()) };
+    let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
+        return Err(undefined(warp, env, slot, tainted, "says how much a copy reads"));
+    }
+    Ok(())
+}
+
+#[cold]
+fn too_large(wanted: u64, copy: &AsyncCopy, lane: usize) -> Box<Fault> {
+    let message = format!("{{thread}}: a copy of {} bytes is to read {wanted} bytes of its source", copy.bytes);
+    Fault::new(ViolationKind::InvalidOperand, 1 << lane, message)
 }
 
 /// Lands the copies that the active lanes wait for.

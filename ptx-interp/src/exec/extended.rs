@@ -80,12 +80,12 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
         CarryOf::Add => a + b + carry,
         // A borrow is a carry of 1.
         CarryOf::Sub => a.wrapping_sub(b).wrapping_sub(carry),
-        CarryOf::MadLo => (a * b & ones) + c + carry,
+        CarryOf::MadLo => ((a * b) & ones) + c + carry,
         CarryOf::MadHi if op.ty.is_signed() => {
             let extend = |value: u128| (value << (128 - bits)) as i128 >> (128 - bits);
-            ((extend(a) * extend(b) >> bits) as u128 & ones) + c + carry
+            (((extend(a) * extend(b)) >> bits) as u128 & ones) + c + carry
         }
-        CarryOf::MadHi => (a * b >> bits) + c + carry,
+        CarryOf::MadHi => ((a * b) >> bits) + c + carry,
     };
     ((sum & ones) as u64, u64::from(sum >> bits != 0))
 }

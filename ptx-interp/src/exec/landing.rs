@@ -3,15 +3,17 @@
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
-use super::{atomic, proxy};
+use super::proxy::Starter;
+use super::{atomic, order, proxy};
 use crate::address::SHARED_START;
 use crate::agents::{Movement, Pending, Region};
 use crate::env::{BlockMemory, Env};
-use crate::mbarrier::Misuse;
+use crate::knowledge::of_copies;
+use crate::mbarrier::{Completed, Misuse};
 use crate::row::LANES;
-use crate::shadow::Actor;
-use crate::tensor::{Swizzle, Tile};
-use crate::violation::{Checked, Fault, ViolationKind};
+use crate::shadow::{Access, Did};
+use crate::tensor::Tile;
+use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind};
 
 /// Lands a copy that an mbarrier waits for, if nothing but bytes is missing there; whether there was one.
 pub(super) fn land_bytes(block: &mut BlockMemory, env: &Env, offset: usize) -> Result<bool, Misuse> {
@@ -49,35 +51,48 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     }
     let pending = block.agents.take(index);
     let Movement::Load { from, barrier, reduce } = &pending.movement else { return Ok(()) };
-    let bytes = pending.bytes as usize;
+    let bytes = pending.counted as usize;
     let (mut data, known) = read_in(block, env, from, bytes);
-    let swizzle = if let Region::Tile(tile) = from { tile.map.swizzle() } else { Swizzle::None };
+    let layout = Layout::of(from);
     if let Some((op, ty)) = *reduce {
-        let old = read_shared(block, pending.shared, bytes, Swizzle::None);
+        let old = read_shared(block, pending.shared, bytes, layout);
         combine(op, ty, &old, &mut data);
     }
-    write_shared(block, env, pending.shared, &data, &known, swizzle);
+    write_shared(block, env, pending.shared, &data, &known, layout);
+    block.agents.landed(&pending);
     if let Region::Shared(from) = *from {
-        block.agents.has_read(from, pending.bytes);
+        block.agents.has_read_for(from, &pending);
     }
-    let (column, clock) = block.agents.landed(pending.shared, pending.bytes, *barrier);
     block.wrote_shared = true;
-    let column = block.clocks.first_of_copies() + column as usize;
+    let ((column, clock), number) = (pending.known, block.clocks.block());
     let at = block.mbarriers.at(*barrier as usize);
     let mut announced = None;
     let counted = at.and_then(|at| {
         announced = at.announced;
-        at.bring(std::iter::once((column, clock)));
-        at.complete_bytes(pending.bytes)
+        at.brought().of_mut(number).add_copies(column, clock);
+        at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
     });
-    counted.map_err(|misuse| miscounted(env, &pending, *barrier, misuse, announced))
+    env.heed(counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced)))
+}
+
+/// The start of a copy, as the race detector knows it.
+fn started(block: &BlockMemory, pending: &Pending) -> Access {
+    let actor = Starter { thread: pending.thread, lane: 0, pc: pending.pc }.actor(block);
+    Access { actor, clock: pending.began, did: Did::Write }
 }
 
 /// The mbarrier cannot count the bytes of a copy.
 #[cold]
-fn miscounted(env: &Env, pending: &Pending, barrier: u32, misuse: Misuse, announced: Option<(u16, u32)>) -> Box<Fault> {
+fn miscounted(
+    block: &BlockMemory,
+    env: &Env,
+    pending: &Pending,
+    barrier: u32,
+    misuse: Misuse,
+    announced: Option<(u16, u32)>,
+) -> Box<Fault> {
     let address = u64::from(barrier) + u64::from(SHARED_START);
-    let copy = format!("the copy of {} bytes at {}", pending.bytes, proxy::line(env, pending.pc));
+    let copy = format!("the copy of {} bytes at {}", pending.counted, proxy::line(env, pending.pc));
     let (message, at) = match (misuse, announced) {
         (Misuse::Overrun(bytes), Some(announced)) => {
             let message = format!(
@@ -93,6 +108,10 @@ fn miscounted(env: &Env, pending: &Pending, barrier: u32, misuse: Misuse, announ
     };
     let mut fault = Fault::new(ViolationKind::BarrierMisuse, 0, message);
     (fault.address, fault.at) = (Some(address), Some(at));
+    let step = |kind, (thread, pc)| Step { kind, block: block.clocks.block(), thread, pc };
+    let copy = (pending.thread, pending.pc);
+    fault.timeline.extend(announced.map(|announced| step(MomentKind::FirstAccess, announced)));
+    fault.timeline.push(step(MomentKind::SecondAccess, copy));
     fault
 }
 
@@ -109,7 +128,7 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
             pending.read = true;
             block.agents.has_read(pending.shared, pending.bytes);
             if env.strict {
-                let actor = Actor { thread, pc: pending.pc, strong: false };
+                let actor = Starter { thread, lane: usize::from(thread) % LANES, pc: pending.pc }.actor(block);
                 let (offset, bytes) = (pending.shared as usize, pending.bytes as usize);
                 let _ = block.shadow.read(&block.clocks, offset, bytes, actor);
             }
@@ -117,7 +136,23 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
         if read {
             block.agents.pending[index] = pending;
         } else {
+            if env.strict {
+                let actor = Starter { thread, lane: usize::from(thread) % LANES, pc: pending.pc }.actor(block);
+                let pieces = pending.pieces.iter().map(|(address, len)| (*address, u64::from(*len)));
+                pieces.for_each(|piece| order::completed(block, env, piece, actor));
+            }
             block.agents.take(index);
+        }
+    }
+    land_overdue(block, env);
+}
+
+/// Lands copies to global memory whose threads have waited for the reads alone, but for the newest ones.
+fn land_overdue(block: &mut BlockMemory, env: &Env) {
+    while let Some(index) = block.agents.overdue() {
+        let mut pending = block.agents.take(index);
+        if !pending.landed {
+            write_out(block, env, &mut pending);
         }
     }
 }
@@ -125,11 +160,11 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
 /// Takes what a store copies, if it has not yet.
 fn read_source(block: &BlockMemory, pending: &mut Pending) {
     if pending.data.is_none() && !pending.landed {
-        let swizzle = match &pending.movement {
-            Movement::Store { to: Region::Tile(tile), .. } => tile.map.swizzle(),
-            _ => Swizzle::None,
+        let layout = match &pending.movement {
+            Movement::Store { to, .. } => Layout::of(to),
+            Movement::Load { .. } => Layout(None),
         };
-        pending.data = Some(read_shared(block, pending.shared, pending.bytes as usize, swizzle));
+        pending.data = Some(read_shared(block, pending.shared, pending.counted as usize, layout));
     }
 }
 
@@ -168,7 +203,7 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
     if let Region::Shared(from) = *from {
         let known =
             (0..bytes).map(|byte| env.watch_off() || block.shared.is_written(from as usize + byte, 1)).collect();
-        return (read_shared(block, from, bytes, Swizzle::None), known);
+        return (read_shared(block, from, bytes, Layout(None)), known);
     }
     let mut data = match from {
         Region::Tile(tile) => tile.filled(bytes),
@@ -179,6 +214,9 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
         let Some(mapped) = env.global.find(address, len.into(), &mut block.last) else { continue };
         let range = offset as usize..(offset + len) as usize;
         mapped.buffer.read(address, &mut data[range.clone()]);
+        if let Region::Tile(tile) = from {
+            tile.convert(&mut data[range.clone()]);
+        }
         let start = mapped.buffer.offset(address);
         if mapped.buffer.first_unwritten(address, len.into()).is_some() {
             for (index, known) in known[range].iter_mut().enumerate() {
@@ -186,17 +224,14 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
             }
         }
     }
-    if let Region::Tile(tile) = from {
-        Tile::convert(tile, &mut data);
-    }
     (data, known)
 }
 
 /// Bytes of shared memory, chunk by chunk where a swizzle has put them.
-fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, swizzle: Swizzle) -> Vec<u8> {
+fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, layout: Layout) -> Vec<u8> {
     let mut data = Vec::with_capacity(bytes);
     for chunk in (0..bytes).step_by(16) {
-        let at = swizzled(swizzle, offset, chunk);
+        let at = layout.place(offset, chunk / 16);
         for word in 0..4 {
             data.extend((block.shared.load(at + 4 * word, 4) as u32).to_le_bytes());
         }
@@ -205,9 +240,9 @@ fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, swizzle: Swizzle)
     data
 }
 
-fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], known: &[bool], swizzle: Swizzle) {
+fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], known: &[bool], layout: Layout) {
     for (index, (chunk, known)) in data.chunks_exact(16).zip(known.chunks_exact(16)).enumerate() {
-        let at = swizzled(swizzle, offset, 16 * index);
+        let at = layout.place(offset, index);
         for (word, bytes) in chunk.chunks_exact(4).enumerate() {
             block.shared.store(at + 4 * word, 4, number(bytes));
         }
@@ -222,10 +257,24 @@ fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], kn
     }
 }
 
-/// Where 16 bytes of a box lie, as an offset.
-pub(super) fn swizzled(swizzle: Swizzle, offset: u32, chunk: usize) -> usize {
-    let start = SHARED_START as usize;
-    swizzle.apply((start + offset as usize + chunk) as u64) as usize - start
+/// How a copy's bytes lie in shared memory: as a box does, or side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a>(Option<&'a Tile>);
+
+impl<'a> Layout<'a> {
+    pub(super) fn of(region: &'a Region) -> Layout<'a> {
+        match region {
+            Region::Tile(tile) => Layout(Some(tile)),
+            _ => Layout(None),
+        }
+    }
+
+    /// Where a chunk of 16 bytes lies that belongs to a copy at this offset.
+    pub(super) fn place(self, offset: u32, chunk: usize) -> usize {
+        let Layout(Some(tile)) = self else { return offset as usize + 16 * chunk };
+        let address = SHARED_START as usize + offset as usize + tile.chunk(chunk);
+        tile.map.swizzle().apply(address as u64) as usize - SHARED_START as usize
+    }
 }
 
 /// Combines what is there with what was copied, element by element.
@@ -254,6 +303,9 @@ pub(crate) fn unfinished(block: &BlockMemory, env: &Env) -> Option<Box<Fault>> {
     );
     let mut fault = Fault::new(ViolationKind::Race, 0, message);
     fault.at = Some((pending.thread, pending.pc));
+    let start = started(block, pending);
+    fault.timeline = order::timeline(block, env, &start, pending.thread, start.actor);
+    fault.timeline.pop();
     debug_assert!((usize::from(pending.thread) / LANES) < env.warps() as usize);
     Some(fault)
 }

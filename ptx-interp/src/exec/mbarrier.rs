@@ -3,15 +3,18 @@
 
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
+use super::order::{actor, race};
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
-use super::watch::{actor, race};
 use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
-use crate::mbarrier::{Awaited, Misuse, Tracked};
+use crate::flags::Scope;
+use crate::knowledge::Knowledge;
+use crate::mbarrier::{Awaited, Completed, Misuse, Tracked};
 use crate::op::{Action, MbarrierOp, Ordering, PhaseSlot, R32};
-use crate::row::lanes;
+use crate::row::{LANES, lanes};
+use crate::shadow::Actor;
 use crate::violation::{Checked, Fault, ViolationKind};
-use crate::warp::Warp;
+use crate::warp::{Polled, Warp};
 
 #[inline(never)]
 pub(super) fn execute<const WATCH: bool>(
@@ -28,9 +31,15 @@ pub(super) fn execute<const WATCH: bool>(
     }
     let index = warp.index as usize;
     let releases = WATCH && matches!(op.action, Action::Arrive { ordering: Ordering::Synchronises, .. });
-    let brings = if releases { block.clocks.knowledge(index) } else { Vec::new() };
+    let together = if releases { block.clocks.knowledge_together(index) } else { Knowledge::default() };
     let addresses = addresses(&warp.regs, op.base, op.offset);
+    if matches!(op.action, Action::Wait { .. }) {
+        let address = addresses[active.trailing_zeros() as usize];
+        warp.polls.last = Some(Polled { pc, address, place: op.place, bytes: 8 });
+    }
     let mut brought_to = None;
+    // Lanes that have waited with success, and where.
+    let mut waited: Vec<(usize, u32)> = Vec::new();
     for lane in lanes(active) {
         let touch = Touch { place: op.place, address: addresses[lane], bytes: 8, lane, verb: Verb::Reads };
         let Spot::Shared(offset) = locate(block, env, &touch)? else {
@@ -44,16 +53,52 @@ pub(super) fn execute<const WATCH: bool>(
             fault.address = Some(address);
             fault
         };
-        // Lanes that arrive at the same mbarrier bring the same clocks.
-        let brings = if brought_to.replace(offset) == Some(offset) { &[] } else { brings.as_slice() };
-        let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, brings, pc });
-        acted.map_err(|misuse| block.landing_fault.take().unwrap_or_else(|| misused(misuse)))?;
+        if releases {
+            // What the lanes of a warp know together is brought once.
+            let first = brought_to.replace(offset) != Some(offset);
+            if let Ok(barrier) = block.mbarriers.at(offset) {
+                if first {
+                    barrier.brought().join(&together);
+                }
+                block.clocks.bring_alone(index, lane, barrier.brought());
+            }
+        }
+        let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
+        let acted = match acted {
+            Err(misuse) if block.landing_fault.is_some() || env.watches(ViolationKind::BarrierMisuse) => {
+                return Err(block.landing_fault.take().unwrap_or_else(|| misused(misuse)));
+            }
+            // Nothing happens, and a phase that is waited for does not end.
+            Err(_) => {
+                if let Action::Wait { done, .. } = op.action {
+                    warp.regs.set(done.into(), lane, 0);
+                    warp.polls.waits += 1;
+                }
+                continue;
+            }
+            Ok(over) => over,
+        };
+        if acted == Over::Yes {
+            match waited.last_mut() {
+                Some((at, lanes)) if *at == offset => *lanes |= 1 << lane,
+                _ => waited.push((offset, 1 << lane)),
+            }
+        }
         if WATCH && env.strict {
             ordered(warp, block, env, &op.action, offset, lane, pc)?;
         }
     }
     if releases {
+        block.note(index, active, pc, true);
         block.clocks.tick(index);
+    }
+    if WATCH && matches!(op.action, Action::Wait { ordering: Ordering::Synchronises, .. }) {
+        for (offset, lanes) in waited {
+            block.note(index, lanes, pc, false);
+            if let Some(barrier) = block.mbarriers.get(offset) {
+                block.clocks.learn(index, lanes, lanes == warp.live, barrier.known());
+            }
+        }
     }
     if WATCH {
         match op.action {
@@ -65,11 +110,11 @@ pub(super) fn execute<const WATCH: bool>(
     Ok(())
 }
 
-/// A lane at an mbarrier, and the clocks that it brings.
-struct At<'a> {
+/// A lane at an mbarrier.
+#[derive(Clone, Copy)]
+struct At {
     lane: usize,
     offset: usize,
-    brings: &'a [u32],
     pc: u32,
 }
 
@@ -79,23 +124,26 @@ fn act<const WATCH: bool>(
     env: &Env,
     action: &Action,
     at: At,
-) -> Result<(), Misuse> {
-    let At { lane, offset, brings, pc } = at;
-    let announced = Some((actor(warp, lane, pc, true).thread, pc));
+) -> Result<Over, Misuse> {
+    let At { lane, offset, pc } = at;
+    let index = warp.index as usize;
+    let announced = Some(((index * LANES + lane) as u16, pc));
+    let clock = if WATCH { block.clocks.now(index) } else { 0 };
+    let by = Completed { thread: (index * LANES + lane) as u16, clock };
     let value = |warp: &Warp, slot: R32| warp.regs.r32[slot.0 as usize].0[lane];
     match *action {
-        Action::Wait { done, phase, ordering } => {
+        Action::Wait { done, phase, .. } => {
             let awaited = match phase {
                 PhaseSlot::Parity(slot) => Awaited::Parity(value(warp, slot)),
                 PhaseSlot::State(slot) => Awaited::Number(warp.regs.r64[slot.0 as usize].0[lane]),
             };
-            let over = wait::<WATCH>(warp, block, env, offset, awaited, ordering)?;
-            warp.regs.set(done.into(), lane, u64::from(over));
-            return Ok(());
+            let over = wait::<WATCH>(warp, block, env, at, awaited)?;
+            warp.regs.set(done.into(), lane, u64::from(over == Over::Yes));
+            return Ok(over);
         }
         Action::Init { count } => {
             let replaced = block.mbarriers.init(offset, value(warp, count))?;
-            if env.strict && replaced.is_some() {
+            if env.watches(ViolationKind::BarrierMisuse) && env.strict && replaced.is_some() {
                 return Err(Misuse::Live);
             }
         }
@@ -109,7 +157,6 @@ fn act<const WATCH: bool>(
             let barrier = block.mbarriers.at(offset)?;
             let amount = amount.map_or(1, |slot| value(warp, slot));
             warp.regs.set(state, lane, barrier.phase());
-            barrier.bring(brings.iter().copied().enumerate());
             let count = match arrival {
                 Arrival::Plain => amount,
                 Arrival::ExpectTx => {
@@ -118,7 +165,7 @@ fn act<const WATCH: bool>(
                     1
                 }
             };
-            barrier.arrive(count)?;
+            barrier.arrive(count, by)?;
         }
         Action::Transact { transaction: Transaction::Expect, bytes } => {
             let barrier = block.mbarriers.at(offset)?;
@@ -126,36 +173,63 @@ fn act<const WATCH: bool>(
             barrier.expect_bytes(value(warp, bytes))?;
         }
         Action::Transact { transaction: Transaction::Complete, bytes } => {
-            block.mbarriers.at(offset)?.complete_bytes(value(warp, bytes))?;
+            block.mbarriers.at(offset)?.complete_bytes(value(warp, bytes), by)?;
         }
         Action::Track { pending } => track::<WATCH>(warp, block, pending, lane, offset)?,
     }
     block.wrote_shared = true;
-    Ok(())
+    Ok(Over::No)
+}
+
+/// Whether a phase that was waited for is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Yes,
+    No,
 }
 
 /// Whether the phase is over. If it is not, copies that arrive here may take their time no longer.
+///
+/// The first answer to a thread that nothing orders behind the end of the phase is that it still runs: it may have asked
+/// earlier. A wait that asks only once is found out so even where the others happen to have arrived before.
 fn wait<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
     env: &Env,
-    offset: usize,
+    At { lane, offset, .. }: At,
     awaited: Awaited,
-    ordering: Ordering,
-) -> Result<bool, Misuse> {
-    while !block.mbarriers.at(offset)?.is_over(awaited)? {
-        if !land_next(block, offset, env.strict)? && !landing::land_bytes(block, env, offset)? {
-            warp.polls.waits += 1;
-            warp.polls.mbarrier = Some(offset);
-            return Ok(false);
+) -> Result<Over, Misuse> {
+    let (index, me) = (warp.index as usize, (warp.index as usize * LANES + lane) as u16);
+    let strict = WATCH && env.strict;
+    let promised = block.mbarriers.at(offset)?.promises_copies() || block.agents.next_for(offset).is_some();
+    if strict && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
+        // The copies are still on their way when somebody asks for the first time.
+        if block.mbarriers.at(offset)?.tell(index, lane) {
+            return Ok(not_yet(warp, offset));
         }
     }
-    warp.polls.mbarrier = None;
-    if WATCH && ordering == Ordering::Synchronises {
-        let known = block.mbarriers.at(offset)?.known();
-        block.clocks.learn(warp.index as usize, known);
+    while !block.mbarriers.at(offset)?.is_over(awaited)? {
+        if !land_next(block, offset, env.strict)? && !landing::land_bytes(block, env, offset)? {
+            return Ok(not_yet(warp, offset));
+        }
     }
-    Ok(true)
+    let barrier = block.mbarriers.at(offset)?;
+    if strict
+        && let Some(Completed { thread, clock }) = barrier.completed()
+        && thread != me
+        && !block.clocks.ordered_anywhere(block.clocks.block(), clock, thread, me)
+        && barrier.tell(index, lane)
+    {
+        return Ok(not_yet(warp, offset));
+    }
+    warp.polls.mbarrier = None;
+    Ok(Over::Yes)
+}
+
+fn not_yet(warp: &mut Warp, offset: usize) -> Over {
+    warp.polls.waits += 1;
+    warp.polls.mbarrier = Some(offset);
+    Over::No
 }
 
 /// Lands the copies of the next lane that lets them arrive here, which then does; whether there was one.
@@ -168,10 +242,11 @@ fn land_next(block: &mut BlockMemory, offset: usize, strict: bool) -> Result<boo
     if next.lanes == 0 {
         barrier.tracked.pop_front();
     }
-    let landed = copy::land_tracked(block, warp, 1 << lane, copies, strict);
+    let (column, clock) = copy::land_tracked(block, warp, 1 << lane, copies, strict);
+    let number = block.clocks.block();
     let barrier = block.mbarriers.at(offset)?;
-    barrier.bring(std::iter::once(landed));
-    barrier.arrive(1)?;
+    barrier.brought().of_mut(number).add_column(column, clock);
+    barrier.arrive(1, Completed { thread: (column * LANES) as u16 + lane as u16, clock })?;
     block.wrote_shared = true;
     Ok(true)
 }
@@ -190,7 +265,7 @@ fn track<const WATCH: bool>(
         barrier.expect_one_more()?;
     }
     if !WATCH {
-        return barrier.arrive(1);
+        return barrier.arrive(1, Completed { thread: 0, clock: 0 });
     }
     let copies = block.copies[index].track(lane);
     match barrier.tracked.back_mut() {
@@ -210,22 +285,24 @@ fn ordered(
     lane: usize,
     pc: u32,
 ) -> Checked {
+    let actor = actor(warp, block, lane, pc, None);
     let (verb, checked) = match action {
-        Action::Init { .. } | Action::Inval => {
-            (Verb::Writes, block.shadow.write(&block.clocks, offset, 8, actor(warp, lane, pc, false)))
+        Action::Init { .. } | Action::Inval => (Verb::Writes, block.shadow.write(&block.clocks, offset, 8, actor)),
+        _ => {
+            let actor = Actor { strong: Some(Scope::Cta), ..actor };
+            (Verb::Reads, block.shadow.read(&block.clocks, offset, 8, actor))
         }
-        _ => (Verb::Reads, block.shadow.read(&block.clocks, offset, 8, actor(warp, lane, pc, true))),
     };
     if verb == Verb::Writes {
-        proxy::undisturbed(warp, block, env, offset, 8, verb, lane)?;
+        proxy::undisturbed(block, env, (offset, 8), verb, actor)?;
     }
-    checked.map_err(|conflict| race(env, conflict, verb, offset, 8, lane))
+    env.heed(checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, actor)))
 }
 
 fn defined_source(warp: &Warp, env: &Env, action: &Action, active: u32) -> Checked {
     let Some(slot) = action.source() else { return Ok(()) };
     let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
-    if tainted != 0 && env.strict {
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
         return Err(undefined(warp, env, slot, tainted, "is an mbarrier's operand"));
     }
     Ok(())

@@ -4,13 +4,14 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::rows::{self, Spread};
 use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
-use super::{Lanes, undefined, watch};
+use super::{Lanes, order, undefined, watch};
 use crate::env::{BlockMemory, Env};
+use crate::flags::Change;
 use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::shared::{load_words, store_words};
-use crate::violation::Checked;
-use crate::warp::Warp;
+use crate::violation::{Checked, ViolationKind};
+use crate::warp::{Polled, Warp};
 
 #[inline(always)]
 pub(super) fn load<const WATCH: bool>(
@@ -60,7 +61,7 @@ pub(super) fn store<const WATCH: bool>(
 fn stored_values_defined(warp: &Warp, env: &Env, access: &Access, active: u32) -> Checked {
     for slot in &access.values[..usize::from(access.count)] {
         let tainted = warp.taint.mask(warp.taint.at(*slot)) & active;
-        if tainted != 0 && env.strict {
+        if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
             return Err(undefined(warp, env, *slot, tainted, "is stored to global memory"));
         }
     }
@@ -76,10 +77,14 @@ fn load_lanes<const WATCH: bool>(
     active: u32,
     pc: u32,
 ) -> Checked {
-    if access.strong {
+    if access.strong.is_some() {
         warp.polls.reads += 1;
     }
     let addresses = addresses(&warp.regs, access.base, access.offset);
+    if access.strong.is_some() {
+        let address = addresses[active.trailing_zeros() as usize];
+        warp.polls.last = Some(Polled { pc, address, place: access.place, bytes: access.bytes });
+    }
     let (span, bytes) = (access.span(), usize::from(access.bytes));
     let mut tainted = [0u32; 4];
     let mut tally = watch::Tally::default();
@@ -91,15 +96,20 @@ fn load_lanes<const WATCH: bool>(
             watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
             tally.add(block, spot, &touch);
         }
+        let stale = if WATCH && env.strict { order::observe(warp, block, env, (spot, lane), access) } else { None };
         for (element, tainted) in tainted[..usize::from(access.count)].iter_mut().enumerate() {
             let (value, written) = read::<WATCH>(warp, block, env, spot, element * bytes, bytes, lane);
+            let value = stale.unwrap_or(value);
             *tainted |= u32::from(!written) << lane;
             let value = if access.signed { extend(value, bytes) } else { value };
             warp.regs.set(access.values[element], lane, value);
         }
     }
-    if access.strong {
+    if access.strong.is_some() {
         fence(Ordering::Acquire);
+        if WATCH {
+            block.note(warp.index as usize, active, pc, false);
+        }
     }
     if WATCH {
         tally.count(block, Verb::Reads, span);
@@ -160,7 +170,7 @@ fn store_lanes<const WATCH: bool>(
     active: u32,
     pc: u32,
 ) -> Checked {
-    if access.strong {
+    if access.strong.is_some() {
         fence(Ordering::Release);
     }
     let addresses = addresses(&warp.regs, access.base, access.offset);
@@ -175,6 +185,10 @@ fn store_lanes<const WATCH: bool>(
             }
             watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
             tally.add(block, spot, &touch);
+            if env.strict && access.strong.is_some() {
+                let before = read::<WATCH>(warp, block, env, spot, 0, bytes, lane).0;
+                order::publish(warp, block, env, (spot, lane), access, (Change::Store, before));
+            }
         }
         for element in 0..usize::from(access.count) {
             let slot = access.values[element];
@@ -188,6 +202,10 @@ fn store_lanes<const WATCH: bool>(
     }
     if WATCH {
         tally.count(block, Verb::Writes, span);
+        if access.strong.is_some() {
+            block.note(warp.index as usize, active, pc, true);
+            block.clocks.tick(warp.index as usize);
+        }
     }
     Ok(())
 }

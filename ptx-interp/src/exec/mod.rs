@@ -16,6 +16,7 @@ mod extended;
 pub(crate) mod landing;
 mod mbarrier;
 mod memory;
+mod order;
 mod proxy;
 mod registers;
 mod rows;
@@ -137,6 +138,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             meeting_point = warp.meeting_point();
             warp.polls.began = steps;
             if WATCH && std::mem::take(&mut warp.met) {
+                block.note(warp.index as usize, warp.live, pc_before(warp.pc), true);
                 block.clocks.meet(warp.index as usize);
             }
         }
@@ -215,6 +217,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Barrier);
                 }
                 save!(pc, active);
+                check!(control::whole(warp, env));
                 return match instr.op {
                     Op::ClusterArrive { relaxed } => Stop::ClusterArrive { relaxed },
                     Op::SetMaxNReg { resize, count } => Stop::Resize(Resizing { resize, count: count.into() }),
@@ -238,6 +241,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Sync(named));
                 }
                 if WATCH {
+                    block.note(warp.index as usize, active, pc, true);
                     block.clocks.meet(warp.index as usize);
                 }
             }
@@ -269,7 +273,13 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
-            Op::Fence => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
+            Op::Fence { scope } => {
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                if WATCH {
+                    block.note(warp.index as usize, active, pc, true);
+                    block.clocks.fence(warp.index as usize, active, scope);
+                }
+            }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),
             Op::Carry { index } => warp.carry::<WATCH>(&env.code.carries[index as usize], active),
             Op::Modified { index } => warp.modified::<WATCH>(env, &env.code.modified[index as usize], lanes),
@@ -281,4 +291,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
         }
         pc += 1;
     }
+}
+
+/// The `bar.warp.sync` that a group has just come from.
+fn pc_before(pc: u32) -> u32 {
+    pc.saturating_sub(1)
 }

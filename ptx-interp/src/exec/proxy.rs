@@ -1,70 +1,63 @@
 //! Accesses of the generic proxy next to those of asynchronous copies: what is in whose way, and which fences are missing.
 
+use std::sync::PoisonError;
+
+use super::order;
 use super::spot::Verb;
 use crate::address::SHARED_START;
-use crate::agents::{Clash, Fenced, How, Wrote};
+use crate::agents::{Clash, Fenced, How};
 use crate::env::{BlockMemory, Env};
 use crate::options::Severity;
 use crate::row::LANES;
-use crate::shadow::{Did, Past};
+use crate::shadow::{Access, Actor, Did, Past};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
-use crate::warp::Warp;
 
-/// No copy is in the way of a lane's access to shared memory.
+/// No copy is in the way of a thread's access to shared memory.
 #[inline(always)]
 pub(super) fn undisturbed(
-    warp: &Warp,
     block: &BlockMemory,
     env: &Env,
-    offset: usize,
-    bytes: usize,
+    (offset, bytes): (usize, usize),
     verb: Verb,
-    lane: usize,
+    actor: Actor,
 ) -> Checked {
-    let writes = verb == Verb::Writes;
-    match block.agents.in_the_way(&block.clocks, warp.index as usize, offset, bytes, writes) {
+    match block.agents.in_the_way(&block.clocks, actor.thread, offset, bytes, verb == Verb::Writes) {
         None => Ok(()),
+        Some(_) if !env.watches(ViolationKind::Race) => Ok(()),
         Some(clash) => {
             let address = offset as u64 + u64::from(SHARED_START);
-            Err(disturbed(env, clash, verb, "shared address ", address, bytes as u64, lane))
+            Err(disturbed(block, env, clash, verb, ("shared address ", address), bytes as u64, actor))
         }
     }
 }
 
-/// A lane reads or writes global memory by the generic proxy.
+/// No copy of this block that is under way is in the way of a thread's access to global memory. Reductions go with each other.
 #[inline(always)]
-pub(super) fn global(
-    warp: &Warp,
-    block: &mut BlockMemory,
+pub(super) fn undisturbed_globally(
+    block: &BlockMemory,
     env: &Env,
-    access: (u64, u64),
+    (address, bytes): (u64, u64),
     verb: Verb,
-    lane: usize,
-    pc: u32,
+    actor: Actor,
 ) -> Checked {
-    let (address, bytes) = access;
-    let writes = verb == Verb::Writes;
-    if let Some(clash) = block.agents.in_the_way_globally(address, bytes, writes) {
-        return Err(disturbed(env, clash, verb, "", address, bytes, lane));
+    match block.agents.in_the_way_globally(address, bytes, verb == Verb::Writes) {
+        Some(clash) if env.watches(ViolationKind::Race) && !(env.is_bulk(actor.pc) && actor.atomic) => {
+            Err(disturbed(block, env, clash, verb, ("", address), bytes, actor))
+        }
+        _ => Ok(()),
     }
-    if writes && env.code.copies_from_global {
-        let index = warp.index as usize;
-        let wrote = Wrote { thread: (index * LANES + lane) as u16, pc, clock: block.clocks.now(index) };
-        block.agents.wrote_global(address, bytes, wrote);
-    }
-    Ok(())
 }
 
 /// The report of an access that a copy is in the way of.
 #[cold]
-pub(super) fn disturbed(
+fn disturbed(
+    block: &BlockMemory,
     env: &Env,
     clash: Clash,
     verb: Verb,
-    space: &str,
-    address: u64,
+    (space, address): (&str, u64),
     bytes: u64,
-    lane: usize,
+    actor: Actor,
 ) -> Box<Fault> {
     let (did, why) = match clash.how {
         How::Writing => ("is copying to", "and the copy has not been waited for"),
@@ -78,8 +71,12 @@ pub(super) fn disturbed(
         thread(env, clash.thread),
         line(env, clash.pc)
     );
+    let lane = usize::from(actor.thread) % LANES;
     let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
     (fault.address, fault.other) = (Some(address), Some(clash.thread));
+    let Clash { thread, pc, began: clock, .. } = clash;
+    let copy = Access { actor: Actor { thread, pc, ..actor }, clock, did: Did::Write };
+    fault.timeline = order::timeline(block, env, &copy, thread, actor);
     fault
 }
 
@@ -92,19 +89,24 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// Up to which of a thread's clocks this one has seen what that one did.
-    fn limit(&self, block: &BlockMemory, other: u16) -> u32 {
-        if other == self.thread {
-            return u32::MAX;
-        }
-        block.clocks.seen(usize::from(other) / LANES, usize::from(self.thread) / LANES)
+    /// As the race detector knows it.
+    pub(super) fn actor(&self, block: &BlockMemory) -> Actor {
+        Actor { block: block.clocks.block(), thread: self.thread, pc: self.pc, strong: None, atomic: false }
     }
 
-    /// Whether what a thread did is fenced for a copy that this one starts. Threads of `cp.async` have no fences of their own
-    /// and are passed over.
+    /// Up to which of a thread's clocks this one has seen what that one did.
+    fn limit(&self, block: &BlockMemory, of: u32, other: u16) -> u32 {
+        if (of, other) == (block.clocks.block(), self.thread) {
+            return u32::MAX;
+        }
+        block.clocks.newest(of, other, self.thread)
+    }
+
+    /// Whether what a thread of the block did is fenced for a copy that this one starts. Threads of `cp.async` have no fences of
+    /// their own and are passed over.
     fn is_fenced(&self, block: &BlockMemory, env: &Env, what: Fenced, thread: u16, clock: u32) -> bool {
         u32::from(thread) >= env.warps() * LANES as u32
-            || block.agents.is_fenced(what, thread, clock, self.limit(block, thread))
+            || block.agents.is_fenced(what, thread, clock, self.limit(block, block.clocks.block(), thread))
     }
 }
 
@@ -113,103 +115,117 @@ pub(super) fn fenced(
     block: &mut BlockMemory,
     env: &Env,
     starter: Starter,
-    pasts: &[(Past, Did)],
+    pasts: &[Past],
     verb: Verb,
     address: u64,
 ) -> Checked {
-    for (past, did) in pasts {
-        if starter.is_fenced(block, env, Fenced::Shared, past.thread, past.clock) {
-            continue;
+    for &past in pasts {
+        for other in past.threads() {
+            if starter.is_fenced(block, env, Fenced::Shared, other, past.clock) {
+                continue;
+            }
+            let (kind, severity, word) = match past.did {
+                Did::Write => (ViolationKind::Proxy, Severity::Deny, "wrote"),
+                Did::Read | Did::ReadBefore => (ViolationKind::ProxyWar, env.proxy_war, "read"),
+            };
+            let copies = if verb == Verb::Writes { "to" } else { "from" };
+            let message = || {
+                format!(
+                    "{{thread}} starts a copy {copies} shared address {address:#x}, where thread {} {word} at {}, and executes \
+                     no proxy fence between that and what orders the two",
+                    thread(env, other),
+                    line(env, past.pc)
+                )
+            };
+            let other = past_access(block, past, other);
+            report(block, env, severity, kind, starter, &other, address, message)?;
         }
-        let (kind, severity, word) = match did {
-            Did::Write => (ViolationKind::Proxy, Severity::Deny, "wrote"),
-            Did::Read => (ViolationKind::ProxyWar, env.proxy_war, "read"),
-        };
-        let copies = if verb == Verb::Writes { "to" } else { "from" };
-        let message = || {
-            format!(
-                "{{thread}} starts a copy {copies} shared address {address:#x}, where thread {} {word} at {}, and executes \
-                 no proxy fence between that and what orders the two",
-                thread(env, past.thread),
-                line(env, past.pc)
-            )
-        };
-        report(block, severity, kind, starter, (past.thread, past.pc), address, message)?;
     }
     Ok(())
+}
+
+fn past_access(block: &BlockMemory, past: Past, thread: u16) -> Access {
+    let actor = Actor { block: block.clocks.block(), thread, pc: past.pc, strong: None, atomic: false };
+    Access { actor, clock: past.clock, did: past.did }
 }
 
 /// The initialisation of an mbarrier is fenced for a copy that it counts.
 pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, past: Past, address: u64) -> Checked {
-    let fenced = |what| starter.is_fenced(block, env, what, past.thread, past.clock);
-    if fenced(Fenced::Init) || fenced(Fenced::Shared) {
-        return Ok(());
-    }
-    let message = || {
-        format!(
-            "{{thread}} starts a copy that the mbarrier at {address:#x} counts, and thread {}, which initialised it at {}, \
-             executes no fence between that and what orders the two",
-            thread(env, past.thread),
-            line(env, past.pc)
-        )
-    };
-    let other = (past.thread, past.pc);
-    report(block, env.proxy_init, ViolationKind::ProxyInit, starter, other, address, message)
-}
-
-/// Generic writes to global memory are ordered before a copy that reads it, and fenced.
-pub(super) fn global_fenced(block: &mut BlockMemory, env: &Env, starter: Starter, access: (u64, u64)) -> Checked {
-    let (address, bytes) = access;
-    let mut last = None;
-    let writers: Vec<(u64, Wrote)> = block.agents.writers(address, bytes).collect();
-    for (at, Wrote { thread: other, pc, clock }) in writers {
-        if last.replace((other, pc, clock)) == Some((other, pc, clock)) {
-            continue;
-        }
-        let warps = [other, starter.thread].map(|thread| usize::from(thread) / LANES);
-        if other != starter.thread && !block.clocks.ordered(clock, warps[0], warps[1]) {
-            let message = format!(
-                "{{thread}} starts a copy from {at:#x}, where thread {} wrote at {}, and nothing orders the two",
-                thread(env, other),
-                line(env, pc)
-            );
-            let mut fault = Fault::new(ViolationKind::Race, 1 << starter.lane, message);
-            (fault.address, fault.other) = (Some(at), Some(other));
-            return Err(fault);
-        }
-        if starter.is_fenced(block, env, Fenced::Global, other, clock) {
+    for other in past.threads() {
+        let fenced = |what| starter.is_fenced(block, env, what, other, past.clock);
+        if fenced(Fenced::Init) || fenced(Fenced::Shared) {
             continue;
         }
         let message = || {
             format!(
-                "{{thread}} starts a copy from {at:#x}, where thread {} wrote at {}, and executes no proxy fence \
-                 between that and what orders the two",
+                "{{thread}} starts a copy that the mbarrier at {address:#x} counts, and thread {}, which initialised it at {}, \
+                 executes no fence between that and what orders the two",
                 thread(env, other),
-                line(env, pc)
+                line(env, past.pc)
             )
         };
-        report(block, Severity::Deny, ViolationKind::Proxy, starter, (other, pc), at, message)?;
+        let other = past_access(block, past, other);
+        report(block, env, env.proxy_init, ViolationKind::ProxyInit, starter, &other, address, message)?;
     }
     Ok(())
 }
 
+/// A generic write to global memory is fenced for a copy that starts now. That it is ordered before is for the shadow to say.
+pub(super) fn global_fenced(
+    block: &mut BlockMemory,
+    env: &Env,
+    starter: Starter,
+    address: u64,
+    writer: &Access,
+) -> Checked {
+    let Actor { block: of, thread: other, pc, .. } = writer.actor;
+    let (limit, own) = (starter.limit(block, of, other), of == block.clocks.block());
+    let fenced = match own {
+        true => {
+            let history = block.history.lock().unwrap_or_else(PoisonError::into_inner);
+            history.fences.between(other.into(), writer.clock, limit)
+        }
+        false => env.was_fenced(of, other, writer.clock, limit),
+    };
+    if fenced {
+        return Ok(());
+    }
+    let of_block = if own { String::new() } else { format!(" of block {}", triple(env.ctaid(u64::from(of)))) };
+    let message = || {
+        format!(
+            "{{thread}} starts a copy at {address:#x}, where thread {}{of_block} wrote at {}, and executes no proxy fence \
+             between that and what orders the two",
+            thread(env, other),
+            line(env, pc)
+        )
+    };
+    report(block, env, Severity::Deny, ViolationKind::Proxy, starter, writer, address, message)
+}
+
 /// A broken rule, as severe as it is.
+#[allow(clippy::too_many_arguments)] // a report says that much
 fn report(
     block: &mut BlockMemory,
+    env: &Env,
     severity: Severity,
     kind: ViolationKind,
     starter: Starter,
-    other: (u16, u32),
+    other: &Access,
     address: u64,
     message: impl Fn() -> String,
 ) -> Checked {
-    if severity == Severity::Allow || (severity == Severity::Warn && !block.warnings.is_news(other.1, starter.pc)) {
+    let lines = (other.actor.pc, starter.pc);
+    if !env.watches(kind)
+        || severity == Severity::Allow
+        || (severity == Severity::Warn && !block.warnings.is_news(lines.0, lines.1))
+    {
         return Ok(());
     }
     let mut fault = Fault::new(kind, 1 << starter.lane, message());
-    (fault.address, fault.other) = (Some(address), Some(other.0));
+    (fault.address, fault.other) = (Some(address), Some(other.actor.thread));
     fault.at = Some((starter.thread, starter.pc));
-    fault.other_pc = other.1;
+    fault.other_pc = other.actor.pc;
+    fault.timeline = order::timeline(block, env, other, other.actor.thread, starter.actor(block));
     if severity == Severity::Deny {
         return Err(fault);
     }

@@ -29,7 +29,7 @@ pub(super) fn place<'a>(
     access: &Access,
     lanes: Lanes,
 ) -> Option<Spread<'a>> {
-    if access.shape == Shape::Odd || access.strong {
+    if access.shape == Shape::Odd || access.strong.is_some() {
         return None;
     }
     match (access.place, access.base) {

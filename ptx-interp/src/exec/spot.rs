@@ -138,7 +138,7 @@ pub(super) fn addresses(regs: &Registers, base: Slot, offset: i64) -> [u64; LANE
 #[inline(always)]
 pub(super) fn defined_address(warp: &Warp, env: &Env, base: Slot, active: u32) -> Checked {
     let tainted = warp.taint.mask(warp.taint.at(base)) & active;
-    if tainted != 0 && env.strict {
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
         return Err(undefined(warp, env, base, tainted, "is used as an address"));
     }
     Ok(())

@@ -1,16 +1,14 @@
 //! What the checks and the counters want to know of an access that is fine as such: initialised bytes, races, write-once
 //! memory, cost.
 
-use super::proxy;
+use super::order;
 use super::rows::Spread;
 use super::spot::{Spot, Touch, Verb};
-use crate::address::SHARED_START;
 use crate::cost::Way;
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
-use crate::op::Access;
+use crate::op::{Access, Strong};
 use crate::row::{LANES, lanes};
-use crate::shadow::{Actor, Conflict};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
@@ -50,7 +48,10 @@ pub(super) fn loaded(
                     unwritten(lane, &|skip| buffer.is_written(offset + skip, bytes));
                 }
             }
-            global(warp, block, env, Verb::Reads, offsets, active, span, pc)?;
+            if env.strict {
+                let offset = |lane: usize| offsets[lane] as usize;
+                order::global_row(warp, block, env, Verb::Reads, &offset, active, span, pc, None)?;
+            }
             count_global(block, Verb::Reads, offsets, active, span);
         }
     }
@@ -83,13 +84,16 @@ pub(super) fn stored(
             }
         }
         Spread::Global(_, offsets) => {
-            global(warp, block, env, Verb::Writes, offsets, active, span, pc)?;
             count_global(block, Verb::Writes, offsets, active, span);
             let mapped = env.global.at(block.last);
             if mapped.is_write_once() {
                 for lane in lanes(active) {
                     written_once(block, env, mapped, offsets[lane] as usize, span, lane)?;
                 }
+            }
+            if env.strict {
+                let offset = |lane: usize| offsets[lane] as usize;
+                order::global_row(warp, block, env, Verb::Writes, &offset, active, span, pc, None)?;
             }
         }
     }
@@ -108,46 +112,11 @@ fn shared(
     pc: u32,
 ) -> Checked {
     if env.strict {
-        for lane in lanes(active) {
-            let offset = offsets[lane] as usize;
-            let actor = actor(warp, lane, pc, false);
-            no_mbarrier(block, offset, bytes, verb, lane)?;
-            proxy::undisturbed(warp, block, env, offset, bytes, verb, lane)?;
-            let ordered = match verb {
-                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
-                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
-            };
-            if let Err(conflict) = ordered {
-                return Err(race(env, conflict, verb, offset, bytes, lane));
-            }
-        }
+        order::shared_row(warp, block, env, verb, offsets, active, bytes, pc)?;
     }
     if let Some(counters) = &mut block.counters {
         let touched: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
         counters.shared(way(verb), &touched, bytes as u32);
-    }
-    Ok(())
-}
-
-/// A row of accesses to one allocation of global memory, next to asynchronous copies.
-#[allow(clippy::too_many_arguments)] // the two callers differ in the verb alone
-#[inline(always)]
-fn global(
-    warp: &Warp,
-    block: &mut BlockMemory,
-    env: &Env,
-    verb: Verb,
-    offsets: &[u64; LANES],
-    active: u32,
-    bytes: usize,
-    pc: u32,
-) -> Checked {
-    if !env.strict || env.code.bulks.is_empty() {
-        return Ok(());
-    }
-    for lane in lanes(active) {
-        let address = env.global.at(block.last).buffer.address(offsets[lane] as usize);
-        proxy::global(warp, block, env, (address, bytes as u64), verb, lane, pc)?;
     }
     Ok(())
 }
@@ -166,11 +135,6 @@ fn count_global(block: &mut BlockMemory, verb: Verb, offsets: &[u64; LANES], act
     }
 }
 
-/// A lane at an instruction, as the race detector knows it.
-pub(super) fn actor(warp: &Warp, lane: usize, pc: u32, strong: bool) -> Actor {
-    Actor { thread: (warp.index as usize * LANES + lane) as u16, pc, strong }
-}
-
 /// One lane touches memory: the row checks, lane by lane.
 pub(super) fn touched(
     warp: &Warp,
@@ -179,37 +143,17 @@ pub(super) fn touched(
     touch: &Touch,
     spot: Spot,
     pc: u32,
-    strong: bool,
+    strong: Option<Strong>,
 ) -> Checked {
-    let bytes = touch.bytes as usize;
-    if let Spot::Global(mapped, offset) = spot
-        && env.strict
+    if !env.strict {
+        return Ok(());
+    }
+    if let (Spot::Global(mapped, offset), Verb::Writes) = (spot, touch.verb)
+        && mapped.is_write_once()
     {
-        proxy::global(warp, block, env, (mapped.buffer.address(offset), touch.bytes), touch.verb, touch.lane, pc)?;
+        written_once(block, env, mapped, offset, touch.bytes as usize, touch.lane)?;
     }
-    match (spot, touch.verb) {
-        (Spot::Shared(offset), verb) if env.strict => {
-            let actor = actor(warp, touch.lane, pc, strong);
-            let index = warp.index as usize;
-            no_mbarrier(block, offset, bytes, verb, touch.lane)?;
-            proxy::undisturbed(warp, block, env, offset, bytes, verb, touch.lane)?;
-            if strong {
-                block.clocks.observe(index, offset / 4);
-            }
-            let ordered = match verb {
-                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
-                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
-            };
-            if strong && verb == Verb::Writes {
-                block.clocks.publish(index, offset / 4);
-            }
-            ordered.map_err(|conflict| race(env, conflict, verb, offset, bytes, touch.lane))
-        }
-        (Spot::Global(mapped, offset), Verb::Writes) if mapped.is_write_once() => {
-            written_once(block, env, mapped, offset, bytes, touch.lane)
-        }
-        _ => Ok(()),
-    }
+    order::touched(warp, block, env, touch, spot, pc, strong)
 }
 
 /// Each byte of a write-once allocation may be written by one thread of the launch, once.
@@ -222,11 +166,10 @@ pub(super) fn written_once(
     lane: usize,
 ) -> Checked {
     let Some(first) = mapped.write_once(offset, bytes, block.number) else { return Ok(()) };
-    if !env.strict {
+    if !env.watches(ViolationKind::WrittenTwice) {
         return Ok(());
     }
-    let label = &mapped.buffer.label;
-    let address = mapped.buffer.start + (offset - mapped.buffer.offset(mapped.buffer.start)) as u64;
+    let (address, label) = mapped.place(offset);
     let message = format!(
         "{{thread}} writes {} at {address:#x}, byte {} of `{label}`, which block {} has written already",
         in_words(bytes as u64),
@@ -236,55 +179,6 @@ pub(super) fn written_once(
     let mut fault = Fault::new(ViolationKind::WrittenTwice, 1 << lane, message);
     (fault.address, fault.label) = (Some(address), Some(label.to_string()));
     Err(fault)
-}
-
-/// The bytes of an mbarrier are for its own instructions.
-#[inline(always)]
-pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, verb: Verb, lane: usize) -> Checked {
-    match block.mbarriers.touched(offset, bytes) {
-        None => Ok(()),
-        Some(start) => Err(mbarrier_touched(offset, bytes, start, verb, lane)),
-    }
-}
-
-#[cold]
-fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane: usize) -> Box<Fault> {
-    let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
-    let message = format!(
-        "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
-        verb.word(),
-        in_words(bytes as u64)
-    );
-    let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
-    fault.address = Some(address);
-    fault
-}
-
-/// The report of two accesses without an order.
-#[cold]
-pub(super) fn race(env: &Env, conflict: Conflict, verb: Verb, offset: usize, bytes: usize, lane: usize) -> Box<Fault> {
-    let (other, did, why) = match conflict {
-        Conflict::Written(other) => (other, "wrote", "and nothing orders the two"),
-        Conflict::Read(other) => (other, "read", "and nothing orders the two"),
-        Conflict::InFlight(other) => (other, "started to copy to", "a copy that has not been waited for"),
-    };
-    // Copies that have landed for an mbarrier have numbers behind the threads'.
-    let thread = u32::from(other.thread) % (env.warps() * LANES as u32);
-    let address = offset as u64 + u64::from(SHARED_START);
-    let origin = &env.code.origins[other.pc as usize];
-    let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
-    let message = format!(
-        "{{thread}} {} {} at shared address {address:#x}, which thread {} {did} at line {} (`{}`{clause}), {why}",
-        verb.word(),
-        in_words(bytes as u64),
-        triple(env.tid(thread)),
-        origin.line,
-        origin.text
-    );
-    let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
-    fault.address = Some(address);
-    fault.other = Some(thread as u16);
-    fault
 }
 
 /// Collects an instruction's accesses for the counters when it goes lane by lane.

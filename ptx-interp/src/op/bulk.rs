@@ -103,4 +103,9 @@ impl Bulk {
             _ => false,
         }
     }
+
+    /// Whether blocks may tell each other something by it: reductions are atomics.
+    pub(crate) fn may_communicate(&self) -> bool {
+        matches!(self, Bulk::Store { reduce: Some(_), .. } | Bulk::TensorStore { reduce: Some(_), .. })
+    }
 }

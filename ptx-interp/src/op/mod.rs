@@ -10,12 +10,13 @@ mod scalar;
 
 use ptx_gemm_ptx::warp::Resize;
 
-pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape};
+pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
 pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::extended::{Carry, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
+use crate::flags::Scope;
 
 /// Slot of a register up to 32 bits wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,7 +319,9 @@ pub(crate) enum Op {
         pending: u32,
     },
     CpAsyncWaitAll,
-    Fence,
+    Fence {
+        scope: Scope,
+    },
     /// Instructions executed so far, as a clock.
     Clock {
         d: Slot,

@@ -144,7 +144,7 @@ fn diverge() -> Vec<Wanted> {
             1 => x ^ 0x5555 ^ thread,
             2 | 3 => x.wrapping_sub(thread),
             4 => {
-                if thread % 3 != 0 {
+                if !thread.is_multiple_of(3) {
                     x | 1
                 } else {
                     x & !1
@@ -213,7 +213,7 @@ fn integers(given: &Given) -> Vec<Wanted> {
         [
             &|i| a[i].wrapping_div(b[i]),
             &|i| a[i].wrapping_rem(b[i]),
-            &|i| (i64::from(a[i]) * i64::from(b[i]) >> 32) as i32,
+            &|i| ((i64::from(a[i]) * i64::from(b[i])) >> 32) as i32,
             &|i| (low24(a[i]) * low24(b[i])) as i32,
             &|i| a[i].wrapping_abs().wrapping_sub(a[i].max(b[i])).wrapping_add(a[i].min(b[i])),
             &|i| average(sum(i)) ^ average(sum(i) + 1),
@@ -228,7 +228,7 @@ fn integers(given: &Given) -> Vec<Wanted> {
         [
             &|i| ua(i) / ub(i),
             &|i| ua(i) % ub(i),
-            &|i| (u64::from(ua(i)) * u64::from(ub(i)) >> 32) as u32,
+            &|i| ((u64::from(ua(i)) * u64::from(ub(i))) >> 32) as u32,
             &|i| distance(ua(i).into(), ub(i).into()).wrapping_add(5),
             &|i| u32::from(ua(i) as u16) * u32::from(ub(i) as u8),
             &|i| ua(i) / 1_000_003 + ub(i) % 641,
@@ -242,7 +242,7 @@ fn integers(given: &Given) -> Vec<Wanted> {
         [
             &|i| c[i].wrapping_div(d[i]),
             &|i| c[i].wrapping_rem(d[i]),
-            &|i| (i128::from(c[i]) * i128::from(d[i]) >> 64) as i64,
+            &|i| ((i128::from(c[i]) * i128::from(d[i])) >> 64) as i64,
             &|i| c[i].wrapping_mul(d[i]).wrapping_sub(i64::from(a[i]) * i64::from(b[i])),
             &|i| c[i] >> (b[i] & 63),
             &|i| c[i].wrapping_abs().wrapping_add(c[i].min(d[i])),
@@ -260,7 +260,7 @@ fn integers(given: &Given) -> Vec<Wanted> {
         [
             &|i| uc(i) / ud(i),
             &|i| uc(i) % ud(i),
-            &|i| (u128::from(uc(i)) * u128::from(ud(i)) >> 64) as u64,
+            &|i| ((u128::from(uc(i)) * u128::from(ud(i))) >> 64) as u64,
             &|i| uc(i) << (ub(i) & 63),
             &three_words,
             &less,
@@ -324,7 +324,7 @@ fn bits(given: &Given) -> Vec<Wanted> {
         n,
         [
             &|i| c[i].reverse_bits(),
-            &|i| c[i] << (i & 63) | c[i] >> (64 - i & 63),
+            &|i| c[i] << (i & 63) | c[i] >> ((64 - i) & 63),
             &|i| c[i] >> (b[i] & 63) & wide_mask(i),
             &|i| {
                 let hole = wide_mask(i) << (b[i] & 63);
@@ -397,7 +397,7 @@ fn votes(given: &Given) -> Vec<Wanted> {
             &|i| u32::from(mask(i, &|x| x < 0xf000_0000) == u32::MAX) | u32::from(mask(i, &|x| x % 50 == 0) != 0) << 1,
             &|i| mask(i, &|x| x & 2 != 0),
             &|i| warp(i)[(31 - i % 32) ^ 1].wrapping_mul(3),
-            &|i| if i % 32 < 16 { 15 - i as u32 % 32 } else { warp(i)[i % 32 ^ 3] },
+            &|i| if i % 32 < 16 { 15 - i as u32 % 32 } else { warp(i)[(i % 32) ^ 3] },
             &|i| mask(i, &|x| x % 5 == values[i] % 5),
             &|_| u32::MAX.wrapping_add(1),
         ],

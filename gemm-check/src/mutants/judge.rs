@@ -1,0 +1,184 @@
+//! Whether a mutant is found, and by what.
+
+use std::fmt;
+
+use ptx_gemm_runtime::interp::{Checks, Options, ViolationKind};
+use ptx_gemm_runtime::ptx::module::Module;
+use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions, Kernel};
+
+use super::Mutant;
+use crate::data::HostMatrix;
+use crate::error::CheckError;
+use crate::exec::Order;
+use crate::given::Given;
+use crate::request::Request;
+use crate::size::Size;
+use crate::{check, edge_requests, edge_sizes};
+
+/// How a mutant was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing was run: the text does not load, or the launch is refused.
+    Refused(String),
+    /// A rule was broken in the plain forward order.
+    Violation(ViolationKind),
+    /// A rule was broken in another order only.
+    ViolationElsewhere(ViolationKind),
+    /// An element is further from the reference than its bound, or something else was written.
+    Wrong,
+    /// Within the bound, and yet not what the kernel computes.
+    OtherBits,
+    /// Nothing that the kernel itself does not do as well.
+    Survived,
+}
+
+impl Verdict {
+    /// Its name for tools.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Verdict::Refused(_) => "refused",
+            Verdict::Violation(_) => "violation",
+            Verdict::ViolationElsewhere(_) => "violation in another order",
+            Verdict::Wrong => "wrong result",
+            Verdict::OtherBits => "other bits",
+            Verdict::Survived => "survived",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Violation(kind) => write!(f, "{} in the forward order", kind.title()),
+            Verdict::ViolationElsewhere(kind) => write!(f, "{} in another order", kind.title()),
+            Verdict::Refused(why) => write!(f, "refused: {why}"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+/// A kernel, what its suite asks of it, and what it answers.
+pub struct Judge {
+    kernel: std::sync::Arc<Kernel>,
+    module: Module,
+    suite: Vec<Trial>,
+}
+
+/// A product, and what the kernel itself makes of it.
+struct Trial {
+    request: Request,
+    /// Whether pointers are out of alignment.
+    misaligned: bool,
+    result: HostMatrix,
+    /// Instructions after which a warp counts as run away.
+    limit: u64,
+}
+
+/// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left out first.
+const BUDGET: usize = 120_000_000;
+
+/// How many times the instructions that a warp of the kernel takes on average a mutant may take, and how many more.
+const RUN_AWAY: (u64, u64) = (20, 20_000);
+
+impl Judge {
+    /// The judge of a kernel's mutants.
+    ///
+    /// # Errors
+    /// What is wrong with the kernel itself: it has to pass its own suite.
+    pub fn new(kernel: std::sync::Arc<Kernel>) -> Result<Judge, CheckError> {
+        let entries = &kernel.interface().entries;
+        let tile = entries[0].tile;
+        let cost = |size: &Size| {
+            size.m.next_multiple_of(tile.m.max(1) as usize)
+                * size.n.next_multiple_of(tile.n.max(1) as usize)
+                * size.k.max(1)
+        };
+        let mut sizes = edge_sizes(&kernel);
+        sizes.sort_by_key(cost);
+        let mut spent = 0;
+        sizes.retain(|size| {
+            spent += 2 * cost(size);
+            spent <= BUDGET
+        });
+        // Those that show most come first: some tiles in each direction, ragged, several K-tiles deep.
+        sizes.reverse();
+        let mut judge = Judge { module: kernel.module().clone(), kernel: kernel.clone(), suite: Vec::new() };
+        let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
+        let warps = u64::from(warps.unwrap_or(1));
+        for (turn, size) in sizes.into_iter().enumerate() {
+            for (which, request) in edge_requests(judge.kernel.problem(), size, turn).into_iter().enumerate() {
+                let misaligned = which == 1 && turn % 3 == 1;
+                let gemm = judge.gemm(judge.kernel.clone(), misaligned, Order::Forward, u64::MAX)?;
+                let given = Given::new(gemm.problem().clone(), &request)?;
+                let (run, result) = given.multiply(&gemm)?;
+                let instructions = run.counts.map_or(0, |counts| counts.instructions);
+                let (times, more) = RUN_AWAY;
+                let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;
+                judge.suite.push(Trial { request, misaligned, result, limit });
+            }
+        }
+        Ok(judge)
+    }
+
+    /// The module that mutants are made of.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    fn gemm(
+        &self,
+        kernel: std::sync::Arc<Kernel>,
+        misaligned: bool,
+        order: Order,
+        limit: u64,
+    ) -> Result<CompiledGemm, Error> {
+        let options = order.options(&Options { checks: Checks::Full, ..Options::default() });
+        let options = Options { max_instructions: Some(limit), ..options };
+        let device = Device::interpreter_with(InterpreterOptions { options, misalign: u32::from(misaligned) });
+        CompiledGemm::from_kernel(kernel, &device)
+    }
+
+    /// Runs a mutant until it is found.
+    pub fn judge(&self, mutant: &Mutant) -> Verdict {
+        let kernel = match self.kernel.edited(&mutant.text(&self.module)) {
+            Ok(kernel) => kernel,
+            Err(error) => return Verdict::Refused(error.to_string()),
+        };
+        for order in [Order::Forward, Order::Backward, Order::Random(1), Order::Random(2)] {
+            match self.in_order(&kernel, order, mutant.kind.is_synchronisation()) {
+                Verdict::Survived => {}
+                Verdict::Violation(kind) if order != Order::Forward => return Verdict::ViolationElsewhere(kind),
+                verdict => return verdict,
+            }
+        }
+        Verdict::Survived
+    }
+
+    /// A fault of synchronisation is to be found as one: after a wrong result other sizes are tried for a broken rule.
+    fn in_order(&self, kernel: &std::sync::Arc<Kernel>, order: Order, synchronisation: bool) -> Verdict {
+        let mut bits = Verdict::Survived;
+        for Trial { request, misaligned, result: right, limit } in &self.suite {
+            let run = || -> Result<Verdict, CheckError> {
+                let gemm = self.gemm(kernel.clone(), *misaligned, order, *limit)?;
+                let given = Given::new(gemm.problem().clone(), request)?;
+                let (_, d) = given.multiply(&gemm)?;
+                if d == *right {
+                    return Ok(Verdict::Survived);
+                }
+                Ok(if check(&gemm, request)?.is_right() { Verdict::OtherBits } else { Verdict::Wrong })
+            };
+            match run() {
+                Ok(Verdict::Survived) => {}
+                // A broken rule says more, if there is one.
+                Ok(verdict @ (Verdict::OtherBits | Verdict::Wrong)) if bits == Verdict::Survived => bits = verdict,
+                Ok(_) => {}
+                Err(CheckError::Runtime(Error::Interpreter(violation))) => return Verdict::Violation(violation.kind),
+                Err(error) => return Verdict::Refused(error.to_string()),
+            }
+            if bits == Verdict::Wrong && !synchronisation {
+                return bits;
+            }
+        }
+        bits
+    }
+}

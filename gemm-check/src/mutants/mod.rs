@@ -1,0 +1,207 @@
+//! Kernels with one fault each, and whether the checks find it.
+//!
+//! A *mutant* is a kernel's PTX with one edit: a barrier deleted or moved, a count one off, a fence weakened, a bound, an
+//! offset, a register, a guard or an operation changed. Each is run on the sizes and data of the suites under all checks. It is
+//! *killed* by a broken rule, a wrong result, or other bits than those of the kernel that it was made from; what is left has
+//! *survived*: either it computes the same thing, for a reason that [`equivalent`] knows, or the checks have a hole.
+
+mod equivalent;
+mod judge;
+mod make;
+
+pub use equivalent::equivalent;
+pub use judge::{Judge, Verdict};
+pub use make::mutants;
+use ptx_gemm_runtime::ptx::module::{Module, Statement};
+use ptx_gemm_runtime::ptx::print::print;
+
+/// What an edit does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MutantKind {
+    /// A barrier, wait, arrival, commit or fence is gone.
+    DeletedSync,
+    /// A barrier, wait or arrival stands before or behind its neighbours, up to the next label or branch.
+    MovedSync,
+    /// A barrier of another number, or of another count of threads.
+    OtherBarrier,
+    /// `wait_group` leaves one copy more, or one less, in flight.
+    WaitGroup,
+    /// An mbarrier counts one arrival more or less.
+    ArriveCount,
+    /// An mbarrier expects 16 bytes more or less.
+    ExpectTx,
+    /// A wait for the other phase.
+    Parity,
+    /// An access with less order, or of a smaller scope.
+    WeakerOrder,
+    /// A loop that waits, waits once.
+    WaitOnce,
+    /// A number that is compared with is one more or one less.
+    Bound,
+    /// A comparison is another one.
+    Comparison,
+    /// A guard is gone.
+    NoGuard,
+    /// A guard, or the condition of a branch, is the opposite.
+    OppositeGuard,
+    /// A vector access touches half of its elements.
+    NarrowVector,
+    /// The parameter of another matrix or dimension is read.
+    OtherParameter,
+    /// A fused multiply-add rounds twice.
+    RoundedTwice,
+    /// The offset of an address is one element or one access further.
+    Offset,
+    /// An immediate operand is one more or one less, or twice as large.
+    Constant,
+    /// Two operands change places.
+    SwappedOperands,
+    /// A source is the next register.
+    OtherRegister,
+    /// An operation is another one.
+    OtherOperation,
+    /// An instruction is gone.
+    Deleted,
+    /// Two instructions that touch memory change places.
+    SwappedAccesses,
+}
+
+impl MutantKind {
+    /// Every kind.
+    pub const ALL: [MutantKind; 23] = [
+        MutantKind::DeletedSync,
+        MutantKind::MovedSync,
+        MutantKind::OtherBarrier,
+        MutantKind::WaitGroup,
+        MutantKind::ArriveCount,
+        MutantKind::ExpectTx,
+        MutantKind::Parity,
+        MutantKind::WeakerOrder,
+        MutantKind::WaitOnce,
+        MutantKind::Bound,
+        MutantKind::Comparison,
+        MutantKind::NoGuard,
+        MutantKind::OppositeGuard,
+        MutantKind::NarrowVector,
+        MutantKind::OtherParameter,
+        MutantKind::RoundedTwice,
+        MutantKind::Offset,
+        MutantKind::Constant,
+        MutantKind::SwappedOperands,
+        MutantKind::OtherRegister,
+        MutantKind::OtherOperation,
+        MutantKind::Deleted,
+        MutantKind::SwappedAccesses,
+    ];
+
+    /// Its name for tools.
+    pub fn name(self) -> &'static str {
+        match self {
+            MutantKind::DeletedSync => "deleted-sync",
+            MutantKind::MovedSync => "moved-sync",
+            MutantKind::OtherBarrier => "other-barrier",
+            MutantKind::WaitGroup => "wait-group",
+            MutantKind::ArriveCount => "arrive-count",
+            MutantKind::ExpectTx => "expect-tx",
+            MutantKind::Parity => "parity",
+            MutantKind::WeakerOrder => "weaker-order",
+            MutantKind::WaitOnce => "wait-once",
+            MutantKind::Bound => "bound",
+            MutantKind::Comparison => "comparison",
+            MutantKind::NoGuard => "no-guard",
+            MutantKind::OppositeGuard => "opposite-guard",
+            MutantKind::NarrowVector => "narrow-vector",
+            MutantKind::OtherParameter => "other-parameter",
+            MutantKind::RoundedTwice => "rounded-twice",
+            MutantKind::Offset => "offset",
+            MutantKind::Constant => "constant",
+            MutantKind::SwappedOperands => "swapped-operands",
+            MutantKind::OtherRegister => "other-register",
+            MutantKind::OtherOperation => "other-operation",
+            MutantKind::Deleted => "deleted",
+            MutantKind::SwappedAccesses => "swapped-accesses",
+        }
+    }
+
+    /// Whether it is a matter of synchronisation: the numbers may come out right, and often do.
+    pub fn is_synchronisation(self) -> bool {
+        matches!(
+            self,
+            MutantKind::DeletedSync
+                | MutantKind::MovedSync
+                | MutantKind::OtherBarrier
+                | MutantKind::WaitGroup
+                | MutantKind::ArriveCount
+                | MutantKind::ExpectTx
+                | MutantKind::Parity
+                | MutantKind::WeakerOrder
+                | MutantKind::WaitOnce
+        )
+    }
+}
+
+/// A module with one fault.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// What the edit does.
+    pub kind: MutantKind,
+    /// Index of the entry that it is in.
+    pub entry: usize,
+    /// Index of the first statement that it changes.
+    pub at: usize,
+    /// The instruction as it was, or several.
+    pub before: String,
+    /// What stands there now.
+    pub after: String,
+    /// The clause and purpose of the instruction.
+    pub note: String,
+    /// Statements that are replaced, from `at`.
+    replaced: usize,
+    by: Vec<Statement>,
+}
+
+impl Mutant {
+    /// The PTX text of the mutant of `module`.
+    pub fn text(&self, module: &Module) -> String {
+        let mut module = module.clone();
+        if let Some(entry) = module.entries.get_mut(self.entry) {
+            // Whatever an edit computes besides is in registers of its own.
+            entry.registers.extend(make::scratch());
+            entry.body.splice(self.at..self.at + self.replaced, self.by.iter().cloned());
+        }
+        print(&module)
+    }
+
+    /// The line of the original's text that it changes.
+    pub fn line(&self, ptx: &str) -> Option<usize> {
+        let mut entries = 0;
+        let mut instruction = 0;
+        for (number, line) in ptx.lines().enumerate() {
+            if line.starts_with(".visible .entry") {
+                entries += 1;
+                instruction = 0;
+            }
+            if entries == self.entry + 1 && line.starts_with("    ") && line.contains(self.before.trim_end_matches(';'))
+            {
+                // The same text may stand on several lines; the one after as many instructions is meant.
+                if instruction >= self.at / 2 {
+                    return Some(number + 1);
+                }
+            }
+            instruction += usize::from(entries == self.entry + 1);
+        }
+        None
+    }
+}
+
+impl std::fmt::Display for Mutant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: `{}`", self.kind.name(), self.before)?;
+        if self.after.is_empty() {
+            write!(f, " deleted")?
+        } else {
+            write!(f, " -> `{}`", self.after)?
+        }
+        write!(f, " ({})", self.note)
+    }
+}

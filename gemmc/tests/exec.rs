@@ -1,0 +1,112 @@
+//! `gemmc exec`: PTX files run as their launch files say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec").join(name)
+}
+
+fn exec(ptx: &Path, launch: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+    command.arg("exec").arg(ptx).arg("--launch").arg(launch).args(more);
+    command.output().expect("gemmc starts")
+}
+
+#[track_caller]
+fn answer(output: &Output, status: i32) -> Value {
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// A file of the folder with some text replaced, in a folder of its own.
+fn edited(folder: &Path, name: &str, from: &str, to: &str) -> PathBuf {
+    let text = fs::read_to_string(file(name)).unwrap();
+    assert!(text.contains(from), "{name} has no `{from}`");
+    let path = folder.join(name);
+    fs::write(&path, text.replace(from, to)).unwrap();
+    path
+}
+
+#[test]
+fn buffers_come_back() {
+    let (ptx, launch) = (file("scale.ptx"), file("scale.json"));
+    let all = answer(&exec(&ptx, &launch, &["--json", "--order", "all"]), 0);
+    let halves: Vec<f64> = (0..40).map(|i| f64::from(i) / 2.0).collect();
+    assert_eq!(all["ok"], json!(true));
+    assert_eq!(all["buffers"]["x"], json!({ "type": "f32", "shape": [40], "values": halves }));
+    assert_eq!(all["violations"], json!([]));
+    assert_eq!(all["counters"]["bytes_read"], json!(160));
+    let text = exec(&ptx, &launch, &[]);
+    assert_eq!(
+        String::from_utf8_lossy(&text.stdout),
+        "x f32 [40]: 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, …\n\
+         30 instructions, 0 multiply-adds\n"
+    );
+}
+
+#[test]
+fn a_broken_rule_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    // One element too many.
+    let launch = edited(folder.path(), "scale.json", "\"u32\": 40", "\"u32\": 41");
+    let found = answer(&exec(&file("scale.ptx"), &launch, &["--json"]), 2);
+    let violation = &found["violations"][0];
+    assert_eq!(violation["rule"], json!("out-of-bounds"));
+    assert_eq!(violation["instruction"], json!("ld.global.f32 %f1, [%rd2];"));
+    assert_eq!(violation["threads"], json!([[8, 0, 0]]));
+    assert_eq!(violation["allocation"], json!("x"));
+    let text = fs::read_to_string(file("scale.ptx")).unwrap();
+    let line = violation["line"].as_u64().unwrap() as usize;
+    assert!(text.lines().nth(line - 1).unwrap().contains("ld.global.f32 %f1"));
+}
+
+#[test]
+fn a_missing_barrier_is_a_race_in_every_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = file("passed_on.json");
+    answer(&exec(&file("passed_on.ptx"), &launch, &["--json", "--order", "all"]), 0);
+    let ptx = edited(folder.path(), "passed_on.ptx", "    bar.sync 0;\n", "");
+    for order in ["forward", "backward", "random:3"] {
+        let found = answer(&exec(&ptx, &launch, &["--json", "--order", order]), 2);
+        // What is read before it was ever written is told as such.
+        let rule = found["violations"][0]["rule"].as_str().unwrap();
+        assert!(rule == "race" || (rule == "uninitialised" && order != "forward"), "{order}: {rule}");
+        assert_eq!(found["violations"][0]["order"], json!(order));
+    }
+    // The same rule, off: what comes out depends on the order, and that is told.
+    for checks in ["none", "out-of-bounds,barrier-mismatch"] {
+        let found = answer(&exec(&ptx, &launch, &["--json", "--order", "all", "--checks", checks]), 2);
+        assert_eq!(found["violations"][0]["rule"], json!("order-dependent"), "{checks}");
+    }
+    let found = answer(&exec(&ptx, &launch, &["--json", "--checks", "race"]), 2);
+    assert_eq!(found["violations"][0]["rule"], json!("race"));
+    assert_eq!(found["violations"][0]["timeline"][0]["what"], json!("first access"));
+    let refused = exec(&ptx, &launch, &["--checks", "races"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`races` is no rule; all, none, or some of "));
+}
+
+#[test]
+fn what_is_wrong_with_the_files_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ptx, launch) = (file("scale.ptx"), file("scale.json"));
+    for (name, from, to, words) in [
+        ("scale.json", "\"scale\"", "\"scales\"", "there is no entry `scales`; the module has scale"),
+        ("scale.json", "[32, 1, 1]", "[2048, 1, 1]", "a block of [2048, 1, 1] threads; 1 to 1024 are possible"),
+        ("scale.json", "{\"f32\": 0.5}", "{\"f64\": 0.5}", "parameter `by` has 4 bytes, its argument 8"),
+        ("scale.json", "\"iota\"", "\"ota\"", "unknown variant `ota`"),
+        ("scale.json", "\"buffer\": \"x\"", "\"buffer\": \"y\"", "there is no buffer `y`; the buffers are x"),
+        ("scale.ptx", "setp.ge.u32 %p0", "setp.ge.u32 %q0", "line 16, column 17: the register `%q0` is not declared"),
+    ] {
+        let path = edited(folder.path(), name, from, to);
+        let (ptx, launch) = if name == "scale.ptx" { (&path, &launch) } else { (&ptx, &path) };
+        let output = exec(ptx, launch, &[]);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains(words), "{said}");
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
+    }
+}

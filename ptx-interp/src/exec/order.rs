@@ -1,0 +1,450 @@
+//! What orders accesses, and what needs an order: asks the shadows about every access, keeps flags, and reports races.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::proxy::{self, Starter};
+use super::spot::{Spot, Touch, Verb};
+use crate::address::SHARED_START;
+use crate::env::{BlockMemory, Env};
+use crate::flags::{Change, Flags, Writer};
+use crate::global::Mapped;
+use crate::global::shadow::{Agent, Detail, GlobalShadow, Row};
+use crate::history::Event;
+use crate::knowledge::column_of_copies;
+use crate::op::{Access as Decoded, Strong};
+use crate::row::{LANES, lanes};
+use crate::shadow::{Access, Actor, Conflict, Did};
+use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind, bytes as in_words, triple};
+use crate::warp::Warp;
+
+/// A lane at an instruction, as the race detector knows it.
+pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, strong: Option<Strong>) -> Actor {
+    Actor {
+        block: block.clocks.block(),
+        thread: (warp.index as usize * LANES + lane) as u16,
+        pc,
+        strong: strong.map(|strong| strong.scope),
+        atomic: strong.is_some_and(|strong| strong.atomic),
+    }
+}
+
+fn did(verb: Verb) -> Did {
+    match verb {
+        Verb::Reads => Did::Read,
+        Verb::Writes => Did::Write,
+    }
+}
+
+/// The bytes of an mbarrier are for its own instructions.
+#[inline(always)]
+pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, verb: Verb, lane: usize) -> Checked {
+    match block.mbarriers.touched(offset, bytes) {
+        None => Ok(()),
+        Some(start) => Err(mbarrier_touched(offset, bytes, start, verb, lane)),
+    }
+}
+
+#[cold]
+fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane: usize) -> Box<Fault> {
+    let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
+    let message = format!(
+        "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
+        verb.word(),
+        in_words(bytes as u64)
+    );
+    let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
+    fault.address = Some(address);
+    fault
+}
+
+/// Lanes touch shared memory.
+#[allow(clippy::too_many_arguments)] // an access is that many things
+pub(super) fn shared_row(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    verb: Verb,
+    offsets: &[u32; LANES],
+    active: u32,
+    bytes: usize,
+    pc: u32,
+) -> Checked {
+    if verb == Verb::Reads && bytes >= 4 && !block.agents.have_worked() {
+        let mut check = |offset: usize, group: u32| {
+            let first = actor(warp, block, group.trailing_zeros() as usize, pc, None);
+            shared_reads(block, env, offset, bytes, group, first)
+        };
+        return by_offset(offsets, active, bytes, &mut check);
+    }
+    for lane in lanes(active) {
+        let offset = offsets[lane] as usize;
+        env.heed(no_mbarrier(block, offset, bytes, verb, lane))?;
+        let actor = actor(warp, block, lane, pc, None);
+        proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
+        let ordered = match verb {
+            Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
+            Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
+        };
+        if let Err(conflict) = ordered {
+            env.heed(Err(race(block, env, conflict, verb, offset, bytes, actor)))?;
+        }
+        if verb == Verb::Writes && !block.clocks.flags.is_empty() {
+            forget(&mut block.clocks.flags, 0, offset, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Groups the lanes of a row that touch the same bytes, as most do where threads share operands. Some groups may be split.
+#[inline(always)]
+fn by_offset(
+    offsets: &[u32; LANES],
+    active: u32,
+    bytes: usize,
+    check: &mut impl FnMut(usize, u32) -> Checked,
+) -> Checked {
+    const SLOTS: usize = 16;
+    let mut groups = [(0u32, 0u32); SLOTS];
+    let shift = bytes.trailing_zeros();
+    for lane in lanes(active) {
+        let offset = offsets[lane];
+        let (of, group) = &mut groups[(offset >> shift) as usize % SLOTS];
+        if *of != offset && *group != 0 {
+            check(*of as usize, std::mem::take(group))?;
+        }
+        *of = offset;
+        *group |= 1 << lane;
+    }
+    for (offset, group) in groups {
+        if group != 0 {
+            check(offset as usize, group)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lanes of a warp read the same words of shared memory; `first` is the first of them.
+#[inline(always)]
+fn shared_reads(block: &mut BlockMemory, env: &Env, offset: usize, bytes: usize, group: u32, first: Actor) -> Checked {
+    let lane = usize::from(first.thread) % LANES;
+    env.heed(no_mbarrier(block, offset, bytes, Verb::Reads, lane))?;
+    let warp = usize::from(first.thread) / LANES;
+    if block.shadow.read_again(&block.clocks, offset, bytes, warp, group) {
+        return Ok(());
+    }
+    for lane in lanes(group) {
+        let actor = Actor { thread: (warp * LANES + lane) as u16, ..first };
+        if let Err(conflict) = block.shadow.read(&block.clocks, offset, bytes, actor) {
+            env.heed(Err(race(block, env, conflict, Verb::Reads, offset, bytes, actor)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Lanes touch one allocation.
+#[allow(clippy::too_many_arguments)] // an access is that many things
+pub(super) fn global_row(
+    warp: &Warp,
+    block: &BlockMemory,
+    env: &Env,
+    verb: Verb,
+    offsets: &dyn Fn(usize) -> usize,
+    active: u32,
+    bytes: usize,
+    pc: u32,
+    strong: Option<Strong>,
+) -> Checked {
+    let mapped = env.global.at(block.last);
+    if !env.code.bulks.is_empty() {
+        for lane in lanes(active) {
+            let access = (mapped.buffer.address(offsets(lane)), bytes as u64);
+            proxy::undisturbed_globally(block, env, access, verb, actor(warp, block, lane, pc, strong))?;
+        }
+    }
+    let Some(shadow) = &mapped.shadow else { return Ok(()) };
+    let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
+    if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
+        let actor = actor(warp, block, lane, pc, strong);
+        env.heed(Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, actor)))?;
+    }
+    if verb == Verb::Writes && strong.is_none() && env.detail == Detail::Exact {
+        let mut flags = flags(env);
+        if !flags.is_empty() {
+            lanes(active).for_each(|lane| forget(&mut flags, block.last, offsets(lane), bytes));
+        }
+    }
+    Ok(())
+}
+
+/// A bulk copy that starts now reads or writes a piece of global memory. What is remembered is the copy's own access, which
+/// others are ordered behind once they know that it is done.
+pub(super) fn copied(
+    block: &mut BlockMemory,
+    env: &Env,
+    verb: Verb,
+    (address, bytes): (u64, u64),
+    starter: Starter,
+    actor: Actor,
+    agent: Agent,
+) -> Checked {
+    proxy::undisturbed_globally(block, env, (address, bytes), verb, actor)?;
+    let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return Ok(()) };
+    let Some(shadow) = &mapped.shadow else { return Ok(()) };
+    let from = mapped.buffer.offset(address);
+    let mut writers: Vec<(u64, Access)> = Vec::new();
+    for part in GlobalShadow::parts(from, from + bytes as usize) {
+        shadow.writers(part, |at, writer| {
+            if !env.is_bulk(writer.actor.pc) && writers.last().is_none_or(|(_, last)| last != writer) {
+                writers.push((mapped.buffer.address(at.max(from)), *writer));
+            }
+        });
+        let (offset, bytes) = part;
+        let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
+        let (active, agent) = (1 << starter.lane, Some(agent));
+        let row = Row { did: did(verb), actor: first, agent, active, offsets: &|_| offset, bytes };
+        if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
+            env.heed(Err(global_race(block, env, mapped, conflict, verb, offset, bytes, actor)))?;
+        }
+        if verb == Verb::Writes && actor.strong.is_none() && env.detail == Detail::Exact {
+            forget(&mut flags(env), block.last, offset, bytes);
+        }
+    }
+    writers.iter().try_for_each(|(at, writer)| proxy::global_fenced(block, env, starter, *at, writer))
+}
+
+/// A thread has waited until its copy has written a piece of global memory.
+pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u64, u64), actor: Actor) {
+    let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return };
+    let Some(shadow) = &mapped.shadow else { return };
+    let from = mapped.buffer.offset(address);
+    GlobalShadow::parts(from, from + bytes as usize).for_each(|part| shadow.complete(&block.clocks, part, actor));
+}
+
+fn flags<'a>(env: &'a Env) -> MutexGuard<'a, Flags> {
+    env.flags.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A weak write to what may have been flags.
+fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes: usize) {
+    (offset / 4..(offset + bytes).div_ceil(4)).for_each(|word| flags.forget((allocation, word)));
+}
+
+/// One lane touches memory.
+pub(super) fn touched(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    touch: &Touch,
+    spot: Spot,
+    pc: u32,
+    strong: Option<Strong>,
+) -> Checked {
+    let bytes = touch.bytes as usize;
+    match spot {
+        Spot::Shared(offset) if strong.is_some() => {
+            env.heed(no_mbarrier(block, offset, bytes, touch.verb, touch.lane))?;
+            let actor = actor(warp, block, touch.lane, pc, strong);
+            proxy::undisturbed(block, env, (offset, bytes), touch.verb, actor)?;
+            let ordered = match touch.verb {
+                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
+                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
+            };
+            env.heed(ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, actor)))
+        }
+        Spot::Shared(offset) => {
+            let mut offsets = [0; LANES];
+            offsets[touch.lane] = offset as u32;
+            shared_row(warp, block, env, touch.verb, &offsets, 1 << touch.lane, bytes, pc)
+        }
+        Spot::Global(_, offset) => {
+            global_row(warp, block, env, touch.verb, &|_| offset, 1 << touch.lane, bytes, pc, strong)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A lane reads strongly: what the flag publishes is acquired, or waits for a fence. If nothing orders the read behind the
+/// flag's newest write, the first answer is the value before it.
+pub(super) fn observe(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    (spot, lane): (Spot, usize),
+    access: &Decoded,
+) -> Option<u64> {
+    let strong = access.strong?;
+    let (index, number) = (warp.index as usize, block.clocks.block());
+    let thread = (index * LANES + lane) as u16;
+    let stale_bytes =
+        if access.atomic.is_none() && access.count == 1 && !strong.volatile { access.bytes } else { u8::MAX };
+    let look = |clocks: &mut crate::clocks::Clocks, flags: &mut Flags, key: (usize, usize)| {
+        let flag = flags.at(key)?;
+        let Writer { block, thread: writer, clock } = flag.writer();
+        let own = (block, writer) == (number, thread);
+        if !own
+            && !clocks.ordered_anywhere(block, clock, writer, thread)
+            && let Some(value) = flag.stale(number, thread, stale_bytes)
+        {
+            return Some(value);
+        }
+        clocks.observe(index, lane, strong.acquires, strong.scope, flag);
+        None
+    };
+    match spot {
+        Spot::Shared(offset) => {
+            let mut flags = std::mem::take(&mut block.clocks.flags);
+            let stale = look(&mut block.clocks, &mut flags, (0, offset / 4));
+            block.clocks.flags = flags;
+            stale
+        }
+        Spot::Global(_, offset) => look(&mut block.clocks, &mut flags(env), (block.last, offset / 4)),
+        _ => None,
+    }
+}
+
+/// A lane writes strongly, over this value.
+pub(super) fn publish(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    (spot, lane): (Spot, usize),
+    access: &Decoded,
+    (change, before): (Change, u64),
+) {
+    let Some(strong) = access.strong else { return };
+    let index = warp.index as usize;
+    let published = block.clocks.publishes(index, lane, strong.releases, strong.scope);
+    let thread = (index * LANES + lane) as u16;
+    let writer = Writer { block: block.clocks.block(), thread, clock: block.clocks.now(index) };
+    let before = (before, access.bytes);
+    match spot {
+        Spot::Shared(offset) => block.clocks.flags.write((0, offset / 4), change, writer, published, before),
+        Spot::Global(_, offset) => flags(env).write((block.last, offset / 4), change, writer, published, before),
+        _ => {}
+    }
+}
+
+/// The report of two accesses to shared memory without an order.
+#[cold]
+pub(super) fn race(
+    block: &BlockMemory,
+    env: &Env,
+    conflict: Conflict,
+    verb: Verb,
+    offset: usize,
+    bytes: usize,
+    actor: Actor,
+) -> Box<Fault> {
+    let address = offset as u64 + u64::from(SHARED_START);
+    unordered(block, env, conflict, verb, &format!("shared address {address:#x}"), address, bytes, actor)
+}
+
+/// The same of global memory.
+#[cold]
+#[allow(clippy::too_many_arguments)] // an access is that many things
+fn global_race(
+    block: &BlockMemory,
+    env: &Env,
+    mapped: &Mapped,
+    conflict: Conflict,
+    verb: Verb,
+    offset: usize,
+    bytes: usize,
+    actor: Actor,
+) -> Box<Fault> {
+    env.raced.store(env.watches(ViolationKind::Race), Relaxed);
+    let (address, label) = mapped.place(offset);
+    let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
+    let mut fault = unordered(block, env, conflict, verb, &at, address, bytes, actor);
+    fault.label = Some(label.to_string());
+    fault
+}
+
+#[allow(clippy::too_many_arguments)] // an access is that many things
+fn unordered(
+    block: &BlockMemory,
+    env: &Env,
+    conflict: Conflict,
+    verb: Verb,
+    at: &str,
+    address: u64,
+    bytes: usize,
+    actor: Actor,
+) -> Box<Fault> {
+    let (other, why) = match conflict {
+        Conflict::Unordered(other) => (other, "and nothing orders the two"),
+        Conflict::InFlight(other) => (other, "a copy that has not been waited for"),
+    };
+    let asynchronous = env.is_bulk(other.actor.pc);
+    let did = match (conflict, other.did) {
+        (Conflict::InFlight(_), _) => "started to copy to",
+        (_, Did::Write) if asynchronous => "copied to",
+        (_, Did::Read | Did::ReadBefore) if asynchronous => "copies from",
+        (_, Did::Write) => "wrote",
+        (_, Did::Read | Did::ReadBefore) => "read",
+    };
+    let (thread, other) = started(block, env, other);
+    let origin = &env.code.origins[other.actor.pc as usize];
+    let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
+    let of_block = match other.actor.block {
+        own if own == block.clocks.block() => String::new(),
+        other => format!(" of block {}", triple(env.ctaid(u64::from(other)))),
+    };
+    let message = format!(
+        "{{thread}} {} {} at {at}, which thread {}{of_block} {did} at line {} (`{}`{clause}), {why}",
+        verb.word(),
+        in_words(bytes as u64),
+        triple(env.tid(thread.into())),
+        origin.line,
+        origin.text
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 1 << (usize::from(actor.thread) % LANES), message);
+    fault.address = Some(address);
+    fault.other = Some(thread);
+    fault.timeline = timeline(block, env, &other, thread, actor);
+    fault
+}
+
+/// The thread that did something, or started the copy that did; the access has that thread's clock from then.
+fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
+    let thread = access.actor.thread;
+    let own = access.actor.block == block.clocks.block();
+    let of_copy = |copy| match own {
+        true => block.history.lock().unwrap_or_else(PoisonError::into_inner).starter(copy),
+        false => env.history(access.actor.block)?.starter(copy),
+    };
+    match column_of_copies(thread) {
+        Some(_) => {
+            let (thread, clock) = of_copy((thread, access.clock)).unwrap_or_default();
+            (thread, Access { clock, ..access })
+        }
+        // Copies by `cp.async` that have landed for an mbarrier have numbers behind the threads'.
+        None => ((u32::from(thread) % (env.warps() * LANES as u32)) as u16, access),
+    }
+}
+
+/// The interleaving of two threads that shows a race: what each synchronised at last before its access, the accesses, and
+/// what the first thread did after its own.
+pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u16, actor: Actor) -> Vec<Step> {
+    let here = block.history.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let last = here.last(actor.thread);
+    let same_block = other.actor.block == actor.block;
+    let there = if same_block { Some(here) } else { env.history(other.actor.block) };
+    let (before, after) = there.map_or((None, None), |history| history.around(first, other.clock));
+    let of_first = |kind, pc| Step { kind, block: other.actor.block, thread: first, pc };
+    let of_second = |kind, pc| Step { kind, block: actor.block, thread: actor.thread, pc };
+    // Within a block the synchronisations are numbered; another block's are all over or wait for this one's.
+    let mut steps: Vec<(u64, Step)> = Vec::new();
+    steps.extend(before.map(|event| (event.number * 2, of_first(MomentKind::Synchronise, event.pc))));
+    steps.push((before.map_or(0, |event| event.number * 2 + 1), of_first(MomentKind::FirstAccess, other.actor.pc)));
+    steps.extend(after.map(|event| (event.number * 2, of_first(MomentKind::Synchronise, event.pc))));
+    let number = |event: &Event| if same_block { event.number * 2 } else { u64::MAX };
+    steps.extend(last.map(|event| (number(&event), of_second(MomentKind::Synchronise, event.pc))));
+    steps.push((u64::MAX, of_second(MomentKind::SecondAccess, actor.pc)));
+    steps.sort_by_key(|(number, _)| *number);
+    let mut steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
+    // One event may be the first thread's after its access, and the second one's before its own.
+    steps.dedup();
+    steps
+}

@@ -1,0 +1,209 @@
+//! What somebody knows to have happened: a vector clock over the threads of a launch, as small as it can be.
+//!
+//! A clock belongs to a warp and ticks whenever the warp releases something; an access carries its thread and the clock of
+//! its warp. Most knowledge covers whole warps, or the whole block at its last barrier, and is one number for each. Single
+//! threads are listed only where they are ahead of their warp, after an elected lane has arrived somewhere, or where each
+//! thread has a flag of its own. Copies by `cp.async` have columns after those of the warps. Bulk copies are counted by
+//! mbarriers, and what each has counted is one more clock ([`of_copies`]).
+
+use crate::row::LANES;
+
+/// The first number of a thread that stands for the copies which an mbarrier counts; a block's own threads, and their
+/// columns of `cp.async`, are all below.
+const COPIES: u16 = 2048;
+
+/// The thread that stands for the copies counted by the mbarrier with this column.
+pub(crate) fn of_copies(column: u32) -> u16 {
+    u16::try_from(column).map_or(u16::MAX, |column| column.saturating_add(COPIES))
+}
+
+/// The column of the mbarrier whose copies a thread stands for, if it does.
+#[inline(always)]
+pub(crate) fn column_of_copies(thread: u16) -> Option<u32> {
+    (thread >= COPIES).then(|| u32::from(thread - COPIES))
+}
+
+/// What is known of one block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Everything up to this clock.
+    settled: u32,
+    /// By column: everything of all its lanes up to this clock. Those that are missing are settled.
+    columns: Vec<u32>,
+    /// Threads that are known further than their column, ascending.
+    threads: Vec<(u16, u32)>,
+    /// By mbarrier: how many of the copies that it counts. A barrier settles nothing about these.
+    copies: Vec<u32>,
+}
+
+impl Known {
+    /// Everything up to a clock, and each column up to its own.
+    pub(crate) fn new(settled: u32, columns: &[u32]) -> Known {
+        let columns = if columns.iter().all(|clock| *clock <= settled) { Vec::new() } else { columns.to_vec() };
+        Known { settled, columns, threads: Vec::new(), copies: Vec::new() }
+    }
+
+    pub(crate) fn with_copies(self, copies: &[u32]) -> Known {
+        Known { copies: copies.to_vec(), ..self }
+    }
+
+    pub(crate) fn copies(&self) -> &[u32] {
+        &self.copies
+    }
+
+    /// Copies are known up to a clock of their mbarrier's.
+    pub(crate) fn add_copies(&mut self, column: u32, clock: u32) {
+        if self.copies.len() <= column as usize {
+            self.copies.resize(column as usize + 1, 0);
+        }
+        self.copies[column as usize] = self.copies[column as usize].max(clock);
+    }
+
+    pub(crate) fn knows_copies(&self, column: u32, clock: u32) -> bool {
+        self.copies.get(column as usize).is_some_and(|known| *known >= clock)
+    }
+
+    /// The newest clock of a thread that is known.
+    pub(crate) fn newest(&self, thread: u16) -> u32 {
+        let found = self.threads.binary_search_by_key(&thread, |(thread, _)| *thread);
+        let alone = found.map_or(0, |at| self.threads[at].1);
+        self.column(usize::from(thread) / LANES).max(alone)
+    }
+
+    /// All lanes of a column are known up to this.
+    #[inline(always)]
+    pub(crate) fn column(&self, column: usize) -> u32 {
+        self.columns.get(column).map_or(self.settled, |clock| self.settled.max(*clock))
+    }
+
+    pub(crate) fn threads(&self) -> &[(u16, u32)] {
+        &self.threads
+    }
+
+    /// Whether what a thread did at a clock is known.
+    pub(crate) fn includes(&self, thread: u16, clock: u32) -> bool {
+        if let Some(column) = column_of_copies(thread) {
+            return self.knows_copies(column, clock);
+        }
+        clock <= self.settled || clock <= self.column(usize::from(thread) / LANES) || self.lists(thread, clock)
+    }
+
+    fn lists(&self, thread: u16, clock: u32) -> bool {
+        let found = self.threads.binary_search_by_key(&thread, |(thread, _)| *thread);
+        found.is_ok_and(|at| clock <= self.threads[at].1)
+    }
+
+    /// A column is known up to a clock.
+    pub(crate) fn add_column(&mut self, column: usize, clock: u32) {
+        if clock <= self.column(column) {
+            return;
+        }
+        if self.columns.len() <= column {
+            self.columns.resize(column + 1, 0);
+        }
+        self.columns[column] = clock;
+        self.prune();
+    }
+
+    /// A thread is known up to a clock.
+    pub(crate) fn add_thread(&mut self, thread: u16, clock: u32) {
+        let column = usize::from(thread) / LANES;
+        if clock <= self.column(column) {
+            return;
+        }
+        match self.threads.binary_search_by_key(&thread, |(thread, _)| *thread) {
+            Ok(at) => self.threads[at].1 = self.threads[at].1.max(clock),
+            Err(at) => self.threads.insert(at, (thread, clock)),
+        }
+        if self.threads.len() >= LANES {
+            self.compress(column);
+        }
+    }
+
+    pub(crate) fn join(&mut self, other: &Known) {
+        self.settled = self.settled.max(other.settled);
+        join_clocks(&mut self.columns, &other.columns);
+        for &(thread, clock) in &other.threads {
+            self.add_thread(thread, clock);
+        }
+        join_clocks(&mut self.copies, &other.copies);
+        self.prune();
+    }
+
+    /// All lanes of a warp may have been listed one by one.
+    fn compress(&mut self, column: usize) {
+        let first = (column * LANES) as u16;
+        let start = self.threads.partition_point(|(thread, _)| *thread < first);
+        let end = self.threads.partition_point(|(thread, _)| usize::from(*thread) < (column + 1) * LANES);
+        if end - start == LANES {
+            let clock = self.threads[start..end].iter().map(|(_, clock)| *clock).min().unwrap_or(0);
+            self.add_column(column, clock);
+        }
+    }
+
+    fn prune(&mut self) {
+        if !self.threads.is_empty() {
+            let (settled, columns) = (self.settled, &self.columns);
+            let column = |thread: u16| columns.get(usize::from(thread) / LANES).copied().unwrap_or(0).max(settled);
+            self.threads.retain(|(thread, clock)| *clock > column(*thread));
+        }
+    }
+}
+
+/// The later clock of each column.
+pub(crate) fn join_clocks(clocks: &mut Vec<u32>, others: &[u32]) {
+    if clocks.len() < others.len() {
+        clocks.resize(others.len(), 0);
+    }
+    for (own, other) in clocks.iter_mut().zip(others) {
+        *own = (*own).max(*other);
+    }
+}
+
+/// What is known of every block that anything is known of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Knowledge {
+    /// Ascending by block.
+    blocks: Vec<(u32, Known)>,
+}
+
+impl Knowledge {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+    }
+
+    pub(crate) fn of(&self, block: u32) -> Option<&Known> {
+        let at = self.blocks.binary_search_by_key(&block, |(block, _)| *block).ok()?;
+        Some(&self.blocks[at].1)
+    }
+
+    pub(crate) fn of_mut(&mut self, block: u32) -> &mut Known {
+        let at = match self.blocks.binary_search_by_key(&block, |(block, _)| *block) {
+            Ok(at) => at,
+            Err(at) => {
+                self.blocks.insert(at, (block, Known::default()));
+                at
+            }
+        };
+        &mut self.blocks[at].1
+    }
+
+    /// All blocks but one.
+    pub(crate) fn others(&self, block: u32) -> impl Iterator<Item = (u32, &Known)> {
+        self.blocks.iter().filter(move |(other, _)| *other != block).map(|(block, known)| (*block, known))
+    }
+
+    pub(crate) fn includes(&self, block: u32, thread: u16, clock: u32) -> bool {
+        self.of(block).is_some_and(|known| known.includes(thread, clock))
+    }
+
+    pub(crate) fn join(&mut self, other: &Knowledge) {
+        for (block, known) in &other.blocks {
+            self.of_mut(*block).join(known);
+        }
+    }
+}

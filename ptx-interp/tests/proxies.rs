@@ -1,0 +1,90 @@
+//! A slot that is read and refilled: proxy.war, and knowledge of copies that goes from thread to thread.
+
+use ptx_gemm_interp::ViolationKind::{Proxy, ProxyWar, Race};
+
+use crate::copies::{Case, INIT, change};
+
+/// Thread 0 fills a slot three times; all read it, and say so by a barrier.
+fn refilled() -> String {
+    format!(
+        "{INIT}mov.u32 %r4, 0;
+mov.u32 %r5, 0;
+mov.u32 %r1, a;
+shl.b32 %r0, %t, 2;
+add.u32 %r1, %r1, %r0;
+mov.u64 %rd1, %in;
+NEXT: @!%p0 bra WAIT;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [%rd1], 256, [bar];
+WAIT: and.b32 %r6, %r4, 1;
+WAIT2: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], %r6;
+@!%p1 bra WAIT2;
+ld.shared.u32 %r2, [%r1];
+add.u32 %r5, %r5, %r2;
+fence.proxy.async; // war
+bar.sync 0; // read
+add.u64 %rd1, %rd1, 256;
+add.u32 %r4, %r4, 1;
+setp.lt.u32 %p2, %r4, 3;
+@%p2 bra NEXT;
+cvt.u64.u32 %rd0, %r0;
+add.u64 %rd0, %out, %rd0;
+st.global.u32 [%rd0], %r5;"
+    )
+}
+
+#[test]
+fn reads_before_asynchronous_writes() {
+    let want: Vec<u32> = (0..64).map(|t| 3 * (t + 1) + 192).collect();
+    Case::new(&refilled(), 64).gives("fenced", &want);
+    let wrong = change(&refilled(), "fence.proxy.async; // war", "");
+    Case::new(&wrong, 64).warns("not fenced", ProxyWar, "cp.async.bulk");
+    let wrong = change(&refilled(), "bar.sync 0; // read", "");
+    Case::new(&wrong, 64).breaks("refilled before it was read", &[Race], "");
+    // A write is more than a warning.
+    let wrong = change(&refilled(), "fence.proxy.async; // war", "st.shared.u32 [%r1], 0;");
+    Case::new(&wrong, 64).breaks("written without a fence", &[Proxy], "cp.async.bulk");
+}
+
+#[test]
+fn what_a_thread_knows_goes_on_with_barriers() {
+    // Only warp 0 waits for the mbarrier; the barrier tells warp 1.
+    let told = change(
+        &refilled(),
+        "WAIT: and.b32 %r6, %r4, 1;",
+        "WAIT: and.b32 %r6, %r4, 1;\nsetp.ge.u32 %p3, %t, 32;\n@%p3 bra TOLD;",
+    );
+    let told = change(&told, "ld.shared.u32 %r2", "TOLD: bar.sync 1; // told\nld.shared.u32 %r2");
+    let want: Vec<u32> = (0..64).map(|t| 3 * (t + 1) + 192).collect();
+    Case::new(&told, 64).gives("told", &want);
+    let wrong = change(&told, "bar.sync 1; // told", "");
+    Case::new(&wrong, 64).breaks("not told", &[Race], "");
+    // A barrier of everybody settles nothing about a copy that nobody has waited for.
+    let wrong = change(&told, "WAIT2: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], %r6;\n@!%p1 bra WAIT2;", "");
+    Case::new(&wrong, 64).breaks("nobody waits", &[Race], "ld.shared");
+}
+
+#[test]
+fn a_wait_at_one_mbarrier_says_nothing_of_another() {
+    // Two copies, each with an mbarrier of its own; the second one is waited for.
+    let body = format!(
+        "@%p0 mbarrier.init.shared::cta.b64 [bar+8], 1;
+{INIT}@!%p0 bra WAIT;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [%in], 16, [bar];
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar+8], 16;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [b], [%in+16], 16, [bar+8];
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+@!%p1 bra WAIT;
+WAIT2: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar+8], 0;
+@!%p1 bra WAIT2;
+@!%p0 bra END;
+ld.shared.u32 %r0, [a];
+st.global.u32 [%out], %r0;
+END:"
+    );
+    Case::new(&body, 64).gives("both", &[1]);
+    let wrong =
+        change(&body, "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;\n@!%p1 bra WAIT;", "WAIT:");
+    Case::new(&wrong, 64).breaks("the other one", &[Race], "");
+}

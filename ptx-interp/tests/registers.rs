@@ -1,0 +1,134 @@
+//! `setmaxnreg`, clusters of one block, and elections.
+
+use ptx_gemm_interp::ViolationKind::{
+    BarrierMismatch, Deadlock, Launch as Refused, OutOfBounds, Registers, UnknownInstruction,
+};
+use ptx_gemm_interp::{Launch, Memory, Options, Program, launch};
+
+use crate::copies::{Case, change, text};
+
+/// Warp group 0 gives back what warp group 1 takes.
+fn resized() -> String {
+    "setp.lt.u32 %p1, %t, 128;
+@%p1 bra GIVE;
+setmaxnreg.inc.sync.aligned.u32 152;
+bra END;
+GIVE: setmaxnreg.dec.sync.aligned.u32 40;
+END: shl.b32 %r0, %t, 2;
+cvt.u64.u32 %rd0, %r0;
+add.u64 %rd0, %out, %rd0;
+st.global.u32 [%rd0], %t;"
+        .into()
+}
+
+#[test]
+fn registers_go_from_warps_to_warps() {
+    let want: Vec<u32> = (0..256).collect();
+    let case = |body: &str, registers| {
+        let body = body.to_owned();
+        move |f: &dyn Fn(&Case)| f(&Case { registers, ..Case::new(&body, 256) })
+    };
+    // 96 each: 56 given back are 56 more.
+    case(&resized(), Some(96))(&|case| case.gives("enough", &want));
+    case(&resized(), None)(&|case| case.gives("unknown", &want));
+    let greedy = change(&resized(), "u32 152", "u32 160");
+    case(&greedy, Some(96))(&|case| case.breaks("starved", &[Deadlock], "setmaxnreg.inc"));
+    case(&greedy, None)(&|case| case.gives("unknown", &want));
+    // Less than they have, more than they have.
+    case(&resized(), Some(160))(&|case| case.breaks("inc to less", &[Registers], "setmaxnreg.inc"));
+    case(&resized(), Some(32))(&|case| case.breaks("dec to more", &[Registers], "setmaxnreg.dec"));
+    let odd = change(&resized(), "u32 152", "u32 150");
+    case(&odd, None)(&|case| case.breaks("no multiple of 8", &[UnknownInstruction], "setmaxnreg.inc"));
+    let huge = change(&resized(), "u32 40", "u32 16");
+    case(&huge, None)(&|case| case.breaks("below 24", &[UnknownInstruction], "setmaxnreg.dec"));
+}
+
+#[test]
+fn warp_groups_resize_together() {
+    let half = change(&resized(), "%t, 128", "%t, 64");
+    Case::new(&half, 256).breaks("two warps of a group each way", &[Registers], "setmaxnreg");
+    let part = change(&resized(), "GIVE: set", "GIVE: setp.lt.u32 %p2, %t, 96;\n@%p2 set");
+    Case::new(&part, 256).breaks("three warps of a group", &[Registers], "");
+    let lanes = change(&resized(), "GIVE: set", "GIVE: and.b32 %r1, %t, 1;\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 set");
+    Case::new(&lanes, 256).breaks("half of a warp", &[BarrierMismatch, Registers], "");
+}
+
+#[test]
+fn a_block_is_its_own_cluster() {
+    let body = "@%p0 st.shared.u32 [a], 5;
+        mov.u32 %r8, %cluster_ctarank;
+        mov.u32 %r9, %cluster_nctarank;
+        barrier.cluster.arrive.release.aligned;
+        barrier.cluster.wait.acquire.aligned;
+        mapa.shared::cluster.u32 %r0, a, %r8;
+        getctarank.shared::cluster.u32 %r1, %r0;
+        ld.shared::cluster.u32 %r2, [%r0];
+        mov.u64 %rd1, a;
+        cvta.shared.u64 %rd1, %rd1;
+        mapa.u64 %rd2, %rd1, 0;
+        ld.u32 %r3, [%rd2];
+        add.u32 %r2, %r2, %r3;
+        add.u32 %r2, %r2, %r1;
+        add.u32 %r2, %r2, %r9;
+        shl.b32 %r0, %t, 2;
+        cvt.u64.u32 %rd0, %r0;
+        add.u64 %rd0, %out, %rd0;
+        st.global.u32 [%rd0], %r2;";
+    Case::new(body, 96).gives("cluster", &[11; 96]);
+    let relaxed = change(body, "arrive.release", "arrive.relaxed");
+    Case::new(&relaxed, 96).breaks("a relaxed arrival", &[ptx_gemm_interp::ViolationKind::Race], "ld");
+    let other = change(body, "a, %r8;", "a, 1;");
+    Case::new(&other, 96).breaks("another rank", &[OutOfBounds], "mapa");
+    let alone = change(body, "barrier.cluster.arrive.release.aligned;", "");
+    Case::new(&alone, 96).breaks("a wait alone", &[BarrierMismatch], "cluster.wait");
+    let twice = change(body, "barrier.cluster.wait.acquire.aligned;", "barrier.cluster.arrive.aligned;");
+    Case::new(&twice, 96).breaks("two arrivals", &[BarrierMismatch], "cluster.arrive");
+    let few = change(
+        body,
+        "barrier.cluster.arrive",
+        "setp.ge.u32 %p1, %t, 32;\n@%p1 bra AGAIN;\nAGAIN: barrier.cluster.arrive",
+    );
+    Case::new(&few, 96).gives("by two ways", &[11; 96]);
+}
+
+#[test]
+fn clusters_of_several_blocks_are_refused() {
+    let memory = Memory::new();
+    let args = [];
+    let kernel = |directive: &str| {
+        format!(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {directive} {{\nret;\n}}\n")
+    };
+    let start = Launch { entry: "k", grid: [4, 1, 1], block: [32, 1, 1], args: &args, ..Launch::default() };
+    let run = |text: &str, launch_: Launch| {
+        let program = Program::from_text(text).expect("parses");
+        launch(&program, &memory, &launch_, &Options::default())
+    };
+    assert!(run(&kernel(".reqnctapercluster 1, 1, 1"), start).is_ok());
+    for violation in [
+        run(&kernel(""), Launch { cluster: [2, 1, 1], ..start }),
+        run(&kernel(".reqnctapercluster 2, 1, 1"), start),
+        run(&kernel(".reqnctapercluster 4, 1, 1"), Launch { cluster: [2, 1, 1], ..start }),
+    ] {
+        let violation = violation.expect_err("refused");
+        assert_eq!(violation.kind, Refused);
+        assert!(violation.message.contains("cluster"), "{violation}");
+    }
+}
+
+#[test]
+fn the_lowest_lane_is_elected() {
+    let body = "and.b32 %r1, %t, 31;
+        setp.lt.u32 %p1, %r1, 5;
+        @%p1 bra END;
+        elect.sync %r2|%p2, 0xffffffe0;
+        selp.u32 %r3, 1, 0, %p2;
+        mad.lo.u32 %r3, %r2, 10, %r3;
+        shl.b32 %r0, %t, 2;
+        cvt.u64.u32 %rd0, %r0;
+        add.u64 %rd0, %out, %rd0;
+        st.global.u32 [%rd0], %r3;
+        END:";
+    let want: Vec<u32> = (0..32).map(|lane| if lane < 5 { 7 } else { 50 + u32::from(lane == 5) }).collect();
+    Case::new(body, 32).gives("elect", &want);
+    assert!(text(body).contains("elect.sync"));
+}

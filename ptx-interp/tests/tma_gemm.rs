@@ -1,0 +1,327 @@
+//! A GEMM as PTX text by hand: one warp copies by TMA into three slots with mbarriers on both sides, four warps multiply, D is
+//! stored by TMA. It runs right under every order and landing; with a fault planted, the report names the instruction.
+
+use ptx_gemm_interp::ViolationKind::{
+    self, BarrierMismatch, BarrierMisuse, Deadlock, OutOfBounds, Proxy, ProxyWar, Race, Uninitialised,
+};
+use ptx_gemm_interp::{
+    Arg, Checks, Landing, Launch, Memory, MomentKind, Options, Program, Report, Swizzle, TensorElement, TensorMap,
+    TensorMapArgs, Violation, WarpOrder, launch,
+};
+
+use crate::copies::{change, runs, runs_of_blocks};
+
+/// Extents that fill no tile; leading dimensions are the next multiples of 4.
+const M: u64 = 45;
+const N: u64 = 50;
+const K: u64 = 301;
+
+/// The tile is 32 x 32 x 32. A is K-major and swizzled by 128 bytes, B is N-major and plain. `%t` below 128 multiplies: row
+/// t / 4, eight columns from 8 (t % 4) on.
+pub fn text() -> String {
+    let fma: String = (0..4)
+        .map(|j| {
+            let sums: String =
+                (0..8).map(|i| format!("fma.rn.f32 %acc{i}, %a{j}, %b{i}, %acc{i};\n")).collect();
+            format!(
+                "ld.shared.v4.f32 {{%b0, %b1, %b2, %b3}}, [%bs+{0}];\nld.shared.v4.f32 {{%b4, %b5, %b6, %b7}}, [%bs+{1}];\n{sums}",
+                128 * j,
+                128 * j + 16
+            )
+        })
+        .collect();
+    let zero: String = (0..8).map(|i| format!("mov.f32 %acc{i}, 0f00000000;\n")).collect();
+    let bias: String = (0..8)
+        .map(|i| {
+            format!(
+                "add.u32 %r1, %col, {i};
+setp.lt.u32 %p1, %r1, %n; // bound {i}
+mul.wide.u32 %rd1, %r1, 4;
+add.u64 %rd1, %bias, %rd1;
+mov.f32 %a0, 0f00000000;
+@%p1 ld.global.f32 %a0, [%rd1];
+add.f32 %acc{i}, %acc{i}, %a0;
+"
+            )
+        })
+        .collect();
+    let init: String = (0..3)
+        .map(|i| {
+            format!(
+                "@%p0 mbarrier.init.shared::cta.b64 [full+{0}], 1;\n@%p0 mbarrier.init.shared::cta.b64 [empty+{0}], 128;\n",
+                8 * i
+            )
+        })
+        .collect();
+    format!(
+        ".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry gemm(
+    .param .align 64 .b8 ma[128], .param .align 64 .b8 mb[128], .param .align 64 .b8 md[128], .param .u64 bias,
+    .param .u32 n, .param .u32 k
+) .reqntid 160, 1, 1 {{
+.shared .align 1024 .b8 as[12288];
+.shared .align 128 .b8 bs[12288];
+.shared .align 128 .b8 ds[4096];
+.shared .align 8 .b64 full[3];
+.shared .align 8 .b64 empty[3];
+.reg .b64 %rd<4>; .reg .b64 %ma; .reg .b64 %mb; .reg .b64 %md; .reg .b64 %bias;
+.reg .b32 %r<8>; .reg .b32 %t; .reg .b32 %n; .reg .b32 %tiles; .reg .b32 %kt; .reg .b32 %stage; .reg .b32 %phase;
+.reg .b32 %m0; .reg .b32 %n0; .reg .b32 %fulls; .reg .b32 %empties; .reg .b32 %slot; .reg .b32 %row; .reg .b32 %col;
+.reg .b32 %chunk; .reg .b32 %swizzle; .reg .b32 %as; .reg .b32 %bs; .reg .b32 %parity;
+.reg .f32 %acc<8>; .reg .f32 %a<4>; .reg .f32 %b<8>; .reg .pred %p<4>;
+mov.b64 %ma, ma; cvta.param.u64 %ma, %ma;
+mov.b64 %mb, mb; cvta.param.u64 %mb, %mb;
+mov.b64 %md, md; cvta.param.u64 %md, %md;
+ld.param.u64 %bias, [bias]; ld.param.u32 %n, [n]; ld.param.u32 %tiles, [k];
+add.u32 %tiles, %tiles, 31; shr.u32 %tiles, %tiles, 5;
+mov.u32 %t, %tid.x; mov.u32 %r0, %ctaid.y; shl.b32 %m0, %r0, 5; mov.u32 %r0, %ctaid.x; shl.b32 %n0, %r0, 5;
+setp.eq.u32 %p0, %t, 0;
+{init}@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+mov.u32 %kt, 0; mov.u32 %stage, 0; mov.u32 %phase, 0;
+setp.lt.u32 %p1, %t, 128;
+@%p1 bra CONSUMER;
+
+// The producer: one thread of the last warp.
+elect.sync _|%p1, 0xffffffff;
+@!%p1 bra END;
+prefetch.tensormap [%ma];
+FILL: setp.ge.u32 %p1, %kt, %tiles;
+@%p1 bra END;
+mov.u32 %fulls, full; mad.lo.u32 %fulls, %stage, 8, %fulls;
+mov.u32 %empties, empty; mad.lo.u32 %empties, %stage, 8, %empties;
+xor.b32 %parity, %phase, 1;
+ROOM: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%empties], %parity;
+@!%p2 bra ROOM;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%fulls], 8192;
+shl.b32 %r1, %kt, 5;
+mov.u32 %as, as; mad.lo.u32 %as, %stage, 4096, %as;
+mov.u32 %bs, bs; mad.lo.u32 %bs, %stage, 4096, %bs;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%as], [%ma, {{%r1, %m0}}], [%fulls];
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%bs], [%mb, {{%n0, %r1}}], [%fulls];
+add.u32 %kt, %kt, 1;
+add.u32 %stage, %stage, 1;
+setp.eq.u32 %p2, %stage, 3;
+@%p2 xor.b32 %phase, %phase, 1;
+@%p2 mov.u32 %stage, 0;
+bra FILL;
+
+CONSUMER: shr.u32 %row, %t, 2;
+and.b32 %col, %t, 3; shl.b32 %col, %col, 3;
+{zero}MULTIPLY: setp.ge.u32 %p1, %kt, %tiles;
+@%p1 bra EPILOGUE;
+mov.u32 %fulls, full; mad.lo.u32 %fulls, %stage, 8, %fulls;
+mov.u32 %empties, empty; mad.lo.u32 %empties, %stage, 8, %empties;
+mov.u32 %parity, %phase; // parity
+DATA: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%fulls], %parity;
+@!%p2 bra DATA;
+// early
+mov.u32 %bs, bs; mad.lo.u32 %bs, %stage, 4096, %bs; mad.lo.u32 %bs, %col, 4, %bs;
+mov.u32 %slot, as; mad.lo.u32 %slot, %stage, 4096, %slot; mad.lo.u32 %slot, %row, 128, %slot;
+and.b32 %swizzle, %row, 7;
+mov.u32 %chunk, 0;
+CHUNK: xor.b32 %as, %chunk, %swizzle;
+mad.lo.u32 %as, %as, 16, %slot;
+ld.shared.v4.f32 {{%a0, %a1, %a2, %a3}}, [%as];
+{fma}add.u32 %bs, %bs, 512;
+add.u32 %chunk, %chunk, 1;
+setp.lt.u32 %p2, %chunk, 8;
+@%p2 bra CHUNK;
+// war
+mbarrier.arrive.shared::cta.b64 _, [%empties]; // release
+add.u32 %kt, %kt, 1;
+add.u32 %stage, %stage, 1;
+setp.eq.u32 %p2, %stage, 3;
+@%p2 xor.b32 %phase, %phase, 1;
+@%p2 mov.u32 %stage, 0;
+bra MULTIPLY;
+
+EPILOGUE: mov.u32 %slot, ds; mad.lo.u32 %slot, %row, 128, %slot; mad.lo.u32 %slot, %col, 4, %slot;
+add.u32 %col, %col, %n0;
+{bias}st.shared.v4.f32 [%slot], {{%acc0, %acc1, %acc2, %acc3}};
+st.shared.v4.f32 [%slot+16], {{%acc4, %acc5, %acc6, %acc7}};
+fence.proxy.async.shared::cta; // before the store
+mov.u32 %r2, 1; // id
+bar.sync %r2, 128;
+@!%p0 bra END;
+cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%md, {{%n0, %m0}}], [ds];
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+END: ret;
+}}
+"
+    )
+}
+
+fn a(i: u64, l: u64) -> f32 {
+    ((i * 7 + l * 3) % 11) as f32 - 5.0
+}
+
+fn b(l: u64, j: u64) -> f32 {
+    ((l * 5 + j * 2) % 13) as f32 - 6.0
+}
+
+/// Runs it; D with its padding.
+fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
+    let program = Program::from_text(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let memory = Memory::new();
+    let [lda, ldb] = [K, N].map(|extent| extent.next_multiple_of(4));
+    let upload = |label: &str, rows: u64, columns: u64, value: &dyn Fn(u64, u64) -> f32| {
+        let bytes: Vec<u8> =
+            (0..rows * columns).flat_map(|at| value(at / columns, at % columns).to_le_bytes()).collect();
+        memory.alloc_from(label, &bytes, 256).expect("fits")
+    };
+    // NaN in the padding, which nothing may read.
+    let in_a = upload("A", M, lda, &|i, l| if l < K { a(i, l) } else { f32::NAN });
+    let in_b = upload("B", K, ldb, &|l, j| if j < N { b(l, j) } else { f32::NAN });
+    let bias = upload("bias", 1, N, &|_, j| j as f32);
+    let d = upload("D", M, ldb, &|_, _| -1.0);
+    memory.set_write_once(d.id).expect("live");
+    let map = |address: u64, columns: u64, rows: u64, ld: u64, swizzle: Swizzle| {
+        let args = TensorMapArgs::new(TensorElement::F32, address, &[columns, rows], &[4 * ld], &[32, 32]);
+        Arg::TensorMap(Box::new(TensorMap::encode(&args.swizzled(swizzle)).expect("legal")))
+    };
+    let args = [
+        map(in_a.address, K, M, lda, Swizzle::Bytes128),
+        map(in_b.address, N, K, ldb, Swizzle::None),
+        map(d.address, N, M, ldb, Swizzle::None),
+        Arg::U64(bias.address),
+        Arg::U32(N as u32),
+        Arg::U32(K as u32),
+    ];
+    let grid = [N.div_ceil(32) as u32, M.div_ceil(32) as u32, 1];
+    let what = Launch { entry: "gemm", grid, block: [160, 1, 1], args: &args, ..Launch::default() };
+    let report = launch(&program, &memory, &what, options)?;
+    let mut bytes = vec![0; (M * ldb * 4) as usize];
+    memory.read(d.address, &mut bytes).expect("inside");
+    Ok((bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(), report))
+}
+
+fn check(text: &str, options: &Options, warnings: usize) {
+    let (d, report) = run(text, options).unwrap_or_else(|violation| panic!("{options:?}: {violation}"));
+    let ldd = N.next_multiple_of(4);
+    for (i, j) in (0..M).flat_map(|i| (0..ldd).map(move |j| (i, j))) {
+        let product: f32 = (0..K).map(|l| a(i, l) * b(l, j)).sum();
+        let want = if j < N { product + j as f32 } else { -1.0 };
+        assert_eq!(d[(i * ldd + j) as usize], want, "{options:?}: D({i}, {j})");
+    }
+    assert_eq!(report.warnings.len(), warnings, "{options:?}: {:?}", report.warnings);
+    assert!(report.warnings.iter().all(|warning| warning.kind == ProxyWar));
+}
+
+#[test]
+fn right_under_every_order_and_landing() {
+    // Slots are refilled without a fence, as production kernels do: a warning for A and for each read of B, and no more.
+    let fenced = change(&text(), "// war", "fence.proxy.async.shared::cta;");
+    for options in runs_of_blocks() {
+        check(&fenced, &options, 0);
+        check(&fenced, &Options { checks: Checks::Off, ..options }, 0);
+    }
+    for threads in [1, 2] {
+        let options = Options { threads: Some(threads), ..Options::default() };
+        let (_, report) = run(&text(), &options).expect("right");
+        assert!(report.warnings.iter().all(|warning| warning.kind == ProxyWar), "{:?}", report.warnings);
+        assert!(!report.warnings.is_empty());
+    }
+    for seed in 0..10 {
+        let options = Options { order: WarpOrder::Seeded(seed), landing: Landing::Seeded(seed), ..Options::default() };
+        check(&fenced, &options, 0);
+    }
+}
+
+/// The kernel with a fault breaks one of the rules, and the report has these words.
+fn breaks(name: &str, text: &str, kinds: &[ViolationKind], words: &[&str]) {
+    for options in runs() {
+        let Err(violation) = run(text, &options) else { panic!("{name} ({options:?}): nothing was found") };
+        assert!(kinds.contains(&violation.kind), "{name} ({options:?}): {violation}");
+        for word in words {
+            assert!(violation.to_string().contains(word), "{name} ({options:?}): {violation}");
+        }
+        if matches!(violation.kind, Race | Proxy | ProxyWar | ViolationKind::ProxyInit) {
+            let kinds: Vec<MomentKind> = violation.site.timeline.iter().map(|moment| moment.kind).collect();
+            assert!(kinds.contains(&MomentKind::FirstAccess), "{name} ({options:?}): {violation}");
+        }
+    }
+}
+
+#[test]
+fn planted_faults_have_a_timeline_in_the_forward_order() {
+    let parity = "mov.u32 %parity, %phase;\nsetp.ge.u32 %p3, %kt, 6;\n@%p3 xor.b32 %parity, %parity, 1;";
+    let late = change(&text(), "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release", "");
+    let ids = "shr.u32 %r2, %t, 5;\nsetp.ge.u32 %p3, %r2, 2;\nselp.u32 %r2, 2, 1, %p3;";
+    for (name, text) in [
+        ("wrong_parity", change(&text(), "mov.u32 %parity, %phase; // parity", parity)),
+        ("early_release", change(&late, "// early", "mbarrier.arrive.shared::cta.b64 _, [%empties];")),
+        ("short_expect_tx", change(&text(), "[%fulls], 8192;", "[%fulls], 8176;")),
+        ("two_barriers", change(&text(), "mov.u32 %r2, 1; // id", ids)),
+        ("no_proxy_fence", change(&text(), "fence.proxy.async.shared::cta; // before the store", "")),
+        ("bound", change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 2", "setp.le.u32 %p1, %r1, %n;")),
+        ("count", change(&text(), "[empty+8], 128;", "[empty+8], 127;")),
+    ] {
+        let report = run(&text, &Options::default()).expect_err(name);
+        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(format!("tma_{name}"), report);
+        });
+    }
+}
+
+#[test]
+fn planted_faults_are_named() {
+    let third = "mov.u32 %parity, %phase;\nsetp.ge.u32 %p3, %kt, 6;\n@%p3 xor.b32 %parity, %parity, 1;";
+    let wrong = change(&text(), "mov.u32 %parity, %phase; // parity", third);
+    breaks("a parity that is wrong from the third round on", &wrong, &[Race, Uninitialised, Deadlock], &[]);
+    for options in runs() {
+        // Either the wait is for a phase that never comes, or a slot is read too early.
+        let report = run(&wrong, &options).expect_err("found").to_string();
+        assert!(report.contains("ld.shared") || report.contains(": DATA: mbarrier.try_wait"), "{options:?}: {report}");
+    }
+
+    let early = change(&text(), "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release", "");
+    let early = change(&early, "// early", "mbarrier.arrive.shared::cta.b64 _, [%empties];");
+    breaks("a slot refilled before its last read", &early, &[Race], &["ld.shared", "cp.async.bulk.tensor"]);
+
+    let short = change(&text(), "[%fulls], 8192;", "[%fulls], 8176;");
+    breaks("16 bytes too few expected", &short, &[BarrierMisuse], &["16 bytes too few", ": mbarrier.arrive.expect_tx"]);
+
+    let ids = change(
+        &text(),
+        "mov.u32 %r2, 1; // id",
+        "shr.u32 %r2, %t, 5;\nsetp.ge.u32 %p3, %r2, 2;\nselp.u32 %r2, 2, 1, %p3;",
+    );
+    breaks("warps on different barriers", &ids, &[Deadlock, BarrierMismatch], &["bar.sync", "barrier 1", "barrier 2"]);
+
+    let unfenced = change(&text(), "fence.proxy.async.shared::cta; // before the store", "");
+    breaks("no fence before the store", &unfenced, &[Proxy], &["st.shared", ": cp.async.bulk.tensor.2d.global"]);
+
+    let bound = change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 2", "setp.le.u32 %p1, %r1, %n;");
+    breaks("a bound that the last block shows", &bound, &[OutOfBounds], &["ld.global", "block (1,0,0)", "`bias`"]);
+}
+
+#[test]
+fn each_synchronisation_matters() {
+    let cases: [(&str, &str, &str, &[ViolationKind]); 12] = [
+        ("no wait for room", "@!%p2 bra ROOM;", "", &[Race, BarrierMisuse]),
+        ("no wait for data", "@!%p2 bra DATA;", "", &[Race, Uninitialised]),
+        ("no release", "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release", "", &[Deadlock]),
+        ("bytes of A alone", "[%fulls], 8192;", "[%fulls], 4096;", &[BarrierMisuse, Race]),
+        ("too many bytes", "[%fulls], 8192;", "[%fulls], 8208;", &[Deadlock]),
+        ("no barrier before the store", "bar.sync %r2, 128;", "", &[Race, Uninitialised]),
+        ("no wait for the store", "cp.async.bulk.wait_group.read 0;", "", &[Race]),
+        // An mbarrier for one arrival more or less than come.
+        ("room after 127 readers", "[empty+8], 128;", "[empty+8], 127;", &[Race, BarrierMisuse]),
+        ("room after 129 readers", "[empty+8], 128;", "[empty+8], 129;", &[Deadlock]),
+        ("data after two arrivals", "[full+8], 1;", "[full+8], 2;", &[Deadlock]),
+        ("data after no arrival", "[full+8], 1;", "[full+8], 0;", &[BarrierMisuse]),
+        ("no fence of the barriers", "@%p0 fence.mbarrier_init.release.cluster;", "", &[ViolationKind::ProxyInit]),
+    ];
+    for (name, from, to, kinds) in cases {
+        breaks(name, &change(&text(), from, to), kinds, &[]);
+    }
+    // The wrong swizzle is a wrong result, and nothing else.
+    let plain = change(&text(), "and.b32 %swizzle, %row, 7;", "and.b32 %swizzle, %row, 3;");
+    let (wrong, _) = run(&plain, &Options::default()).expect("no rule is broken");
+    let (right, _) = run(&text(), &Options::default()).expect("right");
+    assert_ne!(wrong, right);
+}

@@ -1,0 +1,48 @@
+//! A sample of what `gemmc mutants` does in full: kernels with one fault each, all of which the checks find.
+
+use std::collections::BTreeMap;
+
+use ptx_gemm_check::case;
+use ptx_gemm_check::mutants::{Judge, MutantKind, Verdict, equivalent, mutants};
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::random::SplitMix64;
+
+/// Small cases that differ in what can go wrong, and how many faults of each.
+const SAMPLES: [(&str, usize); 3] = [("two_per_thread", 30), ("lab3", 20), ("shared_8", 30)];
+
+#[test]
+fn faults_are_found() {
+    for (name, count) in SAMPLES {
+        let schedule = case(name).unwrap_or_else(|| panic!("{name} is no case")).schedule().unwrap();
+        let judge = Judge::new(Kernel::compile(&schedule, None).unwrap()).unwrap();
+        let all = mutants(judge.module());
+        let kinds: BTreeMap<MutantKind, usize> = all.iter().fold(BTreeMap::new(), |mut kinds, mutant| {
+            *kinds.entry(mutant.kind).or_default() += 1;
+            kinds
+        });
+        assert!(all.len() >= 200 && kinds.len() >= 10, "{name}: {} faults: {kinds:?}", all.len());
+        let seed = 1;
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..count {
+            let mutant = &all[random.next_in(0, all.len() as i64 - 1) as usize];
+            let verdict = judge.judge(mutant);
+            assert!(verdict != Verdict::Survived || equivalent(mutant).is_some(), "{name}, seed {seed}: {mutant}");
+        }
+    }
+}
+
+/// Barriers of a kernel whose threads meet at nothing else: each, gone or moved, is a broken rule whatever the numbers are.
+#[test]
+fn faults_of_synchronisation_break_a_rule() {
+    let schedule = case("two_per_thread").unwrap().schedule().unwrap();
+    let judge = Judge::new(Kernel::compile(&schedule, None).unwrap()).unwrap();
+    let all = mutants(judge.module());
+    let of = |kind| all.iter().filter(move |mutant| mutant.kind == kind).take(6);
+    let mut judged = 0;
+    for mutant in of(MutantKind::DeletedSync).chain(of(MutantKind::MovedSync)) {
+        let verdict = judge.judge(mutant);
+        assert!(matches!(verdict, Verdict::Violation(_)), "{mutant}: {verdict}");
+        judged += 1;
+    }
+    assert!(judged >= 4, "{judged} faults");
+}
