@@ -3,7 +3,8 @@
 
 __device__ void largest(float *to, float value) {
     int *bits = reinterpret_cast<int *>(to);
-    int old = *bits;
+    // Others write it at this time: a plain read would be a race, though one that is often seen.
+    int old = *static_cast<volatile int *>(bits);
     while (__int_as_float(old) < value) {
         int seen = atomicCAS(bits, old, __float_as_int(value));
         if (seen == old) break;
