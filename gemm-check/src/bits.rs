@@ -39,7 +39,11 @@ impl Rule {
         let mut rule = Rule { approximate: BTreeMap::new(), sums: Sums::Fixed };
         for statement in module.entries.iter().flat_map(|entry| &entry.body) {
             let Statement::Instruction(instruction) = statement else { continue };
-            match &instruction.op {
+            let op = match &instruction.op {
+                Opcode::Modified { op, .. } => op,
+                op => op,
+            };
+            match op {
                 Opcode::Approx { function, ty } => {
                     let (name, error) = documented(*function, *ty);
                     rule.approximate.insert(name, error);
@@ -62,6 +66,12 @@ impl Rule {
 
     pub(crate) fn sums(&self) -> Sums {
         self.sums
+    }
+
+    /// How far apart two devices' values of this size may be, where functions of the module are made of a few of its
+    /// approximate instructions, as exponentials and powers are.
+    pub(crate) fn spread(&self, value: f64) -> f64 {
+        16.0 * self.relative() * value.max(1.0)
     }
 
     /// Relative error that a function of the epilogue may have; each is made of these instructions and few more.

@@ -41,6 +41,7 @@ mod request;
 mod size;
 mod sizes;
 mod suite;
+pub mod texts;
 
 pub use bits::{Agreement, Rule, agree, bit_requests};
 pub use cases::{Case, case, cases, tuned};

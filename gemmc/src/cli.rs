@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Let a kernel read where nothing is: a part of selftest
     #[command(hide = true)]
     StrayPointer(StrayPointer),
+    /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit
+    #[command(hide = true)]
+    SecondOpinion(SecondOpinion),
 }
 
 /// A schedule in one of its three forms, or tile programs.
@@ -288,6 +291,20 @@ pub(crate) struct StrayPointer {
     /// Where to run: cuda:N
     #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SecondOpinion {
+    /// PTX files NAME.ptx or NAME.WORD.ptx, and launch files NAME.json or NAME.WORD.json
+    pub(crate) folder: PathBuf,
+    /// Where to run: interp, for the interpreter's orders alone, or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Write what was found there, too
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

@@ -55,6 +55,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Fuzz(args) => commands::fuzz::run(args, format),
         Command::FirstLaunch(args) => commands::first_launch::run(args),
         Command::StrayPointer(args) => commands::stray_pointer::run(args),
+        Command::SecondOpinion(args) => commands::second_opinion::run(args),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }
 }

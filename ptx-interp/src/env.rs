@@ -33,6 +33,8 @@ pub(crate) struct Env<'a> {
     pub(crate) code: &'a Code,
     pub(crate) memory: &'a Memory,
     pub(crate) global: GlobalTable,
+    /// Addresses of the module's variables in global memory.
+    pub(crate) variables: Vec<u64>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) params: Vec<u32>,
@@ -212,11 +214,16 @@ impl Env<'_> {
             warp.regs.r64[slot.0 as usize] = Row64(std::array::from_fn(value));
             warp.taint.define(Slot::R64(slot));
         }
+        for &(slot, value) in &self.code.constants_pred {
+            warp.regs.preds[slot.0 as usize] = if value { u32::MAX } else { 0 };
+            warp.taint.define(Slot::P(slot));
+        }
     }
 
     fn constant(&self, constant: Constant, warp: u32, lane: u32, ctaid: [u32; 3]) -> u64 {
         let special = match constant {
             Constant::Value(value) => return value,
+            Constant::Global(number) => return self.variables.get(number as usize).copied().unwrap_or(0),
             Constant::Special(special) => special,
         };
         let tid = self.tid(warp * LANES as u32 + lane);

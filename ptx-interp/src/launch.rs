@@ -97,6 +97,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     check_shape(entry, launch)?;
     let packed = pack(entry, launch)?;
     let params = words(&packed);
+    let variables = memory.variables(program.number, &entry.symbols.globals);
+    let variables = variables.map_err(|error| refused(launch, error.to_string()))?;
     let strict = options.checks != Checks::Off;
     let watch = if strict || options.counting == Counting::On { Watch::On } else { Watch::Off };
     let start = |detail: Detail| Env {
@@ -104,6 +106,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         code: &entry.code,
         memory,
         global: GlobalTable::new(memory, strict.then_some(detail)),
+        variables: variables.clone(),
         grid: launch.grid,
         block: launch.block,
         param_bytes: packed.len(),

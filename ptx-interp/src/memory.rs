@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::buffer::{Buffer, GRANULE, OutOfMemory};
+use crate::decode::GlobalVariable;
 
 /// Lowest address; 0 and everything near it is never valid.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
@@ -76,6 +77,8 @@ impl From<OutOfMemory> for MemoryError {
 #[derive(Debug, Default)]
 pub struct Memory {
     state: RwLock<State>,
+    /// Where the variables of modules are, by the module's number and their names.
+    modules: Mutex<BTreeMap<(u64, String), u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +126,28 @@ impl Memory {
         let allocation = self.alloc(label, bytes.len() as u64, align)?;
         self.write(allocation.address, bytes)?;
         Ok(allocation)
+    }
+
+    /// The addresses of a module's variables. The first launch on this memory lays them out and fills them; they stay, and
+    /// keep what kernels write, as long as the memory does.
+    pub(crate) fn variables(&self, module: u64, variables: &[GlobalVariable]) -> Result<Vec<u64>, MemoryError> {
+        let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = Vec::new();
+        for variable in variables {
+            let key = (module, variable.name.clone());
+            let address = match known.get(&key) {
+                Some(address) => *address,
+                None => {
+                    let mut contents = variable.initial.clone();
+                    contents.resize(variable.bytes as usize, 0);
+                    let address = self.alloc_from(&variable.name, &contents, variable.align)?.address;
+                    known.insert(key, address);
+                    address
+                }
+            };
+            addresses.push(address);
+        }
+        Ok(addresses)
     }
 
     fn reserve(&self, label: &str, bytes: u64, align: u64, offset: u64) -> Result<Allocation, MemoryError> {

@@ -1,10 +1,15 @@
 //! A module, decoded and ready to launch.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use ptx_gemm_ptx::module::Directive;
 use ptx_gemm_ptx::parse::{ParseError, parse_with_lines};
 
-use crate::decode::{Symbols, decode};
+use crate::decode::{MAX_CONST, Symbols, decode};
 use crate::op::Code;
+
+/// Number of the next program.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Why a text is no program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +35,8 @@ pub enum LoadError {
 /// A decoded module. Cheap to share between threads; launching leaves it as it is.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// Tells its variables in a memory from those of other modules.
+    pub(crate) number: u64,
     entries: Vec<Entry>,
 }
 
@@ -84,7 +91,7 @@ impl Program {
                 }),
             });
         }
-        Ok(Program { entries })
+        Ok(Program { number: NEXT.fetch_add(1, Relaxed), entries })
     }
 
     /// Names of the entries, in the order of the text.
@@ -123,7 +130,7 @@ fn check_sizes(entry: &str, symbols: &Symbols) -> Result<(), LoadError> {
         ("shared", symbols.shared_bytes, 1 << 20),
         ("local", symbols.local_bytes, 64 << 10),
         ("param", symbols.param_bytes, 32_764),
-        ("const", symbols.const_bytes, 64 << 10),
+        ("const", symbols.const_bytes, MAX_CONST),
     ];
     match sizes.into_iter().find(|(_, bytes, limit)| bytes > limit) {
         Some((space, bytes, limit)) => Err(LoadError::TooLarge { entry: entry.into(), space, bytes, limit }),

@@ -8,7 +8,7 @@ use crate::run::Device;
 
 /// Runs `op d, s0, s1, …;` once per row, one row per thread, under both checkings. `types` are the destination's and
 /// the sources' register types.
-fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
+pub(crate) fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
     for checks in [Checks::Off, Checks::Full] {
         let (to, from) = (types[0], &types[1..]);
         let mut text = String::from(
@@ -53,11 +53,11 @@ fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
     }
 }
 
-fn f(value: f32) -> u64 {
+pub(crate) fn f(value: f32) -> u64 {
     u64::from(value.to_bits())
 }
 
-fn d(value: f64) -> u64 {
+pub(crate) fn d(value: f64) -> u64 {
     value.to_bits()
 }
 

@@ -6,6 +6,7 @@ mod bulk;
 mod checks;
 mod copies;
 mod cost;
+mod extended;
 mod flags;
 mod gemm;
 mod gemm_text;

@@ -8,6 +8,7 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
+use crate::extended::{CarryOf, Permutation};
 use crate::matrix::{Element, Overflow, Shape, Transpose};
 pub use crate::modifier::{Approx, Atomic, Cache, Compare, Half, Order, Rounding, Scope};
 pub use crate::special::Special;
@@ -270,6 +271,23 @@ pub enum Opcode {
     Prefetch { space: Space, what: Prefetched },
     /// `createpolicy.fractional.primary[.secondary].b64 d[, fraction]`.
     CreatePolicy { primary: Eviction, secondary: Eviction },
+    /// An instruction with `.ftz`, which takes zeros for subnormal operands and gives zeros for subnormal results, with
+    /// `.sat`, which clamps a float to [0, 1] and an integer to its range, or with both.
+    Modified { op: Box<Opcode>, ftz: bool, sat: bool },
+    /// `add.cc.ty d, a, b`, `addc[.cc]`, `sub.cc`, `mad.lo.cc`, `madc.hi` and their kind: `takes` a carry, `gives` one, or both.
+    Carry { of: CarryOf, takes: bool, gives: bool, ty: Type },
+    /// `bfind[.shiftamt].ty d, a`: the highest bit that is not a sign.
+    Bfind { shift_amount: bool, ty: Type },
+    /// `prmt.b32.mode d, a, b, c`.
+    PrmtMode(Permutation),
+    /// `copysign.ty d, a, b`: the sign of `a`, the rest of `b`.
+    CopySign(Type),
+    /// `sad.ty d, a, b, c`: `c` and the distance of `a` and `b`.
+    Sad(Type),
+    /// `dp4a.a.b d, a, b, c`: a dot product of four bytes.
+    Dp4a { a: Type, b: Type },
+    /// `match.any.sync.ty d, a, mask`, `match.all.sync.ty d[|p], a, mask`.
+    Match { all: bool, ty: Type },
     /// An instruction that this crate does not know, its mnemonic as written. It survives a parse; running it is an error.
     Unknown(String),
 }

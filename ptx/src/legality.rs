@@ -10,6 +10,9 @@ use crate::warp::ClusterOrder;
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::Add { rnd, ty } | Opcode::Sub { rnd, ty } | Opcode::Mul { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Modified { op, ftz, sat } if !may_be_modified(op, *ftz, *sat) => Some("has no such form"),
+        Opcode::Modified { op, .. } => refuse(op),
+        Opcode::Carry { takes: false, gives: false, .. } => Some("a carry is taken or given"),
         Opcode::Fma { rnd: Rounding::None, .. } => Some("fma wants a rounding mode"),
         Opcode::Fma { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Div { rnd: Rounding::None, ty: Type::F32 | Type::F64 } => Some("div of floats wants a rounding mode"),
@@ -55,6 +58,27 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             _ => Some("a 32-bit address is one of shared::cluster"),
         },
         op => refuse_asynchronous(op),
+    }
+}
+
+/// Whether there is such an instruction: `.ftz` is about single and half precision, `.sat` about sums and products.
+pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool) -> bool {
+    use Type::{F16, F16x2, F32, S32};
+    let sum = |ty: Type| match ty {
+        F32 | F16 | F16x2 => true,
+        S32 => !ftz,
+        _ => false,
+    };
+    match op {
+        Opcode::Add { ty, .. } | Opcode::Sub { ty, .. } => sum(*ty),
+        Opcode::Mul { ty, .. } | Opcode::Fma { ty, .. } => sum(*ty),
+        _ if sat => false,
+        Opcode::Min { ty, .. } | Opcode::Max { ty, .. } | Opcode::Setp { ty, .. } => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Abs(ty) | Opcode::Neg(ty) => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
+        Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
+        Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
+        _ => false,
     }
 }
 

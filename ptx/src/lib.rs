@@ -2,6 +2,7 @@
 
 pub mod asynchronous;
 pub mod build;
+pub mod extended;
 pub mod instruction;
 mod legality;
 mod lexer;

@@ -11,6 +11,7 @@ use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
 use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
+use crate::legality::may_be_modified;
 use crate::names::words;
 use crate::prototype;
 use crate::table;
@@ -260,6 +261,28 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(mode);
             m.optional(hint);
         }
+        Opcode::Carry { takes: _, gives, ty, .. } => {
+            m.flag(gives, "cc");
+            m.required(ty);
+        }
+        Opcode::Bfind { shift_amount, ty } => {
+            m.flag(shift_amount, "shiftamt");
+            m.required(ty);
+        }
+        Opcode::PrmtMode(mode) => {
+            m.literal("b32");
+            m.required(mode);
+        }
+        Opcode::CopySign(ty) | Opcode::Sad(ty) => m.required(ty),
+        Opcode::Dp4a { a, b } => {
+            m.required(a);
+            m.required(b);
+        }
+        Opcode::Match { all, ty } => {
+            m.either(all, ["all", "any"]);
+            m.literal("sync");
+            m.required(ty);
+        }
         Opcode::BulkWait(done) => m.optional(done),
         Opcode::Prefetch { space, what } => {
             m.optional(space);
@@ -310,6 +333,12 @@ pub(crate) fn write(op: &Opcode, text: &mut String) {
         text.push_str(mnemonic);
         return;
     }
+    if let Opcode::Modified { op, ftz, sat } = op {
+        let mut plain = String::new();
+        write(op, &mut plain);
+        text.push_str(&modified(&plain, *ftz, *sat));
+        return;
+    }
     text.push_str(table::row(op).stem);
     // The walk takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
     modifiers(&mut op.clone(), &mut Writer { text });
@@ -322,6 +351,49 @@ pub(crate) fn read(mnemonic: &str) -> Opcode {
             return op.clone();
         }
     }
+    let plain = read_plain(mnemonic);
+    match plain {
+        Opcode::Unknown(_) => read_modified(mnemonic).unwrap_or(plain),
+        known => known,
+    }
+}
+
+/// Where `.ftz` and `.sat` go: after the rounding, in front of the types and of other words about the result.
+fn modified(plain: &str, ftz: bool, sat: bool) -> String {
+    let mut text = String::new();
+    let mut words = plain.split('.').peekable();
+    text.push_str(words.next().unwrap_or(""));
+    while let Some(word) =
+        words.next_if(|word| !matches!(*word, "sat" | "satfinite" | "NaN") && Type::from_name(word).is_none())
+    {
+        text.push('.');
+        text.push_str(word);
+    }
+    text.push_str(if ftz { ".ftz" } else { "" });
+    text.push_str(if sat { ".sat" } else { "" });
+    for word in words {
+        text.push('.');
+        text.push_str(word);
+    }
+    text
+}
+
+/// Reads a mnemonic with `.ftz` or `.sat` that no prototype has.
+fn read_modified(mnemonic: &str) -> Option<Opcode> {
+    for (ftz, sat) in [(true, false), (false, true), (true, true)] {
+        let without =
+            |text: &str, word: &str, wanted: bool| if wanted { text.replacen(word, "", 1) } else { text.into() };
+        let plain = without(&without(mnemonic, ".ftz", ftz), ".sat", sat);
+        let op = read_plain(&plain);
+        if !matches!(op, Opcode::Unknown(_)) && may_be_modified(&op, ftz, sat) && modified(&plain, ftz, sat) == mnemonic
+        {
+            return Some(Opcode::Modified { op: Box::new(op), ftz, sat });
+        }
+    }
+    None
+}
+
+fn read_plain(mnemonic: &str) -> Opcode {
     for prototype in prototype::starting(mnemonic) {
         let rest = &mnemonic[table::row(prototype).stem.len()..];
         let mut op = prototype.clone();
@@ -336,6 +408,7 @@ pub(crate) fn read(mnemonic: &str) -> Opcode {
 
 /// Other spellings of the same instruction, which the parser takes and the printer does not write.
 const ALIASES: &[(&str, Opcode)] = &[
+    ("ret.uni", Opcode::Ret),
     ("bar.cta.sync", Opcode::BarSync),
     ("barrier.sync.aligned", Opcode::BarSync),
     ("barrier.cta.sync.aligned", Opcode::BarSync),

@@ -1,6 +1,6 @@
 //! Modules, entries and the statements of a body.
 
-use crate::instruction::{Instruction, Note};
+use crate::instruction::{Instruction, Note, Operand};
 use crate::types::{Space, Type};
 
 /// One PTX file.
@@ -33,8 +33,35 @@ pub struct Variable {
     pub name: String,
     /// Elements: `None` for a scalar, `Some(0)` for `name[]`.
     pub count: Option<u64>,
+    /// What its first elements hold at first: numbers. The rest are zeros, where there is anything here.
+    pub init: Vec<Operand>,
     /// Origin, printed as a trailer.
     pub note: Option<Note>,
+}
+
+impl Variable {
+    /// Its size; saturated, if that does not fit.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.ty.bytes()).saturating_mul(self.count.unwrap_or(1))
+    }
+
+    /// The bytes of the elements that it is initialised with.
+    pub fn initial_bytes(&self) -> Vec<u8> {
+        let width = self.ty.bytes() as usize;
+        let mut out = Vec::new();
+        for element in &self.init {
+            let bits = match *element {
+                Operand::Int(value) if self.ty == Type::F32 => u64::from((value as f32).to_bits()),
+                Operand::Int(value) if self.ty == Type::F64 => (value as f64).to_bits(),
+                Operand::Int(value) => value as u64,
+                Operand::F32(bits) => bits.into(),
+                Operand::F64(bits) => bits,
+                _ => 0,
+            };
+            out.extend(bits.to_le_bytes().iter().chain(&[0; 8]).take(width));
+        }
+        out
+    }
 }
 
 /// A kernel parameter.

@@ -6,19 +6,22 @@
 //! - nested `{ }` scopes are flattened, their registers, variables and labels renamed where they would clash;
 //! - `.loc`, `.file`, `.section` and the target option `debug` (debug information) are skipped, and so are `.visible` and `.weak` of variables and entries,
 //!   and the `.ptr` attributes of parameters;
+//! - functions become part of the entries that call them ([`functions`]);
 //! - comments in places of which a module keeps no record move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
 //!
-//! Functions, initialised variables, calls and vector registers are refused with an error that says so. No text makes the
-//! parser panic, recurse without bound, or allocate more than a small multiple of the text's length.
+//! Vector registers and addresses in initialisers are refused with an error that says so. No text makes the parser panic,
+//! recurse without bound, or allocate more than a small multiple of the text's length and of the limits below.
 
 mod entry;
+mod functions;
 mod operand;
 mod scope;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::instruction::{Note, Opcode};
+use self::functions::Function;
+use crate::instruction::{Note, Opcode, Operand};
 use crate::lexer::{Comment, CommentKind, LexError, Lexer, Position, Token, TokenKind};
 use crate::module::{Module, Variable};
 use crate::types::{Space, Type};
@@ -83,6 +86,8 @@ struct Parser<'a> {
     opcodes: HashMap<&'a str, Opcode>,
     /// Notes already read; their text is shared.
     notes: HashMap<&'a str, Note>,
+    /// Functions with a body, by name.
+    functions: HashMap<&'a str, Function>,
     /// Statements, declarations and comments so far.
     statements: usize,
 }
@@ -105,6 +110,7 @@ impl<'a> Parser<'a> {
             symbols: HashSet::new(),
             opcodes: HashMap::new(),
             notes: HashMap::new(),
+            functions: HashMap::new(),
             statements: 0,
         })
     }
@@ -133,6 +139,10 @@ impl<'a> Parser<'a> {
                 (TokenKind::Directive, _) => self.item(&mut module, &mut lines)?,
                 _ => return Err(self.unexpected("a directive")),
             }
+        }
+        let mut added = 0;
+        for (entry, lines) in module.entries.iter_mut().zip(&mut lines) {
+            functions::inline(entry, lines, &self.functions, &mut added).map_err(|message| self.error(&message))?;
         }
         Ok(Parsed { module, lines })
     }
@@ -175,7 +185,7 @@ impl<'a> Parser<'a> {
                 module.entries.push(entry);
                 lines.push(entry_lines);
             }
-            ".func" => return Err(self.error("functions (.func) are not supported, only entries")),
+            ".func" => self.function()?,
             text if space(text).is_some() => {
                 for name in self.variables(linkage, &mut module.variables)? {
                     self.symbols.insert(name.text);
@@ -218,12 +228,13 @@ impl<'a> Parser<'a> {
             let name = self.expect(TokenKind::Word, "a name")?;
             names.push(name);
             let count = self.extent()?;
-            if self.token.kind == TokenKind::Punct(b'=') {
-                return Err(self.error("initialised variables are not supported"));
+            let init = if self.eat(b'=')? { self.initialiser()? } else { Vec::new() };
+            if init.len() as u64 > count.unwrap_or(1) {
+                return Err(self.error(&format!("{} values for {} elements", init.len(), count.unwrap_or(1))));
             }
             let name = name.text.to_owned();
             let is_extern = linkage == Linkage::Extern;
-            into.push(Variable { is_extern, space, align, ty, name, count, note: None });
+            into.push(Variable { is_extern, space, align, ty, name, count, init, note: None });
             if !self.eat(b',')? {
                 break;
             }
@@ -246,6 +257,23 @@ impl<'a> Parser<'a> {
             count = Some(total.ok_or_else(|| self.error("the array is too large"))?);
         }
         Ok(count)
+    }
+
+    /// Numbers, in braces or one by itself.
+    fn initialiser(&mut self) -> Result<Vec<Operand>> {
+        let mut values = Vec::new();
+        let several = self.eat(b'{')?;
+        while !several || self.token.kind != TokenKind::Punct(b'}') {
+            self.count_statement()?;
+            values.push(self.constant()?);
+            if !several || !self.eat(b',')? {
+                break;
+            }
+        }
+        if several {
+            self.expect_punct(b'}')?;
+        }
+        Ok(values)
     }
 
     fn skip_line(&mut self) -> Result<()> {

@@ -164,6 +164,18 @@ impl Printer {
         self.push(" ");
         self.push(&variable.name);
         self.extent(variable.count);
+        match variable.init.as_slice() {
+            [] => {}
+            [one] if variable.count.is_none() => {
+                self.push(" = ");
+                self.operand(one, &[]);
+            }
+            several => {
+                self.push(" = {");
+                self.list(several, "", &[]);
+                self.push("}");
+            }
+        }
         self.push(";");
         self.trailing_note(variable.note.as_ref());
     }

@@ -4,6 +4,7 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
+use crate::extended::{CarryOf, Permutation};
 use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Opcode, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape, Transpose};
 use crate::table::row;
@@ -33,6 +34,8 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Abs(Type::B32),
     Opcode::ActiveMask,
     Opcode::Add { rnd: Rounding::None, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::Add, takes: false, gives: false, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::Add, takes: true, gives: false, ty: Type::B32 },
     Opcode::And(Type::B32),
     Opcode::Atom { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
     Opcode::BarWarpSync,
@@ -44,9 +47,11 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::ClusterWait { order: ClusterOrder::Unstated, alignment: Alignment::Free },
     Opcode::Bfe(Type::B32),
     Opcode::Bfi(Type::B32),
+    Opcode::Bfind { shift_amount: false, ty: Type::B32 },
     Opcode::Bra { uniform: false },
     Opcode::Brev(Type::B32),
     Opcode::Clz(Type::B32),
+    Opcode::CopySign(Type::F32),
     approx(Approx::Cos),
     Opcode::CpAsyncCommit,
     Opcode::CpAsyncWait,
@@ -79,6 +84,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Cvta { to: false, space: Space::Generic, ty: Type::U64 },
     Opcode::Div { rnd: Rounding::None, ty: Type::B32 },
     Opcode::DivFast { kind: FastDivision::Full, ty: Type::F32 },
+    Opcode::Dp4a { a: Type::U32, b: Type::U32 },
     Opcode::Elect,
     approx(Approx::Ex2),
     Opcode::Exit,
@@ -101,8 +107,13 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::LdMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
     approx(Approx::Lg2),
     Opcode::Lop3,
+    Opcode::Carry { of: CarryOf::MadLo, takes: false, gives: false, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::MadHi, takes: false, gives: false, ty: Type::B32 },
     Opcode::MadInt { half: Half::Lo, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::MadLo, takes: true, gives: false, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::MadHi, takes: true, gives: false, ty: Type::B32 },
     Opcode::Mapa { space: Space::Generic, ty: Type::U32 },
+    Opcode::Match { all: false, ty: Type::B32 },
     Opcode::Max { nan: false, ty: Type::B32 },
     Opcode::MbarrierInit { space: Space::Generic },
     Opcode::MbarrierInval { space: Space::Generic },
@@ -131,6 +142,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Popc(Type::B32),
     Opcode::Prefetch { space: Space::Generic, what: Prefetched::L2 },
     Opcode::Prmt,
+    Opcode::PrmtMode(Permutation::F4e),
     approx(Approx::Rcp),
     Opcode::Rcp { rnd: Rounding::Rn, ty: Type::F32 },
     Opcode::Red { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
@@ -138,6 +150,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Rem(Type::B32),
     Opcode::Ret,
     approx(Approx::Rsqrt),
+    Opcode::Sad(Type::B32),
     Opcode::Selp(Type::B32),
     Opcode::SetMaxNReg(Resize::Dec),
     Opcode::Setp { cmp: Compare::Eq, ty: Type::B32 },
@@ -151,6 +164,8 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::St { order: Order::Weak, space: Space::Generic, cache: Cache::None, vector: 1, ty: Type::B32 },
     Opcode::StMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
     Opcode::Sub { rnd: Rounding::None, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::Sub, takes: false, gives: false, ty: Type::B32 },
+    Opcode::Carry { of: CarryOf::Sub, takes: true, gives: false, ty: Type::B32 },
     approx(Approx::Tanh),
     Opcode::Trap,
     Opcode::Vote(Vote::All),
@@ -191,7 +206,11 @@ mod tests {
                 read == *op
                     || matches!(
                         op,
-                        Opcode::Mul { .. } | Opcode::CpAsync { .. } | Opcode::Cvta { .. } | Opcode::IsSpaceP(_)
+                        Opcode::Mul { .. }
+                            | Opcode::Carry { .. }
+                            | Opcode::CpAsync { .. }
+                            | Opcode::Cvta { .. }
+                            | Opcode::IsSpaceP(_)
                     ),
                 "{text}: {read:?}"
             );

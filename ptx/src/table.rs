@@ -6,6 +6,7 @@
 //! the prototypes that the parser starts from in [`crate::prototype`].
 
 mod asynchronous;
+mod extended;
 mod warp;
 
 use crate::asynchronous::PrefetchSize;
@@ -309,6 +310,7 @@ pub(crate) fn takes(op: &Opcode) -> bool {
     match op {
         Opcode::Mul { ty, .. } => ty.is_float(),
         Opcode::MulInt { ty, .. } => !ty.is_float(),
+        Opcode::Carry { takes, gives, .. } => *takes || *gives,
         _ => true,
     }
 }

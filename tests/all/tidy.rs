@@ -18,7 +18,7 @@ const MANY_LINES: usize = 400;
 const MOST_SNAPSHOT_BYTES: u64 = 5 << 19;
 
 /// Which crate of the workspace may know which others: all its arrows, no more and no less.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("gemm-dsl", &[]),
     ("gemm-macros", &["gemm-dsl"]),
     ("ptx", &[]),
@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("", &["codegen-ptx", "gemm-dsl", "gemm-macros", "ptx", "ptx-interp", "runtime"]),
     ("gemmc", &["", "gemm-check"]),
     ("tests", &[]),
+    ("fuzz", &["codegen-ptx", "gemm-check", "gemm-dsl"]),
 ];
 
 /// Opcodes of PTX, and its special registers: what a string is searched for.

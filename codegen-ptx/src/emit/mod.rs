@@ -74,6 +74,7 @@ pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
         ty: Type::B8,
         name: SHARED.to_string(),
         count: Some(if dynamic { 0 } else { u64::from(kernel.shared_bytes) }),
+        init: Vec::new(),
         note: Some(kernel.shared_origin.clone()),
     })
 }

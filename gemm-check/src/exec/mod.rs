@@ -8,12 +8,14 @@ mod element;
 mod file;
 mod gpu;
 mod interpreter;
+mod second;
 
 pub use element::ElementType;
 pub use file::{Arg, Buffer, Init, LaunchFile, Map};
 pub use gpu::{GpuRun, on_gpu};
 pub use interpreter::{Interpreted, Order, Orders, interpret};
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};
+pub use second::{Difference, LEVELS, Opinion, launches_of, second_opinion};
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]

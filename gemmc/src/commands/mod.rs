@@ -14,5 +14,6 @@ pub(crate) mod plan;
 pub(crate) mod ptx;
 pub(crate) mod run;
 pub(crate) mod sanitize;
+pub(crate) mod second_opinion;
 pub(crate) mod selftest;
 pub(crate) mod stray_pointer;

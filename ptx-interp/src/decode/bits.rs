@@ -17,6 +17,10 @@ impl Decoder<'_> {
             Opcode::Popc(ty) => return self.bits_of(Bits::Count, ty, U32, operands, &[ty]),
             Opcode::Clz(ty) => return self.bits_of(Bits::LeadingZeros, ty, U32, operands, &[ty]),
             Opcode::Brev(ty) => return self.bits_of(Bits::Reverse, ty, ty, operands, &[ty]),
+            Opcode::PrmtMode(mode) => (Bits::PermuteMode(mode), B32, &[B32, B32, B32]),
+            Opcode::Bfind { shift_amount, ty } => {
+                return self.bits_of(Bits::Highest { shift_amount }, ty, U32, operands, &[ty]);
+            }
             Opcode::Prmt => (Bits::Permute, B32, &[B32, B32, B32]),
             Opcode::Lop3 => (Bits::Table, B32, &[B32, B32, B32, B32]),
             Opcode::Shf { direction, mode } => {

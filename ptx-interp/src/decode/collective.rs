@@ -34,6 +34,11 @@ impl Decoder<'_> {
                 let (a, mask) = (self.r32(a, ty)?, self.r32(mask, Type::B32)?);
                 plain(kind, self.d32(d)?.into(), a.into(), Some(mask))
             }
+            (&Opcode::Match { all, ty }, [d, a, mask]) => {
+                let (d, p) = self.pair(d)?;
+                let (a, mask) = (self.source(a, ty)?, Some(self.r32(mask, Type::B32)?));
+                Collective { p, ..plain(CollectiveKind::Match { all }, d.into(), a, mask) }
+            }
             (Opcode::Elect, [d, mask]) => {
                 let (d, p) = self.pair(d)?;
                 let mask = Some(self.r32(mask, Type::B32)?);

@@ -114,6 +114,9 @@ impl Decoder<'_> {
             Base::Symbol(name) => {
                 let symbol = self.symbols.get(name).ok_or_else(|| format!("`{name}` is not laid out here"))?;
                 match place {
+                    None | Some(Place::Global) if symbol.place == Place::Global => {
+                        return Ok((Slot::R64(self.constant64(Constant::Global(symbol.address as u32))), *offset));
+                    }
                     None => symbol.place.window() + symbol.address,
                     Some(place) if place == symbol.place => symbol.address,
                     Some(place) => return Err(format!("`{name}` does not lie in {} space", place.name())),

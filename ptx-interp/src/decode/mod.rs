@@ -10,6 +10,7 @@ mod bulk;
 mod collective;
 mod compare;
 mod control;
+mod extended;
 mod mbarrier;
 mod memory;
 mod operand;
@@ -20,8 +21,9 @@ use std::collections::HashMap;
 use ptx_gemm_ptx::asynchronous::Prefetched;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode};
 use ptx_gemm_ptx::module::{Entry, Statement};
+use ptx_gemm_ptx::print;
 
-pub(crate) use self::symbols::Symbols;
+pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
 use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 
 /// Decodes one entry. `lines` is parallel to the body; `text` gives a line's words.
@@ -140,12 +142,17 @@ impl<'a> Decoder<'a> {
             | Opcode::Clz(_)
             | Opcode::Brev(_)
             | Opcode::Prmt
+            | Opcode::PrmtMode(_)
+            | Opcode::Bfind { .. }
             | Opcode::Lop3
             | Opcode::Shf { .. }
             | Opcode::IsSpaceP(_) => self.bits(&instruction.op, operands),
-            Opcode::Shfl(_) | Opcode::Vote(_) | Opcode::ActiveMask | Opcode::Redux { .. } | Opcode::Elect => {
-                self.collective(&instruction.op, operands)
-            }
+            Opcode::Shfl(_)
+            | Opcode::Vote(_)
+            | Opcode::ActiveMask
+            | Opcode::Redux { .. }
+            | Opcode::Elect
+            | Opcode::Match { .. } => self.collective(&instruction.op, operands),
             Opcode::MbarrierInit { .. }
             | Opcode::MbarrierInval { .. }
             | Opcode::MbarrierArrive { .. }
@@ -178,6 +185,15 @@ impl<'a> Decoder<'a> {
                 let [d, ..] = operands else { return Err("the destination is missing".into()) };
                 let a = self.constant64(Constant::Value(0));
                 Ok(Op::Un64 { f: Un64::Mov, d: self.d64(d)?, a })
+            }
+            Opcode::Modified { .. }
+            | Opcode::Carry { .. }
+            | Opcode::CopySign(_)
+            | Opcode::Sad(_)
+            | Opcode::Dp4a { .. } => self.extended(instruction),
+            Opcode::Unknown(word) if word.starts_with("call") => {
+                let name = operands.first().map_or(String::new(), |name| print::operand(name, self.entry));
+                Err(format!("`{name}` is not a function that can be entered: it has no body here, or calls itself"))
             }
             Opcode::Unknown(mnemonic) => Err(format!("nothing here executes `{mnemonic}`")),
             other => self.alu(other, operands),

@@ -3,7 +3,9 @@
 use ptx_gemm_ptx::instruction::{Operand, Reg, Special};
 use ptx_gemm_ptx::types::Type;
 
+use super::symbols::Symbol;
 use super::{Decoder, Width};
+use crate::address::Place;
 use crate::op::{Constant, P, R32, R64, Slot};
 
 impl Decoder<'_> {
@@ -61,6 +63,16 @@ impl Decoder<'_> {
         slot
     }
 
+    fn constant_pred(&mut self, value: bool) -> P {
+        if let Some((known, _)) = self.code.constants_pred.iter().find(|(_, known)| *known == value) {
+            return *known;
+        }
+        self.names_pred.push(value.to_string());
+        let slot = P(self.names_pred.len() as u32 - 1);
+        self.code.constants_pred.push((slot, value));
+        slot
+    }
+
     /// A source of at most 32 bits.
     pub(super) fn r32(&mut self, operand: &Operand, ty: Type) -> Result<R32, String> {
         match operand {
@@ -89,6 +101,9 @@ impl Decoder<'_> {
             },
             Operand::Special(special) => Ok(self.constant64(Constant::Special(*special))),
             Operand::Symbol(name) => {
+                if let Some(Symbol { place: Place::Global, address }) = self.symbols.get(name) {
+                    return Ok(self.constant64(Constant::Global(address as u32)));
+                }
                 let address = self.symbol_address(name)?;
                 Ok(self.constant64(Constant::Value(address)))
             }
@@ -99,9 +114,10 @@ impl Decoder<'_> {
         }
     }
 
-    /// A source predicate that is not negated.
+    /// A source predicate that is not negated; an immediate is true unless it is 0.
     pub(super) fn pred(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
+            Operand::Int(value) => Ok(self.constant_pred(*value != 0)),
             Operand::Reg(reg) => match self.register(*reg)? {
                 Slot::P(slot) => Ok(slot),
                 slot => Err(self.wrong_width(slot, Type::Pred)),
@@ -162,6 +178,7 @@ impl Decoder<'_> {
     pub(super) fn dp(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
             Operand::Sink => Ok(self.sink),
+            Operand::Int(_) => Err("an immediate is no destination".into()),
             other => self.pred(other),
         }
     }
@@ -206,6 +223,7 @@ fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
 fn constant_name(constant: Constant) -> String {
     match constant {
         Constant::Value(value) => format!("{value}"),
+        Constant::Global(number) => format!("variable {number}"),
         Constant::Special(special) => format!("{special:?}"),
     }
 }

@@ -11,9 +11,14 @@ use crate::address::{Place, SHARED_START};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol {
     pub(crate) place: Place,
-    /// Address within the place.
+    /// Address within the place; of a variable in global memory its number.
     pub(crate) address: u64,
 }
+
+/// Largest variable in global memory that is laid out.
+const MAX_GLOBAL: u64 = 64 << 20;
+/// Constant memory of a module.
+pub(crate) const MAX_CONST: u64 = 64 << 10;
 
 /// One kernel parameter.
 #[derive(Clone, Debug)]
@@ -35,6 +40,20 @@ pub(crate) struct Symbols {
     pub(crate) dynamic_shared: bool,
     pub(crate) local_bytes: u64,
     pub(crate) const_bytes: u64,
+    /// What constant memory holds, in words, up to the last one that is not zero.
+    pub(crate) constants: Vec<u32>,
+    /// The module's variables in global memory that the entry sees.
+    pub(crate) globals: Vec<GlobalVariable>,
+}
+
+/// A variable of the module in global memory.
+#[derive(Clone, Debug)]
+pub(crate) struct GlobalVariable {
+    pub(crate) name: String,
+    pub(crate) align: u64,
+    pub(crate) bytes: u64,
+    /// Its first bytes; the others are zeros.
+    pub(crate) initial: Vec<u8>,
 }
 
 impl Symbols {
@@ -68,7 +87,13 @@ impl Symbols {
 
     fn place(&mut self, variable: &Variable) {
         let align = variable.align.unwrap_or(variable.ty.bytes());
-        let bytes = u64::from(variable.ty.bytes()).saturating_mul(variable.count.unwrap_or(1));
+        let bytes = variable.bytes();
+        if variable.space == Space::Global && !variable.is_extern && bytes <= MAX_GLOBAL {
+            let number = self.globals.len() as u64;
+            let (name, initial) = (variable.name.clone(), variable.initial_bytes());
+            self.globals.push(GlobalVariable { name, align: align.max(1).into(), bytes, initial });
+            return self.add(&variable.name, Place::Global, number);
+        }
         let (place, size, start) = match variable.space {
             space if space.is_shared() => (Place::Shared, &mut self.shared_bytes, u64::from(SHARED_START)),
             Space::Local => (Place::Local, &mut self.local_bytes, 0),
@@ -78,6 +103,13 @@ impl Symbols {
         };
         let address = align_up(*size, align);
         *size = address.saturating_add(bytes);
+        if place == Place::Const && !variable.init.is_empty() && *size <= MAX_CONST {
+            let end = (*size).div_ceil(4) as usize;
+            self.constants.resize(self.constants.len().max(end), 0);
+            for (at, byte) in (address..).zip(variable.initial_bytes()) {
+                self.constants[at as usize / 4] |= u32::from(byte) << (8 * (at % 4));
+            }
+        }
         self.add(&variable.name, place, address.saturating_add(start));
     }
 

@@ -47,7 +47,7 @@ pub(super) fn map3<A: Copy, B: Copy, C: Copy, T: Copy + Default>(
 
 #[inline(always)]
 pub(super) fn fma32(a: u32, b: u32, c: u32) -> u32 {
-    f32::from_bits(a).mul_add(f32::from_bits(b), f32::from_bits(c)).to_bits()
+    canonical(f32::from_bits(a).mul_add(f32::from_bits(b), f32::from_bits(c)))
 }
 
 #[inline(always)]
@@ -79,10 +79,16 @@ pub(super) fn un64(f: Un32, a: &Doubles) -> Doubles {
     }
 }
 
+/// The bits of a result of single precision: every NaN is PTX's own, whatever the host makes of it.
+#[inline(always)]
+fn canonical(value: f32) -> u32 {
+    if value.is_nan() { NAN32 } else { value.to_bits() }
+}
+
 /// f32 on bit patterns.
 #[inline(always)]
 fn f32s(a: &Words, b: &Words, f: impl Fn(f32, f32) -> f32) -> Words {
-    map2(a, b, |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits())
+    map2(a, b, |a, b| canonical(f(f32::from_bits(a), f32::from_bits(b))))
 }
 
 /// f64 on bit patterns.

@@ -20,6 +20,15 @@ pub(super) fn evaluate(op: Bits, ty: Type, [a, b, c, e]: [u64; 4]) -> u64 {
         Bits::LeadingZeros => u64::from(value.leading_zeros() - (64 - width)),
         Bits::Reverse => value.reverse_bits() >> (64 - width),
         Bits::Permute => permute(a as u32, b as u32, c as u32),
+        Bits::PermuteMode(mode) => permute(a as u32, b as u32, mode.selector(c as u32)),
+        Bits::Highest { shift_amount } => {
+            let value = if ty.is_signed() && value >> (width - 1) & 1 != 0 { !value & ones } else { value };
+            match value.checked_ilog2() {
+                None => u64::from(u32::MAX),
+                Some(position) if shift_amount => u64::from(width - 1 - position),
+                Some(position) => u64::from(position),
+            }
+        }
         Bits::Table => (0..8).filter(|minterm| e >> minterm & 1 != 0).fold(0, |result, minterm| {
             let pick = |bits: u64, bit: u64| if minterm >> bit & 1 != 0 { bits } else { !bits };
             result | pick(a, 2) & pick(b, 1) & pick(c, 0)

@@ -38,6 +38,17 @@ pub(super) fn run<const WATCH: bool>(
             let value = values.reduce(|a, b| reduce(op, signed, a, b)).unwrap_or(0);
             give(warp, collective.d, here, value);
         }
+        CollectiveKind::Match { all } => {
+            let values: [u64; LANES] = std::array::from_fn(|lane| warp.regs.get(collective.a, lane));
+            for lane in lanes(here) {
+                let same = lanes(here)
+                    .filter(|&other| values[other] == values[lane])
+                    .fold(0u32, |same, other| same | 1 << other);
+                let value = if all && same != here { 0 } else { same };
+                warp.regs.set(collective.d, lane, value.into());
+                warp.regs.set(Slot::P(collective.p), lane, u64::from(same == here));
+            }
+        }
         // The ISA leaves open which lane it is; here it is the lowest.
         CollectiveKind::Elect => {
             let leader = here.trailing_zeros();

@@ -152,8 +152,12 @@ pub(super) fn read<const WATCH: bool>(
             (load_words(&[warp.local[index], high], (offset + skip) % 4, bytes), true)
         }
         Spot::Param(offset) => (load_words(&env.params, offset + skip, bytes), true),
-        // Constant memory has no initialisers in this dialect, and starts as zero.
-        Spot::Const => (0, true),
+        Spot::Const(offset) => {
+            let words = &env.entry.symbols.constants;
+            let word = |index: usize| words.get(index).copied().unwrap_or(0);
+            let (first, offset) = ((offset + skip) / 4, (offset + skip) % 4);
+            (load_words(&[word(first), word(first + 1)], offset, bytes), true)
+        }
     }
 }
 
@@ -228,6 +232,6 @@ fn write(warp: &mut Warp, block: &mut BlockMemory, spot: Spot, skip: usize, byte
             }
         }
         // `locate` hands these out for reading only.
-        Spot::Param(_) | Spot::Const => {}
+        Spot::Param(_) | Spot::Const(_) => {}
     }
 }

@@ -12,6 +12,7 @@ mod bulk;
 mod collective;
 mod control;
 mod copy;
+mod extended;
 pub(crate) mod landing;
 mod mbarrier;
 mod memory;
@@ -281,6 +282,8 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),
+            Op::Carry { index } => warp.carry::<WATCH>(&env.code.carries[index as usize], active),
+            Op::Modified { index } => warp.modified::<WATCH>(env, &env.code.modified[index as usize], lanes),
             Op::Refused { index } => {
                 let reason = env.code.refusals[index as usize].as_str();
                 check!(Err::<(), _>(Fault::new(ViolationKind::UnknownInstruction, active, reason)));

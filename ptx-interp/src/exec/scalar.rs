@@ -30,6 +30,27 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
         ScalarFn::Bits { op, ty } => bits::evaluate(op, ty, [a, b, c, e]),
         ScalarFn::IsSpace { place } => u64::from(Place::of_generic(a).0 == place),
         ScalarFn::Compare { cmp, ty } => u64::from(compare(cmp, ty, a, b)),
+        ScalarFn::Saturating { op } => {
+            let (x, y) = (to_integer(Type::S32, a), to_integer(Type::S32, b));
+            let result = if op == Arith::Sub { x - y } else { x + y };
+            result.clamp(i32::MIN.into(), i32::MAX.into()) as u64 & 0xffff_ffff
+        }
+        ScalarFn::CopySign { ty } => {
+            let sign = 1 << (ty.bits() - 1);
+            a & sign | b & (sign - 1)
+        }
+        ScalarFn::Distance { ty } => {
+            let distance = (to_integer(ty, a) - to_integer(ty, b)).unsigned_abs() as u64;
+            (u64::MAX >> (64 - ty.bits())) & distance.wrapping_add(c)
+        }
+        ScalarFn::Dot { a: signed_a, b: signed_b } => {
+            let byte = |bits: u64, index: u32, signed: bool| {
+                let byte = (bits >> (8 * index)) as u8;
+                if signed { i64::from(byte as i8) } else { i64::from(byte) }
+            };
+            let product = |index| byte(a, index, signed_a) * byte(b, index, signed_b);
+            (0..4).map(product).fold(c as i64, i64::wrapping_add) as u64 & 0xffff_ffff
+        }
         ScalarFn::Pack16 => a & 0xffff | (b & 0xffff) << 16,
     }
 }
@@ -99,6 +120,9 @@ fn to_f64(ty: Type, bits: u64) -> f64 {
 
 /// Rounds to a narrower float.
 fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
+    if value.is_nan() && !matches!(ty, Type::F16 | Type::Bf16 | Type::F64) {
+        return 0x7fff_ffff;
+    }
     if round == Round::NearestTiesToEven {
         return match ty {
             Type::F16 => u64::from(f16::from_f64(value).to_bits()),
@@ -202,6 +226,9 @@ fn directed_in<F: Float>(op: Arith, round: Round, values: [u64; 3]) -> u64 {
         Arith::Rcp => F::from_u128(1).value.div_r(a, round),
         _ => a.mul_add_r(b, c, round),
     };
+    if value.is_nan() && F::BITS == 32 {
+        return 0x7fff_ffff;
+    }
     value.to_bits() as u64
 }
 
@@ -292,7 +319,8 @@ fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits
         value = round_to_integral(rounding, value);
     }
     if saturate {
-        value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+        // Negative zero is not above zero either.
+        value = if value > 0.0 { value.min(1.0) } else { 0.0 };
     }
     match to {
         Type::Tf32 => u64::from(round_to_tf32(value as f32, rounding)),

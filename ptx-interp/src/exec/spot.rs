@@ -19,7 +19,7 @@ pub(super) enum Spot<'a> {
     /// Byte offset; each lane has its own.
     Local(usize),
     Param(usize),
-    Const,
+    Const(usize),
 }
 
 /// What an access does, as reports say it.
@@ -78,7 +78,9 @@ pub(super) fn locate<'a>(block: &mut BlockMemory, env: &'a Env, touch: &Touch) -
             let size = env.param_bytes as u64;
             ((reads && inside(size)).then_some(Spot::Param(address as usize)), size)
         }
-        Place::Const => ((reads && inside(symbols.const_bytes)).then_some(Spot::Const), symbols.const_bytes),
+        Place::Const => {
+            ((reads && inside(symbols.const_bytes)).then_some(Spot::Const(address as usize)), symbols.const_bytes)
+        }
     };
     spot.ok_or_else(|| out_of_space(place, size, touch))
 }

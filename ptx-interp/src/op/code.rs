@@ -3,7 +3,7 @@
 use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
-use super::{Access, Bulk, Instr, MbarrierOp, P, Quad, R32, R64, Scalar, Slot};
+use super::{Access, Bulk, Carry, Instr, MbarrierOp, Modified, P, Quad, R32, R64, Scalar, Slot};
 
 /// An instruction by which the lanes of a warp exchange values.
 #[derive(Clone, Copy, Debug)]
@@ -25,14 +25,23 @@ pub(crate) enum CollectiveKind {
     Shuffle(Shuffle),
     Vote(Vote),
     ActiveMask,
-    Reduce { op: Atomic, signed: bool },
+    Reduce {
+        op: Atomic,
+        signed: bool,
+    },
     Elect,
+    /// Who has the same value; with `all`, everybody or nobody.
+    Match {
+        all: bool,
+    },
 }
 
 /// What a slot holds when a warp starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Constant {
     Value(u64),
+    /// The address of a variable of the module in global memory, by its number.
+    Global(u32),
     Special(Special),
 }
 
@@ -54,6 +63,8 @@ pub(crate) struct Code {
     pub(crate) quads: Vec<Quad>,
     pub(crate) accesses: Vec<Access>,
     pub(crate) scalars: Vec<Scalar>,
+    pub(crate) carries: Vec<Carry>,
+    pub(crate) modified: Vec<Modified>,
     pub(crate) collectives: Vec<Collective>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
     /// Whether some instruction ends an mbarrier's life.
@@ -64,6 +75,7 @@ pub(crate) struct Code {
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,
+    pub(crate) constants_pred: Vec<(P, bool)>,
     pub(crate) slots32: u32,
     pub(crate) slots64: u32,
     pub(crate) preds: u32,

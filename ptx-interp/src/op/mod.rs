@@ -4,6 +4,7 @@
 mod access;
 mod bulk;
 mod code;
+mod extended;
 mod mbarrier;
 mod scalar;
 
@@ -12,6 +13,7 @@ use ptx_gemm_ptx::warp::Resize;
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
 pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
+pub(crate) use self::extended::{Carry, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 use crate::flags::Scope;
@@ -288,6 +290,14 @@ pub(crate) enum Op {
     },
     /// A rarer operation, lane by lane: index into [`Code::scalars`].
     Scalar {
+        index: u32,
+    },
+    /// With a carry: index into [`Code::carries`].
+    Carry {
+        index: u32,
+    },
+    /// With `.ftz` or `.sat`: index into [`Code::modified`].
+    Modified {
         index: u32,
     },
     /// Index into [`Code::accesses`].

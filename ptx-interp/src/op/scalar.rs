@@ -1,5 +1,6 @@
 //! Decoded operations that are evaluated lane by lane.
 
+use ptx_gemm_ptx::extended::Permutation;
 use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
 
@@ -58,6 +59,12 @@ pub(crate) enum Bits {
     Reverse,
     /// `prmt a, b, selector`.
     Permute,
+    /// `prmt` with a mode, and the selector's two lowest bits.
+    PermuteMode(Permutation),
+    /// The highest bit that is not a copy of the sign, or how far it is from the top.
+    Highest {
+        shift_amount: bool,
+    },
     /// `lop3 a, b, c, table`.
     Table,
     /// `shf`: the upper word of `high:low << amount`, or the lower word of `high:low >> amount`.
@@ -117,6 +124,23 @@ pub(crate) enum ScalarFn {
     },
     /// Two 16-bit halves into one 32-bit register, lower first.
     Pack16,
+    /// A sum or difference of `s32` that does not wrap.
+    Saturating {
+        op: Arith,
+    },
+    /// The sign of one float, the rest of another.
+    CopySign {
+        ty: Type,
+    },
+    /// A distance, and a third number.
+    Distance {
+        ty: Type,
+    },
+    /// The dot product of four bytes, and a third number; whether the bytes are signed.
+    Dot {
+        a: bool,
+        b: bool,
+    },
 }
 
 impl ScalarFn {

@@ -8,15 +8,19 @@ use crate::mnemonic;
 use crate::module::{Directive, Entry, Param, RegisterFamily, Statement, Variable};
 
 /// A body while it is read.
-struct Body<'a> {
-    names: Names<'a>,
-    variables: Vec<Variable>,
-    statements: Vec<Statement>,
-    lines: Vec<u32>,
+pub(super) struct Body<'a> {
+    pub(super) names: Names<'a>,
+    pub(super) variables: Vec<Variable>,
+    pub(super) statements: Vec<Statement>,
+    pub(super) lines: Vec<u32>,
 }
 
 impl Body<'_> {
-    fn push(&mut self, statement: Statement, line: u32) {
+    pub(super) fn new() -> Self {
+        Body { names: Names::new(), variables: Vec::new(), statements: Vec::new(), lines: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, statement: Statement, line: u32) {
         self.statements.push(statement);
         self.lines.push(line);
     }
@@ -27,7 +31,7 @@ impl<'a> Parser<'a> {
     pub(super) fn entry(&mut self) -> Result<(Entry, Vec<u32>)> {
         self.expect_directive(".entry")?;
         let name = self.expect(TokenKind::Word, "the entry's name")?.text.to_owned();
-        let mut body = Body { names: Names::new(), variables: Vec::new(), statements: Vec::new(), lines: Vec::new() };
+        let mut body = Body::new();
         let params = self.params(&mut body)?;
         let directives = self.directives()?;
         if self.eat(b';')? {
@@ -39,7 +43,7 @@ impl<'a> Parser<'a> {
         Ok((Entry { name, params, directives, registers: names.registers, variables, body: statements }, lines))
     }
 
-    fn params(&mut self, body: &mut Body<'a>) -> Result<Vec<Param>> {
+    pub(super) fn params(&mut self, body: &mut Body<'a>) -> Result<Vec<Param>> {
         let mut params = Vec::new();
         if !self.eat(b'(')? || self.eat(b')')? {
             return Ok(params);
@@ -86,7 +90,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Performance directives between the parameters and the body.
-    fn directives(&mut self) -> Result<Vec<Directive>> {
+    pub(super) fn directives(&mut self) -> Result<Vec<Directive>> {
         let mut directives = Vec::new();
         while self.token.kind == TokenKind::Directive {
             self.count_statement()?;
@@ -136,7 +140,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Statements up to the brace that closes the entry.
-    fn body(&mut self, body: &mut Body<'a>) -> Result<()> {
+    pub(super) fn body(&mut self, body: &mut Body<'a>) -> Result<()> {
         loop {
             self.comments_into(body)?;
             let token = self.token;
@@ -242,6 +246,9 @@ impl<'a> Parser<'a> {
             body.push(Statement::Label(word.text.to_owned()), line);
             return Ok(());
         }
+        if is_call(word.text) {
+            return self.call(guard, word.text, line, body);
+        }
         let (op, operands) = if self.token.kind == TokenKind::Directive {
             // Modifiers may stand apart from their mnemonic, even on the next line.
             let mut mnemonic = word.text.to_owned();
@@ -297,6 +304,11 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a mnemonic is that of a call.
+pub(super) fn is_call(word: &str) -> bool {
+    word == "call" || word.starts_with("call.")
 }
 
 fn declared_twice(name: &str) -> String {

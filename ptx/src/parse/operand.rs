@@ -40,7 +40,6 @@ impl<'a> Parser<'a> {
                 Ok(Operand::Vector(self.elements(op, names)?))
             }
             TokenKind::Punct(b'[') => self.address(op, names),
-            TokenKind::Punct(b'(') => Err(self.error("calls are not supported")),
             _ => {
                 let first = self.scalar(op, names)?;
                 if self.eat(b'|')? {
@@ -173,6 +172,13 @@ impl<'a> Parser<'a> {
             Operand::Int(value) => Ok(value),
             _ => Err(error),
         }
+    }
+
+    /// A number with its sign.
+    pub(super) fn constant(&mut self) -> Result<Operand> {
+        let negative = self.eat(b'-')?;
+        let number = self.number()?;
+        Ok(if negative { negated(number) } else { number })
     }
 
     fn number(&mut self) -> Result<Operand> {

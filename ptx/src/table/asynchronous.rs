@@ -1,6 +1,6 @@
 //! Rows of mbarriers, bulk copies and tensor copies.
 
-use super::{AMPERE, BULK, COUNT, GROUPS, HOPPER, STATE, atomic_types, order_since, space_since};
+use super::{AMPERE, BULK, COUNT, GROUPS, HOPPER, STATE, atomic_types, extended, order_since, space_since};
 use crate::asynchronous::{Arrival, CacheHint, Multicast, Phase, Prefetched, TensorMode, Transaction, Wait};
 use crate::instruction::{Atomic, Opcode, Order};
 use crate::signature::{Class, Row, Since, Slot, Types};
@@ -114,7 +114,7 @@ pub(super) fn row(op: &Opcode) -> Row {
         Opcode::CreatePolicy { .. } => Row::plain("createpolicy.fractional", &[Slot::Write(STATE), Slot::Fraction])
             .optional(1)
             .since(Since::sm(80, (7, 4))),
-        _ => Row::plain("", &[]),
+        op => extended::row(op),
     }
 }
 

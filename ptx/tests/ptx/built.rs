@@ -22,6 +22,7 @@ fn entry() -> Entry {
         ty: Type::B8,
         name: "tile".to_owned(),
         count: Some(1024),
+        init: Vec::new(),
         note: None,
     });
     let words = entry.family("%r", Type::B32, "indices");

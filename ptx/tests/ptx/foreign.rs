@@ -4,6 +4,7 @@ use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::module::{Directive, Statement};
 use ptx_gemm_ptx::parse::{parse, parse_with_lines};
 use ptx_gemm_ptx::print::print;
+use ptx_gemm_ptx::verify::verify;
 
 /// The text that a body, in an entry with a few registers, is printed as.
 fn printed(body: &str) -> Vec<String> {
@@ -118,11 +119,9 @@ fn refusals() {
         (String::new(), "line 1, column 1: expected `.version`, found the end of the text"),
         (".version 8".to_owned(), "line 1, column 10: expected a version such as 8.0"),
         (".version 8.0\n.target sm_90\n.address_size 32\n".to_owned(), "only .address_size 64 is supported"),
-        (
-            ".version 8.0\n.target sm_90\n.func f() { ret; }".to_owned(),
-            "functions (.func) are not supported, only entries",
-        ),
-        (".version 8.0\n.target sm_90\n.const .u32 x = 1;".to_owned(), "initialised variables are not supported"),
+        (".version 8.0\n.target sm_90\n.const .u32 x = y;".to_owned(), "expected a number, found `y`"),
+        (".version 8.0\n.target sm_90\n.const .u32 x[1] = {1, 2};".to_owned(), "2 values for 1 elements"),
+        (".version 8.0\n.target sm_90\n.func f(.reg .u32 x) { ret; }".to_owned(), "expected `.param`, found `.reg`"),
         (".version 8.0\n.target sm_90\n.entry k();".to_owned(), "an entry needs a body"),
         (body("add.s32 %r1, %r2, 3;"), "line 4, column 9: the register `%r1` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r4, 1;"), "the register `%r4` is not declared"),
@@ -131,7 +130,7 @@ fn refusals() {
         (body(".reg .b32 %r<4>, %r<3>;"), "`%r` is declared twice"),
         (body(".reg .b32 %r<4294967296>;"), "the number does not fit 32 bits"),
         (body(".reg .v4 .f32 %r;"), "vector registers and variables are not supported"),
-        (body("call.uni f, (1);"), "calls are not supported"),
+        (body("call.uni (1), f;"), "expected the name of a parameter, found `1`"),
         (body("mov.b32 \"x\";"), "expected an operand, found `x`"),
         (body("ret"), "line 5, column 1: expected an operand, found `}`"),
         (body("ret;\n#"), "expected a statement, found `#`"),
@@ -143,4 +142,64 @@ fn refusals() {
         let complaint = complaint(&text);
         assert!(complaint.ends_with(wanted), "{text}\n  wanted: {wanted}\n  got: {complaint}");
     }
+}
+
+#[test]
+fn functions_are_part_of_who_calls_them() {
+    let text = ".version 8.0
+.target sm_75
+.global .align 4 .b8 table[8] = {1, 2, 255};
+.const .f32 scale = 0f3E800000;
+.func (.param .b32 result) twice(.param .b32 value);
+.func (.param .b32 result) twice(.param .b32 value)
+{
+    .reg .b32 %r<3>;
+    .reg .pred %p;
+    ld.param.b32 %r1, [value];
+    setp.eq.s32 %p, %r1, 0;
+    @%p bra out;
+    add.cc.u32 %r2, %r1, %r1;
+    st.param.b32 [result+0], %r2;
+    ret;
+out:
+    st.param.b32 [result+0], %r1;
+    ret;
+}
+.entry k(.param .b32 n)
+{
+    .reg .b32 %r<3>;
+    .reg .pred %q;
+    ld.param.b32 %r1, [n];
+    setp.ne.s32 %q, %r1, 3;
+    {
+        .param .b32 a;
+        .param .b32 b;
+        st.param.b32 [a], %r1;
+        @%q call.uni (b), twice, (a);
+        ld.param.b32 %r2, [b];
+    }
+    call.uni elsewhere, (n);
+    add.ftz.sat.f32 %r2, %r2, %r1;
+}
+";
+    let module = parse(text).unwrap();
+    let printed = print(&module);
+    assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
+    assert_eq!(verify(&module), Ok(()), "{printed}");
+    assert_eq!(module.variables[0].initial_bytes(), [1, 2, 255]);
+    for line in [
+        ".global .align 4 .b8 table[8] = {1, 2, 255};",
+        ".const .f32 scale = 0f3E800000;",
+        "@!%q bra return_f",
+        "ld.local.b32 %r_f",
+        "[a];",
+        "st.local.b32 [b], %r_f",
+        "bra return_f",
+        "ld.local.b32 %r2, [b];",
+        "call.uni elsewhere;",
+        "add.ftz.sat.f32 %r2, %r2, %r1;",
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    assert!(!printed.contains(" ret;"), "{printed}");
 }

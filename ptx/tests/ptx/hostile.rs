@@ -22,6 +22,13 @@ fn in_body(body: &str) -> String {
     format!(".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a) {{\n{body}\n}}\n")
 }
 
+/// Functions each of which calls the next one twice.
+fn calls(count: usize) -> String {
+    let function = |i: usize| format!(".func f{i}()\n{{\ncall f{0}, ();\ncall f{0}, ();\n}}\n", i + 1);
+    let functions: String = (0..count).map(function).collect();
+    format!(".version 8.0\n.target sm_90\n{functions}.func f{count}() {{ ret; }}\n.entry k() {{ call f0, (); }}\n")
+}
+
 #[test]
 fn bombs() {
     let deep = MAX_NESTING + 1;
@@ -50,6 +57,9 @@ fn bombs() {
         ("scopes with names", in_body(&"{ .reg .b32 p; .reg .b32 p_s1_; }".repeat(20_000))),
         ("too long", " ".repeat(MAX_TEXT + 1)),
         ("unclosed", "/*".repeat(1_000_000)),
+        ("calls of calls", calls(60)),
+        ("a long chain of calls", calls(50_000)),
+        ("values", ".version 8.0\n.target sm_90\n.global .b8 x[] = {".to_owned() + &"1,".repeat(500_000)),
         ("sections", ".version 8.0\n.target sm_90\n".to_owned() + &".section x {".repeat(100_000)),
     ] {
         let began = Instant::now();
@@ -77,6 +87,9 @@ const TOKENS: &[&str] = &[
     "}",
     "[",
     "]",
+    "call",
+    ".func",
+    "=",
     "(",
     ")",
     "@",

@@ -1,0 +1,152 @@
+//! A second opinion: launch files and PTX of one folder, on the interpreter in every order and on a GPU at every level of its
+//! assembler, bit by bit.
+//!
+//! A launch file `NAME.json` or `NAME.WORD.json` belongs to each PTX file `NAME.ptx` or `NAME.WORD.ptx` next to it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ptx_gemm_runtime::Device;
+use ptx_gemm_runtime::interp::{Options, Program};
+use ptx_gemm_runtime::ptx::parse::parse;
+
+use super::{Contents, ExecError, LaunchFile, Orders, interpret, on_gpu};
+use crate::bits::Rule;
+
+/// The driver's levels of optimisation that are tried; its own choice is the last.
+pub const LEVELS: [Option<u32>; 3] = [Some(0), Some(3), None];
+
+/// The launch files of a folder, in the order of their names, and the PTX that each belongs to.
+///
+/// # Errors
+/// Those of reading the folder.
+pub fn launches_of(folder: &Path) -> io::Result<Vec<(PathBuf, Vec<PathBuf>)>> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        paths.push(entry?.path());
+    }
+    paths.sort();
+    let with = |extension: &'static str| {
+        paths.iter().filter(move |path| path.extension().is_some_and(|found| found == extension)).cloned()
+    };
+    Ok(with("json")
+        .map(|launch| (launch.clone(), with("ptx").filter(|ptx| stem(ptx) == stem(&launch)).collect()))
+        .collect())
+}
+
+/// A file's name up to the first dot.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.split('.').next().unwrap_or_default().to_string()
+}
+
+/// How one run compares with the interpreter's first.
+#[derive(Clone, Debug, Default)]
+pub struct Difference {
+    /// Elements whose bits differ.
+    pub elements: usize,
+    /// The largest difference as a share of what the rule allows; infinite where it allows none.
+    pub share: f64,
+    /// The first element that is beyond it, or why there was nothing to compare.
+    pub first: Option<String>,
+}
+
+impl Difference {
+    /// Whether the rule is kept.
+    pub fn holds(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+/// What was found of one PTX file and launch.
+#[derive(Clone, Debug)]
+pub struct Opinion {
+    /// Elements of the buffers that the launch file shows.
+    pub elements: usize,
+    /// What may differ, in words.
+    pub rule: String,
+    /// The interpreter's runs: a violation, or a buffer that depends on the order.
+    pub interpreter: Result<usize, String>,
+    /// The GPU's, at each of [`LEVELS`].
+    pub levels: Vec<Difference>,
+}
+
+impl Opinion {
+    /// Whether everything agrees.
+    pub fn holds(&self) -> bool {
+        self.interpreter.is_ok() && self.levels.iter().all(Difference::holds)
+    }
+}
+
+/// Runs one PTX text on the interpreter, with all checks and in all orders, and on a GPU if there is one.
+///
+/// # Errors
+/// What is wrong with the files. What the GPU's driver refuses is an answer.
+pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Result<Opinion, ExecError> {
+    let program = Program::from_text(ptx)?;
+    let module = parse(ptx).map_err(|error| ExecError::File(error.to_string()))?;
+    let rule = Rule::of(&module);
+    let mut file = file.clone();
+    if file.entry.is_none() {
+        file.entry = program.entries().next().map(str::to_string);
+    }
+    let mut runs = Vec::new();
+    for order in Orders::All.list() {
+        runs.push(interpret(&program, &file, order, &Options::default())?);
+    }
+    let first = runs.first().map(|run| run.contents.clone()).unwrap_or_default();
+    let wrong = runs.iter().find_map(|run| match &run.violation {
+        Some(violation) => Some(format!("order {}: {violation}", run.order)),
+        None if shown(&file, &run.contents) != shown(&file, &first) => {
+            Some(format!("order {} gives other results than the first", run.order))
+        }
+        None => None,
+    });
+    let interpreter = wrong.map_or(Ok(runs.len()), Err);
+    let mut levels = Vec::new();
+    for level in LEVELS {
+        let Some(device) = gpu else { break };
+        levels.push(match on_gpu(device, ptx, &file, level) {
+            Ok(run) => compare(&file, &rule, &first, &run.contents),
+            Err(error) => Difference { first: Some(error.to_string()), ..Difference::default() },
+        });
+    }
+    let bytes = |name: &str| {
+        file.buffers.get(name).map_or(0, |buffer| buffer.bytes().unwrap_or(0) as usize / buffer.ty.bytes())
+    };
+    let elements = file.shown().into_iter().map(bytes).sum();
+    Ok(Opinion { elements, rule: rule.to_string(), interpreter, levels })
+}
+
+fn shown<'a>(file: &LaunchFile, contents: &'a Contents) -> Vec<&'a (String, Vec<u8>)> {
+    let names = file.shown();
+    contents.iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
+}
+
+fn compare(file: &LaunchFile, rule: &Rule, here: &Contents, there: &Contents) -> Difference {
+    let mut found = Difference::default();
+    for ((name, here), (_, there)) in shown(file, here).into_iter().zip(shown(file, there)) {
+        let Some(buffer) = file.buffers.get(name) else { continue };
+        let width = buffer.ty.bytes();
+        for (index, (x, y)) in here.chunks_exact(width).zip(there.chunks_exact(width)).enumerate() {
+            if x == y {
+                continue;
+            }
+            found.elements += 1;
+            let number = |bytes: &[u8]| buffer.ty.values(bytes).first().and_then(serde_json::Value::as_f64);
+            let share = match (number(x), number(y)) {
+                (Some(x), Some(y)) if buffer.ty.is_float() && !rule.is_equality() => {
+                    (x - y).abs() / rule.spread(x.abs().max(y.abs()))
+                }
+                _ => f64::INFINITY,
+            };
+            found.share = found.share.max(share);
+            if share > 1.0 && found.first.is_none() {
+                let hex = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
+                found.first = Some(format!("{name}[{index}] is {} here and {} there", hex(x), hex(y)));
+            }
+        }
+    }
+    found
+}

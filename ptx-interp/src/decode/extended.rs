@@ -1,0 +1,109 @@
+//! Instructions that this project's compiler does not emit: carries, `.ftz`, `.sat`, and some about bytes and signs.
+
+use ptx_gemm_ptx::extended::CarryOf;
+use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
+use ptx_gemm_ptx::types::Type;
+
+use super::Decoder;
+use crate::op::{Arith, Carry, Modified, Op, P, ScalarFn, Slot};
+
+impl Decoder<'_> {
+    pub(super) fn extended(&mut self, instruction: &Instruction) -> Result<Op, String> {
+        let operands = instruction.operands.as_slice();
+        match &instruction.op {
+            Opcode::Modified { op, sat: true, .. } if saturating(op).is_some() => {
+                let f = ScalarFn::Saturating { op: saturating(op).unwrap_or(Arith::Add) };
+                self.scalar(f, Type::S32, operands, &[Type::S32; 2])
+            }
+            Opcode::Modified { op, ftz, sat } => self.modified(instruction, op, *ftz, *sat),
+            Opcode::Carry { of, takes, gives, ty } => self.carry(*of, [*takes, *gives], *ty, operands),
+            Opcode::CopySign(ty) => self.scalar(ScalarFn::CopySign { ty: *ty }, *ty, operands, &[*ty; 2]),
+            Opcode::Sad(ty) => self.scalar(ScalarFn::Distance { ty: *ty }, *ty, operands, &[*ty; 3]),
+            Opcode::Dp4a { a, b } => {
+                let f = ScalarFn::Dot { a: a.is_signed(), b: b.is_signed() };
+                self.scalar(f, Type::B32, operands, &[Type::B32; 3])
+            }
+            _ => Err("the instruction is not executed".into()),
+        }
+    }
+
+    fn modified(&mut self, instruction: &Instruction, op: &Opcode, ftz: bool, sat: bool) -> Result<Op, String> {
+        let (to, from) = types(op);
+        let inner = self.op(&Instruction { op: op.clone(), ..instruction.clone() })?;
+        let [d, sources @ ..] = instruction.operands.as_slice() else { return Err("it has no operands".into()) };
+        let mut flushed = [None; 3];
+        if ftz && flushes(from) {
+            for (place, source) in flushed.iter_mut().zip(sources) {
+                *place = Some((self.source(source, from)?, from));
+            }
+        }
+        let result = match d {
+            Operand::Reg(_) if flushes(to) => Some((self.destination(d)?, to)),
+            _ => None,
+        };
+        self.code.modified.push(Modified { op: inner, flushed, result, ftz, sat });
+        Ok(Op::Modified { index: self.code.modified.len() as u32 - 1 })
+    }
+
+    fn carry(&mut self, of: CarryOf, [takes, gives]: [bool; 2], ty: Type, operands: &[Operand]) -> Result<Op, String> {
+        let none = Slot::P(self.sink());
+        let carry = self.condition_code();
+        let (d, a, b, c) = match (of, operands) {
+            (CarryOf::Add | CarryOf::Sub, [d, a, b]) => (d, a, b, none),
+            (CarryOf::MadLo | CarryOf::MadHi, [d, a, b, c]) => (d, a, b, self.source(c, ty)?),
+            _ => return Err("the operands do not fit the instruction".into()),
+        };
+        let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
+        let d = if ty.bits() == 64 { self.d64(d)?.into() } else { self.d32(d)?.into() };
+        self.code.carries.push(Carry { of, ty, d, a, b, c, carry, takes, gives });
+        Ok(Op::Carry { index: self.code.carries.len() as u32 - 1 })
+    }
+
+    /// The carry of the condition code, which has no name in the text.
+    fn condition_code(&mut self) -> P {
+        const NAME: &str = "CC.CF";
+        let known = self.names_pred.iter().position(|name| name == NAME);
+        P(known.unwrap_or_else(|| {
+            self.names_pred.push(NAME.into());
+            self.names_pred.len() - 1
+        }) as u32)
+    }
+}
+
+fn saturating(op: &Opcode) -> Option<Arith> {
+    match op {
+        Opcode::Add { ty: Type::S32, .. } => Some(Arith::Add),
+        Opcode::Sub { ty: Type::S32, .. } => Some(Arith::Sub),
+        _ => None,
+    }
+}
+
+fn flushes(ty: Type) -> bool {
+    matches!(ty, Type::F32 | Type::F16 | Type::F16x2)
+}
+
+/// The types of an instruction's result and of its sources.
+fn types(op: &Opcode) -> (Type, Type) {
+    match op {
+        Opcode::Add { ty, .. }
+        | Opcode::Sub { ty, .. }
+        | Opcode::Mul { ty, .. }
+        | Opcode::Fma { ty, .. }
+        | Opcode::Div { ty, .. }
+        | Opcode::DivFast { ty, .. }
+        | Opcode::Min { ty, .. }
+        | Opcode::Max { ty, .. }
+        | Opcode::Abs(ty)
+        | Opcode::Neg(ty)
+        | Opcode::Rcp { ty, .. }
+        | Opcode::Sqrt { ty, .. }
+        | Opcode::Approx { ty, .. } => (*ty, *ty),
+        Opcode::Setp { ty, .. } => (Type::Pred, *ty),
+        // Of a conversion only single precision is flushed.
+        Opcode::Cvt { to, from, .. } => {
+            let single = |ty: Type| if ty == Type::F32 { ty } else { Type::B32 };
+            (single(*to), single(*from))
+        }
+        _ => (Type::B32, Type::B32),
+    }
+}

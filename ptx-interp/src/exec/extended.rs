@@ -1,0 +1,118 @@
+//! Carries, and floats whose subnormals are zeros or which are clamped.
+
+use ptx_gemm_ptx::extended::CarryOf;
+use ptx_gemm_ptx::types::Type;
+
+use super::Lanes;
+use crate::env::Env;
+use crate::op::{Carry, Modified, Op, Slot};
+use crate::row::{LANES, lanes};
+use crate::warp::Warp;
+
+impl Warp {
+    #[inline(never)]
+    pub(super) fn carry<const WATCH: bool>(&mut self, op: &Carry, active: u32) {
+        for lane in lanes(active) {
+            let [a, b, c] = [op.a, op.b, op.c].map(|slot| u128::from(self.regs.get(slot, lane)));
+            let carry = if op.takes { u128::from(self.regs.get(Slot::P(op.carry), lane)) } else { 0 };
+            let (value, out) = with_carry(op, [a, b, c], carry);
+            self.regs.set(op.d, lane, value);
+            if op.gives {
+                self.regs.set(Slot::P(op.carry), lane, out);
+            }
+        }
+        if WATCH {
+            let at = |slot| self.taint.at(slot);
+            let (d, carry) = (at(op.d), at(Slot::P(op.carry)));
+            let third = if matches!(op.of, CarryOf::MadLo | CarryOf::MadHi) { at(op.c) } else { at(op.a) };
+            let last = if op.takes { carry } else { third };
+            let sources = [at(op.a), at(op.b), third, last];
+            // The destination may be one of the sources.
+            if op.gives {
+                let tainted = sources.iter().fold(0, |all, source| all | self.taint.mask(*source));
+                let from = sources.into_iter().find(|source| self.taint.mask(*source) & active != 0);
+                self.taint.flow(d, sources, active);
+                self.taint.assign(carry, tainted, from.unwrap_or(sources[0]), active);
+            } else {
+                self.taint.flow(d, sources, active);
+            }
+        }
+    }
+
+    /// Runs the plain instruction on flushed sources, puts these back, and changes the result.
+    #[inline(never)]
+    pub(super) fn modified<const WATCH: bool>(&mut self, env: &Env, op: &Modified, all: Lanes) {
+        let kept = op.flushed.map(|source| match source {
+            Some((Slot::R32(slot), ty)) => {
+                let row = &mut self.regs.r32[slot.0 as usize];
+                let before = row.0;
+                row.0 = before.map(|bits| flush(ty, bits));
+                Some((slot, before))
+            }
+            _ => None,
+        });
+        match op.op {
+            Op::Scalar { index } => self.scalar::<WATCH>(&env.code.scalars[index as usize], all.active),
+            inner => self.row::<WATCH>(inner, all),
+        }
+        let result = match op.result {
+            Some((Slot::R32(slot), _)) => Some(self.regs.r32[slot.0 as usize].0),
+            _ => None,
+        };
+        // A register that is a source twice was flushed once, and then again: the first copy is the original one.
+        for (slot, before) in kept.into_iter().flatten().rev() {
+            self.regs.r32[slot.0 as usize].0 = before;
+        }
+        let (Some(values), Some((Slot::R32(slot), ty))) = (result, op.result) else { return };
+        let changed: [u32; LANES] = values.map(|bits| {
+            let bits = if op.sat { saturate(ty, bits) } else { bits };
+            if op.ftz { flush(ty, bits) } else { bits }
+        });
+        self.regs.put32(slot, changed, all);
+    }
+}
+
+fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
+    let bits = op.ty.bits();
+    let ones = (1u128 << bits) - 1;
+    let (a, b, c) = (a & ones, b & ones, c & ones);
+    let sum = match op.of {
+        CarryOf::Add => a + b + carry,
+        // A borrow is a carry of 1.
+        CarryOf::Sub => a.wrapping_sub(b).wrapping_sub(carry),
+        CarryOf::MadLo => ((a * b) & ones) + c + carry,
+        CarryOf::MadHi if op.ty.is_signed() => {
+            let extend = |value: u128| (value << (128 - bits)) as i128 >> (128 - bits);
+            (((extend(a) * extend(b)) >> bits) as u128 & ones) + c + carry
+        }
+        CarryOf::MadHi => ((a * b) >> bits) + c + carry,
+    };
+    ((sum & ones) as u64, u64::from(sum >> bits != 0))
+}
+
+/// Subnormals as zeros of the same sign.
+fn flush(ty: Type, bits: u32) -> u32 {
+    let half = |bits: u32| if bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
+    match ty {
+        Type::F32 if bits & 0x7f80_0000 == 0 => bits & 0x8000_0000,
+        Type::F16 => half(bits),
+        Type::F16x2 => half(bits & 0xffff) | half(bits >> 16) << 16,
+        _ => bits,
+    }
+}
+
+/// Clamped to [0, 1]; NaN and negative zero are 0.
+fn saturate(ty: Type, bits: u32) -> u32 {
+    // Positive floats are ordered as their bits are.
+    let clamp = |bits: u32, sign: u32, infinity: u32, one: u32| match bits {
+        bits if bits & (sign - 1) > infinity || bits & sign != 0 => 0,
+        bits => bits.min(one),
+    };
+    let half = |bits: u32| clamp(bits, 0x8000, 0x7c00, 0x3c00);
+    match ty {
+        Type::F32 => clamp(bits, 0x8000_0000, 0x7f80_0000, 0x3f80_0000),
+        Type::F16 => half(bits),
+        Type::F16x2 => half(bits & 0xffff) | half(bits >> 16) << 16,
+        _ => bits,
+    }
+}

@@ -1,0 +1,160 @@
+//! Instructions, variables and functions that this project's compiler does not emit.
+
+use ptx_gemm_interp::{Arg, ViolationKind};
+
+use crate::arithmetic::{check, d, f};
+use crate::run::Device;
+
+#[test]
+fn carries() {
+    let carry = "$d, $s0, $s1; addc.u32 $d, 0, 0;";
+    let rows: &[(&[u64], u64)] = &[(&[0xffff_ffff, 1], 1), (&[0xffff_fffe, 1], 0), (&[0x8000_0000, 0x8000_0000], 1)];
+    check(&format!("add.cc.u32 {carry}"), &["u32"; 3], rows);
+    check("mad.lo.cc.u32 $d, $s0, $s1, $s2; addc.u32 $d, 0, 0;", &["u32"; 4], &[(&[3, 5, 0xffff_fff1], 1)]);
+    check("sub.cc.u64 $d, $s0, $s1; subc.u64 $d, 0, 0;", &["u64"; 3], &[(&[1, 2], u64::MAX), (&[2, 1], 0)]);
+    check("add.cc.u64 $d, $s0, $s0; madc.hi.u64 $d, $s0, $s1, $s1;", &["u64"; 3], &[(&[1 << 63, 6], 10)]);
+    check("add.cc.u32 $d, $s0, $s0; madc.hi.s32 $d, $s0, $s1, 7;", &["u32"; 3], &[(&[0xffff_ffff, 2], 7)]);
+}
+
+#[test]
+fn bits_and_bytes() {
+    check("bfind.u32", &["u32"; 2], &[(&[0], 0xffff_ffff), (&[1], 0), (&[0x8000_0001], 31)]);
+    check("bfind.s32", &["u32"; 2], &[(&[0xffff_ffff], 0xffff_ffff), (&[0xffff_ff00], 7), (&[5], 2)]);
+    check("bfind.shiftamt.u64", &["u32", "u64"], &[(&[1], 63), (&[1 << 40], 23)]);
+    check("bfind.s64", &["u32", "u64"], &[(&[u64::MAX << 9], 8)]);
+    let (a, b) = (0x3322_1100, 0x7766_5544);
+    for (mode, results) in [
+        ("f4e", [0x3322_1100, 0x4433_2211, 0x5544_3322, 0x6655_4433]),
+        ("b4e", [0x5566_7700, 0x6677_0011, 0x7700_1122, 0x0011_2233]),
+        ("rc8", [0x0000_0000, 0x1111_1111, 0x2222_2222, 0x3333_3333]),
+        ("ecl", [0x3322_1100, 0x3322_1111, 0x3322_2222, 0x3333_3333]),
+        ("ecr", [0x0000_0000, 0x1111_1100, 0x2222_1100, 0x3322_1100]),
+        ("rc16", [0x1100_1100, 0x3322_3322, 0x1100_1100, 0x3322_3322]),
+    ] {
+        for (at, result) in results.into_iter().enumerate() {
+            check(&format!("prmt.b32.{mode}"), &["u32"; 4], &[(&[a, b, at as u64], result)]);
+        }
+    }
+    check("sad.s32", &["u32"; 4], &[(&[(-3i32) as u32 as u64, 4, 10], 17)]);
+    check("sad.u32", &["u32"; 4], &[(&[(-3i32) as u32 as u64, 4, 10], 3)]);
+    check("dp4a.s32.u32", &["u32"; 4], &[(&[0xff01_7f80, 0x0203_0405, 1], 0xffff_ff7e)]);
+}
+
+#[test]
+fn signs_saturation_and_subnormals() {
+    check("copysign.f32", &["f32"; 3], &[(&[f(-1.0), f(2.0)], f(-2.0)), (&[f(0.0), f(-3.0)], f(3.0))]);
+    check("copysign.f64", &["f64"; 3], &[(&[d(-0.0), d(2.0)], d(-2.0))]);
+    check("add.sat.s32", &["u32"; 3], &[(&[0x7fff_ffff, 1], 0x7fff_ffff), (&[0x8000_0000, 0xffff_ffff], 0x8000_0000)]);
+    check("sub.sat.s32", &["u32"; 3], &[(&[5, 7], 0xffff_fffe), (&[0x8000_0000, 1], 0x8000_0000)]);
+    let least = f32::from_bits(1);
+    check("add.ftz.f32", &["f32"; 3], &[(&[f(least), f(least)], f(0.0)), (&[f(-least), f(-0.0)], f(-0.0))]);
+    check("mul.rz.ftz.f32", &["f32"; 3], &[(&[f(1e-30), f(1e-10)], f(0.0)), (&[f(2.0), f(3.0)], f(6.0))]);
+    check(
+        "fma.rn.ftz.sat.f32",
+        &["f32"; 4],
+        &[(&[f(2.0), f(3.0), f(-5.5)], f(0.5)), (&[f(2.0), f(3.0), f(0.0)], f(1.0))],
+    );
+    check("add.sat.f32", &["f32"; 3], &[(&[f(-2.0), f(1.0)], f(0.0)), (&[f(f32::NAN), f(1.0)], f(0.0))]);
+    check("min.ftz.f32", &["f32"; 3], &[(&[f(-least), f(1.0)], f(-0.0))]);
+    check("setp.gt.ftz.f32", &["pred", "f32", "f32"], &[(&[f(least), f(0.0)], 0), (&[f(1.0), f(least)], 1)]);
+    check("cvt.ftz.f64.f32", &["f64", "f32"], &[(&[f(-least)], d(-0.0))]);
+    check("cvt.rn.ftz.f32.f64", &["f32", "f64"], &[(&[d(1e-40)], f(0.0)), (&[d(0.1)], f(0.1))]);
+    check("add.sat.f16", &["b16"; 3], &[(&[0x3c00, 0x3c00], 0x3c00), (&[0xbc00, 0x3800], 0)]);
+    // The same register three times.
+    check("fma.rn.ftz.f32 $d, $s0, $s0, $s0;", &["f32"; 2], &[(&[f(least)], f(0.0)), (&[f(2.0)], f(6.0))]);
+    check("mul.ftz.f32 $s0, $s0, $s0; mov.f32 $d, $s0;", &["f32"; 2], &[(&[f(1e-30)], f(0.0)), (&[f(3.0)], f(9.0))]);
+}
+
+#[test]
+fn every_nan_of_single_precision_is_the_same() {
+    let (nan, infinity) = (0xffc1_2345, f(f32::INFINITY));
+    for op in ["add", "sub", "mul", "div.rn", "add.rz", "mul.rp", "div.rm"] {
+        check(&format!("{op}.f32"), &["f32"; 3], &[(&[nan, f(1.0)], 0x7fff_ffff), (&[f(1.0), nan], 0x7fff_ffff)]);
+    }
+    check("sub.f32", &["f32"; 3], &[(&[infinity, infinity], 0x7fff_ffff)]);
+    check("fma.rn.f32", &["f32"; 4], &[(&[infinity, 0, f(1.0)], 0x7fff_ffff)]);
+    check("sqrt.rn.f32", &["f32"; 2], &[(&[f(-1.0)], 0x7fff_ffff)]);
+}
+
+const MODULE: &str = ".version 8.0
+.target sm_80
+.address_size 64
+.global .align 4 .u32 counter = 100;
+.global .align 8 .b8 zeros[16];
+.const .align 4 .b8 table[12] = {1, 0, 0, 0, 2, 1, 0, 0, 255};
+.func (.param .b32 sum) triangle(.param .b32 n, .param .b32 step)
+{
+    .reg .b32 %r<6>;
+    .reg .pred %p<3>;
+    .local .align 4 .b8 kept[8];
+    ld.param.u32 %r1, [n];
+    ld.param.u32 %r2, [step];
+    mov.pred %p2, 0;
+    mov.u32 %r3, 0;
+    setp.eq.u32 %p1, %r1, 5;
+    @%p1 bra early;
+again:
+    add.u32 %r3, %r3, %r1;
+    st.local.u32 [kept+4], %r3;
+    sub.u32 %r1, %r1, %r2;
+    setp.gt.s32 %p1, %r1, 0;
+    or.pred %p1, %p1, %p2;
+    @%p1 bra again;
+    ld.local.u32 %r3, [kept+4];
+    st.param.b32 [sum], %r3;
+    ret;
+early:
+    st.param.b32 [sum], 555;
+    ret;
+}
+.func loop() { call.uni loop; ret; }
+.visible .entry k(.param .u64 out)
+{
+    .reg .b32 %r<9>;
+    .reg .b64 %d<4>;
+    .reg .pred %p;
+    mov.u32 %r1, %tid.x;
+    {
+        .param .b32 a; .param .b32 b; .param .b32 c;
+        st.param.b32 [a], %r1;
+        st.param.b32 [b], 2;
+        call.uni (c), triangle, (a, b);
+        ld.param.b32 %r2, [c];
+    }
+    rem.u32 %r3, %r1, 3;
+    mul.wide.u32 %d1, %r3, 4;
+    mov.u64 %d2, table;
+    add.u64 %d1, %d1, %d2;
+    ld.const.u32 %r3, [%d1];
+    atom.global.add.u32 %r4, [counter], 1;
+    match.any.sync.b32 %r5, %r3, -1;
+    match.all.sync.b32 %r6|%p, %r3, -1;
+    @%p mov.u32 %r6, 77;
+    ld.param.u64 %d1, [out];
+    mad.wide.u32 %d1, %r1, 16, %d1;
+    st.global.v4.u32 [%d1], {%r2, %r3, %r5, %r6};
+    setp.gt.u32 %p, %r4, 400;
+    @%p call.uni loop;
+}
+";
+
+#[test]
+fn functions_tables_and_variables() {
+    let mut device = Device::new(MODULE);
+    let out = device.reserve("out", 32 * 16);
+    let triangle = |n: u32| if n == 5 { 555 } else { (0..=n).filter(|i| i % 2 == n % 2).sum() };
+    let launch = || device.launch([1; 3], [32, 1, 1], &[Arg::U64(out)]);
+    for _ in 0..9 {
+        launch().unwrap_or_else(|violation| panic!("{violation}"));
+        let words = device.words(out, 128);
+        for thread in 0..32 {
+            let same = (0..32).filter(|other| other % 3 == thread % 3).fold(0u32, |mask, other| mask | 1 << other);
+            let wanted = [triangle(thread), [1, 0x102, 255][thread as usize % 3], same, 0];
+            assert_eq!(words[4 * thread as usize..][..4], wanted, "thread {thread}");
+        }
+    }
+    // The variable keeps what the launches before have added to it; what calls itself is refused where that is reached.
+    let violation = launch().map(|_| ()).expect_err("the tenth launch counts beyond 400");
+    assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
+    assert!(violation.message.contains("`loop`"), "{violation}");
+}

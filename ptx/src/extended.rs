@@ -1,0 +1,42 @@
+//! Modifiers of instructions that this project's compiler does not emit, and other makers' PTX has.
+
+use crate::names::words;
+
+/// Arithmetic on numbers of several registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum CarryOf {
+    Add,
+    Sub,
+    MadLo,
+    MadHi,
+}
+
+/// Where `prmt` with a mode takes its bytes from; the selector's two lowest bits say from which on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Permutation {
+    F4e,
+    B4e,
+    Rc8,
+    Ecl,
+    Ecr,
+    Rc16,
+}
+
+words!(Permutation { F4e "f4e", B4e "b4e", Rc8 "rc8", Ecl "ecl", Ecr "ecr", Rc16 "rc16" });
+
+impl Permutation {
+    /// The eight source bytes' numbers that a selector means, as the selector of a plain `prmt`.
+    pub const fn selector(self, control: u32) -> u32 {
+        let table: [u32; 4] = match self {
+            Permutation::F4e => [0x3210, 0x4321, 0x5432, 0x6543],
+            Permutation::B4e => [0x5670, 0x6701, 0x7012, 0x0123],
+            Permutation::Rc8 => [0x0000, 0x1111, 0x2222, 0x3333],
+            Permutation::Ecl => [0x3210, 0x3211, 0x3222, 0x3333],
+            Permutation::Ecr => [0x0000, 0x1110, 0x2210, 0x3210],
+            Permutation::Rc16 => [0x1010, 0x3232, 0x1010, 0x3232],
+        };
+        table[(control & 3) as usize]
+    }
+}

@@ -1,0 +1,160 @@
+//! PTX that this project did not write: CUDA kernels of our own, compiled by NVRTC, optimised and for a debugger, give the
+//! results that are known in advance, in every order and without a violation.
+//!
+//! `NVRTC_PTX` names the folder that `tests/nvrtc/compile.py` fills; without it this test says that it was skipped, and on CI
+//! it fails. What the kernels are to compute is stated in [`expected`], without a kernel.
+
+mod expected;
+mod floats;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ptx_gemm_check::exec::{Buffer, ElementType, LaunchFile, Orders, interpret, launches_of};
+use ptx_gemm_interp::{Options, Program};
+
+/// What a kernel is given, and what it leaves.
+struct Given {
+    file: LaunchFile,
+}
+
+impl Given {
+    fn buffer(&self, name: &str) -> &Buffer {
+        self.file.buffers.get(name).unwrap_or_else(|| panic!("there is no buffer {name}"))
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        self.buffer(name).contents().unwrap().unwrap_or_else(|| panic!("{name} holds nothing at first"))
+    }
+
+    fn u32s(&self, name: &str) -> Vec<u32> {
+        self.bytes(name).chunks(4).map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap())).collect()
+    }
+
+    fn s32s(&self, name: &str) -> Vec<i32> {
+        self.u32s(name).into_iter().map(|value| value as i32).collect()
+    }
+
+    fn f32s(&self, name: &str) -> Vec<f32> {
+        self.u32s(name).into_iter().map(f32::from_bits).collect()
+    }
+
+    fn u64s(&self, name: &str) -> Vec<u64> {
+        self.bytes(name).chunks(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap())).collect()
+    }
+
+    fn f64s(&self, name: &str) -> Vec<f64> {
+        self.u64s(name).into_iter().map(f64::from_bits).collect()
+    }
+
+    fn threads(&self) -> usize {
+        self.file.block.iter().product::<u32>() as usize
+    }
+}
+
+/// A buffer as it is to be afterwards.
+struct Wanted {
+    name: &'static str,
+    bytes: Vec<u8>,
+    /// Largest differences, absolute or relative to the value, row by row of single precision; none where bits are to be equal.
+    errors: Vec<f64>,
+}
+
+impl Wanted {
+    fn of<T: Number>(name: &'static str, values: impl IntoIterator<Item = T>) -> Wanted {
+        Wanted { name, bytes: values.into_iter().flat_map(Number::bytes).collect(), errors: Vec::new() }
+    }
+}
+
+trait Number {
+    fn bytes(self) -> Vec<u8>;
+}
+
+macro_rules! number {
+    ($($ty:ty)*) => {$(
+        impl Number for $ty {
+            fn bytes(self) -> Vec<u8> {
+                self.to_le_bytes().into()
+            }
+        }
+    )*};
+}
+number!(u8 u16 i16 u32 i32 u64 i64 f32 f64);
+
+fn folder() -> Option<PathBuf> {
+    let folder = std::env::var("NVRTC_PTX").ok().filter(|folder| !folder.is_empty());
+    assert!(
+        folder.is_some() || std::env::var("CI").is_err(),
+        "NVRTC_PTX names no folder, and on CI this test is not skipped"
+    );
+    if folder.is_none() {
+        println!("NVRTC_PTX is not set: PTX of NVRTC was skipped");
+    }
+    folder.map(PathBuf::from)
+}
+
+#[test]
+fn kernels_that_nvrtc_compiled_give_known_results() {
+    let Some(folder) = folder() else { return };
+    let mut wrong = Vec::new();
+    let mut texts = 0;
+    for (launch, paths) in launches_of(&folder).unwrap() {
+        let name = launch.file_stem().unwrap().to_string_lossy().into_owned();
+        let given = Given { file: LaunchFile::parse(&fs::read_to_string(&launch).unwrap()).unwrap() };
+        // Of the sweep over all roundings nothing is known but that it breaks no rule: it is there to be compared with a GPU.
+        let wanted = expected::of(&name, &given).unwrap_or_default();
+        assert!(!wanted.is_empty() || name.starts_with("sweep."), "{name} has no known result");
+        assert!(!paths.is_empty(), "{name} has no PTX");
+        for path in paths {
+            texts += 1;
+            wrong.extend(complaints(&path, &given, &wanted));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(texts >= 100, "{texts} texts");
+}
+
+/// What one text does wrong, in all orders.
+fn complaints(path: &Path, given: &Given, wanted: &[Wanted]) -> Vec<String> {
+    let name = path.file_name().unwrap().to_string_lossy();
+    let program = Program::from_text(&fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut found = Vec::new();
+    for order in Orders::All.list() {
+        let run = interpret(&program, &given.file, order, &Options::default()).unwrap();
+        if let Some(violation) = run.violation {
+            found.push(format!("{name}, order {order}: {violation}"));
+            break;
+        }
+        for Wanted { name: buffer, bytes, errors } in wanted {
+            let (_, got) = run.contents.iter().find(|(of, _)| of == buffer).unwrap();
+            let ty = given.buffer(buffer).ty;
+            if let Some(difference) = difference(ty, got, bytes, errors) {
+                found.push(format!("{name}, order {order}: {buffer} {difference}"));
+            }
+        }
+        if !found.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+/// The first element that is not as it is to be.
+fn difference(ty: ElementType, got: &[u8], wanted: &[u8], errors: &[f64]) -> Option<String> {
+    if got.len() != wanted.len() {
+        return Some(format!("has {} bytes, {} were expected", got.len(), wanted.len()));
+    }
+    let width = ty.bytes();
+    let elements = wanted.len() / width;
+    let row = elements / errors.len().max(1);
+    let single = |bytes: &[u8]| f64::from(f32::from_le_bytes(bytes.try_into().unwrap()));
+    (0..elements).find_map(|index| {
+        let (a, b) = (&got[index * width..][..width], &wanted[index * width..][..width]);
+        let near = |error: &f64| (single(a) - single(b)).abs() <= error * single(b).abs().max(1.0);
+        if a == b || errors.get(index / row).is_some_and(near) {
+            return None;
+        }
+        let (a, b) = (ty.values(a).remove(0), ty.values(b).remove(0));
+        Some(format!("[{index}] is {a}, expected {b}"))
+    })
+}
