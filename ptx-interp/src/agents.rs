@@ -299,12 +299,6 @@ impl Agents {
         self.pending.push(pending);
     }
 
-    /// Whether any copy has been started since the block began.
-    #[inline(always)]
-    pub(crate) fn have_worked(&self) -> bool {
-        !self.granules.is_empty()
-    }
-
     /// Whether there is room for another copy.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.len() < MOST_PENDING && self.pieces < MOST_PIECES

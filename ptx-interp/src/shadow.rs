@@ -159,20 +159,6 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| shadow.read_one(clocks, index, actor))
     }
 
-    /// Lanes of a warp read words that others of it have read just before, so that nothing has to be looked at; whether that is
-    /// so.
-    #[inline(always)]
-    pub(crate) fn read_again(&mut self, clocks: &Clocks, offset: usize, bytes: usize, warp: usize, group: u32) -> bool {
-        let now = clocks.now(warp);
-        let first = warp * self.whole;
-        let reads = &mut self.reads[first + offset / 4..first + (offset + bytes) / 4];
-        if reads.iter().any(|read| read.quick != now) {
-            return false;
-        }
-        reads.iter_mut().for_each(|read| read.lanes |= group);
-        true
-    }
-
     /// That an access comes after the writer, without a trace of it.
     pub(crate) fn behind_writer(
         &self,

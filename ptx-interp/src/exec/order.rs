@@ -70,13 +70,6 @@ pub(super) fn shared_row(
     bytes: usize,
     pc: u32,
 ) -> Checked {
-    if verb == Verb::Reads && bytes >= 4 && !block.agents.have_worked() {
-        let mut check = |offset: usize, group: u32| {
-            let first = actor(warp, block, group.trailing_zeros() as usize, pc, None);
-            shared_reads(block, env, offset, bytes, group, first)
-        };
-        return by_offset(offsets, active, bytes, &mut check);
-    }
     for lane in lanes(active) {
         let offset = offsets[lane] as usize;
         env.heed(no_mbarrier(block, offset, bytes, verb, lane))?;
@@ -91,52 +84,6 @@ pub(super) fn shared_row(
         }
         if verb == Verb::Writes && !block.clocks.flags.is_empty() {
             forget(&mut block.clocks.flags, 0, offset, bytes);
-        }
-    }
-    Ok(())
-}
-
-/// Groups the lanes of a row that touch the same bytes, as most do where threads share operands. Some groups may be split.
-#[inline(always)]
-fn by_offset(
-    offsets: &[u32; LANES],
-    active: u32,
-    bytes: usize,
-    check: &mut impl FnMut(usize, u32) -> Checked,
-) -> Checked {
-    const SLOTS: usize = 16;
-    let mut groups = [(0u32, 0u32); SLOTS];
-    let shift = bytes.trailing_zeros();
-    for lane in lanes(active) {
-        let offset = offsets[lane];
-        let (of, group) = &mut groups[(offset >> shift) as usize % SLOTS];
-        if *of != offset && *group != 0 {
-            check(*of as usize, std::mem::take(group))?;
-        }
-        *of = offset;
-        *group |= 1 << lane;
-    }
-    for (offset, group) in groups {
-        if group != 0 {
-            check(offset as usize, group)?;
-        }
-    }
-    Ok(())
-}
-
-/// Lanes of a warp read the same words of shared memory; `first` is the first of them.
-#[inline(always)]
-fn shared_reads(block: &mut BlockMemory, env: &Env, offset: usize, bytes: usize, group: u32, first: Actor) -> Checked {
-    let lane = usize::from(first.thread) % LANES;
-    env.heed(no_mbarrier(block, offset, bytes, Verb::Reads, lane))?;
-    let warp = usize::from(first.thread) / LANES;
-    if block.shadow.read_again(&block.clocks, offset, bytes, warp, group) {
-        return Ok(());
-    }
-    for lane in lanes(group) {
-        let actor = Actor { thread: (warp * LANES + lane) as u16, ..first };
-        if let Err(conflict) = block.shadow.read(&block.clocks, offset, bytes, actor) {
-            env.heed(Err(race(block, env, conflict, Verb::Reads, offset, bytes, actor)))?;
         }
     }
     Ok(())
