@@ -54,4 +54,4 @@ pub use profile::{Profile, formula_bytes};
 pub use request::{Leading, Output, Request};
 pub use size::Size;
 pub use sizes::{edge_sizes, quick_sizes};
-pub use suite::edge_requests;
+pub use suite::{edge_requests, quick_requests};

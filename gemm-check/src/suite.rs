@@ -1,6 +1,9 @@
 //! What is multiplied at each edge size: exact data and other data by turns, in every arrangement that can make a difference.
 
 use ptx_gemm_dsl::types::{Batch, Problem};
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::ptx::instruction::Opcode;
+use ptx_gemm_runtime::ptx::module::Statement;
 
 use crate::request::{Output, Request};
 use crate::size::Size;
@@ -34,6 +37,18 @@ pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2]
         Request { seed, gap: turn % 3, ..exact.batch(products) },
         Request { seed, gap: turn % 5, output, ..other.batch(products) },
     ]
+}
+
+/// The same for tools that know an asynchronous copy by its width alone: compute-sanitizer takes a `cp.async` of which some bytes
+/// are left out, at the end of a row, for one that reads beyond it. Kernels with such copies get rows that these divide.
+pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
+    let statements = kernel.module().entries.iter().flat_map(|entry| &entry.body);
+    let copies = statements.into_iter().any(|statement| match statement {
+        Statement::Instruction(instruction) => matches!(instruction.op, Opcode::CpAsync { .. }),
+        _ => false,
+    });
+    let requests = edge_requests(kernel.problem(), size, turn);
+    if copies { requests.map(|request| Request { multiple: 1, ..request }) } else { requests }
 }
 
 /// Scalars other than the defaults: zeros, negative ones, and fractions where the type has them.

@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ptx_gemm::interp::{Checks, ViolationKind};
 use ptx_gemm::{DType, Device, Error, Target};
 
 use ptx_gemm_check::exec::Orders;
 
 use crate::bench::suites::{Size, Suite};
-use crate::commands::exec::Watched;
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -414,4 +414,27 @@ fn assignment(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=X, such as gamma=0.5")?;
     let value = value.trim().parse().map_err(|_| format!("`{}` is no number", value.trim()))?;
     Ok((name.trim().to_string(), value))
+}
+
+/// What `--checks` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched(pub(crate) Checks);
+
+impl Watched {
+    pub(crate) fn parse(text: &str) -> Result<Watched, String> {
+        match text {
+            "all" => Ok(Watched(Checks::Full)),
+            "none" => Ok(Watched(Checks::Off)),
+            list => {
+                let rule = |name: &str| {
+                    ViolationKind::from_name(name.trim()).ok_or_else(|| {
+                        let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
+                        format!("`{name}` is no rule; all, none, or some of {}", known.join(", "))
+                    })
+                };
+                let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
+                Ok(Watched(rules.into_iter().fold(Checks::Off, Checks::with)))
+            }
+        }
+    }
 }

@@ -1,15 +1,20 @@
 //! Mutants that compute the same thing, and why.
 
+use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
+
 use super::{Mutant, MutantKind};
 
-/// A family of equivalent edits: of these kinds, of instructions whose text and note have these words.
+/// A family of equivalent edits: of these kinds, of such instructions, whose note has these words.
 struct Family {
     kinds: &'static [MutantKind],
-    /// Parts of the instruction as it was.
-    before: &'static [&'static str],
+    is: fn(&Opcode) -> bool,
     /// Parts of its note.
     note: &'static str,
     reason: &'static str,
+}
+
+fn compares(op: &Opcode) -> bool {
+    matches!(op, Opcode::Setp { .. })
 }
 
 const BOUNDS: &[MutantKind] = &[MutantKind::Bound, MutantKind::Comparison];
@@ -19,38 +24,43 @@ const BOUNDS: &[MutantKind] = &[MutantKind::Bound, MutantKind::Comparison];
 const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::OtherBarrier],
-        before: &["bar.sync 0"],
+        is: |op| matches!(op, Opcode::BarSync),
         note: "",
         reason: "a barrier's number is a name: all threads come to it, and to no other of that number",
     },
     Family {
         kinds: BOUNDS,
-        before: &["setp"],
+        is: compares,
         note: "lie inside",
         reason: "a tile that just fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: &[MutantKind::Constant],
-        before: &["selp"],
+        is: |op| matches!(op, Opcode::Selp(_)),
         note: "K that a copy without guards needs",
         reason: "a tile that fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: BOUNDS,
-        before: &["setp"],
+        is: compares,
         note: "K-steps a round",
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
         kinds: BOUNDS,
-        before: &["setp"],
+        is: compares,
         note: "K left after this round",
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
-    Family { kinds: &[MutantKind::SwappedOperands], before: &["setp.eq"], note: "", reason: "equality is symmetric" },
+    Family {
+        kinds: &[MutantKind::SwappedOperands],
+        is: |op| matches!(op, Opcode::Setp { cmp: Compare::Eq, .. }),
+        note: "",
+        reason: "equality is symmetric",
+    },
     Family {
         kinds: &[MutantKind::Comparison],
-        before: &["setp.lt"],
+        is: compares,
         note: "elements of this chunk inside the matrix",
         reason: "of the row or column behind the last one no element is left to copy either way",
     },
@@ -59,9 +69,7 @@ const FAMILIES: &[Family] = &[
 /// The reason why a mutant that survived is no fault, if there is one.
 pub fn equivalent(mutant: &Mutant) -> Option<&'static str> {
     let fits = |family: &&Family| {
-        family.kinds.contains(&mutant.kind)
-            && family.before.iter().all(|part| mutant.before.contains(part))
-            && mutant.note.contains(family.note)
+        family.kinds.contains(&mutant.kind) && (family.is)(&mutant.op) && mutant.note.contains(family.note)
     };
     FAMILIES.iter().find(fits).map(|family| family.reason)
 }

@@ -63,12 +63,26 @@ impl Maker<'_> {
             }
             _ => (told(old), told(&by)),
         };
+        let op = old.iter().find_map(|statement| match statement {
+            Statement::Instruction(instruction) => Some(instruction.op.clone()),
+            _ => None,
+        });
         let note = old.iter().find_map(|statement| match statement {
             Statement::Instruction(instruction) => instruction.note.as_ref(),
             _ => None,
         });
         let note = note.map_or_else(String::new, |note| format!("{}: {}", note.clause, note.what));
-        self.all.push(Mutant { kind, entry: self.index, at: self.at, before, after, note, replaced, by });
+        self.all.push(Mutant {
+            kind,
+            entry: self.index,
+            at: self.at,
+            op: op.unwrap_or(Opcode::Ret),
+            before,
+            after,
+            note,
+            replaced,
+            by,
+        });
     }
 
     /// The entry with the families of the edits, to print with.

@@ -12,7 +12,9 @@ mod make;
 pub use equivalent::equivalent;
 pub use judge::{Judge, Verdict};
 pub use make::mutants;
-use ptx_gemm_runtime::ptx::module::{Module, Statement};
+use ptx_gemm_runtime::ptx::instruction::Opcode;
+pub use ptx_gemm_runtime::ptx::module::Module;
+use ptx_gemm_runtime::ptx::module::Statement;
 use ptx_gemm_runtime::ptx::print::print;
 
 /// What an edit does.
@@ -149,6 +151,8 @@ pub struct Mutant {
     pub entry: usize,
     /// Index of the first statement that it changes.
     pub at: usize,
+    /// The opcode of that statement.
+    pub op: Opcode,
     /// The instruction as it was, or several.
     pub before: String,
     /// What stands there now.
@@ -172,25 +176,12 @@ impl Mutant {
         print(&module)
     }
 
-    /// The line of the original's text that it changes.
-    pub fn line(&self, ptx: &str) -> Option<usize> {
-        let mut entries = 0;
-        let mut instruction = 0;
-        for (number, line) in ptx.lines().enumerate() {
-            if line.starts_with(".visible .entry") {
-                entries += 1;
-                instruction = 0;
-            }
-            if entries == self.entry + 1 && line.starts_with("    ") && line.contains(self.before.trim_end_matches(';'))
-            {
-                // The same text may stand on several lines; the one after as many instructions is meant.
-                if instruction >= self.at / 2 {
-                    return Some(number + 1);
-                }
-            }
-            instruction += usize::from(entries == self.entry + 1);
-        }
-        None
+    /// The line of the original's text that it changes, counted from 1.
+    pub fn line(&self, module: &Module) -> Option<usize> {
+        const HERE: &str = "here is the mutant's place";
+        let mut marked = module.clone();
+        *marked.entries.get_mut(self.entry)?.body.get_mut(self.at)? = Statement::Comment(HERE.into());
+        print(&marked).lines().position(|line| line.contains(HERE)).map(|line| line + 1)
     }
 }
 

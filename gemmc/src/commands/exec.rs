@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm::Device;
-use ptx_gemm::interp::{Checks, MomentKind, Options, Program, Report, Site, Violation, ViolationKind};
+use ptx_gemm::interp::{MomentKind, Options, Program, Report, Site, Violation};
 use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, interpret, on_gpu};
 use serde_json::{Map, Value, json};
 
@@ -172,27 +172,4 @@ fn counters(report: &Report) -> Value {
         all.insert("bytes_written".into(), json!(cost.bytes_written()));
     }
     all
-}
-
-/// What `--checks` says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched(pub(crate) Checks);
-
-impl Watched {
-    pub(crate) fn parse(text: &str) -> Result<Watched, String> {
-        match text {
-            "all" => Ok(Watched(Checks::Full)),
-            "none" => Ok(Watched(Checks::Off)),
-            list => {
-                let rule = |name: &str| {
-                    ViolationKind::from_name(name.trim()).ok_or_else(|| {
-                        let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
-                        format!("`{name}` is no rule; all, none, or some of {}", known.join(", "))
-                    })
-                };
-                let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
-                Ok(Watched(rules.into_iter().fold(Checks::Off, Checks::with)))
-            }
-        }
-    }
 }

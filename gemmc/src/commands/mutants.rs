@@ -7,7 +7,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::Kernel;
 use ptx_gemm::random::SplitMix64;
-use ptx_gemm_check::mutants::{Judge, Mutant, MutantKind, Verdict, equivalent, mutants};
+use ptx_gemm_check::mutants::{Judge, Module, Mutant, MutantKind, Verdict, equivalent, mutants};
 use ptx_gemm_check::{Case, cases, tuned};
 use serde_json::{Value, json};
 
@@ -81,7 +81,6 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
 }
 
 fn judge(case: &Case, kernel: std::sync::Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {
-    let ptx = kernel.ptx().to_string();
     let judge = Judge::new(kernel)?;
     let all = chosen(mutants(judge.module()), args);
     let bar = match format {
@@ -102,7 +101,7 @@ fn judge(case: &Case, kernel: std::sync::Arc<Kernel>, args: &Mutants, format: Fo
                 Some(reason) => *tally.equivalent.entry(reason).or_default() += 1,
                 None => tally.unexplained += 1,
             }
-            tally.survivors.push(told(case.name, &mutant, &ptx, reason));
+            tally.survivors.push(told(case.name, &mutant, judge.module(), reason));
         } else if args.all {
             bar.println(format!("{verdict}: {mutant}"));
         }
@@ -112,8 +111,8 @@ fn judge(case: &Case, kernel: std::sync::Arc<Kernel>, args: &Mutants, format: Fo
     Ok(tally)
 }
 
-fn told(case: &str, mutant: &Mutant, ptx: &str, reason: Option<&str>) -> Value {
-    json!({ "case": case, "kind": mutant.kind.name(), "line": mutant.line(ptx), "before": mutant.before,
+fn told(case: &str, mutant: &Mutant, module: &Module, reason: Option<&str>) -> Value {
+    json!({ "case": case, "kind": mutant.kind.name(), "line": mutant.line(module), "before": mutant.before,
         "after": mutant.after, "note": mutant.note, "equivalent": reason })
 }
 

@@ -20,7 +20,9 @@ use claims::{Answer, Claim};
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
-use ptx_gemm_check::{Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_sizes, tuned};
+use ptx_gemm_check::{
+    Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, tuned,
+};
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
@@ -61,10 +63,9 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     let mut rows = Vec::new();
-    let sizes = if args.quick { quick_sizes } else { edge_sizes };
     for (name, schedule) in schedules {
         bar.set_message(name.clone());
-        rows.push(edges(name, schedule, &device, sizes));
+        rows.push(edges(name, schedule, &device, args.quick));
         bar.inc(1);
     }
     if netlib {
@@ -131,7 +132,7 @@ fn style() -> ProgressStyle {
 }
 
 /// A schedule on some sizes: exact data, and random and special data in every arrangement by turns.
-fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes: fn(&Kernel) -> Vec<Size>) -> Row {
+fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, quick: bool) -> Row {
     let start = Instant::now();
     let (wrong, left) = (Vec::new(), Vec::new());
     let mut row = Row { name, products: 0, worst: 0.0, time: Duration::ZERO, wrong, left };
@@ -139,8 +140,13 @@ fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, sizes
     match compiled {
         Ok(gemm) => {
             row.left = gemm.interface().entries.iter().map(|entry| entry.name.clone()).collect();
-            sizes(gemm.kernel()).into_iter().enumerate().for_each(|(index, size)| {
-                let requests = edge_requests(gemm.problem(), size, index);
+            let kernel: &Kernel = gemm.kernel();
+            let sizes: Vec<Size> = if quick { quick_sizes(kernel) } else { edge_sizes(kernel) };
+            sizes.into_iter().enumerate().for_each(|(index, size)| {
+                let requests = match quick {
+                    true => quick_requests(kernel, size, index),
+                    false => edge_requests(kernel.problem(), size, index),
+                };
                 requests.iter().for_each(|request| row.product(&gemm, request));
             })
         }
