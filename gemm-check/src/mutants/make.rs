@@ -179,11 +179,14 @@ impl Maker<'_> {
         }
     }
 
-    /// A barrier up to the start of its run of instructions, and down to the end.
+    /// A barrier up to the start of its run of instructions, and down to the end. It stays on its side of other barriers: around
+    /// a loop it would come to stand where it does the same.
     fn moved(&mut self) {
         let body = &self.entry.body;
         let is_instruction = |statement: &Statement| match statement {
-            Statement::Instruction(instruction) => !matches!(instruction.op, Opcode::Bra { .. } | Opcode::Ret),
+            Statement::Instruction(Instruction { op, .. }) => {
+                !matches!(op, Opcode::Bra { .. } | Opcode::Ret) && !is_synchronisation(op)
+            }
             _ => false,
         };
         let at = self.at;

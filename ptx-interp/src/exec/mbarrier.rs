@@ -200,9 +200,10 @@ fn wait<const WATCH: bool>(
     awaited: Awaited,
 ) -> Result<Over, Misuse> {
     let (index, me) = (warp.index as usize, (warp.index as usize * LANES + lane) as u16);
-    let strict = WATCH && env.strict;
+    // What is answered late is answered so to find races.
+    let late = WATCH && env.watches(ViolationKind::Race);
     let promised = block.mbarriers.at(offset)?.promises_copies() || block.agents.next_for(offset).is_some();
-    if strict && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
+    if late && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
         // The copies are still on their way when somebody asks for the first time.
         if block.mbarriers.at(offset)?.tell(index, lane) {
             return Ok(not_yet(warp, offset));
@@ -214,7 +215,7 @@ fn wait<const WATCH: bool>(
         }
     }
     let barrier = block.mbarriers.at(offset)?;
-    if strict
+    if late
         && let Some(Completed { thread, clock }) = barrier.completed()
         && thread != me
         && !block.clocks.ordered_anywhere(block.clocks.block(), clock, thread, me)
