@@ -100,12 +100,12 @@ impl Request {
         Request { batch: count, ..self }
     }
 
-    /// The same with every leading dimension `padding` elements above the smallest possible; that of C is another than that of
-    /// D, and no less aligned.
+    /// The same with every leading dimension `padding` elements above the smallest possible; those of C and D are
+    /// others than that of B, which has as many columns, and no less aligned.
     pub fn padded(self, problem: &Problem, padding: usize) -> Request {
         let ld = |operand, padding| Some(self.shape(problem, operand).min_ld() + padding);
         let (a, b) = (ld(Operand::A, padding), ld(Operand::B, padding));
-        let (c, d) = (ld(Operand::C, padding + WIDEST), ld(Operand::D, padding));
+        let (c, d) = (ld(Operand::C, padding + WIDEST), ld(Operand::D, padding + 2 * WIDEST));
         Request { leading: Leading { a, b, c, d }, ..self }
     }
 
@@ -123,11 +123,15 @@ impl Request {
         let packed = Shape::packed(rows, cols, layout);
         let rounded = match self.multiple {
             0 | 1 => packed.ld,
-            // C and D have as many rows and columns: where they lie apart, they are to be told apart.
-            multiple if operand == Operand::C && self.output == Output::Apart => {
-                packed.ld.next_multiple_of(multiple) + multiple
+            // B, C and D have as many columns: their leading dimensions are to be told apart.
+            multiple => {
+                let more = match operand {
+                    Operand::A | Operand::B => 0,
+                    Operand::C if self.output == Output::Apart => 1,
+                    Operand::C | Operand::D => 2,
+                };
+                packed.ld.next_multiple_of(multiple) + more * multiple
             }
-            multiple => packed.ld.next_multiple_of(multiple),
         };
         // A leading dimension that is stated is what the caller wants to see.
         Shape { ld: ld.unwrap_or(rounded), ..packed }

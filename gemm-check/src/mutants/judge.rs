@@ -75,7 +75,7 @@ struct Trial {
 }
 
 /// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left out first.
-const BUDGET: usize = 40_000_000;
+const BUDGET: usize = 120_000_000;
 
 /// How many times the instructions that a warp of the kernel takes on average a mutant may take, and how many more.
 const RUN_AWAY: (u64, u64) = (20, 20_000);
