@@ -72,7 +72,7 @@ pub struct Uniformity<'k> {
 pub fn analyse(kernel: &Kernel) -> Uniformity<'_> {
     let numbering = kernel.numbering();
     let mut registers = vec![Known::SAME; numbering.len()];
-    // Data among which there is no parameter differ from the start to the end.
+    // Families of data registers that hold no parameter differ between threads throughout.
     let mut differing: Vec<bool> = kernel.families.iter().map(|family| family.ty.is_data()).collect();
     for stmt in &kernel.body {
         if let Op::Param { dst, .. } = &stmt.op {

@@ -98,7 +98,7 @@ pub struct Interpreted {
 /// Runs a launch file in one order, counting what it costs.
 ///
 /// # Errors
-/// What is wrong with the file. A launch that breaks a rule is no error but an answer.
+/// What is wrong with the file. A launch that breaks a rule is not an error: the violation is in the result.
 pub fn interpret(
     program: &Program,
     file: &LaunchFile,

@@ -8,7 +8,7 @@ use ptx_gemm_runtime::ptx::types::{Space, Type};
 
 use super::{Mutant, MutantKind};
 
-/// Families that edits may compute in; an entry of a mutant has them behind its own.
+/// Register families for the temporaries of an edit, appended to those of the mutated entry.
 pub(super) fn scratch() -> [RegisterFamily; 3] {
     let family = |prefix: &str, ty| RegisterFamily { ty, prefix: prefix.into(), count: Some(1), comment: None };
     [family("%mutant_f", Type::F32), family("%mutant_d", Type::F64), family("%mutant_r", Type::B32)]
@@ -52,7 +52,7 @@ impl Maker<'_> {
             texts.collect::<Vec<_>>().join("; ")
         };
         let old = &self.entry.body[self.at..self.at + replaced];
-        // What moves is told by its own text.
+        // A moved instruction is reported by its own text.
         let (before, after) = match kind {
             MutantKind::MovedSync => {
                 let up = by.first() == old.last();
