@@ -148,12 +148,15 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     Ok(report)
 }
 
-/// What has been declared to be zero after the launch is.
+/// What has been declared to be zero after the launch is, as far as the launch was given it: flags that no argument points
+/// to may be those of another launch, which is under way in the same memory.
 fn zero_after(env: &Env) -> Result<(), Violation> {
     if !env.watches(ViolationKind::NotZero) {
         return Ok(());
     }
-    for mapped in env.global.all() {
+    let given: Vec<u64> = env.params.windows(2).map(|pair| u64::from(pair[1]) << 32 | u64::from(pair[0])).collect();
+    let given = |mapped: &&Mapped| given.iter().any(|address| mapped.buffer.contains(*address, 0));
+    for mapped in env.global.all().iter().filter(given) {
         let ranges = mapped.buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (start, end) in ranges {
             let found = (start..end).find(|at| mapped.buffer.load(mapped.buffer.offset(*at), 1) != 0);

@@ -214,7 +214,8 @@ impl Memory {
         Ok(())
     }
 
-    /// From the next launch on, these bytes must be zero after each launch (checks on): flags that the next one starts from.
+    /// From the next launch on, these bytes must be zero after each launch (checks on) whose arguments point into their
+    /// allocation: flags that the next one starts from.
     pub fn set_zero_after(&self, address: u64, bytes: u64) -> Result<(), MemoryError> {
         let buffer = self.buffer(address, bytes)?;
         let mut ranges = buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner);

@@ -285,6 +285,21 @@ fn blocks_take_turns_in_an_order() {
     }
 }
 
+/// Two launches may be under way in one memory; the flags of the other one are not this one's business.
+#[test]
+fn flags_of_another_launch_are_its_own() {
+    let mut device = Device::new(&text("st.global.u32 [%rd4], 1;"));
+    let others = device.upload("flags of another launch", &[1u32; 4]);
+    device.memory.set_zero_after(others, 16).expect("inside");
+    let flags = device.reserve("flags", u64::from(THREADS) * 4);
+    let launch = |device: &mut Device, flags: u64| {
+        let args = [Arg::U64(flags), Arg::U64(0), Arg::U64(0)];
+        device.launch([1; 3], [4, 1, 1], &args).map(drop).map_err(|violation| violation.kind)
+    };
+    assert_eq!(launch(&mut device, flags), Ok(()));
+    assert_eq!(launch(&mut device, others), Err(ViolationKind::NotZero));
+}
+
 /// The same seed finds the same violation, and says so in the same words.
 #[test]
 fn a_seed_is_a_report() {
