@@ -40,7 +40,7 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     let slots = landmarks.slots.iter().flat_map(|slots| [k * slots, k * (slots + 1)]);
     let around_k = around(&slots.chain(landmarks.unroll.iter().copied()).chain([k]).collect(), &landmarks.widths);
     // One more element than a tile, and the middle of the one after, which guards of lanes, and of vectors, tell apart.
-    let corners = [(m + 1, n + 1), (m + residue(m), n + residue(n))];
+    let corners = [(m + 1, n + 1), (m + residue(m), n + residue(n)), (2 * m - 1, 2 * n - 1)];
     for (index, k) in around_k.into_iter().enumerate() {
         let (m, n) = corners[index % corners.len()];
         sizes.insert(Size::new(m, n, k));
@@ -60,17 +60,26 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     for (m, n) in [(m + residue(m), residue(n)), (2 * m - 1, 1), (1, 2 * n - 1)] {
         sizes.insert(Size::new(m, n, k + 2));
     }
-    // Every element of a vector in the middle of the tile is the last one once.
-    for step in 1..landmarks.widths.last().copied().unwrap_or(1) {
-        sizes.insert(Size::new(residue(m) + step, residue(n) + step, k + step));
+    // An end in each pass of a copy, behind each line of a thread tile and behind each element of a vector: in the first K-tile,
+    // which a pipeline copies elsewhere, and in the second.
+    for index in 0..ENDS {
+        let rest = 1 + index % k;
+        let k = if index / 4 % 2 == 0 { k + 1 - rest } else { k + rest };
+        sizes.insert(Size::new(end(m, index), end(n, 5 * index + 7), k));
     }
-    // The second band of tiles, narrower than the first.
+    // The second band of tiles, narrower than the first: of one tile, and where that is not too much to run, of several.
     let (band, along) = landmarks.band;
     let k_short = k.min(3);
-    match along {
-        Along::M => sizes.insert(Size::new(m + 1, band * n + 1, k_short)),
-        Along::N | Along::Z => sizes.insert(Size::new(band * m + 1, n + 1, k_short)),
-    };
+    let mut bands = vec![(band, 1, 1)];
+    if m * n <= MOST_IN_BANDS {
+        bands.push((band + band / 2, residue(m), residue(n)));
+    }
+    for (tiles, rest_m, rest_n) in bands {
+        match along {
+            Along::M => sizes.insert(Size::new(m + rest_m, tiles * n + rest_n, k_short)),
+            Along::N | Along::Z => sizes.insert(Size::new(tiles * m + rest_m, n + rest_n, k_short)),
+        };
+    }
     // One more element than there are whole K-tiles, one for each part, and parts without any.
     if landmarks.parts > 1 {
         for k in [landmarks.parts * k + 1, landmarks.parts * k - 1, (landmarks.parts - 1) * k + 1] {
@@ -82,6 +91,22 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
 /// An extent in the middle of a tile that no vector, fragment or thread tile divides, unless the tile has but one element.
 fn residue(tile: usize) -> usize {
     (tile / 2 + 1) | 1
+}
+
+/// Elements of a tile of which a band of several is still small.
+const MOST_IN_BANDS: usize = 128 * 128;
+
+/// Ends within one tile that are tried.
+const ENDS: usize = 16;
+
+/// One of [`ENDS`] places of a tile that are spread over it, and over the remainders by any small power of 2.
+fn end(tile: usize, index: usize) -> usize {
+    let (index, part) = (index % ENDS, (tile / ENDS).max(1));
+    let step = if part <= ENDS { index * part / ENDS } else { index * (part / ENDS + 1) % part };
+    match index * part + step {
+        0 => tile,
+        end => end.min(tile),
+    }
 }
 
 /// A few sizes that run every entry, inside and at the edges: for tools that make kernels a hundred times slower.
@@ -120,8 +145,26 @@ mod tests {
     use ptx_gemm_dsl::terms::Tail;
     use ptx_gemm_runtime::Kernel;
 
-    use super::quick_sizes;
+    use std::collections::BTreeSet;
+
+    use super::{ENDS, end, quick_sizes};
     use crate::{cases, tuned};
+
+    /// Every line of a thread tile of up to 16, wherever its threads are, is behind the end of a tile once.
+    #[test]
+    fn ends_have_every_remainder() {
+        for tile in [32, 64, 128, 256, 512] {
+            let ends: Vec<usize> = (0..ENDS).map(|index| end(tile, index)).collect();
+            for power in [2, 4, 8, (tile / ENDS).min(ENDS)] {
+                let remainders: BTreeSet<usize> = ends.iter().map(|end| end % power).collect();
+                assert_eq!(remainders.len(), power, "{tile} mod {power}: {ends:?}");
+            }
+            for part in 0..8 {
+                let within = |end: &usize| (part * tile / 8..=(part + 1) * tile / 8).contains(end);
+                assert!(ends.iter().any(within), "{tile}, eighth {part}: {ends:?}");
+            }
+        }
+    }
 
     /// What the sanitizer sees: every schedule inside its tiles and at their edges, with every kind of access.
     #[test]

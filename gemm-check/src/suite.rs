@@ -14,21 +14,25 @@ const BATCH: usize = 2;
 /// Two products of one size, of data, leading dimensions, scalars and places of C that take turns with `turn`.
 ///
 /// - Exact data find every product that is dropped, doubled or misplaced: packed, and with rows so aligned that entries with
-///   wide accesses run at ragged extents.
+///   wide accesses run at ragged extents; with the default scalars, and with others.
 /// - Random data have the full width of their type, and find what is computed in a narrower one.
+/// - One of the two is aligned, and one is not, unless its extents happen to be.
 /// - Special data begin with NaN and infinities, and a scalar of 0 drops matrices that are full of them.
 pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2] {
     let Size { m, n, k } = size;
     let exact = Request::exact(m, n, k);
     let exact = if turn.is_multiple_of(3) { exact } else { exact.aligned() };
+    let exact = if turn % 2 == 1 { with_scalars(problem, exact, &WHOLE, turn / 2) } else { exact };
+    let (scalars, dropping): (&[f64], &[f64]) =
+        if problem.types.acc.is_integer() { (&[-1.0, 3.0], &INTEGERS) } else { (&[0.7, -1.5], &FRACTIONS) };
     let (random, special) = (Request::random(m, n, k), Request::special(m, n, k));
     let other = match turn % 6 {
-        0 => with_scalars(problem, random.padded(problem, 4), turn / 6),
+        0 => with_scalars(problem, random.aligned(), scalars, turn / 2),
         1 => special.padded(problem, 3),
-        2 => with_scalars(problem, random.aligned(), turn / 6),
+        2 => with_scalars(problem, random.padded(problem, 4), scalars, turn / 2),
         3 => special.aligned(),
-        4 => random.padded(problem, turn % 5),
-        _ => with_scalars(problem, special, turn / 6 + 1),
+        4 => with_scalars(problem, random.padded(problem, turn % 5), scalars, turn / 2),
+        _ => with_scalars(problem, special, dropping, turn / 6 + 1),
     };
     let output = if turn % 4 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
     let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
@@ -51,9 +55,13 @@ pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] 
     if copies { requests.map(|request| Request { multiple: 1, ..request }) } else { requests }
 }
 
-/// Scalars other than the defaults: zeros, negative ones, and fractions where the type has them.
-fn with_scalars(problem: &Problem, request: Request, turn: usize) -> Request {
-    let values = if problem.types.acc.is_integer() { [0.0, -1.0, 3.0, 2.0] } else { [0.0, -1.5, 0.7, 2.0] };
+/// Scalars other than the defaults: small integers for exact data, and zeros, negative ones, and fractions where the type has
+/// them.
+const WHOLE: [f64; 2] = [3.0, -2.0];
+const INTEGERS: [f64; 4] = [0.0, -1.0, 3.0, 2.0];
+const FRACTIONS: [f64; 4] = [0.0, -1.5, 0.7, 2.0];
+
+fn with_scalars(problem: &Problem, request: Request, values: &[f64], turn: usize) -> Request {
     let names = problem.epilogue.scalars.iter().enumerate();
     names.fold(request, |request, (index, name)| request.set(name, values[(turn + index) % values.len()]))
 }

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Ptx(Compile),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
-    /// Plant faults in a case's PTX, one at a time, and see whether the checks find them.
+    /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.
     Mutants(Mutants),
     /// Run any PTX file as a launch file says.
     Exec(Exec),
@@ -238,9 +238,14 @@ pub(crate) struct FirstLaunch {
 
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
-    /// One case or tuned schedule [default: all of them]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) case: Option<String>,
+    /// A .gemm file, a .tile file or the name of a case [default: every case and tuned schedule]
+    pub(crate) source: Option<OsString>,
+    /// The same for a case
+    #[arg(long, value_name = "NAME", conflicts_with = "source")]
+    pub(crate) case: Option<OsString>,
+    /// Where to plant faults
+    #[arg(long, value_enum, default_value = "ptx")]
+    pub(crate) level: Faults,
     /// Only faults of this kind
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
@@ -250,7 +255,7 @@ pub(crate) struct Mutants {
     /// Which ones
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Faults of each kind in each entry [default: 12]
+    /// Faults of each kind in each entry [default: as many as make 240 of a kernel]
     #[arg(long, value_name = "COUNT", conflicts_with = "sample")]
     pub(crate) each: Option<usize>,
     /// Also say how each of the others was found
@@ -261,6 +266,15 @@ pub(crate) struct Mutants {
     pub(crate) table: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
+}
+
+/// What faults are planted in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Faults {
+    /// The PTX: run, they break a rule or compute something else
+    Ptx,
+    /// The text of the tile programs: the compiler refuses them, or they are programs of their own
+    Tile,
 }
 
 #[derive(Args, Debug)]

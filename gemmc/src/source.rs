@@ -82,16 +82,24 @@ fn in_file(error: Error, name: &str) -> Error {
 
 /// Reads and parses a program, and plans it if it is a schedule. What is wrong with it comes with the name of its file.
 pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
-    let Text { name, text, kind } = text(&args.source)?;
+    planned(text(&args.source)?, args.target)
+}
+
+/// The same for the name of a file or of a case, for the target that it names.
+pub(crate) fn load_named(name: &OsStr) -> Result<Loaded, Failure> {
+    planned(named(name)?, None)
+}
+
+fn planned(Text { name, text, kind }: Text, target: Option<Target>) -> Result<Loaded, Failure> {
     if kind == Kind::Tile {
         let program = tile(&name, &text)?;
-        return match args.target {
+        return match target {
             Some(wanted) if wanted != program.target() => Err(other_target(&name, program.target(), wanted)),
             _ => Ok(Loaded::Tile(program)),
         };
     }
     let planned = text.parse::<Schedule>().and_then(|schedule| {
-        let plan = Box::new(schedule.plan(args.target)?);
+        let plan = Box::new(schedule.plan(target)?);
         Ok((schedule, plan))
     });
     let (schedule, plan) = planned.map_err(|errors| errors.named(&name))?;

@@ -11,6 +11,7 @@ mod mnemonic;
 mod modifier;
 pub mod module;
 mod names;
+pub mod normal;
 pub mod parse;
 pub mod print;
 mod prototype;

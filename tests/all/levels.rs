@@ -11,8 +11,9 @@ use std::fmt::Write;
 use ptx_gemm_check::{Case, cases, tuned};
 use ptx_gemm_codegen::{Level, compile, compile_observed};
 use ptx_gemm_dsl::{Plan, Schedule, Target};
+use ptx_gemm_ptx::normal::instructions;
 
-use crate::net::{digest, instructions};
+use crate::net::digest;
 
 /// The cases whose texts are kept in full, and what each of them shows.
 const FULL: [&str; 8] = [

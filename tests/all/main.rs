@@ -9,7 +9,6 @@ mod execution;
 mod faults;
 mod levels;
 mod macros;
-mod mutants;
 mod mutilated;
 mod narrow;
 mod net;

@@ -1,5 +1,6 @@
 //! Tile IR is a language: what is printed parses back, and every token of it matters, for the kernel and for the result.
 
+use ptx_gemm_check::mutants::{TileJudge, token_edits};
 use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes, tuned};
 use ptx_gemm_codegen::tile::{self, parse::parse, print::print};
 use ptx_gemm_codegen::{compile_programs, compile_text};
@@ -8,10 +9,10 @@ use ptx_gemm_dsl::epilogue::Axis;
 use ptx_gemm_dsl::terms::Tail;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
+use ptx_gemm_ptx::normal::instructions;
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
 
-use crate::mutants::{Edit, EditKind, token_edits};
-use crate::net::{RANDOM, instructions};
+use crate::net::RANDOM;
 
 /// A program that no schedule makes.
 const BY_HAND: &str = include_str!("../../examples/tile/two_sums.tile");
@@ -44,27 +45,6 @@ fn printed_programs_parse_back() {
     assert!(parse(&print(&by_hand)).unwrap().0 == by_hand);
 }
 
-/// Why an edit may leave the instructions as they are, if it may.
-fn same_kernel(edit: &Edit, line: &str) -> Option<&'static str> {
-    let declares = |line: &str| {
-        let words = ["buffer", "ring", "mbarriers", "barrier", "accumulator"];
-        words.iter().any(|word| line.trim_start().starts_with(&format!("{word} ")))
-    };
-    if edit.kind == EditKind::Word && line.trim_start().starts_with("role ") {
-        return Some("the name of a role is free");
-    }
-    if edit.kind == EditKind::SwapLines && declares(line) {
-        return Some("declarations have no order of their own, but that a name is declared before it is used");
-    }
-    if edit.kind == EditKind::SwapLines && edit.what.contains("acquire ") {
-        return Some("where the next wait frees a slot, to acquire it takes no instruction");
-    }
-    if edit.kind == EditKind::SwapLines && edit.what.matches("wait ").count() == 2 {
-        return Some("two waits of one kind are the same instructions in either order");
-    }
-    None
-}
-
 /// Every edit of every case and tuned schedule gives other instructions, or is refused with a position.
 #[test]
 fn every_token_matters() {
@@ -74,9 +54,10 @@ fn every_token_matters() {
         // The other entries differ in widths alone.
         module.entries.truncate(1);
         let printed = print(&module);
+        let judge = TileJudge::new(printed.clone()).unwrap();
         let original = instructions(&compile_programs(&module, None).unwrap().ptx);
         let lines: Vec<&str> = printed.lines().collect();
-        for edit in token_edits(&printed) {
+        for edit in judge.edits() {
             edits += 1;
             match compile_text(&edit.text, None) {
                 Err(errors) => {
@@ -88,7 +69,7 @@ fn every_token_matters() {
                 }
                 Ok(compiled) => {
                     let line = lines[edit.line - 1];
-                    if instructions(&compiled.ptx) == original && same_kernel(&edit, line).is_none() {
+                    if instructions(&compiled.ptx) == original && judge.equivalent(&edit).is_none() {
                         same.push(format!("{name}:{}: {} | {}", edit.line, edit.what, line.trim()));
                     }
                 }

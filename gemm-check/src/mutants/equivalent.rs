@@ -1,6 +1,7 @@
 //! Mutants that compute the same thing, and why.
 
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
+use ptx_gemm_runtime::ptx::types::Type;
 
 use super::{Mutant, MutantKind};
 
@@ -63,6 +64,30 @@ const FAMILIES: &[Family] = &[
         is: compares,
         note: "elements of this chunk inside the matrix",
         reason: "of the row or column behind the last one no element is left to copy either way",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        note: "is there anything to sum over?",
+        reason: "without anything to sum over, a K-tile that lies outside is summed: zeros",
+    },
+    Family {
+        kinds: &[MutantKind::Deleted],
+        is: |op| matches!(op, Opcode::Mov(_)),
+        note: "elements of C",
+        reason: "what the register holds instead belongs to an element outside D, which is not stored",
+    },
+    Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: |op| matches!(op, Opcode::And(Type::Pred)),
+        note: "does this line lie inside D, and which of its elements",
+        reason: "of a line whose later element lies inside D an earlier one does as well",
+    },
+    Family {
+        kinds: &[MutantKind::NoGuard],
+        is: |op| matches!(op, Opcode::Ld { .. }),
+        note: "from global memory, step",
+        reason: "read ahead of a round that does not come, from a row that is not the last: the values are not used",
     },
 ];
 

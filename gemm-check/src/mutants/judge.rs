@@ -1,10 +1,12 @@
 //! Whether a mutant is found, and by what.
 
+use std::cell::OnceCell;
 use std::fmt;
 
 use ptx_gemm_runtime::interp::{Checks, Options, ViolationKind};
 use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions, Kernel};
+use rayon::prelude::*;
 
 use super::Mutant;
 use crate::data::HostMatrix;
@@ -62,6 +64,8 @@ pub struct Judge {
     kernel: std::sync::Arc<Kernel>,
     module: Module,
     suite: Vec<Trial>,
+    /// Instructions after which a warp counts as run away.
+    limit: u64,
 }
 
 /// A product, and what the kernel itself makes of it.
@@ -70,8 +74,6 @@ struct Trial {
     /// Whether pointers are out of alignment.
     misaligned: bool,
     result: HostMatrix,
-    /// Instructions after which a warp counts as run away.
-    limit: u64,
 }
 
 /// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left out first.
@@ -100,21 +102,25 @@ impl Judge {
             spent += 2 * cost(size);
             spent <= BUDGET
         });
-        // Those that show most come first: some tiles in each direction, ragged, several K-tiles deep.
-        sizes.reverse();
-        let mut judge = Judge { module: kernel.module().clone(), kernel: kernel.clone(), suite: Vec::new() };
+        // Cheap ones that show much come first, then the large ones, and degenerate ones last.
+        let median = sizes.len() / 2;
+        sizes.rotate_left(median);
+        let mut judge = Judge { module: kernel.module().clone(), kernel: kernel.clone(), suite: Vec::new(), limit: 0 };
         let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
         let warps = u64::from(warps.unwrap_or(1));
+        let load = |misaligned: bool| judge.gemm(kernel.clone(), misaligned, None, u64::MAX);
+        let itself = [load(false)?, load(true)?];
         for (turn, size) in sizes.into_iter().enumerate() {
-            for (which, request) in edge_requests(judge.kernel.problem(), size, turn).into_iter().enumerate() {
+            for (which, request) in edge_requests(kernel.problem(), size, turn).into_iter().enumerate() {
                 let misaligned = which == 1 && turn % 3 == 1;
-                let gemm = judge.gemm(judge.kernel.clone(), misaligned, None, u64::MAX)?;
+                let gemm = &itself[usize::from(misaligned)];
                 let given = Given::new(gemm.problem().clone(), &request)?;
-                let (run, result) = given.multiply(&gemm)?;
+                let (run, result) = given.multiply(gemm)?;
                 let instructions = run.counts.map_or(0, |counts| counts.instructions);
                 let (times, more) = RUN_AWAY;
                 let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;
-                judge.suite.push(Trial { request, misaligned, result, limit });
+                judge.limit = judge.limit.max(limit);
+                judge.suite.push(Trial { request, misaligned, result });
             }
         }
         Ok(judge)
@@ -139,6 +145,16 @@ impl Judge {
         CompiledGemm::from_kernel(kernel, &device)
     }
 
+    /// Runs mutants until each is found, several at a time; `done` hears of each, in no order.
+    pub fn judge_all(&self, mutants: &[Mutant], done: impl Fn(&Mutant, &Verdict) + Sync) -> Vec<Verdict> {
+        let judged = mutants.par_iter().map(|mutant| {
+            let verdict = self.judge(mutant);
+            done(mutant, &verdict);
+            verdict
+        });
+        judged.collect()
+    }
+
     /// Runs a mutant until it is found.
     pub fn judge(&self, mutant: &Mutant) -> Verdict {
         let kernel = match self.kernel.edited(&mutant.text(&self.module)) {
@@ -158,15 +174,23 @@ impl Judge {
     /// A fault of synchronisation is to be found as one: after a wrong result other sizes are tried for a broken rule.
     fn in_order(&self, kernel: &std::sync::Arc<Kernel>, order: Option<Order>, synchronisation: bool) -> Verdict {
         let mut bits = Verdict::Survived;
-        for Trial { request, misaligned, result: right, limit } in &self.suite {
+        let loaded: [OnceCell<CompiledGemm>; 2] = Default::default();
+        for Trial { request, misaligned, result: right } in &self.suite {
             let run = || -> Result<Verdict, CheckError> {
-                let gemm = self.gemm(kernel.clone(), *misaligned, order, *limit)?;
+                let cell = &loaded[usize::from(*misaligned)];
+                let gemm = match cell.get() {
+                    Some(gemm) => gemm,
+                    None => {
+                        let gemm = self.gemm(kernel.clone(), *misaligned, order, self.limit)?;
+                        cell.get_or_init(|| gemm)
+                    }
+                };
                 let given = Given::new(gemm.problem().clone(), request)?;
-                let (_, d) = given.multiply(&gemm)?;
+                let (_, d) = given.multiply(gemm)?;
                 if d == *right {
                     return Ok(Verdict::Survived);
                 }
-                Ok(if check(&gemm, request)?.is_right() { Verdict::OtherBits } else { Verdict::Wrong })
+                Ok(if check(gemm, request)?.is_right() { Verdict::OtherBits } else { Verdict::Wrong })
             };
             match run() {
                 Ok(Verdict::Survived) => {}

@@ -18,7 +18,10 @@ pub(super) fn scratch() -> [RegisterFamily; 3] {
 pub fn mutants(module: &Module) -> Vec<Mutant> {
     let mut all = Vec::new();
     for (index, entry) in module.entries.iter().enumerate() {
-        let mut maker = Maker { entry, index, at: 0, all: &mut all };
+        let registers = entry.registers.iter().cloned().chain(scratch()).collect();
+        let (name, params, directives) = (entry.name.clone(), Vec::new(), Vec::new());
+        let declared = Entry { name, params, directives, registers, variables: Vec::new(), body: Vec::new() };
+        let mut maker = Maker { entry, declared, index, at: 0, all: &mut all };
         for at in 0..entry.body.len() {
             maker.at = at;
             if let Statement::Instruction(instruction) = &entry.body[at] {
@@ -31,6 +34,8 @@ pub fn mutants(module: &Module) -> Vec<Mutant> {
 
 struct Maker<'a> {
     entry: &'a Entry,
+    /// Its registers with those of the edits, and no instructions: to print with.
+    declared: Entry,
     index: usize,
     at: usize,
     all: &'a mut Vec<Mutant>,
@@ -45,7 +50,7 @@ impl Maker<'_> {
     fn replace(&mut self, kind: MutantKind, replaced: usize, by: Vec<Statement>) {
         let told = |statements: &[Statement]| {
             let texts = statements.iter().filter_map(|statement| match statement {
-                Statement::Instruction(instruction) => Some(print::instruction(instruction, &self.with_scratch())),
+                Statement::Instruction(instruction) => Some(print::instruction(instruction, &self.declared)),
                 Statement::Label(name) => Some(format!("{name}:")),
                 _ => None,
             });
@@ -83,12 +88,6 @@ impl Maker<'_> {
             replaced,
             by,
         });
-    }
-
-    /// The entry with the families of the edits, to print with.
-    fn with_scratch(&self) -> Entry {
-        let registers = self.entry.registers.iter().cloned().chain(scratch()).collect();
-        Entry { registers, body: Vec::new(), ..self.entry.clone() }
     }
 
     fn scratch_register(&self, ty: Type) -> Option<Reg> {

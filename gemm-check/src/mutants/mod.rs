@@ -4,11 +4,16 @@
 //! offset, a register, a guard or an operation changed. Each is run on the sizes and data of the suites under all checks. It is
 //! *killed* by a broken rule, a wrong result, or other bits than those of the kernel that it was made from; what is left has
 //! *survived*: either it computes the same thing, for a reason that [`equivalent`] knows, or the checks have a hole.
+//!
+//! Edits of the text of a tile program are judged by what tile IR promises: see [`TileJudge`].
 
+mod edits;
 mod equivalent;
 mod judge;
 mod make;
+mod tile;
 
+pub use edits::{Edit, EditKind, token_edits};
 pub use equivalent::equivalent;
 pub use judge::{Judge, Verdict};
 pub use make::mutants;
@@ -16,6 +21,7 @@ use ptx_gemm_runtime::ptx::instruction::Opcode;
 pub use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::ptx::module::Statement;
 use ptx_gemm_runtime::ptx::print::print;
+pub use tile::{TileJudge, TileVerdict};
 
 /// What an edit does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,151 +1,147 @@
-//! `gemmc mutants`: kernels with one fault each, and whether the checks find it.
+//! `gemmc mutants`: kernels and tile programs with one fault each, and whether the checks find it.
+
+mod tally;
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Instant;
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ptx_gemm::Kernel;
 use ptx_gemm::random::SplitMix64;
-use ptx_gemm_check::mutants::{Judge, Module, Mutant, MutantKind, Verdict, equivalent, mutants};
-use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm::{Kernel, Level};
+use ptx_gemm_check::mutants::{
+    Edit, EditKind, Judge, Mutant, MutantKind, TileJudge, TileVerdict, Verdict, equivalent, mutants,
+};
+use ptx_gemm_check::{cases, tuned};
 use serde_json::{Value, json};
 
-use crate::cli::Mutants;
-use crate::reply::{Failure, Format, Reply, Status};
+use self::tally::{Fate, Tally, write_table};
+use crate::cli::{Faults, Mutants};
+use crate::reply::{Failure, Format, Reply};
+use crate::source::{self, Loaded};
 
-/// Mutants of one kind that a full run takes of each entry, spread over its text.
-const EACH: usize = 12;
-
-/// How mutants of one kernel were found.
-#[derive(Default)]
-struct Tally {
-    /// By kind, how many were judged and how.
-    found: BTreeMap<MutantKind, BTreeMap<&'static str, usize>>,
-    equivalent: BTreeMap<&'static str, usize>,
-    survivors: Vec<Value>,
-    unexplained: usize,
-}
+/// Faults that a full run takes of a kernel, at least, if it has as many.
+const FULL: usize = 240;
 
 pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
-    let known: Vec<Case> = cases().chain(tuned()).collect();
-    let chosen: Vec<&Case> = match &args.case {
-        Some(name) => {
-            let found = known.iter().find(|case| case.name == name.as_str());
-            let help = "`gemmc cases` lists the cases";
-            vec![found.ok_or_else(|| Failure::refused("case", format!("there is no case `{name}`; {help}")))?]
+    if let Some(kind) = &args.kind {
+        known_kind(args.level, kind)?;
+    }
+    let chosen: Vec<(String, Loaded)> = match args.case.as_deref().or(args.source.as_deref()) {
+        Some(name) => vec![(name.to_string_lossy().into_owned(), source::load_named(name)?)],
+        None => {
+            let all = cases().chain(tuned());
+            all.map(|case| Ok((case.name.into(), source::load_named(case.name.as_ref())?)))
+                .collect::<Result<_, Failure>>()?
         }
-        None => known.iter().collect(),
     };
-    let mut total = Tally::default();
     let mut rows = Vec::new();
-    for case in chosen {
-        let schedule = case.schedule()?;
-        let kernel = Kernel::compile(&schedule, None)?;
-        let start = Instant::now();
-        let tally = judge(case, kernel, args, format)?;
-        rows.push((case.name, tally.row(), start.elapsed()));
-        total.add(tally);
+    for (name, loaded) in chosen {
+        let tally = match args.level {
+            Faults::Ptx => of_kernel(&name, loaded.kernel()?, args, format)?,
+            Faults::Tile => of_program(&name, loaded.ir(Level::Tile)?, args, format)?,
+        };
+        rows.push((name, tally));
     }
+    let total = Tally::of_all(rows.iter().map(|(_, tally)| tally));
     if let Some(path) = &args.table {
-        write_table(path, &rows, &total)?;
+        match args.level {
+            Faults::Ptx => write_table(path, KERNELS, &KERNEL_COLUMNS, &rows, &total, kernel_row)?,
+            Faults::Tile => write_table(path, PROGRAMS, &PROGRAM_COLUMNS, &rows, &total, program_row)?,
+        }
     }
-    let (judged, killed) = (total.total(), total.killed());
-    let mut text = String::new();
-    for (kind, found) in &total.found {
-        let figures: Vec<String> = found.iter().map(|(how, count)| format!("{how} {count}")).collect();
-        text.push_str(&format!("{:<18} {}\n", kind.name(), figures.join(", ")));
-    }
-    for (reason, count) in &total.equivalent {
-        text.push_str(&format!("equivalent {count}: {reason}\n"));
-    }
-    for survivor in &total.survivors {
-        let word = |key: &str| survivor[key].as_str().unwrap_or_default().to_string();
-        text.push_str(&format!(
-            "survived: {} {}: `{}` -> `{}` ({}){}\n",
-            word("case"),
-            word("kind"),
-            word("before"),
-            word("after"),
-            word("note"),
-            survivor["equivalent"].as_str().map_or_else(String::new, |reason| format!(", equivalent: {reason}"))
-        ));
-    }
-    text.push_str(&format!("{killed} of {judged} killed, {} unexplained\n", total.unexplained));
-    let kinds: BTreeMap<&str, &BTreeMap<&str, usize>> =
-        total.found.iter().map(|(kind, found)| (kind.name(), found)).collect();
-    let json = json!({ "killed": killed, "total": judged, "unexplained": total.unexplained, "kinds": kinds,
-        "survivors": total.survivors });
-    let status = if total.unexplained == 0 { Status::Fine } else { Status::Wrong };
-    Ok(Reply { text, json, status })
+    Ok(total.reply())
 }
 
-fn judge(case: &Case, kernel: std::sync::Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {
-    let judge = Judge::new(kernel)?;
-    let all = chosen(mutants(judge.module()), args);
-    let bar = match format {
-        Format::Json => ProgressBar::hidden(),
-        Format::Text => ProgressBar::new(all.len() as u64),
+fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
+    let known: Vec<&str> = match level {
+        Faults::Ptx => MutantKind::ALL.iter().map(|kind| kind.name()).collect(),
+        Faults::Tile => EditKind::ALL.iter().map(|kind| kind.name()).collect(),
     };
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len}") {
-        bar.set_style(style);
+    if known.contains(&kind) {
+        return Ok(());
     }
-    bar.set_message(case.name.to_string());
-    let mut tally = Tally::default();
-    for mutant in all {
-        let verdict = judge.judge(&mutant);
-        *tally.found.entry(mutant.kind).or_default().entry(verdict.name()).or_default() += 1;
-        if verdict == Verdict::Survived {
-            let reason = equivalent(&mutant);
-            match reason {
-                Some(reason) => *tally.equivalent.entry(reason).or_default() += 1,
-                None => tally.unexplained += 1,
-            }
-            tally.survivors.push(told(case.name, &mutant, judge.module(), reason));
-        } else if args.all {
+    Err(Failure::refused("kind", format!("`{kind}` is no kind of fault; there are {}", known.join(", "))))
+}
+
+fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {
+    let judge = Judge::new(kernel)?;
+    let place = |mutant: &Mutant| (mutant.entry, mutant.kind.name());
+    let all = chosen(mutants(judge.module()), place, args);
+    let bar = bar(name, all.len(), format);
+    let verdicts = judge.judge_all(&all, |mutant, verdict| {
+        if args.all && *verdict != Verdict::Survived {
             bar.println(format!("{verdict}: {mutant}"));
         }
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let mut tally = Tally::default();
+    for (mutant, verdict) in all.iter().zip(verdicts) {
+        let fate = if verdict == Verdict::Survived { Fate::Survived(equivalent(mutant)) } else { Fate::Killed };
+        let told = || {
+            json!({ "case": name, "kind": mutant.kind.name(), "line": mutant.line(judge.module()),
+                "before": mutant.before, "after": mutant.after, "note": mutant.note })
+        };
+        tally.note(mutant.kind.name(), verdict.name(), fate, told);
+    }
+    Ok(tally)
+}
+
+fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Result<Tally, Failure> {
+    let judge = TileJudge::new(text)?;
+    let all = chosen(judge.edits(), |edit: &Edit| (0, edit.kind.name()), args);
+    let bar = bar(name, all.len(), format);
+    let mut tally = Tally::default();
+    for edit in &all {
+        let verdict = judge.judge(edit);
+        let (fate, why) = match &verdict {
+            TileVerdict::Refused(_) => (Fate::Killed, String::new()),
+            TileVerdict::AnotherProgram => (Fate::Legal, String::new()),
+            TileVerdict::SameKernel => (Fate::Survived(judge.equivalent(edit)), String::new()),
+            TileVerdict::Wrong(why) => (Fate::Survived(None), why.clone()),
+        };
+        if args.all && !matches!(fate, Fate::Survived(_)) {
+            bar.println(format!("{}: line {}: {}", verdict.name(), edit.line, edit.what));
+        }
+        let told = || -> Value {
+            json!({ "case": name, "kind": edit.kind.name(), "line": edit.line, "before": judge.line(edit).trim(),
+                "after": edit.what, "note": if why.is_empty() { verdict.name().to_string() } else { why } })
+        };
+        tally.note(edit.kind.name(), verdict.name(), fate, told);
         bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(tally)
 }
 
-fn told(case: &str, mutant: &Mutant, module: &Module, reason: Option<&str>) -> Value {
-    json!({ "case": case, "kind": mutant.kind.name(), "line": mutant.line(module), "before": mutant.before,
-        "after": mutant.after, "note": mutant.note, "equivalent": reason })
+fn bar(name: &str, len: usize, format: Format) -> ProgressBar {
+    let bar = match format {
+        Format::Json => ProgressBar::hidden(),
+        Format::Text => ProgressBar::new(len as u64),
+    };
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len}") {
+        bar.set_style(style);
+    }
+    bar.set_message(name.to_string());
+    bar
 }
 
-/// Those to judge: some of each kind, spread over the text; or a sample of all.
-fn chosen(mut all: Vec<Mutant>, args: &Mutants) -> Vec<Mutant> {
+/// Those to judge: some of each kind at each place, spread over the text; or a sample of all.
+fn chosen<T>(mut all: Vec<T>, place: impl Fn(&T) -> (usize, &'static str), args: &Mutants) -> Vec<T> {
     if let Some(kind) = &args.kind {
-        all.retain(|mutant| mutant.kind.name() == kind);
+        all.retain(|fault| place(fault).1 == kind);
     }
     if let Some(count) = args.sample {
-        let mut random = SplitMix64::new(args.seed);
-        // Kind by kind in turn, so that the many of one kind leave room for the few of another.
-        let mut by_kind: BTreeMap<MutantKind, Vec<Mutant>> = BTreeMap::new();
-        all.into_iter().for_each(|mutant| by_kind.entry(mutant.kind).or_default().push(mutant));
-        let mut taken = Vec::new();
-        while taken.len() < count && by_kind.values().any(|left| !left.is_empty()) {
-            for left in by_kind.values_mut().filter(|left| !left.is_empty()) {
-                let at = random.next_in(0, left.len() as i64 - 1) as usize;
-                taken.push(left.swap_remove(at));
-            }
-        }
-        // Which kinds come first is a matter of chance as well.
-        while taken.len() > count {
-            let at = random.next_in(0, taken.len() as i64 - 1) as usize;
-            taken.swap_remove(at);
-        }
-        return taken;
+        return sample(all, |fault| place(fault).1, count, args.seed);
     }
-    let mut counts: BTreeMap<(usize, MutantKind), usize> = BTreeMap::new();
-    all.iter().for_each(|mutant| *counts.entry((mutant.entry, mutant.kind)).or_default() += 1);
-    let mut seen: BTreeMap<(usize, MutantKind), usize> = BTreeMap::new();
-    let each = args.each.unwrap_or(EACH);
-    all.retain(|mutant| {
-        let key = (mutant.entry, mutant.kind);
+    let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    all.iter().for_each(|fault| *counts.entry(place(fault)).or_default() += 1);
+    let taken = |each: usize| counts.values().map(|count| (*count).min(each)).sum::<usize>();
+    let enough = || (1..).find(|each| taken(*each) >= FULL.min(all.len()));
+    let each = args.each.or_else(enough).unwrap_or(FULL);
+    let mut seen: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    all.retain(|fault| {
+        let key = place(fault);
         let (count, place) = (counts[&key], seen.entry(key).or_default());
         *place += 1;
         // Evenly spread: as often as the share of the places so far reaches the next whole number.
@@ -154,65 +150,68 @@ fn chosen(mut all: Vec<Mutant>, args: &Mutants) -> Vec<Mutant> {
     all
 }
 
-impl Tally {
-    fn total(&self) -> usize {
-        self.found.values().flat_map(BTreeMap::values).sum()
-    }
-
-    fn killed(&self) -> usize {
-        self.total() - self.survivors.len()
-    }
-
-    fn count(&self, how: &str, kinds: impl Fn(MutantKind) -> bool) -> usize {
-        let of = self.found.iter().filter(|(kind, _)| kinds(**kind));
-        of.map(|(_, found)| found.get(how).copied().unwrap_or(0)).sum()
-    }
-
-    fn add(&mut self, other: Tally) {
-        for (kind, found) in other.found {
-            for (how, count) in found {
-                *self.found.entry(kind).or_default().entry(how).or_default() += count;
-            }
+/// Drawn at random, kind by kind in turn, so that the many of one kind leave room for the few of another.
+fn sample<T>(all: Vec<T>, kind: impl Fn(&T) -> &'static str, count: usize, seed: u64) -> Vec<T> {
+    let mut random = SplitMix64::new(seed);
+    let mut by_kind: BTreeMap<&str, Vec<T>> = BTreeMap::new();
+    all.into_iter().for_each(|fault| by_kind.entry(kind(&fault)).or_default().push(fault));
+    let mut taken = Vec::new();
+    while taken.len() < count && by_kind.values().any(|left| !left.is_empty()) {
+        for left in by_kind.values_mut().filter(|left| !left.is_empty()) {
+            let at = random.next_in(0, left.len() as i64 - 1) as usize;
+            taken.push(left.swap_remove(at));
         }
-        for (reason, count) in other.equivalent {
-            *self.equivalent.entry(reason).or_default() += count;
-        }
-        self.survivors.extend(other.survivors);
-        self.unexplained += other.unexplained;
     }
-
-    /// Its line of the table.
-    fn row(&self) -> String {
-        let any = |_: MutantKind| true;
-        let sync: usize = self
-            .found
-            .iter()
-            .filter(|(kind, _)| kind.is_synchronisation())
-            .map(|(_, found)| found.values().sum::<usize>())
-            .sum();
-        let by_rule = self.count("violation", MutantKind::is_synchronisation);
-        format!(
-            "{} | {} | {} | {} | {} | {} | {} | {} | {by_rule} of {sync}",
-            self.total(),
-            self.count("violation", any) + self.count("violation in another order", any),
-            self.count("wrong result", any),
-            self.count("other bits", any),
-            self.count("refused", any),
-            self.survivors.len() - self.unexplained,
-            self.unexplained,
-            self.killed(),
-        )
+    // Which kinds come first is a matter of chance as well.
+    while taken.len() > count {
+        let at = random.next_in(0, taken.len() as i64 - 1) as usize;
+        taken.swap_remove(at);
     }
+    taken
 }
 
-fn write_table(path: &Path, rows: &[(&str, String, std::time::Duration)], total: &Tally) -> Result<(), Failure> {
-    let mut text = String::from(
-        "| case | mutants | broken rule | wrong result | other bits | refused | equivalent | unexplained | killed | \
-         synchronisation: broken rule in the forward order |\n|---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for (name, row, _) in rows {
-        text.push_str(&format!("| {name} | {row} |\n"));
-    }
-    text.push_str(&format!("| all | {} |\n", total.row()));
-    std::fs::write(path, text).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
+const KERNELS: &str = "Faults in the PTX of every case and tuned schedule, one at a time, and how they were found: \
+`gemmc mutants --table tests/results/mutants.md`. The last column counts the faults of synchronisation alone, and those of \
+them that broke a rule of the interpreter in the plain forward order.";
+
+const KERNEL_COLUMNS: [&str; 9] = [
+    "faults",
+    "broken rule",
+    "wrong result",
+    "other bits",
+    "refused",
+    "killed",
+    "equivalent",
+    "unexplained",
+    "synchronisation",
+];
+
+fn kernel_row(tally: &Tally) -> Vec<String> {
+    let any = |_: &str| true;
+    let synchronises =
+        |kind: &str| MutantKind::ALL.iter().any(|known| known.is_synchronisation() && known.name() == kind);
+    let figures = [
+        tally.total(),
+        tally.count("violation", any) + tally.count("violation in another order", any),
+        tally.count("wrong result", any),
+        tally.count("other bits", any),
+        tally.count("refused", any),
+        tally.killed(),
+        tally.equivalent(),
+        tally.unexplained(),
+    ];
+    let of = tally.of(synchronises);
+    let forward = format!("{} of {of}", tally.count("violation", synchronises));
+    figures.iter().map(ToString::to_string).chain([forward]).collect()
+}
+
+const PROGRAMS: &str = "Edits of the tile programs of every case and tuned schedule, one at a time: \
+`gemmc mutants --level tile --table tests/results/mutants_tile.md`. Each is refused, or another program, which was run under \
+all checks and computes what it says; what leaves the instructions as they are has a reason.";
+
+const PROGRAM_COLUMNS: [&str; 5] = ["edits", "refused", "another program, right", "equivalent", "unexplained"];
+
+fn program_row(tally: &Tally) -> Vec<String> {
+    let figures = [tally.total(), tally.killed(), tally.legal(), tally.equivalent(), tally.unexplained()];
+    figures.iter().map(ToString::to_string).collect()
 }

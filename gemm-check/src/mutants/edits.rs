@@ -11,25 +11,49 @@ const CHOICES: usize = 3;
 
 /// What an edit does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum EditKind {
+pub enum EditKind {
+    /// Another number: one more, one less, twice as many, none.
     Number,
+    /// A word that stands elsewhere in the text between like neighbours.
     Word,
+    /// A line is gone.
     DeleteLine,
+    /// A line stands there twice.
     DoubleLine,
+    /// A line and the next one change places.
     SwapLines,
+}
+
+impl EditKind {
+    /// Every kind.
+    pub const ALL: [EditKind; 5] =
+        [EditKind::Number, EditKind::Word, EditKind::DeleteLine, EditKind::DoubleLine, EditKind::SwapLines];
+
+    /// Its name for tools.
+    pub fn name(self) -> &'static str {
+        match self {
+            EditKind::Number => "number",
+            EditKind::Word => "word",
+            EditKind::DeleteLine => "deleted-line",
+            EditKind::DoubleLine => "doubled-line",
+            EditKind::SwapLines => "swapped-lines",
+        }
+    }
 }
 
 /// One edit of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Edit {
-    pub(crate) kind: EditKind,
-    /// The first line that it changes, and the column where it does, in characters; both count from 1.
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+pub struct Edit {
+    /// What it does.
+    pub kind: EditKind,
+    /// The first line that it changes, counted from 1.
+    pub line: usize,
+    /// The column where it does, in characters, counted from 1.
+    pub column: usize,
     /// What it does, for messages: `4 -> 5`, `delete "wait ab"`.
-    pub(crate) what: String,
+    pub what: String,
     /// The whole text after the edit.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +151,7 @@ fn other_numbers(text: &str) -> Vec<String> {
 }
 
 /// Every edit of a text: of each number, of each word, and of each line that has code.
-pub(crate) fn token_edits(text: &str) -> Vec<Edit> {
+pub fn token_edits(text: &str) -> Vec<Edit> {
     let lines: Vec<&str> = text.lines().collect();
     let words = Words::of(&lines);
     // The text with some lines in the place of `count` lines from `at`.

@@ -1,0 +1,127 @@
+//! Whether an edit of a tile program is a fault that the compiler lets through.
+//!
+//! Tile IR promises that what its verifier accepts is right, and that nothing in it is decoration. And so an edit is refused, or
+//! it makes another program that computes what it says, under all checks; one that leaves the kernel as it was needs a reason.
+
+use ptx_gemm_runtime::interp::{Checks, Options};
+use ptx_gemm_runtime::ptx::normal::instructions;
+use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions};
+
+use super::edits::{Edit, EditKind, token_edits};
+use crate::error::CheckError;
+use crate::size::Size;
+use crate::{check, edge_requests, edge_sizes};
+
+/// What became of an edit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TileVerdict {
+    /// The parser, a rule of tile IR, or every launch refuses it.
+    Refused(String),
+    /// Another kernel, which computes what the text says.
+    AnotherProgram,
+    /// The same instructions.
+    SameKernel,
+    /// It was accepted, and breaks a rule of the interpreter or computes something else than the text says.
+    Wrong(String),
+}
+
+impl TileVerdict {
+    /// Its name for tools.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TileVerdict::Refused(_) => "refused",
+            TileVerdict::AnotherProgram => "another program",
+            TileVerdict::SameKernel => "same kernel",
+            TileVerdict::Wrong(_) => "accepted and wrong",
+        }
+    }
+}
+
+/// The text of tile programs, and the instructions that they become.
+pub struct TileJudge {
+    text: String,
+    instructions: String,
+    device: Device,
+}
+
+/// Products that an accepted edit is run on, from the largest within [`MOST`] multiply-adds down.
+const PRODUCTS: usize = 3;
+const MOST: usize = 3_000_000;
+
+impl TileJudge {
+    /// The judge of the edits of a text.
+    ///
+    /// # Errors
+    /// What is wrong with the text itself.
+    pub fn new(text: String) -> Result<TileJudge, Error> {
+        let options = Options { checks: Checks::Full, max_instructions: Some(1 << 24), ..Options::default() };
+        let device = Device::interpreter_with(InterpreterOptions { options, misalign: 0 });
+        let gemm = CompiledGemm::from_tile(&text, &device)?;
+        Ok(TileJudge { instructions: instructions(gemm.kernel().ptx()), text, device })
+    }
+
+    /// Every edit of the text.
+    pub fn edits(&self) -> Vec<Edit> {
+        token_edits(&self.text)
+    }
+
+    /// The line of the text that an edit changes, as it was.
+    pub fn line(&self, edit: &Edit) -> &str {
+        self.text.lines().nth(edit.line - 1).unwrap_or_default()
+    }
+
+    /// Compiles an edited text, and runs it.
+    pub fn judge(&self, edit: &Edit) -> TileVerdict {
+        let gemm = match CompiledGemm::from_tile(&edit.text, &self.device) {
+            Ok(gemm) => gemm,
+            Err(error) => return TileVerdict::Refused(error.to_string()),
+        };
+        if instructions(gemm.kernel().ptx()) == self.instructions {
+            return TileVerdict::SameKernel;
+        }
+        let mut sizes = edge_sizes(gemm.kernel());
+        let cost = |size: &Size| size.m * size.n * size.k;
+        sizes.retain(|size| cost(size) <= MOST);
+        sizes.sort_by_key(cost);
+        let mut refused = None;
+        let mut ran = false;
+        for (turn, size) in sizes.into_iter().rev().take(PRODUCTS).enumerate() {
+            for request in edge_requests(gemm.problem(), size, turn) {
+                match check(&gemm, &request) {
+                    Ok(outcome) if outcome.is_right() => ran = true,
+                    Ok(outcome) => return TileVerdict::Wrong(outcome.to_string()),
+                    Err(CheckError::Runtime(Error::Interpreter(violation))) => {
+                        return TileVerdict::Wrong(violation.to_string());
+                    }
+                    Err(error) => refused = Some(error.to_string()),
+                }
+            }
+        }
+        match refused {
+            Some(why) if !ran => TileVerdict::Refused(why),
+            _ => TileVerdict::AnotherProgram,
+        }
+    }
+
+    /// Why an edit may leave the instructions as they are, if it may.
+    pub fn equivalent(&self, edit: &Edit) -> Option<&'static str> {
+        let declares = |line: &str| {
+            let words = ["buffer", "ring", "mbarriers", "barrier", "accumulator"];
+            words.iter().any(|word| line.trim_start().starts_with(&format!("{word} ")))
+        };
+        let line = self.line(edit);
+        match edit.kind {
+            EditKind::Word if line.trim_start().starts_with("role ") => Some("the name of a role is free"),
+            EditKind::SwapLines if declares(line) => {
+                Some("declarations have no order of their own, but that a name is declared before it is used")
+            }
+            EditKind::SwapLines if edit.what.contains("acquire ") => {
+                Some("where the next wait frees a slot, to acquire it takes no instruction")
+            }
+            EditKind::SwapLines if edit.what.matches("wait ").count() == 2 => {
+                Some("two waits of one kind are the same instructions in either order")
+            }
+            _ => None,
+        }
+    }
+}

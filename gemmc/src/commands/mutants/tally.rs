@@ -1,0 +1,158 @@
+//! How the faults of one kernel, or of many, were found: counts, survivors, tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::reply::{Failure, Reply, Status};
+
+/// What becomes of a fault, for the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It was found.
+    Killed,
+    /// It is no fault: the text says something else, and that is what is computed.
+    Legal,
+    /// It was not found, and computes the same for this reason; without one it is a hole.
+    Survived(Option<&'static str>),
+}
+
+/// How faults were found.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// By kind, how many were judged and how.
+    found: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
+    equivalent: BTreeMap<&'static str, usize>,
+    survivors: Vec<Value>,
+    killed: usize,
+    legal: usize,
+    unexplained: usize,
+}
+
+impl Tally {
+    /// One more, found in this way; `told` is what to say of one that survived.
+    pub(super) fn note(&mut self, kind: &'static str, how: &'static str, fate: Fate, told: impl FnOnce() -> Value) {
+        *self.found.entry(kind).or_default().entry(how).or_default() += 1;
+        match fate {
+            Fate::Killed => self.killed += 1,
+            Fate::Legal => self.legal += 1,
+            Fate::Survived(reason) => {
+                let mut told = told();
+                told["equivalent"] = json!(reason);
+                self.survivors.push(told);
+                match reason {
+                    Some(reason) => *self.equivalent.entry(reason).or_default() += 1,
+                    None => self.unexplained += 1,
+                }
+            }
+        }
+    }
+
+    /// The sum of several.
+    pub(super) fn of_all<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
+        let mut sum = Tally::default();
+        for tally in tallies {
+            for (kind, found) in &tally.found {
+                for (how, count) in found {
+                    *sum.found.entry(kind).or_default().entry(how).or_default() += count;
+                }
+            }
+            for (reason, count) in &tally.equivalent {
+                *sum.equivalent.entry(reason).or_default() += count;
+            }
+            sum.survivors.extend(tally.survivors.iter().cloned());
+            sum.killed += tally.killed;
+            sum.legal += tally.legal;
+            sum.unexplained += tally.unexplained;
+        }
+        sum
+    }
+
+    /// Faults of some kinds that were found in this way.
+    pub(super) fn count(&self, how: &str, kinds: impl Fn(&str) -> bool) -> usize {
+        let of = self.found.iter().filter(|(kind, _)| kinds(kind));
+        of.map(|(_, found)| found.get(how).copied().unwrap_or(0)).sum()
+    }
+
+    /// Faults of some kinds.
+    pub(super) fn of(&self, kinds: impl Fn(&str) -> bool) -> usize {
+        let of = self.found.iter().filter(|(kind, _)| kinds(kind));
+        of.flat_map(|(_, found)| found.values()).sum()
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.of(|_| true)
+    }
+
+    pub(super) fn killed(&self) -> usize {
+        self.killed
+    }
+
+    pub(super) fn legal(&self) -> usize {
+        self.legal
+    }
+
+    pub(super) fn equivalent(&self) -> usize {
+        self.survivors.len() - self.unexplained
+    }
+
+    pub(super) fn unexplained(&self) -> usize {
+        self.unexplained
+    }
+
+    /// Kind by kind how faults were found, then the survivors, then the sums.
+    pub(super) fn reply(&self) -> Reply {
+        let mut text = String::new();
+        for (kind, found) in &self.found {
+            let figures: Vec<String> = found.iter().map(|(how, count)| format!("{how} {count}")).collect();
+            text.push_str(&format!("{kind:<18} {}\n", figures.join(", ")));
+        }
+        for (reason, count) in &self.equivalent {
+            text.push_str(&format!("equivalent {count}: {reason}\n"));
+        }
+        for survivor in &self.survivors {
+            let word = |key: &str| survivor[key].as_str().unwrap_or_default().to_string();
+            let reason = survivor["equivalent"].as_str();
+            let reason = reason.map_or_else(String::new, |reason| format!(", equivalent: {reason}"));
+            text.push_str(&format!(
+                "survived: {}:{} {}: `{}` -> `{}` ({}){reason}\n",
+                word("case"),
+                survivor["line"],
+                word("kind"),
+                word("before"),
+                word("after"),
+                word("note"),
+            ));
+        }
+        text.push_str(&format!("{} of {} killed, ", self.killed, self.total()));
+        if self.legal > 0 {
+            text.push_str(&format!("{} make another program that is right, ", self.legal));
+        }
+        text.push_str(&format!("{} equivalent, {} unexplained\n", self.equivalent(), self.unexplained));
+        let json = json!({ "killed": self.killed, "total": self.total(), "legal": self.legal,
+            "unexplained": self.unexplained, "kinds": self.found, "survivors": self.survivors });
+        let status = if self.unexplained == 0 { Status::Fine } else { Status::Wrong };
+        Reply { text, json, status }
+    }
+}
+
+/// A table in Markdown: what it is, one row for each case, and one for all of them.
+pub(super) fn write_table(
+    path: &Path,
+    about: &str,
+    columns: &[&str],
+    rows: &[(String, Tally)],
+    total: &Tally,
+    row: impl Fn(&Tally) -> Vec<String>,
+) -> Result<(), Failure> {
+    let mut text = format!("{about}\n\n| case | {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len()));
+    let named = rows.iter().map(|(name, tally)| (name.as_str(), tally));
+    for (name, tally) in named.chain([("all", total)]) {
+        text.push_str(&format!("| {name} | {} |\n", row(tally).join(" | ")));
+    }
+    let reasons: Vec<String> =
+        total.equivalent.iter().map(|(reason, count)| format!("- {count} equivalent: {reason}.\n")).collect();
+    text.push_str(&format!("\n{}", reasons.concat()));
+    std::fs::write(path, text).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
+}

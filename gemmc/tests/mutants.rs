@@ -1,0 +1,56 @@
+//! `gemmc mutants`: faults of both levels, as text, as JSON and as a table.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn gemmc(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("mutants").args(args).output().expect("gemmc starts")
+}
+
+fn json(args: &[&str]) -> (Option<i32>, Value) {
+    let output = gemmc(&[args, &["--json"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    (output.status.code(), value)
+}
+
+#[test]
+fn a_sample_of_a_kernel_is_found() {
+    let (status, found) = json(&["--case", "two_per_thread", "--sample", "20", "--seed", "1"]);
+    assert_eq!((status, &found["total"], &found["unexplained"]), (Some(0), &20.into(), &0.into()), "{found}");
+    let survivors = found["survivors"].as_array().expect("a list");
+    assert_eq!(found["killed"].as_u64(), Some(20 - survivors.len() as u64));
+    for survivor in survivors {
+        assert!(survivor["equivalent"].is_string() && survivor["line"].is_u64(), "{survivor}");
+    }
+}
+
+#[test]
+fn edits_of_tile_programs_are_refused_or_right() {
+    let arguments = ["../examples/tile/two_sums.tile", "--level", "tile", "--sample", "60"];
+    let (status, found) = json(&arguments);
+    assert_eq!((status, &found["total"], &found["unexplained"]), (Some(0), &60.into(), &0.into()), "{found}");
+    assert!(found["killed"].as_u64() > Some(30) && found["legal"].as_u64() > Some(0), "{found}");
+}
+
+#[test]
+fn a_table_has_a_row_for_each_program() {
+    let path = std::env::temp_dir().join(format!("gemmc-mutants-{}.md", std::process::id()));
+    let name = path.to_str().expect("a path");
+    let output = gemmc(&["shared_2", "--kind", "bound", "--each", "1", "--table", name]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    let table = std::fs::read_to_string(&path).expect("a table");
+    std::fs::remove_file(path).expect("the file is there");
+    assert!(table.contains("| shared_2 | ") && table.contains("| all | "), "{table}");
+}
+
+#[test]
+fn what_there_is_not_is_said() {
+    let output = gemmc(&["--case", "two_per_thread", "--kind", "typo"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("`typo` is no kind of fault; there are"), "{text}");
+    let output = gemmc(&["--case", "no_such_case"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("no file and no case"), "{text}");
+}

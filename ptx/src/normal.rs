@@ -1,0 +1,50 @@
+//! What a PTX text says, apart from the names it says it with: to compare two texts by.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+/// The instructions and directives of a text, one a line, with registers and labels numbered by their first use in an entry.
+/// Comments, how many registers are declared, and blank lines are left out; opcodes, operands and their order are not.
+pub fn instructions(ptx: &str) -> String {
+    let lines = || ptx.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
+    let labels: HashSet<&str> = lines().filter_map(|line| line.strip_suffix(':')).collect();
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut out = String::new();
+    for line in lines().filter(|line| !line.is_empty() && !line.starts_with(".reg")) {
+        if line.starts_with(".visible") {
+            names.clear();
+        }
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%' || c == '.';
+        let mut rest = line;
+        while let Some(c) = rest.chars().next() {
+            let end = rest.find(|c: char| !word(c)).unwrap_or(rest.len()).max(c.len_utf8());
+            let (token, after) = rest.split_at(end);
+            let special = ["%tid", "%ctaid", "%nctaid", "%ntid", "%laneid"].iter().any(|s| token.starts_with(s));
+            if token.starts_with('%') && !special || labels.contains(token) {
+                let next = names.len();
+                // Writing to a string does not fail.
+                let _ = write!(out, "<{}>", names.entry(token).or_insert(next));
+            } else {
+                out.push_str(token);
+            }
+            rest = after;
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::instructions;
+
+    #[test]
+    fn names_and_comments_make_no_difference_and_all_else_does() {
+        let one = ".visible .entry f()\n{\nloop_1:\n    add.u32 %r1, %r2, 4; // tile: a\n    bra loop_1;\n}";
+        let renamed = one.replace("%r1", "%x7").replace("tile: a", "b").replace("loop_1", "again");
+        assert_eq!(instructions(one), instructions(&renamed));
+        for changed in [one.replace('4', "5"), one.replace("add", "sub"), one.replace("%r2", "%r1")] {
+            assert_ne!(instructions(one), instructions(&changed));
+        }
+    }
+}
