@@ -100,12 +100,12 @@ impl Request {
         Request { batch: count, ..self }
     }
 
-    /// The same with every leading dimension `padding` elements above the smallest possible; those of C and D are
-    /// others than that of B, which has as many columns, and no less aligned.
+    /// The same with every leading dimension at least `padding` elements above the smallest possible, no two with as much, and
+    /// none less aligned: matrices whose rows are as long are told apart.
     pub fn padded(self, problem: &Problem, padding: usize) -> Request {
         let ld = |operand, padding| Some(self.shape(problem, operand).min_ld() + padding);
-        let (a, b) = (ld(Operand::A, padding), ld(Operand::B, padding));
-        let (c, d) = (ld(Operand::C, padding + WIDEST), ld(Operand::D, padding + 2 * WIDEST));
+        let (a, b) = (ld(Operand::A, padding), ld(Operand::B, padding + WIDEST));
+        let (c, d) = (ld(Operand::C, padding + 2 * WIDEST), ld(Operand::D, padding + 3 * WIDEST));
         Request { leading: Leading { a, b, c, d }, ..self }
     }
 
@@ -123,12 +123,13 @@ impl Request {
         let packed = Shape::packed(rows, cols, layout);
         let rounded = match self.multiple {
             0 | 1 => packed.ld,
-            // B, C and D have as many columns: their leading dimensions are to be told apart.
+            // Matrices whose rows are as long are to be told apart by their leading dimensions.
             multiple => {
                 let more = match operand {
-                    Operand::A | Operand::B => 0,
-                    Operand::C if self.output == Output::Apart => 1,
-                    Operand::C | Operand::D => 2,
+                    Operand::A => 0,
+                    Operand::B => 1,
+                    Operand::C if self.output == Output::Apart => 2,
+                    Operand::C | Operand::D => 3,
                 };
                 packed.ld.next_multiple_of(multiple) + more * multiple
             }

@@ -264,6 +264,9 @@ pub(crate) struct Mutants {
     /// Write the figures of each case as a table in Markdown
     #[arg(long, value_name = "FILE.md")]
     pub(crate) table: Option<PathBuf>,
+    /// Keep the figures of each kernel in this folder, and go on from those that are there
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }
@@ -432,13 +435,17 @@ fn assignment(text: &str) -> Result<(String, f64), String> {
 
 /// What `--checks` says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched(pub(crate) Checks);
+pub(crate) struct Watched {
+    pub(crate) rules: Checks,
+    /// Whether they were listed one by one.
+    listed: bool,
+}
 
 impl Watched {
     pub(crate) fn parse(text: &str) -> Result<Watched, String> {
         match text {
-            "all" => Ok(Watched(Checks::Full)),
-            "none" => Ok(Watched(Checks::Off)),
+            "all" => Ok(Watched { rules: Checks::Full, listed: false }),
+            "none" => Ok(Watched { rules: Checks::Off, listed: false }),
             list => {
                 let rule = |name: &str| {
                     ViolationKind::from_name(name.trim()).ok_or_else(|| {
@@ -447,8 +454,13 @@ impl Watched {
                     })
                 };
                 let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
-                Ok(Watched(rules.into_iter().fold(Checks::Off, Checks::with)))
+                Ok(Watched { rules: rules.into_iter().fold(Checks::Off, Checks::with), listed: true })
             }
         }
+    }
+
+    /// Whether this rule was asked for by its name.
+    pub(crate) fn named(&self, rule: ViolationKind) -> bool {
+        self.listed && self.rules.has(rule)
     }
 }

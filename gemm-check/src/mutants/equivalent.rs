@@ -60,6 +60,12 @@ const FAMILIES: &[Family] = &[
         reason: "equality is symmetric",
     },
     Family {
+        kinds: &[MutantKind::SwappedOperands],
+        is: |op| matches!(op, Opcode::Sub { .. }),
+        note: "elements of this chunk inside the matrix",
+        reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
+    },
+    Family {
         kinds: &[MutantKind::Comparison],
         is: compares,
         note: "elements of this chunk inside the matrix",

@@ -145,6 +145,17 @@ impl Judge {
         CompiledGemm::from_kernel(kernel, &device)
     }
 
+    /// What the verdicts on these mutants follow from, beside the interpreter: the kernel, the edits, and what each is run on.
+    pub fn digest(&self, mutants: &[Mutant]) -> String {
+        let suite = self.suite.iter().map(|trial| format!("{:?} {}", trial.request, trial.misaligned));
+        let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
+        // FNV-1a; the standard library's hashes may change with its version.
+        let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let all = [self.kernel.ptx().to_string()].into_iter().chain(suite).chain(texts);
+        let hash = all.fold(0xcbf2_9ce4_8422_2325, |hash, text| text.bytes().fold(hash, fold));
+        format!("{hash:016x}")
+    }
+
     /// Runs mutants until each is found, several at a time; `done` hears of each, in no order.
     pub fn judge_all(&self, mutants: &[Mutant], done: impl Fn(&Mutant, &Verdict) + Sync) -> Vec<Verdict> {
         let judged = mutants.par_iter().map(|mutant| {

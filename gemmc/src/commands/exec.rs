@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm::Device;
-use ptx_gemm::interp::{MomentKind, Options, Program, Report, Site, Violation};
+use ptx_gemm::interp::{MomentKind, Options, Program, Report, Severity, Site, Violation, ViolationKind};
 use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, interpret, on_gpu};
 use serde_json::{Map, Value, json};
 
@@ -39,18 +39,24 @@ fn refused(args: &Exec, error: ExecError) -> Failure {
 
 fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
-    let options = Options { checks: args.checks.0, ..Options::default() };
+    // A rule that is asked for by its name is not merely warned about.
+    let proxy_war = if args.checks.named(ViolationKind::ProxyWar) { Severity::Deny } else { Severity::Warn };
+    let options = Options { checks: args.checks.rules, proxy_war, ..Options::default() };
     let mut runs: Vec<Interpreted> = Vec::new();
     for order in args.order.list() {
         runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);
     }
-    let mut violations = Vec::new();
+    let (mut violations, mut warnings) = (Vec::new(), Vec::new());
     let mut text = String::new();
     for run in &runs {
-        let warnings = run.report.iter().flat_map(|report| &report.warnings).map(|warning| (warning, true));
-        for (violation, warning) in run.violation.iter().map(|violation| (violation, false)).chain(warnings) {
-            violations.push(told(violation, warning, &run.order.to_string()));
-            text.push_str(&format!("{}order {}: {violation}\n", if warning { "warning, " } else { "" }, run.order));
+        let order = run.order.to_string();
+        if let Some(violation) = &run.violation {
+            violations.push(told(violation, &order));
+            text.push_str(&format!("order {order}: {violation}\n"));
+        }
+        for warning in run.report.iter().flat_map(|report| &report.warnings) {
+            warnings.push(told(warning, &order));
+            text.push_str(&format!("warning, order {order}: {warning}\n"));
         }
     }
     let broken = runs.iter().any(|run| run.violation.is_some());
@@ -73,7 +79,7 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         text.push_str(&format!("{} instructions, {} multiply-adds\n", report.instructions, report.fma));
     }
     let json = json!({ "ok": ok, "device": "interp", "buffers": shown(file, &first.contents), "counters": counters,
-        "violations": violations });
+        "violations": violations, "warnings": warnings });
     Ok(Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } })
 }
 
@@ -95,7 +101,7 @@ fn gpu(args: &Exec, ptx: &str, mut file: LaunchFile) -> Result<Reply, Failure> {
     let time_ms = run.time.as_secs_f64() * 1e3;
     let text = shown_text(&file, &run.contents) + &format!("{time_ms:.3} ms on {device}\n");
     let json = json!({ "ok": true, "device": device.to_string(), "buffers": shown(&file, &run.contents),
-        "counters": { "time_ms": time_ms }, "violations": [] });
+        "counters": { "time_ms": time_ms }, "violations": [], "warnings": [] });
     Ok(Reply::fine(text, json))
 }
 
@@ -129,7 +135,7 @@ fn shown_text(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> String {
 }
 
 /// A violation as tools read it.
-fn told(violation: &Violation, warning: bool, order: &str) -> Value {
+fn told(violation: &Violation, order: &str) -> Value {
     let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
     let moments: Vec<Value> = timeline
         .iter()
@@ -146,7 +152,6 @@ fn told(violation: &Violation, warning: bool, order: &str) -> Value {
     json!({
         "rule": violation.kind.name(),
         "message": violation.message,
-        "severity": if warning { "warning" } else { "error" },
         "entry": entry,
         "line": line,
         "instruction": instruction,

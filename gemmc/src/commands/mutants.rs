@@ -14,7 +14,7 @@ use ptx_gemm_check::mutants::{
 use ptx_gemm_check::{cases, tuned};
 use serde_json::{Value, json};
 
-use self::tally::{Fate, Tally, write_table};
+use self::tally::{Fate, Kept, Tally, write_table};
 use crate::cli::{Faults, Mutants};
 use crate::reply::{Failure, Format, Reply};
 use crate::source::{self, Loaded};
@@ -64,9 +64,14 @@ fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
 }
 
 fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {
-    let judge = Judge::new(kernel)?;
     let place = |mutant: &Mutant| (mutant.entry, mutant.kind.name());
-    let all = chosen(mutants(judge.module()), place, args);
+    let all = chosen(mutants(kernel.module()), place, args);
+    let judge = Judge::new(kernel)?;
+    let kept = Kept(args.keep.as_deref());
+    let of = judge.digest(&all);
+    if let Some(tally) = kept.find(name, &of) {
+        return Ok(tally);
+    }
     let bar = bar(name, all.len(), format);
     let verdicts = judge.judge_all(&all, |mutant, verdict| {
         if args.all && *verdict != Verdict::Survived {
@@ -84,7 +89,7 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
         };
         tally.note(mutant.kind.name(), verdict.name(), fate, told);
     }
-    Ok(tally)
+    kept.keep(name, of, tally)
 }
 
 fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Result<Tally, Failure> {

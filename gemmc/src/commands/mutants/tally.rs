@@ -1,8 +1,9 @@
 //! How the faults of one kernel, or of many, were found: counts, survivors, tables.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::reply::{Failure, Reply, Status};
@@ -19,11 +20,11 @@ pub(super) enum Fate {
 }
 
 /// How faults were found.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Tally {
     /// By kind, how many were judged and how.
-    found: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
-    equivalent: BTreeMap<&'static str, usize>,
+    found: BTreeMap<String, BTreeMap<String, usize>>,
+    equivalent: BTreeMap<String, usize>,
     survivors: Vec<Value>,
     killed: usize,
     legal: usize,
@@ -32,8 +33,8 @@ pub(super) struct Tally {
 
 impl Tally {
     /// One more, found in this way; `told` is what to say of one that survived.
-    pub(super) fn note(&mut self, kind: &'static str, how: &'static str, fate: Fate, told: impl FnOnce() -> Value) {
-        *self.found.entry(kind).or_default().entry(how).or_default() += 1;
+    pub(super) fn note(&mut self, kind: &str, how: &str, fate: Fate, told: impl FnOnce() -> Value) {
+        *self.found.entry(kind.into()).or_default().entry(how.into()).or_default() += 1;
         match fate {
             Fate::Killed => self.killed += 1,
             Fate::Legal => self.legal += 1,
@@ -42,7 +43,7 @@ impl Tally {
                 told["equivalent"] = json!(reason);
                 self.survivors.push(told);
                 match reason {
-                    Some(reason) => *self.equivalent.entry(reason).or_default() += 1,
+                    Some(reason) => *self.equivalent.entry(reason.into()).or_default() += 1,
                     None => self.unexplained += 1,
                 }
             }
@@ -55,11 +56,11 @@ impl Tally {
         for tally in tallies {
             for (kind, found) in &tally.found {
                 for (how, count) in found {
-                    *sum.found.entry(kind).or_default().entry(how).or_default() += count;
+                    *sum.found.entry(kind.clone()).or_default().entry(how.clone()).or_default() += count;
                 }
             }
             for (reason, count) in &tally.equivalent {
-                *sum.equivalent.entry(reason).or_default() += count;
+                *sum.equivalent.entry(reason.clone()).or_default() += count;
             }
             sum.survivors.extend(tally.survivors.iter().cloned());
             sum.killed += tally.killed;
@@ -134,6 +135,39 @@ impl Tally {
             "unexplained": self.unexplained, "kinds": self.found, "survivors": self.survivors });
         let status = if self.unexplained == 0 { Status::Fine } else { Status::Wrong };
         Reply { text, json, status }
+    }
+}
+
+/// Figures of earlier runs, one file for each kernel: a long run may end at any time and go on where it was.
+pub(super) struct Kept<'a>(pub(super) Option<&'a Path>);
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    /// What the figures follow from: the kernel, its faults and what each is run on.
+    of: String,
+    tally: Tally,
+}
+
+impl Kept<'_> {
+    /// The figures under this name, if they follow from the same and nothing of them is unexplained.
+    pub(super) fn find(&self, name: &str, of: &str) -> Option<Tally> {
+        let text = std::fs::read_to_string(self.path(name)?).ok()?;
+        let entry: Entry = serde_json::from_str(&text).ok()?;
+        (entry.of == of && entry.tally.unexplained == 0).then_some(entry.tally)
+    }
+
+    /// Keeps figures, where there is a folder for them.
+    pub(super) fn keep(&self, name: &str, of: String, tally: Tally) -> Result<Tally, Failure> {
+        let Some(path) = self.path(name) else { return Ok(tally) };
+        let entry = Entry { of, tally };
+        let text = serde_json::to_string_pretty(&entry).unwrap_or_default();
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))?;
+        Ok(entry.tally)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.0?.join(format!("{}.json", name.replace(['/', '\\'], "_"))))
     }
 }
 
