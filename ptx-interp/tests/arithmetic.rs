@@ -314,6 +314,10 @@ fn sixteen_bit_floats() {
     check("fma.rn.f16", &["b16"; 4], &[(&[0x3c00, 0x6800, 0x3c00], 0x6800), (&[0x3c01, 0x6800, 0x0001], 0x6801)]);
     check("add.bf16", &["b16"; 3], &[(&[0x3f80, 0x3f80], 0x4000)]);
     check("fma.rn.f16x2", &["b32"; 4], &[(&[0x3c00_4000, 0x4000_4000, 0x3c00_3c00], 0x4200_4500)]);
+    // Just below a tie, and just above one, by less than single precision sees next to it.
+    check("fma.rn.f16", &["b16"; 4], &[(&[0x3e00, 0x3c01, 0x8001], 0x3e01)]);
+    check("fma.rn.bf16", &["b16"; 4], &[(&[0x3fa0, 0x3f82, 0x2180], 0x3fa3)]);
+    check("cvt.rn.f16.f64", &["b16", "f64"], &[(&[d(1.0 + 2f64.powi(-11) + 2f64.powi(-40))], 0x3c01)]);
     check("min.f16", &["b16"; 3], &[(&[0x8000, 0x0000], 0x8000), (&[0x7e00, 0x3c00], 0x3c00)]);
     check("max.NaN.f16", &["b16"; 3], &[(&[0x7e00, 0x3c00], 0x7fff)]);
     check("neg.bf16", &["b16"; 2], &[(&[0x3f80], 0xbf80)]);
