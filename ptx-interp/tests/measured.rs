@@ -1,6 +1,6 @@
 //! What an H200 does where the PTX ISA leaves the result open.
 
-use crate::arithmetic::check;
+use crate::arithmetic::{check, d, f};
 
 #[test]
 fn division_by_zero_sets_every_bit() {
@@ -12,4 +12,69 @@ fn division_by_zero_sets_every_bit() {
             }
         }
     }
+}
+
+/// A quiet NaN, a negative one, and a signaling one that becomes the last when it is quiet.
+const NANS: [u64; 4] = [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0001, 0x7ff0_0000_0000_0001, 0x7ff8_0000_0000_0001];
+const INVALID: u64 = 0xfff8_0000_0000_0000;
+
+#[test]
+fn double_precision_hands_on_the_second_nan() {
+    let [plain, negative, signaling, quiet] = NANS;
+    let infinity = f64::INFINITY;
+    let rows: &[(&[u64], u64)] = &[
+        (&[plain, negative], negative),
+        (&[negative, plain], plain),
+        (&[plain, signaling], quiet),
+        (&[negative, d(1.0)], negative),
+        (&[d(1.0), signaling], quiet),
+    ];
+    for op in ["add", "sub", "mul"] {
+        for mode in ["rn", "rz", "rm", "rp"] {
+            check(&format!("{op}.{mode}.f64"), &["f64"; 3], rows);
+        }
+    }
+    let both: &[(&[u64], u64)] = &rows[..3];
+    check("min.f64", &["f64"; 3], both);
+    check("max.f64", &["f64"; 3], both);
+    for mode in ["rn", "rz", "rm", "rp"] {
+        let op = |op: &str| format!("{op}.{mode}.f64");
+        check(&op("add"), &["f64"; 3], &[(&[d(infinity), d(-infinity)], INVALID)]);
+        check(&op("sub"), &["f64"; 3], &[(&[d(infinity), d(infinity)], INVALID)]);
+        check(&op("mul"), &["f64"; 3], &[(&[d(infinity), d(0.0)], INVALID)]);
+        let first: &[(&[u64], u64)] =
+            &[(&[plain, negative], plain), (&[signaling, plain], quiet), (&[d(0.0), d(0.0)], INVALID)];
+        check(&op("div"), &["f64"; 3], first);
+        check(
+            &op("fma"),
+            &["f64"; 4],
+            &[
+                (&[plain, negative, signaling], negative),
+                (&[d(1.0), plain, signaling], plain),
+                (&[plain, d(1.0), signaling], quiet),
+                (&[signaling, d(1.0), d(1.0)], quiet),
+                (&[d(infinity), d(0.0), plain], plain),
+                (&[d(infinity), d(0.0), d(1.0)], INVALID),
+            ],
+        );
+        check(&op("sqrt"), &["f64"; 2], &[(&[d(-1.0)], INVALID), (&[signaling], quiet), (&[negative], negative)]);
+        check(&op("rcp"), &["f64"; 2], &[(&[signaling], quiet), (&[negative], negative)]);
+    }
+}
+
+#[test]
+fn signs_are_arithmetic() {
+    let [plain, negative, signaling, quiet] = NANS;
+    for op in ["abs", "neg"] {
+        let double: &[(&[u64], u64)] = &[(&[plain], plain), (&[negative], negative), (&[signaling], quiet)];
+        check(&format!("{op}.f64"), &["f64"; 2], double);
+        let single: &[(&[u64], u64)] = &[(&[0x7fc0_0000], 0x7fff_ffff), (&[0xff80_0001], 0x7fff_ffff)];
+        check(&format!("{op}.f32"), &["f32"; 2], single);
+        check(&format!("{op}.ftz.f32"), &["f32"; 2], single);
+        for ty in ["f16", "bf16"] {
+            check(&format!("{op}.{ty}"), &["b16"; 2], &[(&[0x7fc0], 0x7fff), (&[0xffff], 0x7fff)]);
+        }
+    }
+    check("neg.f32", &["f32"; 2], &[(&[f(0.0)], f(-0.0)), (&[f(-f32::INFINITY)], f(f32::INFINITY))]);
+    check("abs.f64", &["f64"; 2], &[(&[d(-0.0)], d(0.0)), (&[d(-2.5)], d(2.5))]);
 }

@@ -17,6 +17,7 @@ mod extended;
 pub(crate) mod landing;
 mod mbarrier;
 mod memory;
+mod nan;
 mod order;
 mod proxy;
 mod registers;

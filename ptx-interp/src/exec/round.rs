@@ -6,6 +6,8 @@ use ptx_gemm_ptx::instruction::Rounding;
 use ptx_gemm_ptx::types::Type;
 use rustc_apfloat::Round;
 
+use super::nan;
+
 /// Bits of a float narrower than f64: those of the fraction, and the exponent's bias.
 fn layout(ty: Type) -> (u32, i32) {
     match ty {
@@ -44,7 +46,7 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
         return value.to_bits();
     }
     if value.is_nan() {
-        return canonical_nan(ty);
+        return nan::canonical(ty);
     }
     let (fraction, bias) = layout(ty);
     let negative = value.is_sign_negative();
@@ -83,11 +85,6 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
         _ => true,
     };
     sign | if to_infinity { infinity } else { infinity - 1 }
-}
-
-/// PTX's NaN of a type narrower than f64.
-pub(super) fn canonical_nan(ty: Type) -> u64 {
-    if ty.bits() == 16 { 0x7fff } else { 0x7fff_ffff }
 }
 
 /// A sum rounded to odd.

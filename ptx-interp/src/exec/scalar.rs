@@ -8,7 +8,8 @@ use rustc_apfloat::{Float, Round, StatusAnd};
 use super::alu::compare_floats;
 use super::bits;
 use super::convert::{convert, to_integer};
-use super::round::{add_to_odd, canonical_nan, from_f64, round_mode, to_f64};
+use super::nan;
+use super::round::{add_to_odd, from_f64, round_mode, to_f64};
 use crate::address::Place;
 use crate::op::{Arith, Cmp, ScalarFn};
 
@@ -107,8 +108,9 @@ fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let sign = 0x8000;
     let (x, y, z) = (to_f64(ty, a), to_f64(ty, b), to_f64(ty, c));
     let value = match op {
-        Arith::Neg => return a ^ sign,
-        Arith::Abs => return a & !sign,
+        // NaNs become canonical, as where single precision is negated: ptxas makes arithmetic of these as well.
+        Arith::Neg if !x.is_nan() => return a ^ sign,
+        Arith::Abs if !x.is_nan() => return a & !sign,
         Arith::Add => add_to_odd(x, y),
         Arith::Sub => add_to_odd(x, -y),
         Arith::Mul => x * y,
@@ -158,10 +160,11 @@ fn directed_in<F: Float>(op: Arith, round: Round, values: [u64; 3]) -> u64 {
         Arith::Rcp => F::from_u128(1).value.div_r(a, round),
         _ => a.mul_add_r(b, c, round),
     };
-    if value.is_nan() && F::BITS == 32 {
-        return canonical_nan(Type::F32);
+    match value.is_nan() {
+        true if F::BITS == 32 => nan::canonical(Type::F32),
+        true => nan::of_double(op, values),
+        false => value.to_bits() as u64,
     }
-    value.to_bits() as u64
 }
 
 /// The root of an f32 in f64 is exact, or not near enough to an f32 for the second rounding to matter; that of an f64 is
@@ -172,6 +175,9 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
     }
     let x = f64::from_bits(bits);
     let root = x.sqrt();
+    if root.is_nan() {
+        return nan::of_double(Arith::Sqrt, [bits, 0, 0]);
+    }
     let rest = (-root).mul_add(root, x);
     let corrected = match round {
         Round::TowardZero | Round::TowardNegative if rest < 0.0 => root.next_down(),
