@@ -78,3 +78,55 @@ fn signs_are_arithmetic() {
     check("neg.f32", &["f32"; 2], &[(&[f(0.0)], f(-0.0)), (&[f(-f32::INFINITY)], f(f32::INFINITY))]);
     check("abs.f64", &["f64"; 2], &[(&[d(-0.0)], d(0.0)), (&[d(-2.5)], d(2.5))]);
 }
+
+#[test]
+fn nans_are_converted() {
+    let [plain, negative, signaling, _] = NANS;
+    let payload = 0xfff5_a5a5_a5a5_a5a5;
+    for mode in ["rn", "rz", "rm", "rp"] {
+        let single: &[(&[u64], u64)] = &[
+            (&[plain], 0x7fc0_0000),
+            (&[negative], 0xffc0_0000),
+            (&[payload], 0xffed_2d2d),
+            (&[signaling], 0x7fc0_0000),
+        ];
+        check(&format!("cvt.{mode}.f32.f64"), &["f32", "f64"], single);
+        check(&format!("cvt.{mode}.ftz.f32.f64"), &["f32", "f64"], single);
+        check(&format!("cvt.{mode}.sat.f32.f64"), &["f32", "f64"], &[(&[plain], 0), (&[payload], 0)]);
+        let half: &[(&[u64], u64)] = &[(&[plain], 0x7e00), (&[negative], 0xfe00), (&[payload], 0xff69)];
+        check(&format!("cvt.{mode}.f16.f64"), &["b16", "f64"], half);
+        check(&format!("cvt.{mode}i.f64.f64"), &["f64"; 2], &[(&[payload], payload | 1 << 51), (&[plain], plain)]);
+        let top: &[(&[u64], u64)] = &[(&[plain], 0xffff_ff80), (&[negative], 0xffff_ff80)];
+        check(&format!("cvt.{mode}i.s8.f64"), &["s32", "f64"], top);
+        check(&format!("cvt.{mode}i.u8.f64"), &["u32", "f64"], &[(&[plain], 0x80)]);
+    }
+    let wide: &[(&[u64], u64)] = &[(&[0xffc0_0000], 0xfff8_0000_0000_0000), (&[0x7f80_0001], 0x7ff8_0000_2000_0000)];
+    check("cvt.f64.f32", &["f64", "f32"], wide);
+    check("cvt.ftz.f64.f32", &["f64", "f32"], &[(&[0xffc0_0000], 0x7fff_ffff_e000_0000)]);
+    check("cvt.f64.f16", &["f64", "b16"], &[(&[0xfe00], 0xfff8_0000_0000_0000), (&[0x7c01], 0x7ff8_0400_0000_0000)]);
+    check("cvt.f32.bf16", &["f32", "b16"], &[(&[0x7fc0], 0x7fc0_0000), (&[0xff81], 0xff81_0000)]);
+    check("cvt.f32.f16", &["f32", "b16"], &[(&[0xfe00], 0x7fff_ffff)]);
+}
+
+#[test]
+fn tf32_has_two_kinds_of_nan() {
+    let cut: &[(&[u64], u64)] = &[
+        (&[0x7fff_ffff], 0x7fff_e000),
+        (&[0xffc0_0000], 0xffc0_0000),
+        (&[0x7f80_0001], 0x7f80_0000),
+        (&[f(f32::INFINITY)], f(f32::INFINITY)),
+        (&[f(f32::MAX)], f(f32::INFINITY)),
+    ];
+    check("cvt.rna.tf32.f32", &["b32", "f32"], cut);
+    for mode in ["rn", "rz"] {
+        let own: &[(&[u64], u64)] =
+            &[(&[0x7fff_ffff], 0x7fff_e000), (&[0xffc0_0000], 0x7fff_e000), (&[f(-f32::INFINITY)], f(-f32::INFINITY))];
+        check(&format!("cvt.{mode}.tf32.f32"), &["b32", "f32"], own);
+    }
+}
+
+#[test]
+fn subnormals_on_the_way_to_f16_are_not_flushed() {
+    check("cvt.rm.ftz.f16.f32", &["b16", "f32"], &[(&[0x8000_0001], 0x8001), (&[1], 0)]);
+    check("cvt.rp.ftz.sat.f16.f32", &["b16", "f32"], &[(&[1], 1)]);
+}

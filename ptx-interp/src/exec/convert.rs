@@ -5,6 +5,7 @@ use ptx_gemm_ptx::types::Type;
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, Round};
 
+use super::nan;
 use super::round::{from_f64, round_mode, to_f64};
 
 /// The integer that a type's bits mean.
@@ -45,13 +46,18 @@ fn integer_to_float(to: Type, rounding: Rounding, value: i128) -> u64 {
     bits as u64
 }
 
-/// Rounds to an integer and clamps; NaN is 0, or the top bit alone where 64 bits take part.
+/// Rounds to an integer and clamps. Measured on an H200: NaN is 0, or the top bit alone where 64 bits take part, extended by the
+/// sign like every other result.
 fn float_to_integer(to: Type, from: Type, rounding: Rounding, value: f64) -> u64 {
+    let (low, high) = range(to);
     if value.is_nan() {
         let wide = from == Type::F64 || to.bits() == 64;
-        return if wide { 1 << (to.bits() - 1) } else { 0 };
+        return match wide {
+            true if to.is_signed() => low as u64,
+            true => 1 << (to.bits() - 1),
+            false => 0,
+        };
     }
-    let (low, high) = range(to);
     (round_to_integral(rounding, value) as i128).clamp(low, high) as u64
 }
 
@@ -67,28 +73,36 @@ fn round_to_integral(rounding: Rounding, value: f64) -> f64 {
 
 fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits: u64) -> u64 {
     let mut value = to_f64(from, bits);
-    if matches!(rounding, Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi) {
+    let integral = matches!(rounding, Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi);
+    if integral {
         value = round_to_integral(rounding, value);
     }
     if saturate {
         // Negative zero is not above zero either.
         value = if value > 0.0 { value.min(1.0) } else { 0.0 };
     }
-    match to {
-        Type::Tf32 => u64::from(round_to_tf32(value as f32, rounding)),
-        _ => from_f64(to, value, round_mode(rounding)),
+    match (to, from) {
+        (Type::Tf32, _) => u64::from(round_to_tf32(bits as u32, rounding)),
+        _ if !value.is_nan() => from_f64(to, value, round_mode(rounding)),
+        (Type::F64, Type::F64) if !integral => bits,
+        // Measured on an H200: conversions to and from double precision keep sign and payload.
+        (Type::F64, _) | (_, Type::F64) => nan::converted(to, from, bits),
+        // Measured on an H200: a shift of the bits.
+        (Type::F32, Type::Bf16) => bits << 16,
+        _ => nan::canonical(to),
     }
 }
 
 /// Ten bits of mantissa: to nearest with ties away (`rna`), to even (`rn`), or cut off (`rz`).
-fn round_to_tf32(value: f32, rounding: Rounding) -> u32 {
-    let bits = value.to_bits();
-    if !value.is_finite() {
-        return bits;
-    }
+fn round_to_tf32(bits: u32, rounding: Rounding) -> u32 {
+    let finite = f32::from_bits(bits).is_finite();
     let half = match rounding {
+        // Measured on an H200: the bits of a NaN are cut off, which makes an infinity of some.
+        Rounding::Rna if !finite => 0,
         Rounding::Rna => 0x1000,
-        Rounding::Rn => 0x0fff + (bits >> 13 & 1),
+        // The other modes have an instruction, and a NaN of their own (measured on an H200).
+        _ if f32::from_bits(bits).is_nan() => return 0x7fff_e000,
+        Rounding::Rn if finite => 0x0fff + (bits >> 13 & 1),
         _ => 0,
     };
     (bits + half) & !0x1fff

@@ -3,7 +3,7 @@
 use ptx_gemm_ptx::extended::CarryOf;
 use ptx_gemm_ptx::types::Type;
 
-use super::Lanes;
+use super::{Lanes, nan};
 use crate::env::Env;
 use crate::op::{Carry, Modified, Op, Slot};
 use crate::row::{LANES, lanes};
@@ -46,7 +46,7 @@ impl Warp {
             Some((Slot::R32(slot), ty)) => {
                 let row = &mut self.regs.r32[slot.0 as usize];
                 let before = row.0;
-                row.0 = before.map(|bits| flush(ty, bits));
+                row.0 = before.map(|bits| flush_source(ty, bits));
                 Some((slot, before))
             }
             _ => None,
@@ -88,6 +88,12 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
         CarryOf::MadHi => ((a * b) >> bits) + c + carry,
     };
     ((sum & ones) as u64, u64::from(sum >> bits != 0))
+}
+
+/// What an instruction with `.ftz` sees of an operand. A NaN of single precision is the canonical one, which only a conversion
+/// to double precision tells from others (measured on an H200: it multiplies by 1 first).
+fn flush_source(ty: Type, bits: u32) -> u32 {
+    if ty == Type::F32 && f32::from_bits(bits).is_nan() { nan::canonical(ty) as u32 } else { flush(ty, bits) }
 }
 
 /// Subnormals as zeros of the same sign.

@@ -20,6 +20,20 @@ pub(super) fn canonical(ty: Type) -> u64 {
     if ty.bits() == 16 { 0x7fff } else { 0x7fff_ffff }
 }
 
+/// A NaN of another type, of which one is f64: quiet, with its sign and as much of its payload as there is room for.
+pub(super) fn converted(to: Type, from: Type, bits: u64) -> u64 {
+    let fraction = |ty: Type| match ty {
+        Type::F16 => 10,
+        Type::Bf16 => 7,
+        Type::F64 => 52,
+        _ => 23,
+    };
+    let sign = bits >> (from.bits() - 1) & 1;
+    let payload = bits << (64 - fraction(from)) | 1 << 63;
+    let exponent = (1 << (to.bits() - 1 - fraction(to))) - 1;
+    sign << (to.bits() - 1) | exponent << fraction(to) | payload >> (64 - fraction(to))
+}
+
 /// Whether these are the bits of a NaN of f64.
 #[inline(always)]
 pub(super) fn is_nan(bits: u64) -> bool {
