@@ -130,3 +130,34 @@ fn subnormals_on_the_way_to_f16_are_not_flushed() {
     check("cvt.rm.ftz.f16.f32", &["b16", "f32"], &[(&[0x8000_0001], 0x8001), (&[1], 0)]);
     check("cvt.rp.ftz.sat.f16.f32", &["b16", "f32"], &[(&[1], 1)]);
 }
+
+#[test]
+fn results_are_flushed_by_what_they_were_before_they_lost_bits() {
+    const LEAST: u64 = 0x0080_0000;
+    const SIGN: u64 = 0x8000_0000;
+    // (1 - 2^-24) * 2^-126 has 24 bits, and no float between it and 2^-126 but the subnormal ones.
+    let below = [0x3f7f_ffff, LEAST];
+    check("mul.f32", &["f32"; 3], &[(&below, LEAST)]);
+    // (1 - 2^-46) * 2^-126 is 2^-126 with 24 bits, unless it is rounded towards zero.
+    let close = [0x3f7f_fffe, LEAST + 1];
+    for (mode, rest) in [("rn", LEAST), ("rz", 0), ("rm", 0), ("rp", LEAST)] {
+        let minus = if mode == "rm" || mode == "rn" { SIGN | LEAST } else { SIGN };
+        let rows: &[(&[u64], u64)] = &[(&below, 0), (&close, rest), (&[SIGN | close[0], close[1]], minus)];
+        check(&format!("mul.{mode}.ftz.f32"), &["f32"; 3], rows);
+        check(&format!("fma.{mode}.ftz.f32 $d, $s0, $s1, 0f00000000;"), &["f32"; 3], rows);
+        check(&format!("mul.{mode}.ftz.sat.f32"), &["f32"; 3], &rows[..2]);
+    }
+    check("mul.rn.ftz.f32 $s0, $s0, $s1; mov.f32 $d, $s0;", &["f32"; 3], &[(&below, 0), (&close, LEAST)]);
+    check("div.rp.ftz.f32", &["f32"; 3], &[(&[LEAST, 0x3f80_0001], 0), (&[LEAST, 0x3f80_0000], LEAST)]);
+    check("rcp.rp.ftz.f32", &["f32"; 2], &[(&[0x7e80_0001], 0), (&[0x7e80_0000], LEAST)]);
+    check("mul.ftz.f16", &["b16"; 3], &[(&[0x3bff, 0x0400], 0), (&[0x3bfe, 0x0401], 0x0400)]);
+    check("mul.ftz.f16x2", &["b32"; 3], &[(&[0xbbff_3bfe, 0x0400_0401], 0x8000_0400)]);
+    for (mode, tie, more) in [("rn", 0, 0), ("rp", 0, LEAST), ("rm", 0, 0), ("rz", 0, 0)] {
+        let half = if mode == "rn" || mode == "rp" { LEAST } else { 0 };
+        let [exact, above, middle] = [0x380f_ffff_e000_0000, 0x380f_ffff_e000_0001, 0x380f_ffff_f000_0000];
+        let rows: &[(&[u64], u64)] = &[(&[exact], tie), (&[above], more), (&[middle], half)];
+        check(&format!("cvt.{mode}.ftz.f32.f64"), &["f32", "f64"], rows);
+        check(&format!("cvt.{mode}.ftz.sat.f32.f64"), &["f32", "f64"], rows);
+    }
+    check("cvt.rm.ftz.f32.f64", &["f32", "f64"], &[(&[0xb80f_ffff_e000_0001], SIGN | LEAST)]);
+}

@@ -87,6 +87,31 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
     sign | if to_infinity { infinity } else { infinity - 1 }
 }
 
+/// Whether a value is below a type's smallest normal number when it is rounded to the type's precision without a bound on the
+/// exponent.
+///
+/// This is how an H200 decides what `.ftz` flushes: (1 - 2^-24) * 2^-126 has the bits to be below, though there is no subnormal
+/// number between it and 2^-126. A value that has not would round to 2^-126 at any exponent, and stays.
+pub(super) fn is_tiny(ty: Type, value: f64, round: Round) -> bool {
+    let (fraction, bias) = layout(ty);
+    let least = f64::from_bits((1024 - bias as u64) << 52);
+    // The distance of numbers of this precision just below the least normal one.
+    let step = f64::from_bits((1024 - bias as u64 - u64::from(fraction) - 1) << 52);
+    let magnitude = value.abs();
+    match round {
+        Round::NearestTiesToEven | Round::NearestTiesToAway => magnitude < least - step / 2.0,
+        Round::TowardPositive if value > 0.0 => magnitude <= least - step,
+        Round::TowardNegative if value < 0.0 => magnitude <= least - step,
+        _ => magnitude < least,
+    }
+}
+
+/// A quotient rounded to odd.
+pub(super) fn divide_to_odd(x: f64, y: f64) -> f64 {
+    let quotient = x / y;
+    to_odd(quotient, (-quotient).mul_add(y, x) * y.signum())
+}
+
 /// A sum rounded to odd.
 pub(super) fn add_to_odd(x: f64, y: f64) -> f64 {
     let sum = x + y;
