@@ -15,7 +15,7 @@ pub use file::{Arg, Buffer, Init, LaunchFile, Map};
 pub use gpu::{GpuRun, on_gpu};
 pub use interpreter::{Interpreted, Order, Orders, interpret};
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};
-pub use second::{Difference, LEVELS, Opinion, launches_of, second_opinion};
+pub use second::{Difference, Element, LEVELS, Opinion, launches_of, second_opinion};
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm::{Device, DeviceKind};
-use ptx_gemm_check::exec::{LEVELS, LaunchFile, Opinion, launches_of, second_opinion};
+use ptx_gemm_check::exec::{Element, LEVELS, LaunchFile, Opinion, launches_of, second_opinion};
 use serde_json::{Value, json};
 
 use crate::cli::SecondOpinion;
@@ -59,8 +59,14 @@ fn told(launch: &str, ptx: &str, opinion: &Opinion) -> String {
     }
     line.push('\n');
     for (name, found) in LEVELS.iter().zip(&opinion.levels) {
-        if let Some(first) = &found.first {
-            line.push_str(&format!("    {}: {first}; the rule is {}\n", level(*name), opinion.rule));
+        if let Some(refused) = &found.refused {
+            line.push_str(&format!("    {}: {refused}\n", level(*name)));
+        }
+        if found.broken > 0 {
+            line.push_str(&format!("    {}: the rule is {}, {} break it\n", level(*name), opinion.rule, found.broken));
+        }
+        for Element { buffer, index, here, there } in &found.examples {
+            line.push_str(&format!("        {buffer}[{index}] is {here} here and {there} there\n"));
         }
     }
     line
@@ -69,7 +75,18 @@ fn told(launch: &str, ptx: &str, opinion: &Opinion) -> String {
 fn as_json(launch: &str, ptx: &str, opinion: &Opinion) -> Value {
     let gpu = LEVELS.iter().zip(&opinion.levels).map(|(name, found)| {
         let share = if found.share.is_finite() { json!(found.share) } else { json!("beyond") };
-        json!({ "level": level(*name), "differing": found.elements, "share": share, "first": found.first })
+        let example = |found: &Element| {
+            let Element { buffer, index, here, there } = found;
+            json!({ "buffer": buffer, "index": index, "here": here, "there": there })
+        };
+        json!({
+            "level": level(*name),
+            "differing": found.elements,
+            "share": share,
+            "broken": found.broken,
+            "examples": found.examples.iter().map(example).collect::<Vec<Value>>(),
+            "refused": found.refused,
+        })
     });
     json!({
         "ptx": ptx,
