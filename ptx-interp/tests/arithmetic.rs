@@ -364,6 +364,11 @@ fn bit_fields() {
     check("rcp.rn.f32", &["f32"; 2], &[(&[f(3.0)], f(1.0 / 3.0))]);
     check("sqrt.rn.f32", &["f32"; 2], &[(&[f(2.0)], f(2f32.sqrt()))]);
     check("sqrt.rz.f64", &["f64"; 2], &[(&[d(2.0)], d(2f64.sqrt()) - 1)]);
+    // Of the smallest values as well: the root of 3 * 2^-1074.
+    let root = |root: f64| d(root * 2f64.powi(-537));
+    for (mode, root) in [("rn", root(3f64.sqrt())), ("rm", root(3f64.sqrt())), ("rp", root(3f64.sqrt().next_up()))] {
+        check(&format!("sqrt.{mode}.f64"), &["f64"; 2], &[(&[3], root), (&[4], d(2f64.powi(-536)))]);
+    }
     check("div.full.f32", &["f32"; 3], &[(&[f(6.0), f(3.0)], f(2.0))]);
 }
 

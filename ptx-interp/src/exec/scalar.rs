@@ -173,18 +173,21 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
     if ty != Type::F64 {
         return from_f64(ty, to_f64(ty, bits).sqrt(), round);
     }
-    let x = f64::from_bits(bits);
-    let root = x.sqrt();
-    if root.is_nan() {
+    let value = f64::from_bits(bits);
+    if value.is_nan() || value < 0.0 {
         return nan::of_double(Arith::Sqrt, [bits, 0, 0]);
     }
+    // Of a tiny value the rest would underflow. A power of four more changes the root's exponent alone.
+    let (scale, back) = if value < 2f64.powi(-800) { (2f64.powi(200), 2f64.powi(-100)) } else { (1.0, 1.0) };
+    let x = value * scale;
+    let root = x.sqrt();
     let rest = (-root).mul_add(root, x);
     let corrected = match round {
         Round::TowardZero | Round::TowardNegative if rest < 0.0 => root.next_down(),
         Round::TowardPositive if rest > 0.0 => root.next_up(),
         _ => root,
     };
-    corrected.to_bits()
+    (corrected * back).to_bits()
 }
 
 fn approximate(function: Approx, x: f64) -> f64 {
