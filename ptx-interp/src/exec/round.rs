@@ -57,7 +57,7 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
     }
     let magnitude = value.abs().to_bits();
     let field = (magnitude >> 52).max(1) as i32;
-    let significand = magnitude % HIDDEN | if magnitude < HIDDEN { 0 } else { HIDDEN };
+    let significand = (magnitude % HIDDEN) | if magnitude < HIDDEN { 0 } else { HIDDEN };
     let exponent = field - 1023;
     let least = 1 - bias;
     // What lies below the last bit of the result; of the smallest values that is everything.
