@@ -71,7 +71,7 @@ pub(super) fn un32(f: Un32, a: &Words) -> Words {
         Un32::Not => map1(a, |a| !a),
         Un32::Neg => map1(a, u32::wrapping_neg),
         Un32::Abs => map1(a, |a| (a as i32).wrapping_abs() as u32),
-        // Measured on an H200: no moves of bits, but additions to -0, with the NaNs of such.
+        // Measured on an H200: a sign is changed by an addition of -0, which has the NaN of an addition.
         Un32::NegF => map1(a, |a| canonical(-f32::from_bits(a))),
         Un32::AbsF => map1(a, |a| canonical(f32::from_bits(a).abs())),
     }
@@ -117,8 +117,8 @@ pub(super) fn bin32(f: Bin32, a: &Words, b: &Words) -> Words {
         Bin32::Mul => map2(a, b, u32::wrapping_mul),
         Bin32::MulHiU => map2(a, b, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         Bin32::MulHiS => map2(a, b, |a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32),
-        // The manual leaves division by zero open. Measured on an H200: quotient and remainder have every bit set; so they
-        // have for 16 and 64 bits in the machine code that ptxas emits.
+        // The manual leaves division by zero open. Measured on an H200: quotient and remainder of 32 bits
+        // have every bit set. The machine code that ptxas emits for 16 and 64 bits sets every bit as well.
         Bin32::DivU => map2(a, b, |a, b| a.checked_div(b).unwrap_or(u32::MAX)),
         Bin32::DivS => map2(a, b, |a, b| if b == 0 { u32::MAX } else { (a as i32).wrapping_div(b as i32) as u32 }),
         Bin32::RemU => map2(a, b, |a, b| a.checked_rem(b).unwrap_or(u32::MAX)),

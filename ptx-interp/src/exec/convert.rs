@@ -85,7 +85,8 @@ fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits
         (Type::Tf32, _) => u64::from(round_to_tf32(bits as u32, rounding)),
         _ if !value.is_nan() => from_f64(to, value, round_mode(rounding)),
         (Type::F64, Type::F64) if !integral => bits,
-        // Measured on an H200: conversions to and from double precision keep sign and payload.
+        // Measured on an H200: a conversion to double precision keeps sign and payload, and one from it does not give the
+        // canonical NaN. That it keeps as much as it can is inferred from the former.
         (Type::F64, _) | (_, Type::F64) => nan::converted(to, from, bits),
         // Measured on an H200: a shift of the bits.
         (Type::F32, Type::Bf16) => bits << 16,
@@ -100,7 +101,8 @@ fn round_to_tf32(bits: u32, rounding: Rounding) -> u32 {
         // Measured on an H200: the bits of a NaN are cut off, which makes an infinity of some.
         Rounding::Rna if !finite => 0,
         Rounding::Rna => 0x1000,
-        // The other modes have an instruction, and a NaN of their own (measured on an H200).
+        // The other modes have an instruction, and a NaN of their own. Measured on an H200: it is not the canonical one, nor
+        // one of the operands'. Which one it is follows from the instruction's 13 zeros at the end.
         _ if f32::from_bits(bits).is_nan() => return 0x7fff_e000,
         Rounding::Rn if finite => 0x0fff + (bits >> 13 & 1),
         _ => 0,

@@ -107,8 +107,8 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
     ((sum & ones) as u64, u64::from(sum >> bits != 0))
 }
 
-/// What an instruction with `.ftz` sees of an operand. A NaN of single precision is the canonical one, which only a conversion
-/// to double precision tells from others (measured on an H200: it multiplies by 1 first).
+/// What an instruction with `.ftz` sees of an operand. A NaN of single precision is the canonical one, which matters to
+/// conversions to double precision alone (measured on an H200: they multiply by 1 first).
 fn flush_source(ty: Type, bits: u32) -> u32 {
     if ty == Type::F32 && f32::from_bits(bits).is_nan() { nan::canonical(ty) as u32 } else { flush(ty, bits) }
 }

@@ -1,16 +1,19 @@
 //! Which NaN a result is.
 //!
 //! Of single precision there is one, 0x7fffffff (CUDA C++ Programming Guide, "Floating-Point Standard"), and of the types of 16
-//! bits 0x7fff. Double precision hands on the NaNs of its operands; the manual does not say which. What follows was measured on
-//! an H200: with several NaNs, the one that is handed on is the first of the second factor, the addend, the first factor. It
-//! becomes quiet and keeps its sign, even where the instruction subtracts it, negates it or takes its absolute value.
+//! bits 0x7fff. Double precision hands on the NaNs of its operands; the manual does not say which. Measured on an H200: of two
+//! NaNs, a sum and a product hand on the second; a multiply-add prefers its second factor to the first and to the addend.
+//! The result is quiet and keeps its sign, even where the instruction subtracts it, negates it or takes its absolute value.
+//!
+//! That a multiply-add prefers the addend to the first factor is inferred: a sum has its second operand where a multiply-add
+//! has the addend, in the machine code, and no launch so far had NaNs in these two places alone.
 
 use ptx_gemm_ptx::types::Type;
 
 use crate::op::Arith;
 use crate::row::LANES;
 
-/// Told apart from a signaling one by this bit.
+/// The bit that tells a quiet NaN from a signaling one.
 pub(super) const QUIET: u64 = 1 << 51;
 /// What an invalid operation without a NaN among its operands gives, in every rounding mode (measured on an H200).
 pub(super) const INVALID: u64 = 0xfff8_0000_0000_0000;
@@ -20,7 +23,7 @@ pub(super) fn canonical(ty: Type) -> u64 {
     if ty.bits() == 16 { 0x7fff } else { 0x7fff_ffff }
 }
 
-/// A NaN of another type, of which one is f64: quiet, with its sign and as much of its payload as there is room for.
+/// A NaN converted to or from f64: quiet, with its sign and as much of its payload as there is room for.
 pub(super) fn converted(to: Type, from: Type, bits: u64) -> u64 {
     let fraction = |ty: Type| match ty {
         Type::F16 => 10,

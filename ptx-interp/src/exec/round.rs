@@ -90,8 +90,9 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
 /// Whether a value is below a type's smallest normal number when it is rounded to the type's precision without a bound on the
 /// exponent.
 ///
-/// This is how an H200 decides what `.ftz` flushes: (1 - 2^-24) * 2^-126 has the bits to be below, though there is no subnormal
-/// number between it and 2^-126. A value that has not would round to 2^-126 at any exponent, and stays.
+/// This is what `.ftz` flushes. Measured on an H200: (1 - 2^-24) * 2^-126, which has 24 bits, becomes 0 and not 2^-126. What
+/// rounds to 2^-126 with 24 bits stays, as it does in the sequences that ptxas writes for divisions and for conversions from
+/// f64; that products do the same is inferred.
 pub(super) fn is_tiny(ty: Type, value: f64, round: Round) -> bool {
     let (fraction, bias) = layout(ty);
     let least = f64::from_bits((1024 - bias as u64) << 52);
