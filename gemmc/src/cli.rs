@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Let a kernel read where nothing is: a part of selftest
     #[command(hide = true)]
     StrayPointer(StrayPointer),
-    /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit
+    /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit; random tensor maps as well
     #[command(hide = true)]
     SecondOpinion(SecondOpinion),
 }

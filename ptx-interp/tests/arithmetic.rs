@@ -80,7 +80,7 @@ fn integers_of_32_bits() {
         &u,
         &[(&[0xffff_fff9, 2], 0xffff_fffd), (&[0x8000_0000, 0xffff_ffff], 0x8000_0000), (&[5, 0], 0xffff_ffff)],
     );
-    check("rem.u32", &u, &[(&[7, 4], 3), (&[7, 0], 7)]);
+    check("rem.u32", &u, &[(&[7, 4], 3)]);
     check("rem.s32", &u, &[(&[0xffff_fff9, 4], 0xffff_fffd), (&[0x8000_0000, 0xffff_ffff], 0)]);
     check("min.s32", &u, &[(&[0xffff_ffff, 1], 0xffff_ffff)]);
     check("min.u32", &u, &[(&[0xffff_ffff, 1], 1)]);
@@ -314,6 +314,10 @@ fn sixteen_bit_floats() {
     check("fma.rn.f16", &["b16"; 4], &[(&[0x3c00, 0x6800, 0x3c00], 0x6800), (&[0x3c01, 0x6800, 0x0001], 0x6801)]);
     check("add.bf16", &["b16"; 3], &[(&[0x3f80, 0x3f80], 0x4000)]);
     check("fma.rn.f16x2", &["b32"; 4], &[(&[0x3c00_4000, 0x4000_4000, 0x3c00_3c00], 0x4200_4500)]);
+    // Just below a tie, and just above one, by less than single precision sees next to it.
+    check("fma.rn.f16", &["b16"; 4], &[(&[0x3e00, 0x3c01, 0x8001], 0x3e01)]);
+    check("fma.rn.bf16", &["b16"; 4], &[(&[0x3fa0, 0x3f82, 0x2180], 0x3fa3)]);
+    check("cvt.rn.f16.f64", &["b16", "f64"], &[(&[d(1.0 + 2f64.powi(-11) + 2f64.powi(-40))], 0x3c01)]);
     check("min.f16", &["b16"; 3], &[(&[0x8000, 0x0000], 0x8000), (&[0x7e00, 0x3c00], 0x3c00)]);
     check("max.NaN.f16", &["b16"; 3], &[(&[0x7e00, 0x3c00], 0x7fff)]);
     check("neg.bf16", &["b16"; 2], &[(&[0x3f80], 0xbf80)]);
@@ -360,6 +364,11 @@ fn bit_fields() {
     check("rcp.rn.f32", &["f32"; 2], &[(&[f(3.0)], f(1.0 / 3.0))]);
     check("sqrt.rn.f32", &["f32"; 2], &[(&[f(2.0)], f(2f32.sqrt()))]);
     check("sqrt.rz.f64", &["f64"; 2], &[(&[d(2.0)], d(2f64.sqrt()) - 1)]);
+    // Of the smallest values as well: the root of 3 * 2^-1074.
+    let root = |root: f64| d(root * 2f64.powi(-537));
+    for (mode, root) in [("rn", root(3f64.sqrt())), ("rm", root(3f64.sqrt())), ("rp", root(3f64.sqrt().next_up()))] {
+        check(&format!("sqrt.{mode}.f64"), &["f64"; 2], &[(&[3], root), (&[4], d(2f64.powi(-536)))]);
+    }
     check("div.full.f32", &["f32"; 3], &[(&[f(6.0), f(3.0)], f(2.0))]);
 }
 

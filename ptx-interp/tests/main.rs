@@ -14,6 +14,7 @@ mod hostile;
 mod lanes;
 mod machine;
 mod mbarrier;
+mod measured;
 mod memory;
 mod named_barriers;
 mod orders;

@@ -13,6 +13,8 @@ F32 = [
     0x5F000000, 0xDF000000, 0x5F800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001,
     0x7FFFFFFF, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x33000000, 0x33000001, 0x387FC000, 0x387FE000, 0x3F801000, 0x3F803000,
     0x3F808000, 0x3F818000, 0x42FF0000, 0x437F8000, 0xC3008000, 0x3DCCCCCD, 0xC0490FDB, 0x1E3CE508, 0x60AD78EC, 0x00012345,
+    # Products with 0x00800000 and 0x00800001, and a reciprocal, that lose bits just below the least normal number.
+    0x3F7FFFFE, 0x7E800001,
 ]
 F64 = [
     0x0000000000000000, 0x8000000000000000, 0x0000000000000001, 0x800FFFFFFFFFFFFF, 0x0010000000000000, 0x3FF0000000000000,
@@ -23,10 +25,15 @@ F64 = [
     0x3690000000000001, 0x380FFFFFFFFFFFFF, 0x3810000000000000, 0x380FFFFFE0000000, 0x47EFFFFFE0000000, 0x47EFFFFFEFFFFFFF,
     0x47EFFFFFF0000000, 0x3FF0000010000000, 0x3FF0000030000000, 0x40EFFC0000000000, 0x40EFFE0000000000, 0x3E60000000000000,
     0x3FB999999999999A, 0xC00921FB54442D18, 0x406FE00000000000, 0x406FF00000000000,
+    # Just below the least normal f32: the last value of 24 bits, one more, and around the tie above it.
+    0x380FFFFFE0000001, 0xB80FFFFFE0000000, 0xB80FFFFFE0000001, 0x380FFFFFEFFFFFFF, 0x380FFFFFF0000000,
+    # A NaN with a payload that shows where it goes.
+    0xFFF5A5A5A5A5A5A5,
 ]
 F16 = [
     0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x3C00, 0xBC00, 0x3BFF, 0x3C01, 0x3800, 0xB800, 0x3E00, 0xC100, 0x6400,
     0x6401, 0x63FF, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE00, 0x7C01, 0x7FFF, 0x57FF, 0x5C00, 0x2E66, 0xC248, 0x5BF8,
+    0x0401, 0x3BFE,
 ]
 BF16 = [
     0x0000, 0x8000, 0x0001, 0x807F, 0x0080, 0x3F80, 0xBF80, 0x3F7F, 0x3F00, 0xBF00, 0x3FC0, 0xC020, 0x4300, 0x437F, 0x4F00,
@@ -69,7 +76,8 @@ def entry(name: str, source: str, arity: int, forms: list[tuple[str, str]]) -> t
         "    ld.param.u64 %d10, [table]; ld.param.u64 %d11, [out];",
         "    cvta.to.global.u64 %d10, %d10; cvta.to.global.u64 %d11, %d11;",
         f"    rem.u32 %r12, %r10, {len(table)}; div.u32 %r13, %r10, {len(table)};",
-        f"    mad.lo.u32 %r14, %r10, 7, 3; rem.u32 %r14, %r14, {len(table)};",
+        # Every value comes third after every first one.
+        f"    mad.lo.u32 %r14, %r13, 7, %r12; add.u32 %r14, %r14, 3; rem.u32 %r14, %r14, {len(table)};",
     ]
     for number in range(1, arity + 1):
         lines.append(f"    mul.wide.u32 %d12, %r{11 + number}, 8; add.u64 %d12, %d12, %d10;")
@@ -128,7 +136,12 @@ def arithmetic() -> dict[str, tuple[str, dict]]:
     bf16 += [(f"setp.{how}.bf16", "pred") for how in compare]
     s32 = [("add.sat.s32", "s32"), ("sub.sat.s32", "s32"), ("mul.hi.s32", "s32"), ("div.s32", "s32"), ("rem.s32", "s32")]
     u32 = [("mul.hi.u32", "u32"), ("div.u32", "u32"), ("rem.u32", "u32"), ("shl.b32", "u32"), ("shr.u32", "u32"), ("shr.s32", "u32")]
-    return {
+    signs = [("abs", ""), ("abs", ".ftz"), ("neg", ""), ("neg", ".ftz")]
+    one16 = [(f"{op}{tail}.f16", "f16") for op, tail in signs]
+    onebf16 = [("abs.bf16", "bf16"), ("neg.bf16", "bf16")]
+    divided = {ty: entry(f"{ty}_two", ty, 2, [(f"div.{ty}", ty), (f"rem.{ty}", ty)]) for ty in ("s16", "u16", "s64", "u64")}
+    return divided | {
+        "f16_one": entry("f16_one", "f16", 1, one16), "bf16_one": entry("bf16_one", "bf16", 1, onebf16),
         "f32": entry("f32_two", "f32", 2, f32), "f32_fma": entry("f32_fma", "f32", 3, fma32),
         "f32_one": entry("f32_one", "f32", 1, one32), "f64": entry("f64_two", "f64", 2, f64),
         "f64_fma": entry("f64_fma", "f64", 3, fma64), "f64_one": entry("f64_one", "f64", 1, one64),

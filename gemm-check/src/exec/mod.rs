@@ -8,14 +8,16 @@ mod element;
 mod file;
 mod gpu;
 mod interpreter;
+mod maps;
 mod second;
 
 pub use element::ElementType;
 pub use file::{Arg, Buffer, Init, LaunchFile, Map};
 pub use gpu::{GpuRun, on_gpu};
 pub use interpreter::{Interpreted, Order, Orders, interpret};
+pub use maps::{MapDisagreement, MapOpinion};
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};
-pub use second::{Difference, LEVELS, Opinion, launches_of, second_opinion};
+pub use second::{Difference, Element, LEVELS, Opinion, launches_of, second_opinion};
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]

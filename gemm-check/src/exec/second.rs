@@ -41,6 +41,22 @@ fn stem(path: &Path) -> String {
     name.split('.').next().unwrap_or_default().to_string()
 }
 
+/// How many of the elements that break the rule are told.
+const TOLD: usize = 8;
+
+/// An element with one value here and another one there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// The buffer that it is in.
+    pub buffer: String,
+    /// Its place there.
+    pub index: usize,
+    /// Its bits on the interpreter, in hexadecimal.
+    pub here: String,
+    /// Those on the GPU.
+    pub there: String,
+}
+
 /// How one run compares with the interpreter's first.
 #[derive(Clone, Debug, Default)]
 pub struct Difference {
@@ -48,14 +64,18 @@ pub struct Difference {
     pub elements: usize,
     /// The largest difference as a share of what the rule allows; infinite where it allows none.
     pub share: f64,
-    /// The first element that is beyond it, or why there was nothing to compare.
-    pub first: Option<String>,
+    /// Elements that break the rule.
+    pub broken: usize,
+    /// Up to eight of these, the first one among them and the others spread evenly over the rest.
+    pub examples: Vec<Element>,
+    /// Why there was nothing to compare.
+    pub refused: Option<String>,
 }
 
 impl Difference {
     /// Whether the rule is kept.
     pub fn holds(&self) -> bool {
-        self.first.is_none()
+        self.broken == 0 && self.refused.is_none()
     }
 }
 
@@ -111,7 +131,7 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
         let level = if module.target.contains("debug") { level.map(|_| 0) } else { level };
         levels.push(match on_gpu(device, ptx, &file, level) {
             Ok(run) => compare(&file, &rule, &first, &run.contents),
-            Err(error) => Difference { first: Some(error.to_string()), ..Difference::default() },
+            Err(error) => Difference { refused: Some(error.to_string()), ..Difference::default() },
         });
     }
     let bytes = |name: &str| {
@@ -128,6 +148,7 @@ fn shown<'a>(file: &LaunchFile, contents: &'a Contents) -> Vec<&'a (String, Vec<
 
 fn compare(file: &LaunchFile, rule: &Rule, here: &Contents, there: &Contents) -> Difference {
     let mut found = Difference::default();
+    let mut broken = Vec::new();
     for ((name, here), (_, there)) in shown(file, here).into_iter().zip(shown(file, there)) {
         let Some(buffer) = file.buffers.get(name) else { continue };
         let width = buffer.ty.bytes();
@@ -144,11 +165,66 @@ fn compare(file: &LaunchFile, rule: &Rule, here: &Contents, there: &Contents) ->
                 _ => f64::INFINITY,
             };
             found.share = found.share.max(share);
-            if share > 1.0 && found.first.is_none() {
-                let hex = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
-                found.first = Some(format!("{name}[{index}] is {} here and {} there", hex(x), hex(y)));
+            if share > 1.0 {
+                broken.push((name, index, x, y));
             }
         }
     }
+    // One instruction may be wrong for many operands in a row: what is far apart says more.
+    let step = broken.len().div_ceil(TOLD).max(1);
+    let hex = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let example = |(name, index, x, y): &(&String, usize, &[u8], &[u8])| Element {
+        buffer: name.to_string(),
+        index: *index,
+        here: hex(x),
+        there: hex(y),
+    };
+    found.broken = broken.len();
+    found.examples = broken.iter().step_by(step).map(example).collect();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Contents, Difference, LaunchFile, Rule, compare, parse};
+
+    /// Compares two contents of a buffer of f32 under the rule of a module with one instruction.
+    fn differ(instruction: &str, here: &[f32], there: &[f32]) -> Difference {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {{ .reg .f32 %f; {instruction} ret; }}"
+        );
+        let rule = Rule::of(&parse(&text).unwrap());
+        let launch = format!(
+            r#"{{"grid": [1, 1, 1], "block": [1, 1, 1], "buffers": {{"x": {{"type": "f32", "shape": [{}]}}}}}}"#,
+            here.len()
+        );
+        let contents = |values: &[f32]| -> Contents {
+            vec![("x".into(), values.iter().flat_map(|value| value.to_le_bytes()).collect())]
+        };
+        compare(&LaunchFile::parse(&launch).unwrap(), &rule, &contents(here), &contents(there))
+    }
+
+    #[test]
+    fn elements_that_break_the_rule_are_counted_and_some_are_told() {
+        let here = [1.0; 100];
+        let mut there = here;
+        assert!(differ("", &here, &there).holds());
+        there[3..83].fill(2.0);
+        let found = differ("", &here, &there);
+        assert_eq!((found.elements, found.broken, found.holds()), (80, 80, false));
+        assert_eq!(found.examples.iter().map(|found| found.index).collect::<Vec<_>>(), [3, 13, 23, 33, 43, 53, 63, 73]);
+        let first = &found.examples[0];
+        assert_eq!([&*first.buffer, &*first.here, &*first.there], ["x", "3f800000", "40000000"]);
+        there[4..].fill(1.0);
+        assert_eq!(differ("", &here, &there).examples.len(), 1);
+    }
+
+    #[test]
+    fn an_approximate_function_may_differ_a_little() {
+        let near = differ("ex2.approx.f32 %f, %f;", &[1.0, 2.0], &[1.000_000_1, 2.0]);
+        assert_eq!((near.elements, near.broken, near.holds()), (1, 0, true));
+        let far = differ("ex2.approx.f32 %f, %f;", &[1.0, 2.0], &[1.1, 2.000_000_2]);
+        assert_eq!((far.elements, far.broken, far.holds()), (2, 1, false));
+        assert_eq!(far.examples[0].index, 0);
+    }
 }

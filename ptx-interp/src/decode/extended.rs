@@ -1,11 +1,11 @@
 //! Instructions that this project's compiler does not emit: carries, `.ftz`, `.sat`, and some about bytes and signs.
 
 use ptx_gemm_ptx::extended::CarryOf;
-use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
+use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
 
 use super::Decoder;
-use crate::op::{Arith, Carry, Modified, Op, P, ScalarFn, Slot};
+use crate::op::{Arith, Carry, Inexact, Modified, Op, P, ScalarFn, Slot};
 
 impl Decoder<'_> {
     pub(super) fn extended(&mut self, instruction: &Instruction) -> Result<Op, String> {
@@ -41,7 +41,17 @@ impl Decoder<'_> {
             Operand::Reg(_) if flushes(to) => Some((self.destination(d)?, to)),
             _ => None,
         };
-        self.code.modified.push(Modified { op: inner, flushed, result, ftz, sat });
+        let inexact = match inexact(op) {
+            Some((op, rounding)) if ftz && result.is_some() => {
+                let mut slots = [Slot::P(self.sink()); 3];
+                for (slot, source) in slots.iter_mut().zip(sources) {
+                    *slot = self.source(source, from)?;
+                }
+                Some(Inexact { op, rounding, sources: slots, from })
+            }
+            _ => None,
+        };
+        self.code.modified.push(Modified { op: inner, flushed, result, ftz, inexact, sat });
         Ok(Op::Modified { index: self.code.modified.len() as u32 - 1 })
     }
 
@@ -82,6 +92,18 @@ fn flushes(ty: Type) -> bool {
     matches!(ty, Type::F32 | Type::F16 | Type::F16x2)
 }
 
+/// The operation and rounding of an instruction whose subnormal results may be inexact; those of sums are not.
+fn inexact(op: &Opcode) -> Option<(Option<Arith>, Rounding)> {
+    match *op {
+        Opcode::Mul { rnd, .. } => Some((Some(Arith::Mul), rnd)),
+        Opcode::Fma { rnd, .. } => Some((Some(Arith::Fma), rnd)),
+        Opcode::Div { rnd, .. } => Some((Some(Arith::Div), rnd)),
+        Opcode::Rcp { rnd, .. } => Some((Some(Arith::Rcp), rnd)),
+        Opcode::Cvt { rnd, from: Type::F64, .. } => Some((None, rnd)),
+        _ => None,
+    }
+}
+
 /// The types of an instruction's result and of its sources.
 fn types(op: &Opcode) -> (Type, Type) {
     match op {
@@ -99,7 +121,9 @@ fn types(op: &Opcode) -> (Type, Type) {
         | Opcode::Sqrt { ty, .. }
         | Opcode::Approx { ty, .. } => (*ty, *ty),
         Opcode::Setp { ty, .. } => (Type::Pred, *ty),
-        // Of a conversion only single precision is flushed.
+        Opcode::Cvt { to: Type::F32, from: Type::F64, .. } => (Type::F32, Type::F64),
+        // Of a conversion only single precision is flushed, and, measured on an H200, not even that on its way to f16.
+        Opcode::Cvt { to: Type::F16, from: Type::F32, .. } => (Type::B32, Type::B32),
         Opcode::Cvt { to, from, .. } => {
             let single = |ty: Type| if ty == Type::F32 { ty } else { Type::B32 };
             (single(*to), single(*from))

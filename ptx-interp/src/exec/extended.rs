@@ -3,9 +3,10 @@
 use ptx_gemm_ptx::extended::CarryOf;
 use ptx_gemm_ptx::types::Type;
 
-use super::Lanes;
+use super::round::{add_to_odd, divide_to_odd, is_tiny, round_mode, to_f64};
+use super::{Lanes, nan};
 use crate::env::Env;
-use crate::op::{Carry, Modified, Op, Slot};
+use crate::op::{Arith, Carry, Inexact, Modified, Op, Slot};
 use crate::row::{LANES, lanes};
 use crate::warp::Warp;
 
@@ -46,11 +47,13 @@ impl Warp {
             Some((Slot::R32(slot), ty)) => {
                 let row = &mut self.regs.r32[slot.0 as usize];
                 let before = row.0;
-                row.0 = before.map(|bits| flush(ty, bits));
+                row.0 = before.map(|bits| flush_source(ty, bits));
                 Some((slot, before))
             }
             _ => None,
         });
+        // The destination may be one of the sources.
+        let given = op.inexact.map(|inexact| inexact.sources.map(|slot| self.row_of(slot)));
         match op.op {
             Op::Scalar { index } => self.scalar::<WATCH>(&env.code.scalars[index as usize], all.active),
             inner => self.row::<WATCH>(inner, all),
@@ -64,11 +67,25 @@ impl Warp {
             self.regs.r32[slot.0 as usize].0 = before;
         }
         let (Some(values), Some((Slot::R32(slot), ty))) = (result, op.result) else { return };
-        let changed: [u32; LANES] = values.map(|bits| {
-            let bits = if op.sat { saturate(ty, bits) } else { bits };
-            if op.ftz { flush(ty, bits) } else { bits }
-        });
+        let mut changed = values;
+        for (lane, bits) in changed.iter_mut().enumerate() {
+            if op.sat {
+                *bits = saturate(ty, *bits);
+            }
+            if op.ftz {
+                *bits = flush(ty, *bits);
+            }
+            if let (Some(inexact), Some(rows)) = (&op.inexact, &given) {
+                *bits = flush_rounded(inexact, ty, *bits, [0, 1, 2].map(|source: usize| rows[source][lane]));
+            }
+        }
         self.regs.put32(slot, changed, all);
+    }
+}
+
+impl Warp {
+    fn row_of(&self, slot: Slot) -> [u64; LANES] {
+        std::array::from_fn(|lane| self.regs.get(slot, lane))
     }
 }
 
@@ -90,6 +107,12 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
     ((sum & ones) as u64, u64::from(sum >> bits != 0))
 }
 
+/// What an instruction with `.ftz` sees of an operand. A NaN of single precision is the canonical one, which matters to
+/// conversions to double precision alone (measured on an H200: they multiply by 1 first).
+fn flush_source(ty: Type, bits: u32) -> u32 {
+    if ty == Type::F32 && f32::from_bits(bits).is_nan() { nan::canonical(ty) as u32 } else { flush(ty, bits) }
+}
+
 /// Subnormals as zeros of the same sign.
 fn flush(ty: Type, bits: u32) -> u32 {
     let half = |bits: u32| if bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
@@ -99,6 +122,36 @@ fn flush(ty: Type, bits: u32) -> u32 {
         Type::F16x2 => half(bits & 0xffff) | half(bits >> 16) << 16,
         _ => bits,
     }
+}
+
+/// A zero in the place of a smallest normal number that was a subnormal one before it was rounded.
+fn flush_rounded(inexact: &Inexact, ty: Type, bits: u32, sources: [u64; 3]) -> u32 {
+    let half = |shift: u32| {
+        let part = bits >> shift & 0xffff;
+        let sources = sources.map(|source| source >> shift & 0xffff);
+        if part & 0x7fff == 0x0400 && was_tiny(inexact, Type::F16, sources) { part & 0x8000 } else { part }
+    };
+    match ty {
+        Type::F32 if bits & 0x7fff_ffff == 0x0080_0000 && was_tiny(inexact, ty, sources) => bits & 0x8000_0000,
+        Type::F16 => half(0),
+        Type::F16x2 => half(0) | half(16) << 16,
+        _ => bits,
+    }
+}
+
+/// Whether the exact result of an operation is subnormal when it is rounded to the precision of its type.
+fn was_tiny(inexact: &Inexact, ty: Type, sources: [u64; 3]) -> bool {
+    let from = if inexact.from == Type::F64 { Type::F64 } else { ty };
+    let [x, y, z] = sources.map(|bits| to_f64(from, bits));
+    let value = match inexact.op {
+        None => x,
+        Some(Arith::Fma) => add_to_odd(x * y, z),
+        Some(Arith::Div) => divide_to_odd(x, y),
+        Some(Arith::Rcp) => divide_to_odd(1.0, x),
+        // Of two factors every bit.
+        _ => x * y,
+    };
+    is_tiny(ty, value, round_mode(inexact.rounding))
 }
 
 /// Clamped to [0, 1]; NaN and negative zero are 0.

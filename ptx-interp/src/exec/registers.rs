@@ -58,7 +58,7 @@ macro_rules! run_of_multiply_adds {
             for quad in quads {
                 let rows = &self.regs.$rows;
                 let (a, b, c) = (&rows[quad.a as usize].0, &rows[quad.b as usize].0, &rows[quad.c as usize].0);
-                let out = alu::map3(a, b, c, $f);
+                let out = $f(a, b, c);
                 self.regs.$put($slot(quad.d), out, lanes);
                 if WATCH {
                     let at = |slot| self.taint.$at($slot(slot));
@@ -74,7 +74,7 @@ macro_rules! run_of_multiply_adds {
 impl Warp {
     run_of_multiply_adds!(fma_run32, r32, put32, R32, at32, fma, alu::fma32);
     run_of_multiply_adds!(fma_run64, r64, put64, R64, at64, fma, alu::fma64);
-    run_of_multiply_adds!(mad_run32, r32, put32, R32, at32, mad, |a, b, c| a.wrapping_mul(b).wrapping_add(c));
+    run_of_multiply_adds!(mad_run32, r32, put32, R32, at32, mad, alu::mad32);
 
     /// A run of multiply-adds.
     #[inline(always)]

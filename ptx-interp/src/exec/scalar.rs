@@ -1,14 +1,15 @@
-//! The rarer operations, one lane at a time: 16-bit types, rounding modes other than to nearest, conversions,
-//! approximate functions. Values come and go as 64 bits; readers look only at the bits that their type has.
+//! The rarer operations, one lane at a time: 16-bit types, rounding modes other than to nearest, approximate functions. Values come and go as 64 bits; readers look only at the bits that their type has.
 
-use half::{bf16, f16};
 use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
-use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
-use rustc_apfloat::{Float, FloatConvert, Round, StatusAnd};
+use rustc_apfloat::ieee::{Double, Single};
+use rustc_apfloat::{Float, Round, StatusAnd};
 
 use super::alu::compare_floats;
 use super::bits;
+use super::convert::{convert, to_integer};
+use super::nan;
+use super::round::{add_to_odd, from_f64, round_mode, to_f64};
 use crate::address::Place;
 use crate::op::{Arith, Cmp, ScalarFn};
 
@@ -67,12 +68,6 @@ fn by_halves(ty: Type, values: [u64; 3], f: impl Fn(Type, [u64; 3]) -> u64) -> u
     low & 0xffff | (high & 0xffff) << 16
 }
 
-/// The integer that a type's bits mean.
-fn to_integer(ty: Type, bits: u64) -> i128 {
-    let unused = 64 - ty.bits().min(64);
-    if ty.is_signed() { i128::from((bits << unused) as i64 >> unused) } else { i128::from(bits << unused >> unused) }
-}
-
 fn integer(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let (x, y) = (to_integer(ty, a), to_integer(ty, b));
     let bits = ty.bits();
@@ -87,9 +82,9 @@ fn integer(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         Arith::Mad => product().wrapping_add(to_integer(ty, c)),
         Arith::MadHi => high() + to_integer(ty, c),
         Arith::MadWide => product() + i128::from(c),
-        Arith::Div if y == 0 => -1,
+        // Measured on an H200; see the operations on rows.
+        Arith::Div | Arith::Rem if y == 0 => -1,
         Arith::Div => x / y,
-        Arith::Rem if y == 0 => x,
         Arith::Rem => x % y,
         Arith::Min | Arith::MinNan => x.min(y),
         Arith::Max | Arith::MaxNan => x.max(y),
@@ -108,57 +103,14 @@ fn integer(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     if wide || bits == 64 { result } else { result & ((1 << bits) - 1) }
 }
 
-/// The value of a float, which f64 holds exactly.
-fn to_f64(ty: Type, bits: u64) -> f64 {
-    match ty {
-        Type::F16 => f16::from_bits(bits as u16).to_f64(),
-        Type::Bf16 => bf16::from_bits(bits as u16).to_f64(),
-        Type::F64 => f64::from_bits(bits),
-        _ => f64::from(f32::from_bits(bits as u32)),
-    }
-}
-
-/// Rounds to a narrower float.
-fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
-    if value.is_nan() && !matches!(ty, Type::F16 | Type::Bf16 | Type::F64) {
-        return 0x7fff_ffff;
-    }
-    if round == Round::NearestTiesToEven {
-        return match ty {
-            Type::F16 => u64::from(f16::from_f64(value).to_bits()),
-            Type::Bf16 => u64::from(bf16::from_f64(value).to_bits()),
-            Type::F64 => value.to_bits(),
-            _ => u64::from((value as f32).to_bits()),
-        };
-    }
-    let exact = Double::from_bits(u128::from(value.to_bits()));
-    let mut inexact = false;
-    let bits = match ty {
-        Type::F16 => FloatConvert::<Half>::convert_r(exact, round, &mut inexact).value.to_bits(),
-        Type::Bf16 => FloatConvert::<BFloat>::convert_r(exact, round, &mut inexact).value.to_bits(),
-        Type::F64 => exact.to_bits(),
-        _ => FloatConvert::<Single>::convert_r(exact, round, &mut inexact).value.to_bits(),
-    };
-    bits as u64
-}
-
-fn round_mode(rounding: Rounding) -> Round {
-    match rounding {
-        Rounding::Rz | Rounding::Rzi => Round::TowardZero,
-        Rounding::Rm | Rounding::Rmi => Round::TowardNegative,
-        Rounding::Rp | Rounding::Rpi => Round::TowardPositive,
-        Rounding::Rna => Round::NearestTiesToAway,
-        Rounding::None | Rounding::Rn | Rounding::Rni => Round::NearestTiesToEven,
-    }
-}
-
 /// f16 and bf16: computed in f64, where products are exact, and rounded once.
 fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let sign = 0x8000;
     let (x, y, z) = (to_f64(ty, a), to_f64(ty, b), to_f64(ty, c));
     let value = match op {
-        Arith::Neg => return a ^ sign,
-        Arith::Abs => return a & !sign,
+        // NaNs become canonical, as where single precision is negated: ptxas makes arithmetic of these as well.
+        Arith::Neg if !x.is_nan() => return a ^ sign,
+        Arith::Abs if !x.is_nan() => return a & !sign,
         Arith::Add => add_to_odd(x, y),
         Arith::Sub => add_to_odd(x, -y),
         Arith::Mul => x * y,
@@ -170,25 +122,7 @@ fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         Arith::MaxNan => -min(-x, -y, true),
         _ => f64::NAN,
     };
-    if value.is_nan() {
-        return 0x7fff;
-    }
     from_f64(ty, value, Round::NearestTiesToEven)
-}
-
-/// A sum rounded to odd: rounding it again to half the bits gives what one rounding would.
-fn add_to_odd(x: f64, y: f64) -> f64 {
-    let sum = x + y;
-    if !sum.is_finite() {
-        return sum;
-    }
-    let virtual_y = sum - x;
-    let error = (x - (sum - virtual_y)) + (y - virtual_y);
-    if error == 0.0 || sum.to_bits() & 1 == 1 {
-        return sum;
-    }
-    let towards_larger = (error > 0.0) == (sum > 0.0);
-    f64::from_bits(if towards_larger { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }
 
 /// min with PTX's rules: -0 below +0, a NaN gives way unless it propagates.
@@ -226,10 +160,11 @@ fn directed_in<F: Float>(op: Arith, round: Round, values: [u64; 3]) -> u64 {
         Arith::Rcp => F::from_u128(1).value.div_r(a, round),
         _ => a.mul_add_r(b, c, round),
     };
-    if value.is_nan() && F::BITS == 32 {
-        return 0x7fff_ffff;
+    match value.is_nan() {
+        true if F::BITS == 32 => nan::canonical(Type::F32),
+        true => nan::of_double(op, values),
+        false => value.to_bits() as u64,
     }
-    value.to_bits() as u64
 }
 
 /// The root of an f32 in f64 is exact, or not near enough to an f32 for the second rounding to matter; that of an f64 is
@@ -238,7 +173,13 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
     if ty != Type::F64 {
         return from_f64(ty, to_f64(ty, bits).sqrt(), round);
     }
-    let x = f64::from_bits(bits);
+    let value = f64::from_bits(bits);
+    if value.is_nan() || value < 0.0 {
+        return nan::of_double(Arith::Sqrt, [bits, 0, 0]);
+    }
+    // Of a tiny value the rest would underflow. A power of four more changes the root's exponent alone.
+    let (scale, back) = if value < 2f64.powi(-800) { (2f64.powi(200), 2f64.powi(-100)) } else { (1.0, 1.0) };
+    let x = value * scale;
     let root = x.sqrt();
     let rest = (-root).mul_add(root, x);
     let corrected = match round {
@@ -246,7 +187,7 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
         Round::TowardPositive if rest > 0.0 => root.next_up(),
         _ => root,
     };
-    corrected.to_bits()
+    (corrected * back).to_bits()
 }
 
 fn approximate(function: Approx, x: f64) -> f64 {
@@ -260,89 +201,6 @@ fn approximate(function: Approx, x: f64) -> f64 {
         Approx::Sin => x.sin(),
         Approx::Cos => x.cos(),
     }
-}
-
-fn convert(to: Type, from: Type, rounding: Rounding, saturate: bool, bits: u64) -> u64 {
-    match (from.is_float(), to.is_float()) {
-        (false, false) => {
-            let value = to_integer(from, bits);
-            let (low, high) = range(to);
-            let value = if saturate { value.clamp(low, high) } else { value };
-            to_integer(to, value as u64) as u64
-        }
-        (false, true) => integer_to_float(to, rounding, to_integer(from, bits)),
-        (true, false) => float_to_integer(to, from, rounding, to_f64(from, bits)),
-        (true, true) => float_to_float(to, from, rounding, saturate, bits),
-    }
-}
-
-/// Smallest and largest value of an integer type.
-fn range(ty: Type) -> (i128, i128) {
-    let bits = ty.bits();
-    if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
-}
-
-fn integer_to_float(to: Type, rounding: Rounding, value: i128) -> u64 {
-    let round = round_mode(rounding);
-    let bits = match to {
-        Type::F16 => Half::from_i128_r(value, round).value.to_bits(),
-        Type::Bf16 => BFloat::from_i128_r(value, round).value.to_bits(),
-        Type::F64 => Double::from_i128_r(value, round).value.to_bits(),
-        _ => Single::from_i128_r(value, round).value.to_bits(),
-    };
-    bits as u64
-}
-
-/// Rounds to an integer and clamps; NaN is 0, or the top bit alone where 64 bits take part.
-fn float_to_integer(to: Type, from: Type, rounding: Rounding, value: f64) -> u64 {
-    if value.is_nan() {
-        let wide = from == Type::F64 || to.bits() == 64;
-        return if wide { 1 << (to.bits() - 1) } else { 0 };
-    }
-    let (low, high) = range(to);
-    (round_to_integral(rounding, value) as i128).clamp(low, high) as u64
-}
-
-fn round_to_integral(rounding: Rounding, value: f64) -> f64 {
-    match round_mode(rounding) {
-        Round::TowardZero => value.trunc(),
-        Round::TowardNegative => value.floor(),
-        Round::TowardPositive => value.ceil(),
-        Round::NearestTiesToAway => value.round(),
-        Round::NearestTiesToEven => value.round_ties_even(),
-    }
-}
-
-fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits: u64) -> u64 {
-    let mut value = to_f64(from, bits);
-    if matches!(rounding, Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi) {
-        value = round_to_integral(rounding, value);
-    }
-    if saturate {
-        // Negative zero is not above zero either.
-        value = if value > 0.0 { value.min(1.0) } else { 0.0 };
-    }
-    match to {
-        Type::Tf32 => u64::from(round_to_tf32(value as f32, rounding)),
-        // NaNs become the canonical one of a narrower type.
-        Type::F16 | Type::Bf16 if value.is_nan() => 0x7fff,
-        Type::F32 if value.is_nan() && from != Type::F32 => 0x7fff_ffff,
-        _ => from_f64(to, value, round_mode(rounding)),
-    }
-}
-
-/// Ten bits of mantissa: to nearest with ties away (`rna`), to even (`rn`), or cut off (`rz`).
-fn round_to_tf32(value: f32, rounding: Rounding) -> u32 {
-    let bits = value.to_bits();
-    if !value.is_finite() {
-        return bits;
-    }
-    let half = match rounding {
-        Rounding::Rna => 0x1000,
-        Rounding::Rn => 0x0fff + (bits >> 13 & 1),
-        _ => 0,
-    };
-    (bits + half) & !0x1fff
 }
 
 fn compare(cmp: Cmp, ty: Type, a: u64, b: u64) -> bool {

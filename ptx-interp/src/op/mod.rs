@@ -13,7 +13,7 @@ use ptx_gemm_ptx::warp::Resize;
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
 pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
-pub(crate) use self::extended::{Carry, Modified};
+pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 use crate::flags::Scope;
