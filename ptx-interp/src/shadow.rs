@@ -159,6 +159,19 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| shadow.read_one(clocks, index, actor))
     }
 
+    /// More lanes of a warp that reads, at the same place, if what the first one found holds for all of them.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor, lanes: u32) -> bool {
+        let warp = usize::from(actor.thread) / LANES;
+        let (first, now) = (warp * self.whole, clocks.now(warp));
+        let words = first + offset / 4..first + (offset + bytes) / 4;
+        let settled = bytes >= 4 && actor.strong.is_none() && self.reads[words.clone()].iter().all(|r| r.quick == now);
+        if settled {
+            self.reads[words].iter_mut().for_each(|read| read.lanes |= lanes);
+        }
+        settled
+    }
+
     /// That an access comes after the writer, without a trace of it.
     pub(crate) fn behind_writer(
         &self,

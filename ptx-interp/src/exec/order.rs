@@ -70,7 +70,10 @@ pub(super) fn shared_row(
     bytes: usize,
     pc: u32,
 ) -> Checked {
-    for lane in lanes(active) {
+    let mut left = active;
+    while left != 0 {
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
         let offset = offsets[lane] as usize;
         env.heed(no_mbarrier(block, offset, bytes, verb, lane))?;
         let actor = actor(warp, block, lane, pc, None);
@@ -82,11 +85,28 @@ pub(super) fn shared_row(
         if let Err(conflict) = ordered {
             env.heed(Err(race(block, env, conflict, verb, offset, bytes, actor)))?;
         }
-        if verb == Verb::Writes && !block.clocks.flags.is_empty() {
-            forget(&mut block.clocks.flags, 0, offset, bytes);
+        match verb {
+            Verb::Reads if env.code.bulks.is_empty() => {
+                // The next lanes often read the same.
+                let same = alike(offsets, left, lane);
+                if same != 0 && block.shadow.join(&block.clocks, offset, bytes, actor, same) {
+                    left &= !same;
+                }
+            }
+            Verb::Writes if !block.clocks.flags.is_empty() => forget(&mut block.clocks.flags, 0, offset, bytes),
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// Those lanes of `left` behind a lane, without a gap, that are at the same place.
+#[inline(always)]
+fn alike(offsets: &[u32; LANES], left: u32, lane: usize) -> u32 {
+    let run = offsets[lane + 1..].iter().zip(lane + 1..);
+    let end = run.take_while(|(offset, at)| left >> at & 1 != 0 && **offset == offsets[lane]).count();
+    // `end` lanes from the next one on; there are at most 31.
+    ((1u32 << end) - 1) << lane << 1
 }
 
 /// Lanes touch one allocation.
