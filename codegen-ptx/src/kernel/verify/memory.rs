@@ -38,7 +38,10 @@ pub(super) fn check(kernel: &Kernel) -> Check {
 impl<'k> Analysis<'k> {
     fn block(&mut self, stmts: &'k [Stmt]) -> Check {
         for stmt in stmts {
-            self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", stmt.origin.clause, stmt.origin.what)))?;
+            self.stmt(&stmt.op).map_err(|v| {
+                let origin = self.kernel.origin(stmt);
+                v.within(format_args!("{}: {}", origin.clause, origin.what))
+            })?;
         }
         Ok(())
     }
