@@ -146,7 +146,7 @@ impl Emitter<'_> {
         Guard { pred: self.reg(guard.pred), negated: !guard.expect }
     }
 
-    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
+    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: impl Into<Vec<Operand>>) {
         match guard {
             None => self.entry.emit(op, operands),
             Some(guard) => self.entry.emit_if(self.guard(guard), op, operands),
