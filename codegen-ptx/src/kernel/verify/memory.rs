@@ -184,7 +184,7 @@ impl<'k> Analysis<'k> {
             let counted = turns.and_then(|turns| self.counted(body, reg, turns, &entry));
             let exact = counted.is_some();
             let (lo, hi) = counted.unwrap_or((entry.lo, bound.max(entry.hi)));
-            let none = Facts::default();
+            let none = Facts::NONE;
             heads.push((register, Known { lo, hi, yes: none, no: none, choice: None, ..entry }, exact));
         }
         let entry = self.registers.clone();
@@ -381,7 +381,7 @@ impl<'k> Analysis<'k> {
     /// Any value of the register's type; nothing for a register of data.
     fn unknown(&mut self, reg: Reg) -> Check {
         match self.kernel.ty(reg) {
-            Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::default(), Facts::default()), None),
+            Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::NONE, Facts::NONE), None),
             Type::U32 => self.assign(reg, Known::any(false), None),
             Type::U64 => self.assign(reg, Known::any(true), None),
             Type::S32 | Type::F32 | Type::F64 => Ok(()),
