@@ -100,7 +100,7 @@ struct Emitter<'a> {
     scratch: Vec<(kernel::Type, FamilyId)>,
     /// How far the condition of each branch and loop agrees, from here on in the text.
     conditions: std::slice::Iter<'a, Agreement>,
-    /// The origin of what is emitted.
+    /// The origin noted on what is emitted.
     origin: Option<OriginId>,
 }
 
@@ -112,7 +112,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// What follows is for this origin.
+    /// Notes `origin` on what is emitted from here on.
     fn origin(&mut self, origin: OriginId) {
         if self.origin != Some(origin) {
             self.origin = Some(origin);
