@@ -1,6 +1,6 @@
 //! The pass that removes index computations for nothing.
 
-use ptx_gemm_codegen::kernel::{Expr, Guard, Kernel, Op, Origin, Reg, Stmt, dead, verify::verify};
+use ptx_gemm_codegen::kernel::{Expr, Guard, Kernel, Op, OriginId, Reg, Stmt, dead, verify::verify};
 use ptx_gemm_codegen::{lower, tile};
 use ptx_gemm_dsl::Schedule;
 
@@ -18,7 +18,7 @@ fn index(kernel: &mut Kernel, name: &str) -> Reg {
 }
 
 fn stmt(op: Op) -> Stmt {
-    Stmt { op, origin: Origin::new("test", "added") }
+    Stmt { op, origin: OriginId(0) }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use ptx_gemm_codegen::kernel::verify::verify;
 use ptx_gemm_codegen::kernel::{
-    Address, Compare, Expr, Guard, Kernel, Math, Memory, Op, Origin, Reg, Stmt, Type, Value,
+    Address, Compare, Expr, Guard, Kernel, Math, Memory, Op, OriginId, Reg, Stmt, Type, Value,
 };
 use ptx_gemm_codegen::{lower, tile};
 use ptx_gemm_dsl::Schedule;
@@ -102,7 +102,7 @@ fn fresh(kernel: &mut Kernel, name: &str) -> Reg {
 }
 
 fn stmt(op: Op) -> Stmt {
-    Stmt { op, origin: Origin::new("test", "changed") }
+    Stmt { op, origin: OriginId(0) }
 }
 
 /// Puts a statement that `which` finds under a branch on `condition`.

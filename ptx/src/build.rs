@@ -118,13 +118,13 @@ impl EntryBuilder {
     }
 
     /// Appends an instruction.
-    pub fn emit(&mut self, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
-        self.push(None, op, operands.into_iter().collect());
+    pub fn emit(&mut self, op: Opcode, operands: impl Into<Vec<Operand>>) {
+        self.push(None, op, operands.into());
     }
 
     /// Appends an instruction under a guard.
-    pub fn emit_if(&mut self, guard: Guard, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
-        self.push(Some(guard), op, operands.into_iter().collect());
+    pub fn emit_if(&mut self, guard: Guard, op: Opcode, operands: impl Into<Vec<Operand>>) {
+        self.push(Some(guard), op, operands.into());
     }
 
     /// Appends an instruction whose destination is a new register of `family`.
@@ -135,6 +135,7 @@ impl EntryBuilder {
         reg
     }
 
+    #[inline]
     fn push(&mut self, guard: Option<Guard>, op: Opcode, operands: Vec<Operand>) {
         let note = self.note.clone();
         self.entry.body.push(Statement::Instruction(Instruction { guard, op, operands, note }));

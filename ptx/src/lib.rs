@@ -19,6 +19,7 @@ mod signature;
 mod special;
 mod table;
 pub mod target;
+mod text;
 pub mod types;
 pub mod verify;
 pub mod warp;

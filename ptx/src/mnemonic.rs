@@ -15,6 +15,7 @@ use crate::legality::may_be_modified;
 use crate::names::words;
 use crate::prototype;
 use crate::table;
+use crate::text::Text;
 use crate::types::{Space, Type};
 use crate::warp::Vote;
 
@@ -328,18 +329,18 @@ fn convert(m: &mut impl Modifiers, rnd: &mut Rounding, sat: &mut bool, to: &mut 
 }
 
 /// Appends an opcode's mnemonic to a text.
-pub(crate) fn write(op: &Opcode, text: &mut String) {
+pub(crate) fn write(op: &Opcode, text: &mut Text) {
     if let Opcode::Unknown(mnemonic) = op {
-        text.push_str(mnemonic);
+        text.push(mnemonic);
         return;
     }
     if let Opcode::Modified { op, ftz, sat } = op {
-        let mut plain = String::new();
+        let mut plain = Text::default();
         write(op, &mut plain);
-        text.push_str(&modified(&plain, *ftz, *sat));
+        text.push(&modified(&plain.finish(), *ftz, *sat));
         return;
     }
-    text.push_str(table::row(op).stem);
+    text.push(table::row(op).stem);
     // The walk takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
     modifiers(&mut op.clone(), &mut Writer { text });
 }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::instruction::{Base, Instruction, Note, Opcode, Operand, Reg};
 use crate::mnemonic;
 use crate::module::{Directive, Entry, Module, Param, RegisterFamily, Statement, Variable};
+use crate::text::{Piece, Text};
 
 /// Column of the notes behind instructions.
 const NOTE_COLUMN: usize = 64;
@@ -20,68 +21,67 @@ const INDENT: &str = "    ";
 /// Text inside comments and notes is made to fit one line; nothing else is checked here, see [`crate::verify::verify`].
 pub fn print(module: &Module) -> String {
     let statements: usize = module.entries.iter().map(|entry| entry.body.len()).sum();
-    // About 100 bytes a line, so that a large kernel is not copied while it grows.
-    let mut printer = Printer { text: String::with_capacity(1024 + 100 * statements), ..Printer::default() };
+    // About 110 bytes a line, so that a large kernel is not copied while it grows.
+    let mut printer = Printer { text: Text::with_capacity(4096 + 110 * statements), ..Printer::default() };
     printer.module(module);
-    printer.text
+    printer.text.finish()
 }
 
 /// The text of one instruction of an entry, without note and semicolon: for messages.
 pub fn instruction(instruction: &Instruction, entry: &Entry) -> String {
     let mut printer = Printer::default();
-    printer.bare_instruction(instruction, &entry.registers);
-    printer.text
+    printer.bare_instruction(instruction, &Names::of(&entry.registers));
+    printer.text.finish()
 }
 
 /// The text of one operand of an entry's instructions: for messages.
 pub fn operand(operand: &Operand, entry: &Entry) -> String {
     let mut printer = Printer::default();
-    printer.operand(operand, &entry.registers);
-    printer.text
+    printer.operand(operand, &Names::of(&entry.registers));
+    printer.text.finish()
+}
+
+/// The prefix of each register family, and whether a number follows it.
+struct Names<'a>(Vec<(Piece<'a>, bool)>);
+
+impl<'a> Names<'a> {
+    fn of(registers: &'a [RegisterFamily]) -> Self {
+        Names(registers.iter().map(|family| (Piece::new(&family.prefix), family.count.is_some())).collect())
+    }
 }
 
 #[derive(Default)]
-struct Printer {
-    text: String,
+struct Printer<'a> {
+    text: Text,
     /// Where the current line starts.
     line: usize,
     /// The last opcode and the last note, and where their texts are: runs of one are long.
-    last_op: Option<(Opcode, Range<usize>)>,
-    last_note: Option<(Note, Range<usize>)>,
+    last_op: Option<(&'a Opcode, Range<usize>)>,
+    last_note: Option<(&'a Note, Range<usize>)>,
 }
 
-impl Printer {
+impl<'a> Printer<'a> {
     fn push(&mut self, text: &str) {
-        self.text.push_str(text);
-    }
-
-    fn unsigned(&mut self, value: u64) {
-        self.text.push_str(itoa::Buffer::new().format(value));
-    }
-
-    fn signed(&mut self, value: i64) {
-        self.text.push_str(itoa::Buffer::new().format(value));
+        self.text.push(text);
     }
 
     fn newline(&mut self) {
-        self.text.push('\n');
+        self.push("\n");
         self.line = self.text.len();
     }
 
     /// Blanks up to a column, and two at least.
     fn column(&mut self, column: usize) {
-        const BLANKS: &str = "                                                                ";
         let used = self.text.len() - self.line;
-        let blanks = column.saturating_sub(used).max(2);
-        self.text.push_str(&BLANKS[..blanks.min(BLANKS.len())]);
+        self.text.blanks(column.saturating_sub(used).max(2));
     }
 
     /// A piece of a comment: line ends would end the comment, and so become blanks.
     fn comment_text(&mut self, text: &str) {
         if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
-            self.text.extend(text.chars().map(|c| if c == '\n' || c == '\r' { ' ' } else { c }));
+            self.push(&text.replace(['\n', '\r'], " "));
         } else {
-            self.text.push_str(text);
+            self.push(text);
         }
     }
 
@@ -101,13 +101,13 @@ impl Printer {
         self.newline();
     }
 
-    fn trailing_note(&mut self, note: Option<&Note>) {
+    fn trailing_note(&mut self, note: Option<&'a Note>) {
         if let Some(note) = note {
             self.column(NOTE_COLUMN);
             if let Some((last, text)) = &self.last_note
                 && last.is_same(note)
             {
-                self.text.extend_from_within(text.clone());
+                self.text.again(text.clone());
                 return self.newline();
             }
             let start = self.text.len();
@@ -117,12 +117,12 @@ impl Printer {
                 self.push(": ");
                 self.comment_text(&note.what);
             }
-            self.last_note = Some((note.clone(), start..self.text.len()));
+            self.last_note = Some((note, start..self.text.len()));
         }
         self.newline();
     }
 
-    fn module(&mut self, module: &Module) {
+    fn module(&mut self, module: &'a Module) {
         for line in &module.header {
             self.comment(line);
             self.newline();
@@ -131,9 +131,9 @@ impl Printer {
             self.newline();
         }
         self.push(".version ");
-        self.unsigned(module.version.0.into());
+        self.text.unsigned(module.version.0.into());
         self.push(".");
-        self.unsigned(module.version.1.into());
+        self.text.unsigned(module.version.1.into());
         self.newline();
         self.push(".target ");
         self.push(&module.target);
@@ -152,7 +152,7 @@ impl Printer {
         }
     }
 
-    fn variable(&mut self, variable: &Variable) {
+    fn variable(&mut self, variable: &'a Variable) {
         if variable.is_extern {
             self.push(".extern ");
         }
@@ -168,11 +168,11 @@ impl Printer {
             [] => {}
             [one] if variable.count.is_none() => {
                 self.push(" = ");
-                self.operand(one, &[]);
+                self.operand(one, &Names(Vec::new()));
             }
             several => {
                 self.push(" = {");
-                self.list(several, "", &[]);
+                self.list(several, "", &Names(Vec::new()));
                 self.push("}");
             }
         }
@@ -183,7 +183,7 @@ impl Printer {
     fn align(&mut self, align: Option<u32>) {
         if let Some(align) = align {
             self.push(" .align ");
-            self.unsigned(align.into());
+            self.text.unsigned(align.into());
         }
     }
 
@@ -193,13 +193,13 @@ impl Printer {
             Some(0) => self.push("[]"),
             Some(count) => {
                 self.push("[");
-                self.unsigned(count);
+                self.text.unsigned(count);
                 self.push("]");
             }
         }
     }
 
-    fn entry(&mut self, entry: &Entry) {
+    fn entry(&mut self, entry: &'a Entry) {
         self.push(".visible .entry ");
         self.push(&entry.name);
         self.push("(");
@@ -224,8 +224,9 @@ impl Printer {
         if !entry.body.is_empty() && (!entry.registers.is_empty() || !entry.variables.is_empty()) {
             self.newline();
         }
+        let names = Names::of(&entry.registers);
         for statement in &entry.body {
-            self.statement(statement, &entry.registers);
+            self.statement(statement, &names);
         }
         self.push("}");
         self.newline();
@@ -262,7 +263,7 @@ impl Printer {
         self.push(word);
         for (i, extent) in extents.iter().enumerate() {
             self.push(if i == 0 { "" } else { ", " });
-            self.unsigned((*extent).into());
+            self.text.unsigned((*extent).into());
         }
     }
 
@@ -274,16 +275,16 @@ impl Printer {
         self.push(&family.prefix);
         if let Some(count) = family.count {
             self.push("<");
-            self.unsigned(count.into());
+            self.text.unsigned(count.into());
             self.push(">");
         }
         self.push(";");
         self.trailing_comment(family.comment.as_deref());
     }
 
-    fn statement(&mut self, statement: &Statement, registers: &[RegisterFamily]) {
+    fn statement(&mut self, statement: &'a Statement, names: &Names<'_>) {
         match statement {
-            Statement::Instruction(instruction) => self.instruction(instruction, registers),
+            Statement::Instruction(instruction) => self.instruction(instruction, names),
             Statement::Label(name) => {
                 self.push(name);
                 self.push(":");
@@ -304,105 +305,113 @@ impl Printer {
         }
     }
 
-    fn instruction(&mut self, instruction: &Instruction, registers: &[RegisterFamily]) {
+    fn instruction(&mut self, instruction: &'a Instruction, names: &Names<'_>) {
         self.push(INDENT);
-        self.bare_instruction(instruction, registers);
+        self.bare_instruction(instruction, names);
         self.push(";");
         self.trailing_note(instruction.note.as_ref());
     }
 
-    fn bare_instruction(&mut self, instruction: &Instruction, registers: &[RegisterFamily]) {
+    fn bare_instruction(&mut self, instruction: &'a Instruction, names: &Names<'_>) {
         if let Some(guard) = &instruction.guard {
             self.push(if guard.negated { "@!" } else { "@" });
-            self.register(guard.pred, registers);
+            self.register(guard.pred, names);
             self.push(" ");
         }
         match &self.last_op {
-            Some((last, text)) if *last == instruction.op => self.text.extend_from_within(text.clone()),
+            Some((last, text)) if **last == instruction.op => self.text.again(text.clone()),
             _ => {
                 let start = self.text.len();
                 mnemonic::write(&instruction.op, &mut self.text);
-                self.last_op = Some((instruction.op.clone(), start..self.text.len()));
+                self.last_op = Some((&instruction.op, start..self.text.len()));
             }
         }
-        self.list(&instruction.operands, " ", registers);
+        self.list(&instruction.operands, " ", names);
     }
 
     /// Operands with commas between them, the first after `open`.
-    fn list(&mut self, operands: &[Operand], open: &str, registers: &[RegisterFamily]) {
+    fn list(&mut self, operands: &[Operand], open: &str, names: &Names<'_>) {
         for (i, operand) in operands.iter().enumerate() {
             self.push(if i == 0 { open } else { ", " });
-            self.operand(operand, registers);
+            self.operand(operand, names);
         }
     }
 
-    fn register(&mut self, reg: Reg, registers: &[RegisterFamily]) {
+    #[inline]
+    fn register(&mut self, reg: Reg, names: &Names<'_>) {
         // A family that is not there is the verifier's to report; the text shows the hole.
-        let Some(family) = registers.get(usize::from(reg.family)) else {
+        let Some((prefix, numbered)) = names.0.get(usize::from(reg.family)) else {
             self.push("%?");
-            self.unsigned(reg.family.into());
+            self.text.unsigned(reg.family.into());
             return;
         };
-        self.push(&family.prefix);
-        if family.count.is_some() {
-            self.unsigned(reg.index.into());
+        self.text.piece(prefix);
+        if *numbered {
+            self.text.unsigned(reg.index.into());
         }
     }
 
-    fn operand(&mut self, operand: &Operand, registers: &[RegisterFamily]) {
+    #[inline]
+    fn operand(&mut self, operand: &Operand, names: &Names<'_>) {
+        // Nearly all operands are registers.
+        if let Operand::Reg(reg) = operand { self.register(*reg, names) } else { self.other_operand(operand, names) }
+    }
+
+    #[inline(never)]
+    fn other_operand(&mut self, operand: &Operand, names: &Names<'_>) {
         match operand {
-            Operand::Reg(reg) => self.register(*reg, registers),
+            Operand::Reg(reg) => self.register(*reg, names),
             Operand::NotReg(reg) => {
                 self.push("!");
-                self.register(*reg, registers);
+                self.register(*reg, names);
             }
-            Operand::Int(value) => self.signed(*value),
+            Operand::Int(value) => self.text.signed(*value),
             Operand::F32(bits) => self.hex("0f", u64::from(*bits) << 32, 8),
             Operand::F64(bits) => self.hex("0d", *bits, 16),
             Operand::Vector(elements) => {
                 self.push("{");
-                self.list(elements, "", registers);
+                self.list(elements, "", names);
                 self.push("}");
             }
-            Operand::Address(address) => self.address(&address.0, address.1, registers),
+            Operand::Address(address) => self.address(&address.0, address.1, names),
             Operand::TensorAddress(tensor) => {
                 let (base, coordinates) = &**tensor;
                 self.push("[");
-                self.base(base, registers);
+                self.base(base, names);
                 self.push(", {");
-                self.list(coordinates, "", registers);
+                self.list(coordinates, "", names);
                 self.push("}]");
             }
             Operand::Label(name) | Operand::Symbol(name) => self.push(name),
             Operand::Special(special) => self.push(special.name()),
             Operand::Pair(pair) => {
                 let (first, second) = &**pair;
-                self.operand(first, registers);
+                self.operand(first, names);
                 self.push("|");
-                self.operand(second, registers);
+                self.operand(second, names);
             }
             Operand::Sink => self.push("_"),
         }
     }
 
-    fn base(&mut self, base: &Base, registers: &[RegisterFamily]) {
+    fn base(&mut self, base: &Base, names: &Names<'_>) {
         match base {
-            Base::Reg(reg) => self.register(*reg, registers),
+            Base::Reg(reg) => self.register(*reg, names),
             Base::Symbol(name) => self.push(name),
             Base::None => {}
         }
     }
 
-    fn address(&mut self, base: &Base, offset: i64, registers: &[RegisterFamily]) {
+    fn address(&mut self, base: &Base, offset: i64, names: &Names<'_>) {
         self.push("[");
-        self.base(base, registers);
+        self.base(base, names);
         match (base, offset) {
-            (Base::None, offset) => self.signed(offset),
+            (Base::None, offset) => self.text.signed(offset),
             (_, 0) => {}
             (_, offset) => {
                 // A negative offset is written `+-4`, as the other PTX writers do.
                 self.push("+");
-                self.signed(offset);
+                self.text.signed(offset);
             }
         }
         self.push("]");
@@ -413,7 +422,7 @@ impl Printer {
         self.push(prefix);
         for digit in 0..digits {
             let nibble = (bits >> (60 - 4 * digit)) & 0xF;
-            self.text.push(char::from(b"0123456789ABCDEF"[nibble as usize]));
+            self.push(&"0123456789ABCDEF"[nibble as usize..][..1]);
         }
     }
 }

@@ -186,6 +186,7 @@ static PROTOTYPES: &[Opcode] = &[
 mod tests {
     use super::*;
     use crate::mnemonic;
+    use crate::text::Text;
 
     /// The search goes by the first word, and wants them in order.
     #[test]
@@ -198,8 +199,9 @@ mod tests {
     #[test]
     fn read_as_written() {
         for op in PROTOTYPES {
-            let mut text = String::new();
+            let mut text = Text::default();
             mnemonic::write(op, &mut text);
+            let text = text.finish();
             // `mul.b32` exists for neither floats nor integers, `isspacep` of the generic space not at all.
             let read = mnemonic::read(&text);
             assert!(

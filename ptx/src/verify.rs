@@ -23,6 +23,7 @@ use crate::signature::{Row, Since};
 use crate::table;
 use crate::target::{Target, Version};
 use crate::types::{Space, Type};
+use operands::Legal;
 
 /// What is wrong with a module: a bug of the program that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +82,8 @@ pub fn required_version(module: &Module) -> Version {
     let mut last = None;
     for statement in module.entries.iter().flat_map(|entry| &entry.body) {
         let Statement::Instruction(instruction) = statement else { continue };
-        // Runs of one opcode are long, and what they need is the opcode's, but for those that may name more.
-        if last == Some(&instruction.op) && !needs_more(&instruction.op) {
+        // Runs of one opcode are long, and what they need is mostly the opcode's.
+        if last == Some(&instruction.op) && !needs_more(instruction) {
             continue;
         }
         version = version.max(instruction_since(instruction).version);
@@ -91,9 +92,13 @@ pub fn required_version(module: &Module) -> Version {
     version
 }
 
-/// True for the opcodes whose operands may need more than they do: special registers, and counts.
-fn needs_more(op: &Opcode) -> bool {
-    matches!(op, Opcode::Mov(_) | Opcode::MbarrierArrive { .. })
+/// True if an operand may need more than the opcode does: a special register, or a count of arrivals.
+fn needs_more(instruction: &Instruction) -> bool {
+    match (&instruction.op, instruction.operands.as_slice()) {
+        (Opcode::Mov(_), [_, from]) => matches!(from, Operand::Special(_)),
+        (Opcode::MbarrierArrive { .. }, _) => true,
+        _ => false,
+    }
 }
 
 /// Since when there is everything in an instruction.
@@ -160,10 +165,10 @@ impl<'a> Context<'a> {
     }
 
     fn statements(&self, violations: &mut Vec<Violation>) {
-        let mut known = None;
+        let mut last = None;
         for (i, statement) in self.entry.body.iter().enumerate() {
             if let Statement::Instruction(instruction) = statement
-                && let Err(reason) = self.instruction(instruction, &mut known)
+                && let Err(reason) = self.instruction(instruction, &mut last)
             {
                 if violations.len() >= MAX_VIOLATIONS {
                     return;
@@ -174,12 +179,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Checks an instruction. `known` is the row of the last opcode that was found legal: runs of one opcode are long.
-    fn instruction<'i>(
-        &self,
-        instruction: &'i Instruction,
-        known: &mut Option<(&'i Opcode, Row)>,
-    ) -> Result<(), String> {
+    /// Checks an instruction. `last` is the last opcode that was found legal: runs of one opcode are long.
+    fn instruction<'i>(&self, instruction: &'i Instruction, last: &mut Option<Legal<'i>>) -> Result<(), String> {
         if let Some(guard) = &instruction.guard
             && self.register_type(guard.pred)? != Type::Pred
         {
@@ -188,27 +189,29 @@ impl<'a> Context<'a> {
         if let Opcode::Unknown(_) = instruction.op {
             return Ok(());
         }
-        let row = match known {
-            Some((op, row)) if **op == instruction.op && !needs_more(op) => *row,
-            _ => {
-                let row = table::row(&instruction.op);
-                if !row.legal.has(row.types[0]) {
-                    return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
-                }
-                if let Some(reason) = legality::refuse(&instruction.op) {
-                    return Err(reason.to_owned());
-                }
-                self.availability(instruction, &row)?;
-                *known = Some((&instruction.op, row));
-                row
-            }
+        let legal = match last {
+            Some(last) if *last.op == instruction.op && !needs_more(instruction) => last,
+            _ => last.insert(self.legal(instruction)?),
         };
-        self.operands(&row, &instruction.operands)?;
+        self.operands(legal, &instruction.operands)?;
         legality::refuse_constants(instruction).map_or(Ok(()), |reason| Err(reason.to_owned()))
     }
 
+    /// The opcode of an instruction, if there is one with these modifiers and the target has it.
+    fn legal<'i>(&self, instruction: &'i Instruction) -> Result<Legal<'i>, String> {
+        let row = table::row(&instruction.op);
+        if !row.legal.has(row.types[0]) {
+            return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
+        }
+        if let Some(reason) = legality::refuse(&instruction.op) {
+            return Err(reason.to_owned());
+        }
+        self.availability(instruction, &row)?;
+        Ok(Legal::new(&instruction.op, row))
+    }
+
     fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
-        let since = if needs_more(&instruction.op) { instruction_since(instruction) } else { row.since };
+        let since = if needs_more(instruction) { instruction_since(instruction) } else { row.since };
         if let Some(target) = self.target
             && !since.target.met_by(target)
         {

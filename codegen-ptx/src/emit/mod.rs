@@ -17,7 +17,7 @@ use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 
 use crate::kernel::uniform::Agreement;
 use crate::kernel::verify::Verified;
-use crate::kernel::{self, Address, Kernel, Memory, Op, Stmt, outer_order};
+use crate::kernel::{self, Address, Kernel, Memory, Op, OriginId, Stmt, outer_order};
 
 /// Name of the shared memory in the text.
 const SHARED: &str = "smem";
@@ -45,7 +45,7 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
         entry.variable(variable);
     }
     let conditions = verified.conditions().iter();
-    let mut emitter = Emitter { kernel, target, entry, families, scratch: Vec::new(), conditions };
+    let mut emitter = Emitter { kernel, target, entry, families, scratch: Vec::new(), conditions, origin: None };
     emitter.block(&kernel.body);
     emitter.entry.note("kernel", "done");
     emitter.entry.emit(Opcode::Ret, []);
@@ -100,13 +100,23 @@ struct Emitter<'a> {
     scratch: Vec<(kernel::Type, FamilyId)>,
     /// How far the condition of each branch and loop agrees, from here on in the text.
     conditions: std::slice::Iter<'a, Agreement>,
+    /// The origin noted on what is emitted.
+    origin: Option<OriginId>,
 }
 
 impl Emitter<'_> {
     fn block(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            self.entry.set_note(Some(stmt.origin.clone()));
-            self.stmt(&stmt.op);
+            self.origin(stmt.origin);
+            self.stmt(stmt);
+        }
+    }
+
+    /// Notes `origin` on what is emitted from here on.
+    fn origin(&mut self, origin: OriginId) {
+        if self.origin != Some(origin) {
+            self.origin = Some(origin);
+            self.entry.set_note(Some(self.kernel.origins[origin.0 as usize].clone()));
         }
     }
 
@@ -136,7 +146,7 @@ impl Emitter<'_> {
         Guard { pred: self.reg(guard.pred), negated: !guard.expect }
     }
 
-    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: impl IntoIterator<Item = Operand>) {
+    fn emit(&mut self, guard: Option<kernel::Guard>, op: Opcode, operands: impl Into<Vec<Operand>>) {
         match guard {
             None => self.entry.emit(op, operands),
             Some(guard) => self.entry.emit_if(self.guard(guard), op, operands),
@@ -154,8 +164,8 @@ impl Emitter<'_> {
         }
     }
 
-    fn stmt(&mut self, op: &Op) {
-        match op {
+    fn stmt(&mut self, stmt: &Stmt) {
+        match &stmt.op {
             Op::Param { dst, index } => {
                 let param = &self.kernel.params[*index];
                 let op = load(Space::Param, PrefetchSize::None, 1, scalar_type(param.ty));
@@ -216,8 +226,8 @@ impl Emitter<'_> {
             Op::NamedBarrier { number, threads } => {
                 self.entry.emit(Opcode::BarSync, [Operand::from(*number), Operand::from(*threads)]);
             }
-            Op::If { cond, then, other } => self.branch(*cond, then, other),
-            Op::Loop { body, again } => self.repeat(body, *again),
+            Op::If { cond, then, other } => self.branch(stmt.origin, *cond, then, other),
+            Op::Loop { body, again } => self.repeat(stmt.origin, body, *again),
         }
     }
 
@@ -254,7 +264,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn branch(&mut self, cond: kernel::Guard, then: &[Stmt], other: &[Stmt]) {
+    fn branch(&mut self, origin: OriginId, cond: kernel::Guard, then: &[Stmt], other: &[Stmt]) {
         let uniform = self.uniform();
         let end = self.entry.label("end");
         let skip = Guard { pred: self.reg(cond.pred), negated: cond.expect };
@@ -262,12 +272,10 @@ impl Emitter<'_> {
             self.entry.emit_if(skip, Opcode::Bra { uniform }, [Operand::from(&end)]);
             self.block(then);
         } else {
-            let origin = self.entry.set_note(None);
             let edge = self.entry.label("else");
-            self.entry.set_note(origin.clone());
             self.entry.emit_if(skip, Opcode::Bra { uniform }, [Operand::from(&edge)]);
             self.block(then);
-            self.entry.set_note(origin);
+            self.origin(origin);
             self.entry.emit(Opcode::Bra { uniform }, [Operand::from(&end)]);
             self.entry.bind(&edge);
             self.block(other);
@@ -275,15 +283,14 @@ impl Emitter<'_> {
         self.entry.bind(&end);
     }
 
-    fn repeat(&mut self, body: &[Stmt], again: kernel::Reg) {
+    fn repeat(&mut self, origin: OriginId, body: &[Stmt], again: kernel::Reg) {
         let uniform = self.uniform();
         let top = self.entry.label("loop");
-        let origin = self.entry.set_note(None);
         self.entry.bind(&top);
         // What is to be unrolled is unrolled already.
         self.entry.pragma("nounroll");
         self.block(body);
-        self.entry.set_note(origin);
+        self.origin(origin);
         let guard = Guard::when(self.reg(again));
         self.entry.emit_if(guard, Opcode::Bra { uniform }, [Operand::from(&top)]);
     }

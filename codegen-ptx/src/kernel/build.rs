@@ -1,12 +1,9 @@
 //! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
 
 use super::{
-    Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, Reg, Stmt, Type,
-    Value,
+    Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, OriginId, Reg, Stmt,
+    Type, Value,
 };
-
-/// As many origins as the statements of one line of D alternate between, and some more.
-const RECENT: usize = 8;
 
 /// Builds one [`Kernel`].
 pub struct Builder {
@@ -14,11 +11,7 @@ pub struct Builder {
     kernel: Kernel,
     /// Open blocks, innermost last.
     blocks: Vec<Vec<Stmt>>,
-    origin: Origin,
-    /// Origins used of late: passes alternate between a few, and statements share them.
-    recent: [Origin; RECENT],
-    /// Where in `recent` the next new one goes.
-    oldest: usize,
+    origin: OriginId,
     /// Families for index arithmetic.
     index: Family,
     wide: Family,
@@ -35,9 +28,9 @@ impl Builder {
         let pred = family("p", Type::Pred, "truth values");
         let index = family("r", Type::U32, "indices and shared addresses");
         let wide = family("rd", Type::U64, "global addresses and leading dimensions");
-        let origin = Origin::new("", "");
-        let recent = std::array::from_fn(|_| origin.clone());
-        Builder { kernel, blocks: vec![Vec::new()], origin, recent, oldest: 0, index, wide, pred }
+        let origin = OriginId(kernel.origins.len() as u32);
+        kernel.origins.push(Origin::new("", ""));
+        Builder { kernel, blocks: vec![Vec::new()], origin, index, wide, pred }
     }
 
     /// Declares a family of data registers.
@@ -73,24 +66,19 @@ impl Builder {
 
     /// Statements from here on belong to this clause and purpose.
     pub fn origin(&mut self, clause: &str, what: &str) {
-        let is = |origin: &Origin| &*origin.what == what && &*origin.clause == clause;
-        if is(&self.origin) {
-            return;
+        let origins = &mut self.kernel.origins;
+        // Passes alternate between a few, mostly the last ones.
+        let known = origins.iter().rposition(|origin| &*origin.what == what && &*origin.clause == clause);
+        let index = known.unwrap_or(origins.len());
+        if known.is_none() {
+            origins.push(Origin::new(clause, what));
         }
-        self.origin = match self.recent.iter().find(|origin| is(origin)) {
-            Some(known) => known.clone(),
-            None => {
-                let origin = Origin::new(clause, what);
-                self.recent[self.oldest] = origin.clone();
-                self.oldest = (self.oldest + 1) % RECENT;
-                origin
-            }
-        };
+        self.origin = OriginId(index as u32);
     }
 
     /// Appends a statement.
     pub fn push(&mut self, op: Op) {
-        let origin = self.origin.clone();
+        let origin = self.origin;
         if let Some(block) = self.blocks.last_mut() {
             block.push(Stmt { op, origin });
         }

@@ -173,13 +173,17 @@ pub enum Math {
     Convert,
 }
 
+/// Index of an origin in [`Kernel::origins`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OriginId(pub u32);
+
 /// A statement with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stmt {
     /// What it does.
     pub op: Op,
     /// Why.
-    pub origin: Origin,
+    pub origin: OriginId,
 }
 
 /// What a statement does.
@@ -267,6 +271,8 @@ pub struct Kernel {
     pub shared_origin: Origin,
     /// Register families.
     pub families: Vec<FamilyInfo>,
+    /// Origins of its statements.
+    pub origins: Vec<Origin>,
     /// The body.
     pub body: Vec<Stmt>,
 }
@@ -275,6 +281,11 @@ impl Kernel {
     /// Type of a register.
     pub fn ty(&self, reg: Reg) -> Type {
         self.families[reg.family.0 as usize].ty
+    }
+
+    /// Why a statement is there.
+    pub fn origin(&self, stmt: &Stmt) -> &Origin {
+        &self.origins[stmt.origin.0 as usize]
     }
 
     /// A numbering of the registers without gaps, for tables by register.

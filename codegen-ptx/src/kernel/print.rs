@@ -55,7 +55,8 @@ impl Printer<'_> {
             for _ in width..ORIGIN_COLUMN.max(width + 1) {
                 self.out.push(' ');
             }
-            writeln!(self.out, "; {}: {}", stmt.origin.clause, stmt.origin.what)?;
+            let origin = self.kernel.origin(stmt);
+            writeln!(self.out, "; {}: {}", origin.clause, origin.what)?;
             self.nested(&stmt.op)?;
         }
         Ok(())

@@ -63,6 +63,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         shared_align: if swizzled { shared::PERIOD } else { 16 },
         shared_origin: Origin::new(shared_note, "staged tiles of A and B"),
         families: Vec::new(),
+        origins: Vec::new(),
         body: Vec::new(),
     };
     let mut builder = Builder::new(kernel);

@@ -3,6 +3,7 @@
 use crate::instruction::{Order, Scope};
 use crate::matrix::Shape;
 use crate::names::{Word, words};
+use crate::text::Text;
 
 /// A walk over the modifiers of one opcode.
 pub(super) trait Modifiers {
@@ -85,14 +86,14 @@ impl OrderWord {
 
 /// Writes the modifiers behind a stem.
 pub(super) struct Writer<'a> {
-    pub text: &'a mut String,
+    pub text: &'a mut Text,
 }
 
 impl Writer<'_> {
     fn push(&mut self, word: &str) {
         if !word.is_empty() {
-            self.text.push('.');
-            self.text.push_str(word);
+            self.text.push(".");
+            self.text.push(word);
         }
     }
 }
@@ -123,23 +124,23 @@ impl Modifiers for Writer<'_> {
             4 => self.push("v4"),
             lanes => {
                 self.push("v");
-                self.text.push_str(itoa::Buffer::new().format(lanes));
+                self.text.unsigned(lanes.into());
             }
         }
     }
 
     fn shape(&mut self, shape: &mut Shape) {
         for (letter, extent) in [(".m", shape.m), ("n", shape.n), ("k", shape.k)] {
-            self.text.push_str(letter);
-            self.text.push_str(itoa::Buffer::new().format(extent));
+            self.text.push(letter);
+            self.text.unsigned(extent.into());
         }
     }
 
     fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str) {
-        self.text.push('.');
-        self.text.push_str(prefix);
-        self.text.push_str(itoa::Buffer::new().format(*number));
-        self.text.push_str(suffix);
+        self.text.push(".");
+        self.text.push(prefix);
+        self.text.unsigned((*number).into());
+        self.text.push(suffix);
     }
 
     fn reject_if(&mut self, _: bool) {}

@@ -1,7 +1,7 @@
 //! Operands against the slots of their instruction's row.
 
 use super::Context;
-use crate::instruction::{Base, Operand, Reg};
+use crate::instruction::{Base, Opcode, Operand, Reg};
 use crate::print;
 use crate::signature::{Class, Row, Slot, Types, doubled, registers_of, wide_registers_of};
 use crate::table;
@@ -9,8 +9,36 @@ use crate::types::{Space, Type};
 
 type Checked = Result<(), String>;
 
+/// Operands whose register types [`Legal`] lists: the multiply-add has four.
+const LISTED: usize = 4;
+
+/// An opcode that was found legal.
+pub(super) struct Legal<'i> {
+    pub op: &'i Opcode,
+    row: Row,
+    /// By operand: the types of a register that needs no further look there.
+    registers: [Types; LISTED],
+}
+
+impl<'i> Legal<'i> {
+    pub fn new(op: &'i Opcode, row: Row) -> Self {
+        let mut registers = [Types::NONE; LISTED];
+        for (types, slot) in registers.iter_mut().zip(row.slots) {
+            *types = match slot {
+                Slot::Write(class) | Slot::Read(class) => registers_of(class_type(&row, *class)),
+                Slot::MoveTo | Slot::MoveFrom => registers_of(row.types[0]),
+                Slot::WriteLanes | Slot::ReadLanes if row.counts[0] == 1 => wide_registers_of(row.types[0]),
+                Slot::Predicates | Slot::Condition => registers_of(Type::Pred),
+                _ => Types::NONE,
+            };
+        }
+        Legal { op, row, registers }
+    }
+}
+
 impl Context<'_> {
-    pub(super) fn operands(&self, row: &Row, operands: &[Operand]) -> Checked {
+    pub(super) fn operands(&self, legal: &Legal<'_>, operands: &[Operand]) -> Checked {
+        let row = &legal.row;
         let most = row.slots.len();
         if operands.len() > most || operands.len() + row.optional < most {
             let least = most - row.optional;
@@ -18,22 +46,18 @@ impl Context<'_> {
             return Err(format!("has {} operands, wants {wanted}", operands.len()));
         }
         for (i, (slot, operand)) in row.slots.iter().zip(operands).enumerate() {
-            if self.is_plain_register(row, *slot, operand) {
+            // Nearly all operands are registers of the right type.
+            if let (Some(types), Operand::Reg(reg)) = (legal.registers.get(i), operand)
+                && let Some(family) = self.entry.registers.get(usize::from(reg.family))
+                && types.has(family.ty)
+                && reg.index < family.count.unwrap_or(1)
+            {
                 continue;
             }
             self.operand(row, *slot, operand)
                 .map_err(|reason| format!("operand {} (`{}`): {reason}", i + 1, print::operand(operand, self.entry)))?;
         }
         Ok(())
-    }
-
-    /// Whether the operand is a register as the slot wants it: nearly all are, and need no further look.
-    #[inline]
-    fn is_plain_register(&self, row: &Row, slot: Slot, operand: &Operand) -> bool {
-        let (Slot::Write(class) | Slot::Read(class), Operand::Reg(reg)) = (slot, operand) else { return false };
-        self.entry.registers.get(usize::from(reg.family)).is_some_and(|family| {
-            reg.index < family.count.unwrap_or(1) && registers_of(class_type(row, class)).has(family.ty)
-        })
     }
 
     fn operand(&self, row: &Row, slot: Slot, operand: &Operand) -> Checked {

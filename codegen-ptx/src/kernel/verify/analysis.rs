@@ -47,7 +47,9 @@ impl<'k> Analysis<'k> {
     }
 
     pub(super) fn known(&self, number: Number, assume: &[Fact]) -> Known {
-        let mut known = self.known.get(number.0 as usize).copied().unwrap_or_else(|| Known::any(true));
+        // Copied whole, as an entry of the table is: one that is put together here makes each later copy wait for its parts.
+        static ANY: Known = Known::any(true);
+        let mut known = *self.known.get(number.0 as usize).unwrap_or(&ANY);
         assume.iter().for_each(|fact| known.refine(number, *fact));
         known
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Check, rule};
+use crate::Violation;
 use crate::kernel::uniform::{Control, Uniformity};
 use crate::kernel::{Kernel, Op};
 
@@ -15,14 +16,17 @@ const BARRIERS: u32 = 16;
 pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
     let mut users: [Option<Range<u32>>; BARRIERS as usize] = Default::default();
     for (stmt, control) in &uniformity.barriers {
-        let within = || format!("{}: {}", stmt.origin.clause, stmt.origin.what);
+        let within = |v: Violation| {
+            let origin = kernel.origin(stmt);
+            v.within(format_args!("{}: {}", origin.clause, origin.what))
+        };
         match &stmt.op {
             Op::NamedBarrier { number, threads } => named(control, *number, *threads, &mut users),
             _ => rule(control.threads == (0..kernel.threads) && control.together(), || {
                 format!("a barrier of the block that {} come to", comers(control))
             }),
         }
-        .map_err(|v| v.within(format_args!("{}", within())))?;
+        .map_err(within)?;
     }
     Ok(())
 }

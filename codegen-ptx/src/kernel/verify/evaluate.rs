@@ -91,7 +91,7 @@ impl<'k> Analysis<'k> {
             }
             Expr::Wide(x) => {
                 let x = self.evaluate(x, assume, depth)?;
-                Known { wide: true, yes: Facts::default(), no: Facts::default(), ..x }
+                Known { wide: true, yes: Facts::NONE, no: Facts::NONE, ..x }
             }
             Expr::Compare(compare, x, y) => {
                 let numbers = (self.number_of(x), self.number_of(y));
@@ -101,7 +101,7 @@ impl<'k> Analysis<'k> {
             Expr::And(x, y) => {
                 let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
                 let yes = self.both(x.yes, y.yes);
-                Known::truth(x.counts.or(y.counts), yes, Facts::default())
+                Known::truth(x.counts.or(y.counts), yes, Facts::NONE)
             }
             Expr::Not(x) => {
                 let x = self.evaluate(x, assume, depth)?;
@@ -176,7 +176,7 @@ impl<'k> Analysis<'k> {
             _ => None,
         };
         let side = |this: &mut Self, value: &'k Expr, facts: Facts| {
-            if facts == Facts::default() || matches!(value, Expr::Const(_)) {
+            if facts == Facts::NONE || matches!(value, Expr::Const(_)) {
                 return this.evaluate(value, assume, depth);
             }
             let assume: Vec<Fact> = assume.iter().chain(this.facts(facts)).copied().collect();
@@ -223,7 +223,7 @@ impl<'k> Analysis<'k> {
                 let no = self.list([Fact::Below(numbers.0, y.hi), Fact::AtLeast(numbers.1, x.lo.saturating_add(1))]);
                 Known::truth(counts, yes, no)
             }
-            Compare::Eq | Compare::Ne => Known::truth(Dims::NONE, Facts::default(), Facts::default()),
+            Compare::Eq | Compare::Ne => Known::truth(Dims::NONE, Facts::NONE, Facts::NONE),
         }
     }
 

@@ -19,8 +19,8 @@ use crate::kernel::{
 pub(super) fn check(kernel: &Kernel) -> Check {
     let numbering = kernel.numbering();
     let tid = Known::between(0, u64::from(kernel.threads.max(1)) - 1, 1, false);
-    // About as many values as registers, and as many again where ways meet.
-    let numbers = 2 * numbering.len();
+    // About as many values as registers of indices, and as many again where ways meet.
+    let numbers = 2 * kernel.families.iter().map(|family| family.bounds.len()).sum::<usize>();
     let mut analysis = Analysis {
         kernel,
         registers: vec![Held { number: NOWHERE, since: 0 }; numbering.len()],
@@ -38,7 +38,10 @@ pub(super) fn check(kernel: &Kernel) -> Check {
 impl<'k> Analysis<'k> {
     fn block(&mut self, stmts: &'k [Stmt]) -> Check {
         for stmt in stmts {
-            self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", stmt.origin.clause, stmt.origin.what)))?;
+            self.stmt(&stmt.op).map_err(|v| {
+                let origin = self.kernel.origin(stmt);
+                v.within(format_args!("{}: {}", origin.clause, origin.what))
+            })?;
         }
         Ok(())
     }
@@ -163,25 +166,30 @@ impl<'k> Analysis<'k> {
     }
 
     fn repeat(&mut self, body: &'k [Stmt], again: Reg) -> Check {
+        // The registers of indices that the body assigns, once for each assignment.
         let mut assigned = Vec::new();
         definitions(body, &mut |reg| {
-            let family = &self.kernel.families[reg.family.0 as usize];
-            if let Some(bound) = family.bounds.get(reg.index as usize) {
-                assigned.push((self.numbering.of(reg), *bound, reg));
+            if !self.kernel.ty(reg).is_data() {
+                assigned.push(reg);
             }
         });
-        assigned.sort_unstable_by_key(|(register, ..)| *register);
-        assigned.dedup_by_key(|(register, ..)| *register);
-        let turns = self.turns(body, again);
-        // What is assigned before it is used in each turn needs nothing on entry.
-        assigned.retain(|(register, ..)| self.registers[*register].number != NOWHERE);
+        assigned.sort_unstable();
+        let body = Body { stmts: body, assigned: &assigned };
+        let turns = self.turns(&body, again);
         let mut heads: Vec<(usize, Known, bool)> = Vec::new();
-        for (register, bound, reg) in assigned {
+        for same in assigned.chunk_by(PartialEq::eq) {
+            let reg = same[0];
+            let register = self.numbering.of(reg);
+            if self.registers[register].number == NOWHERE {
+                // What is assigned before it is used in each turn needs nothing on entry.
+                continue;
+            }
+            let bound = self.kernel.families[reg.family.0 as usize].bounds[reg.index as usize];
             let entry = self.known(self.registers[register].number, &[]);
-            let counted = turns.and_then(|turns| self.counted(body, reg, turns, &entry));
+            let counted = turns.and_then(|turns| self.counted(&body, reg, turns, &entry));
             let exact = counted.is_some();
             let (lo, hi) = counted.unwrap_or((entry.lo, bound.max(entry.hi)));
-            let none = Facts::default();
+            let none = Facts::NONE;
             heads.push((register, Known { lo, hi, yes: none, no: none, choice: None, ..entry }, exact));
         }
         let entry = self.registers.clone();
@@ -197,7 +205,7 @@ impl<'k> Analysis<'k> {
             for (register, known, _) in &heads {
                 self.renew(*register, *known, None);
             }
-            self.block(body)?;
+            self.block(body.stmts)?;
             let goes_on = self.known(self.number(again), &[]).yes;
             let mut stable = true;
             self.under(goes_on, |this| {
@@ -235,19 +243,19 @@ impl<'k> Analysis<'k> {
     }
 
     /// How often a loop runs that counts a constant down to 0 by a constant: the register that counts, and the count.
-    fn turns(&self, body: &'k [Stmt], again: Reg) -> Option<(Reg, u64)> {
-        let (at, left) = body.iter().enumerate().rev().find_map(|(at, stmt)| match &stmt.op {
+    fn turns(&self, body: &Body<'k, '_>, again: Reg) -> Option<(Reg, u64)> {
+        let (at, left) = body.stmts.iter().enumerate().rev().find_map(|(at, stmt)| match &stmt.op {
             Op::Set { dst, value: Expr::Compare(Compare::Ge, x, y) } if *dst == again && y.is(1) => match **x {
                 Expr::Reg(left, _) => Some((at, left)),
                 _ => None,
             },
             _ => None,
         })?;
-        let (place, step) = stepped(body, left, |value| match value {
+        let (place, step) = body.stepped(left, |value| match value {
             Expr::Sub(x, y) => Some((&**x, &**y)),
             _ => None,
         })?;
-        let last_again = once(body, again)? == at;
+        let last_again = body.once(again)? == at;
         let entry = self.registers[self.numbering.of(left)].number;
         let count = (entry != NOWHERE).then(|| self.known(entry, &[]))?;
         let whole = count.lo == count.hi && step > 0 && count.lo >= step && count.lo % step == 0;
@@ -255,11 +263,11 @@ impl<'k> Analysis<'k> {
     }
 
     /// The values that a register has when a turn begins, if each turn steps it by a constant.
-    fn counted(&self, body: &'k [Stmt], reg: Reg, (left, turns): (Reg, u64), entry: &Known) -> Option<(u64, u64)> {
+    fn counted(&self, body: &Body<'k, '_>, reg: Reg, (left, turns): (Reg, u64), entry: &Known) -> Option<(u64, u64)> {
         if reg == left {
             return Some((entry.lo / turns, entry.hi));
         }
-        let (_, step) = stepped(body, reg, |value| match value {
+        let (_, step) = body.stepped(reg, |value| match value {
             Expr::Add(x, y) => Some((&**x, &**y)),
             _ => None,
         })?;
@@ -378,7 +386,7 @@ impl<'k> Analysis<'k> {
     /// Any value of the register's type; nothing for a register of data.
     fn unknown(&mut self, reg: Reg) -> Check {
         match self.kernel.ty(reg) {
-            Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::default(), Facts::default()), None),
+            Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::NONE, Facts::NONE), None),
             Type::U32 => self.assign(reg, Known::any(false), None),
             Type::U64 => self.assign(reg, Known::any(true), None),
             Type::S32 | Type::F32 | Type::F64 => Ok(()),
@@ -398,24 +406,28 @@ impl<'k> Analysis<'k> {
     }
 }
 
-/// Where a body assigns a register, if it does so once and outside of what is nested.
-fn once(body: &[Stmt], reg: Reg) -> Option<usize> {
-    let mut assignments = 0;
-    definitions(body, &mut |assigned| assignments += u32::from(assigned == reg));
-    let at = body.iter().position(|stmt| matches!(&stmt.op, Op::Set { dst, .. } if *dst == reg))?;
-    (assignments == 1).then_some(at)
+/// The body of a loop.
+struct Body<'k, 'a> {
+    stmts: &'k [Stmt],
+    /// The registers of indices that it assigns, nested statements included, once for each assignment.
+    assigned: &'a [Reg],
 }
 
-/// The constant by which a body steps a register, once and outside of what is nested, and where.
-fn stepped<'a>(
-    body: &'a [Stmt],
-    reg: Reg,
-    operands: impl Fn(&'a Expr) -> Option<(&'a Expr, &'a Expr)>,
-) -> Option<(usize, u64)> {
-    let at = once(body, reg)?;
-    let Op::Set { value, .. } = &body[at].op else { return None };
-    match operands(value)? {
-        (Expr::Reg(of, _), Expr::Const(step)) if *of == reg => Some((at, *step)),
-        _ => None,
+impl<'k> Body<'k, '_> {
+    /// Where it assigns a register, if it does so once and outside of what is nested.
+    fn once(&self, reg: Reg) -> Option<usize> {
+        let assignments = self.assigned.iter().filter(|assigned| **assigned == reg).count();
+        let at = self.stmts.iter().position(|stmt| matches!(&stmt.op, Op::Set { dst, .. } if *dst == reg))?;
+        (assignments == 1).then_some(at)
+    }
+
+    /// The constant by which it steps a register, once and outside of what is nested, and where.
+    fn stepped(&self, reg: Reg, operands: impl Fn(&'k Expr) -> Option<(&'k Expr, &'k Expr)>) -> Option<(usize, u64)> {
+        let at = self.once(reg)?;
+        let Op::Set { value, .. } = &self.stmts[at].op else { return None };
+        match operands(value)? {
+            (Expr::Reg(of, _), Expr::Const(step)) if *of == reg => Some((at, *step)),
+            _ => None,
+        }
     }
 }

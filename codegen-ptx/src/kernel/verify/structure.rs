@@ -25,7 +25,9 @@ struct Structure<'a> {
 impl Structure<'_> {
     fn block(&mut self, stmts: &[Stmt]) -> Check {
         for stmt in stmts {
-            self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", stmt.origin.clause, stmt.origin.what)))?;
+            let origin = self.kernel.origins.get(stmt.origin.0 as usize);
+            let origin = origin.ok_or_else(|| broken(format!("no origin {}", stmt.origin.0)))?;
+            self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", origin.clause, origin.what)))?;
         }
         Ok(())
     }

@@ -25,10 +25,14 @@ pub(super) enum Fact {
 }
 
 /// Facts, as a range of the analysis's list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub start: u32,
     pub end: u32,
+}
+
+impl Facts {
+    pub const NONE: Facts = Facts { start: 0, end: 0 };
 }
 
 /// A set of dimensions.
@@ -109,7 +113,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Any value of 32 or 64 bits.
-    pub fn any(wide: bool) -> Known {
+    pub const fn any(wide: bool) -> Known {
         Known {
             lo: 0,
             hi: limit(wide),
@@ -124,8 +128,8 @@ impl Known {
             under: NOWHERE,
             pointer: None,
             choice: None,
-            yes: Facts::default(),
-            no: Facts::default(),
+            yes: Facts::NONE,
+            no: Facts::NONE,
         }
     }
 
@@ -185,8 +189,8 @@ impl Known {
             under: if self.under == other.under { self.under } else { NOWHERE },
             pointer: if self.pointer == other.pointer { self.pointer } else { None },
             choice: None,
-            yes: Facts::default(),
-            no: Facts::default(),
+            yes: Facts::NONE,
+            no: Facts::NONE,
         }
     }
 
@@ -208,8 +212,8 @@ impl Known {
 }
 
 /// The largest value of a type.
-fn limit(wide: bool) -> u64 {
-    if wide { u64::MAX } else { u64::from(u32::MAX) }
+const fn limit(wide: bool) -> u64 {
+    if wide { u64::MAX } else { u32::MAX as u64 }
 }
 
 /// The largest power of two that divides a number.

@@ -46,7 +46,9 @@ pub(super) enum Event {
 
 /// What a thread does over `tiles` tiles of D with `k_tiles` K-tiles each.
 pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: u32, k_tiles: u32) -> Vec<Event> {
-    let mut unroller = Unroller { tiles, k_tiles, next: 0, events: Vec::new() };
+    // Most statements are in the loop over the K-tiles.
+    let events = Vec::with_capacity(nodes.len() * (tiles * (k_tiles + 1)) as usize);
+    let mut unroller = Unroller { tiles, k_tiles, next: 0, events };
     unroller.body(&role.body, None);
     debug_assert_eq!(unroller.next, nodes.len());
     unroller.events
