@@ -1,5 +1,6 @@
 //! Mutants that compute the same thing, and why.
 
+use ptx_gemm_dsl::terms::Extent3;
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
 use ptx_gemm_runtime::ptx::types::Type;
 
@@ -9,14 +10,34 @@ use super::{Mutant, MutantKind};
 struct Family {
     kinds: &'static [MutantKind],
     is: fn(&Opcode) -> bool,
-    /// Parts of its note.
+    /// Part of its note.
     note: &'static str,
+    /// For kernels with such a tile only.
+    tile: fn(Extent3) -> bool,
     reason: &'static str,
+}
+
+fn any(_: Extent3) -> bool {
+    true
+}
+
+fn one_line(tile: Extent3) -> bool {
+    tile.m == 1 || tile.n == 1
 }
 
 fn compares(op: &Opcode) -> bool {
     matches!(op, Opcode::Setp { .. })
 }
+
+const IN_INDICES: &[MutantKind] = &[
+    MutantKind::SwappedOperands,
+    MutantKind::Constant,
+    MutantKind::OtherOperation,
+    MutantKind::OtherRegister,
+    MutantKind::Bound,
+    MutantKind::Comparison,
+    MutantKind::Deleted,
+];
 
 const BOUNDS: &[MutantKind] = &[MutantKind::Bound, MutantKind::Comparison];
 
@@ -27,80 +48,123 @@ const FAMILIES: &[Family] = &[
         kinds: &[MutantKind::OtherBarrier],
         is: |op| matches!(op, Opcode::BarSync),
         note: "",
+        tile: any,
         reason: "a barrier's number is a name: all threads come to it, and to no other of that number",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "lie inside",
+        tile: any,
         reason: "a tile that just fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: &[MutantKind::Constant],
         is: |op| matches!(op, Opcode::Selp(_)),
         note: "K that a copy without guards needs",
+        tile: any,
         reason: "a tile that fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "K-steps a round",
+        tile: any,
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "K left after this round",
+        tile: any,
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |op| matches!(op, Opcode::Setp { cmp: Compare::Eq, .. }),
         note: "",
+        tile: any,
         reason: "equality is symmetric",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |op| matches!(op, Opcode::Sub { .. }),
         note: "elements of this chunk inside the matrix",
+        tile: any,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
         kinds: &[MutantKind::Comparison],
         is: compares,
         note: "elements of this chunk inside the matrix",
+        tile: any,
         reason: "of the row or column behind the last one no element is left to copy either way",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "is there anything to sum over?",
+        tile: any,
         reason: "without anything to sum over, a K-tile that lies outside is summed: zeros",
     },
     Family {
         kinds: &[MutantKind::Deleted],
         is: |op| matches!(op, Opcode::Mov(_)),
         note: "elements of C",
+        tile: any,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |op| matches!(op, Opcode::And(Type::Pred)),
         note: "does this line lie inside D, and which of its elements",
+        tile: any,
         reason: "of a line whose later element lies inside D an earlier one does as well",
     },
     Family {
         kinds: &[MutantKind::NoGuard],
         is: |op| matches!(op, Opcode::Ld { .. }),
         note: "from global memory, step",
+        tile: any,
         reason: "read ahead of a round that does not come, from a row that is not the last: the values are not used",
+    },
+    Family {
+        kinds: IN_INDICES,
+        is: |_| true,
+        note: "rows and columns left from there",
+        tile: one_line,
+        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
+    },
+    Family {
+        kinds: IN_INDICES,
+        is: |_| true,
+        note: "does the tile lie inside D?",
+        tile: one_line,
+        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
+    },
+    Family {
+        kinds: IN_INDICES,
+        is: |_| true,
+        note: "addresses of this thread's part of",
+        tile: one_line,
+        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
+    },
+    Family {
+        kinds: IN_INDICES,
+        is: |_| true,
+        note: "address of this thread's part of D",
+        tile: one_line,
+        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
 ];
 
-/// The reason why a mutant that survived is no fault, if there is one.
-pub fn equivalent(mutant: &Mutant) -> Option<&'static str> {
+/// The reason why a mutant of a kernel with such a tile is no fault though it survived, if there is one.
+pub fn equivalent(mutant: &Mutant, tile: Extent3) -> Option<&'static str> {
     let fits = |family: &&Family| {
-        family.kinds.contains(&mutant.kind) && (family.is)(&mutant.op) && mutant.note.contains(family.note)
+        family.kinds.contains(&mutant.kind)
+            && (family.is)(&mutant.op)
+            && mutant.note.contains(family.note)
+            && (family.tile)(tile)
     };
     FAMILIES.iter().find(fits).map(|family| family.reason)
 }

@@ -8,7 +8,7 @@ use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions, Kernel};
 use rayon::prelude::*;
 
-use super::Mutant;
+use super::{Mutant, equivalent::equivalent};
 use crate::data::HostMatrix;
 use crate::error::CheckError;
 use crate::exec::Order;
@@ -143,6 +143,11 @@ impl Judge {
         let options = Options { max_instructions: Some(limit), ..options };
         let device = Device::interpreter_with(InterpreterOptions { options, misalign: u32::from(misaligned) });
         CompiledGemm::from_kernel(kernel, &device)
+    }
+
+    /// Why a mutant that survived is no fault, if it is known to be none.
+    pub fn equivalent(&self, mutant: &Mutant) -> Option<&'static str> {
+        equivalent(mutant, self.kernel.interface().entries.first()?.tile)
     }
 
     /// What the verdicts on these mutants follow from, beside the interpreter: the kernel, the edits, and what each is run on.

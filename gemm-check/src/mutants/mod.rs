@@ -3,7 +3,7 @@
 //! A *mutant* is a kernel's PTX with one edit: a barrier deleted or moved, a count one off, a fence weakened, a bound, an
 //! offset, a register, a guard or an operation changed. Each is run on the sizes and data of the suites under all checks. It is
 //! *killed* by a broken rule, a wrong result, or other bits than those of the kernel that it was made from; what is left has
-//! *survived*: either it computes the same thing, for a reason that [`equivalent`] knows, or the checks have a hole.
+//! *survived*: either it computes the same thing, for a reason that [`Judge::equivalent`] knows, or the checks have a hole.
 //!
 //! Edits of the text of a tile program are judged by what tile IR promises: see [`TileJudge`].
 
@@ -14,7 +14,6 @@ mod make;
 mod tile;
 
 pub use edits::{Edit, EditKind, token_edits};
-pub use equivalent::equivalent;
 pub use judge::{Judge, Verdict};
 pub use make::mutants;
 use ptx_gemm_runtime::ptx::instruction::Opcode;

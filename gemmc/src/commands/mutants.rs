@@ -8,9 +8,7 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Kernel, Level};
-use ptx_gemm_check::mutants::{
-    Edit, EditKind, Judge, Mutant, MutantKind, TileJudge, TileVerdict, Verdict, equivalent, mutants,
-};
+use ptx_gemm_check::mutants::{Edit, EditKind, Judge, Mutant, MutantKind, TileJudge, TileVerdict, Verdict, mutants};
 use ptx_gemm_check::{cases, tuned};
 use serde_json::{Value, json};
 
@@ -82,7 +80,7 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
     bar.finish_and_clear();
     let mut tally = Tally::default();
     for (mutant, verdict) in all.iter().zip(verdicts) {
-        let fate = if verdict == Verdict::Survived { Fate::Survived(equivalent(mutant)) } else { Fate::Killed };
+        let fate = if verdict == Verdict::Survived { Fate::Survived(judge.equivalent(mutant)) } else { Fate::Killed };
         let told = || {
             json!({ "case": name, "kind": mutant.kind.name(), "line": mutant.line(judge.module()),
                 "before": mutant.before, "after": mutant.after, "note": mutant.note })
