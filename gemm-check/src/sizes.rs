@@ -37,10 +37,12 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     for n in around(&landmarks.n, &landmarks.widths) {
         sizes.insert(Size::new(m + 1, n, k + 1));
     }
-    let slots = landmarks.slots.iter().flat_map(|slots| [k * slots, k * (slots + 1)]);
+    // Every slot filled once, and every slot filled twice more: a barrier that lets one round pass shows in the next.
+    let slots = landmarks.slots.iter().flat_map(|slots| [k * slots, k * (slots + 1), k * (2 * slots + 1)]);
     let around_k = around(&slots.chain(landmarks.unroll.iter().copied()).chain([k]).collect(), &landmarks.widths);
-    // One more element than a tile, and the middle of the one after, which guards of lanes, and of vectors, tell apart.
-    let corners = [(m + 1, n + 1), (m + residue(m), n + residue(n)), (2 * m - 1, 2 * n - 1)];
+    // All but the last row and column of a tile, the middle of it, which guards of lanes, and of vectors, tell apart, and one
+    // element more than a tile.
+    let corners = [(m.max(2) - 1, n.max(2) - 1), (residue(m), residue(n)), (m + 1, n + 1)];
     for (index, k) in around_k.into_iter().enumerate() {
         let (m, n) = corners[index % corners.len()];
         sizes.insert(Size::new(m, n, k));
@@ -61,11 +63,18 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
         sizes.insert(Size::new(m, n, k + 2));
     }
     // An end in each pass of a copy, behind each line of a thread tile and behind each element of a vector: in the first K-tile,
-    // which a pipeline copies elsewhere, and in the second.
+    // which a pipeline copies elsewhere, and in the second, of a part if there are parts.
+    let second = if landmarks.parts > 1 { landmarks.parts + 1 } else { 1 };
     for index in 0..ENDS {
         let rest = 1 + index % k;
-        let k = if index / 4 % 2 == 0 { k + 1 - rest } else { k + rest };
+        let k = if index / 4 % 2 == 0 { k + 1 - rest } else { second * k + rest };
         sizes.insert(Size::new(end(m, index), end(n, 5 * index + 7), k));
+    }
+    // An end in each quarter of each K-tile that a slot is filled with before it is filled again.
+    for (slot, quarter) in
+        (1..=landmarks.slots.last().copied().unwrap_or(1).min(8)).flat_map(|s| (0..4).map(move |q| (s, q)))
+    {
+        sizes.insert(Size::new(residue(m), residue(n), slot * k + (2 * quarter + 1) * k / 8));
     }
     // The second band of tiles, narrower than the first: of one tile, and where that is not too much to run, of several.
     let (band, along) = landmarks.band;

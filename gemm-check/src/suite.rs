@@ -43,6 +43,14 @@ pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2]
     ]
 }
 
+/// Two products of data of the full width of their types, with scalars that make each step of the epilogue round: one with
+/// aligned rows, one without.
+pub(crate) fn rounding_requests(problem: &Problem, Size { m, n, k }: Size) -> [Request; 2] {
+    let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
+    let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0).batch(products);
+    [random.clone().aligned(), random.padded(problem, 1)]
+}
+
 /// The same for tools that know an asynchronous copy by its width alone: compute-sanitizer takes a `cp.async` of which some bytes
 /// are left out, at the end of a row, for one that reads beyond it. Kernels with such copies get rows that these divide.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {

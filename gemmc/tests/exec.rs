@@ -131,12 +131,14 @@ fn a_pipeline_fed_by_tma_is_right_in_every_order() {
 
 #[test]
 fn faults_planted_in_the_pipeline_are_named() {
+    /// A name, what is replaced by what, the rules one of which is broken, and the instructions one of which is named.
+    type Fault<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
     let third = "mov.u32 %parity, %phase;\nsetp.ge.u32 %p3, %kt, 6;\n@%p3 xor.b32 %parity, %parity, 1;";
     let release = "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release";
     let early = "mbarrier.arrive.shared::cta.b64 _, [%empties];";
     let ids = "shr.u32 %r2, %t, 5;\nsetp.ge.u32 %p3, %r2, 2;\nselp.u32 %r2, 2, 1, %p3;";
     let fence = "fence.proxy.async.shared::cta; // before the store";
-    let faults: [(&str, &[(&str, &str)], &[&str], &[&str]); 6] = [
+    let faults: [Fault<'_>; 6] = [
         (
             "a parity that is wrong from the third round on",
             &[("mov.u32 %parity, %phase; // parity", third)],

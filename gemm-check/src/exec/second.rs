@@ -128,7 +128,7 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
     for level in LEVELS {
         let Some(device) = gpu else { break };
         // Text for a debugger is not optimised: the assembler refuses to.
-        let level = if module.target.contains("debug") { level.map(|_| 0) } else { level };
+        let level = if is_for_debuggers(ptx) { level.map(|_| 0) } else { level };
         levels.push(match on_gpu(device, ptx, &file, level) {
             Ok(run) => compare(&file, &rule, &first, &run.contents),
             Err(error) => Difference { refused: Some(error.to_string()), ..Difference::default() },
@@ -139,6 +139,12 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
     };
     let elements = file.shown().into_iter().map(bytes).sum();
     Ok(Opinion { elements, rule: rule.to_string(), interpreter, levels })
+}
+
+/// Whether a text's `.target` says so; the parser leaves that out with the debug information.
+fn is_for_debuggers(ptx: &str) -> bool {
+    let target = ptx.lines().find_map(|line| line.trim_start().strip_prefix(".target"));
+    target.is_some_and(|options| options.split(',').any(|option| option.trim() == "debug"))
 }
 
 fn shown<'a>(file: &LaunchFile, contents: &'a Contents) -> Vec<&'a (String, Vec<u8>)> {
@@ -186,7 +192,15 @@ fn compare(file: &LaunchFile, rule: &Rule, here: &Contents, there: &Contents) ->
 
 #[cfg(test)]
 mod tests {
-    use super::{Contents, Difference, LaunchFile, Rule, compare, parse};
+    use super::{Contents, Difference, LaunchFile, Rule, compare, is_for_debuggers, parse};
+
+    #[test]
+    fn text_for_debuggers_says_so_in_its_target() {
+        let text =
+            |target: &str| format!("// .target sm_90a, debug\n.version 9.0\n.target {target}\n.address_size 64\n");
+        assert!(is_for_debuggers(&text("sm_75, debug")));
+        assert!(!is_for_debuggers(&text("sm_90a")) && !is_for_debuggers(&text("sm_90, texmode_independent")));
+    }
 
     /// Compares two contents of a buffer of f32 under the rule of a module with one instruction.
     fn differ(instruction: &str, here: &[f32], there: &[f32]) -> Difference {

@@ -9,7 +9,7 @@ use super::{Mutant, MutantKind};
 /// A family of equivalent edits: of these kinds, of such instructions, whose note has these words.
 struct Family {
     kinds: &'static [MutantKind],
-    is: fn(&Opcode) -> bool,
+    is: fn(&Mutant) -> bool,
     /// Part of its note.
     note: &'static str,
     /// For kernels with such a tile only.
@@ -25,8 +25,14 @@ fn one_line(tile: Extent3) -> bool {
     tile.m == 1 || tile.n == 1
 }
 
-fn compares(op: &Opcode) -> bool {
-    matches!(op, Opcode::Setp { .. })
+fn compares(mutant: &Mutant) -> bool {
+    matches!(mutant.op, Opcode::Setp { .. })
+}
+
+/// Whether fewer groups of copies stay in flight than before.
+fn waits_for_more(mutant: &Mutant) -> bool {
+    let groups = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
+    groups(&mutant.after) < groups(&mutant.before)
 }
 
 const IN_INDICES: &[MutantKind] = &[
@@ -46,7 +52,7 @@ const BOUNDS: &[MutantKind] = &[MutantKind::Bound, MutantKind::Comparison];
 const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::OtherBarrier],
-        is: |op| matches!(op, Opcode::BarSync),
+        is: |mutant| matches!(mutant.op, Opcode::BarSync),
         note: "",
         tile: any,
         reason: "a barrier's number is a name: all threads come to it, and to no other of that number",
@@ -60,7 +66,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::Constant],
-        is: |op| matches!(op, Opcode::Selp(_)),
+        is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
         note: "K that a copy without guards needs",
         tile: any,
         reason: "a tile that fits takes the path with guards, which computes the same",
@@ -81,14 +87,14 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
-        is: |op| matches!(op, Opcode::Setp { cmp: Compare::Eq, .. }),
+        is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Eq, .. }),
         note: "",
         tile: any,
         reason: "equality is symmetric",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
-        is: |op| matches!(op, Opcode::Sub { .. }),
+        is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
         note: "elements of this chunk inside the matrix",
         tile: any,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
@@ -109,21 +115,21 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::Deleted],
-        is: |op| matches!(op, Opcode::Mov(_)),
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         note: "elements of C",
         tile: any,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
-        is: |op| matches!(op, Opcode::And(Type::Pred)),
+        is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
         note: "does this line lie inside D, and which of its elements",
         tile: any,
         reason: "of a line whose later element lies inside D an earlier one does as well",
     },
     Family {
         kinds: &[MutantKind::NoGuard],
-        is: |op| matches!(op, Opcode::Ld { .. }),
+        is: |mutant| matches!(mutant.op, Opcode::Ld { .. }),
         note: "from global memory, step",
         tile: any,
         reason: "read ahead of a round that does not come, from a row that is not the last: the values are not used",
@@ -156,13 +162,55 @@ const FAMILIES: &[Family] = &[
         tile: one_line,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
+    Family {
+        kinds: &[MutantKind::WaitGroup],
+        is: waits_for_more,
+        note: "",
+        tile: any,
+        reason: "to wait for more copies than needed takes longer, and that is all",
+    },
+    Family {
+        kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
+        is: |mutant| matches!(mutant.op, Opcode::BarSync | Opcode::Bra { .. }) || mutant.before.starts_with("bar.sync"),
+        note: "the threads of `pace` meet",
+        tile: any,
+        reason: "the barrier keeps warps in step; what they read and write is ordered by mbarriers",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: compares,
+        note: "what lies outside is zero",
+        tile: any,
+        reason: "a copy of no bytes reads nowhere, whatever its address",
+    },
+    Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
+        note: "what lies outside is zero",
+        tile: any,
+        reason: "a copy of no bytes reads nowhere, whatever its address",
+    },
+    Family {
+        kinds: &[MutantKind::SwappedOperands],
+        is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
+        note: "what lies outside is zero",
+        tile: any,
+        reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        note: "on to the next slot",
+        tile: any,
+        reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
+    },
 ];
 
 /// The reason why a mutant of a kernel with such a tile is no fault though it survived, if there is one.
 pub fn equivalent(mutant: &Mutant, tile: Extent3) -> Option<&'static str> {
     let fits = |family: &&Family| {
         family.kinds.contains(&mutant.kind)
-            && (family.is)(&mutant.op)
+            && (family.is)(mutant)
             && mutant.note.contains(family.note)
             && (family.tile)(tile)
     };

@@ -15,6 +15,7 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
+use crate::suite::rounding_requests;
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -73,11 +74,13 @@ struct Trial {
     request: Request,
     /// Whether pointers are out of alignment.
     misaligned: bool,
+    /// The PTX entries that it runs; faults in others make no difference to it.
+    runs: Vec<usize>,
     result: HostMatrix,
 }
 
 /// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left out first.
-const BUDGET: usize = 120_000_000;
+const BUDGET: usize = 300_000_000;
 
 /// How many times the instructions that a warp of the kernel takes on average a mutant may take, and how many more.
 const RUN_AWAY: (u64, u64) = (20, 20_000);
@@ -96,7 +99,8 @@ impl Judge {
                 * size.k.max(1)
         };
         let mut sizes = edge_sizes(&kernel);
-        sizes.sort_by_key(cost);
+        // Of those that cost the same the larger ones show more.
+        sizes.sort_by_key(|size| (cost(size), std::cmp::Reverse(size.m * size.n)));
         let mut spent = 0;
         sizes.retain(|size| {
             spent += 2 * cost(size);
@@ -110,9 +114,15 @@ impl Judge {
         let warps = u64::from(warps.unwrap_or(1));
         let load = |misaligned: bool| judge.gemm(kernel.clone(), misaligned, None, u64::MAX);
         let itself = [load(false)?, load(true)?];
-        for (turn, size) in sizes.into_iter().enumerate() {
-            for (which, request) in edge_requests(kernel.problem(), size, turn).into_iter().enumerate() {
-                let misaligned = which == 1 && turn % 3 == 1;
+        // Nearly a whole tile at the edge, where every element of a thread is rounded.
+        let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
+        let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
+        let rounding = nearly.into_iter().map(|size| (rounding_requests(kernel.problem(), size), false));
+        let edges = sizes.iter().enumerate();
+        let edges = edges.map(|(turn, size)| (edge_requests(kernel.problem(), *size, turn), turn % 3 == 1));
+        for (requests, misaligned) in rounding.chain(edges) {
+            for (which, request) in requests.into_iter().enumerate() {
+                let misaligned = which == 1 && misaligned;
                 let gemm = &itself[usize::from(misaligned)];
                 let given = Given::new(gemm.problem().clone(), &request)?;
                 let (run, result) = given.multiply(gemm)?;
@@ -120,7 +130,13 @@ impl Judge {
                 let (times, more) = RUN_AWAY;
                 let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;
                 judge.limit = judge.limit.max(limit);
-                judge.suite.push(Trial { request, misaligned, result });
+                let launches = entries.iter().filter(|entry| run.entry.as_ref().is_some_and(|ran| *ran == entry.name));
+                let ran: Vec<&str> =
+                    launches.flat_map(|entry| &entry.launches).map(|launch| launch.kernel.as_str()).collect();
+                let of_module = kernel.module().entries.iter().enumerate();
+                let runs =
+                    of_module.filter(|(_, entry)| ran.contains(&entry.name.as_str())).map(|(at, _)| at).collect();
+                judge.suite.push(Trial { request, misaligned, runs, result });
             }
         }
         Ok(judge)
@@ -178,7 +194,7 @@ impl Judge {
             Err(error) => return Verdict::Refused(error.to_string()),
         };
         for order in [None, Some(Order::Backward), Some(Order::Random(1))] {
-            match self.in_order(&kernel, order, mutant.kind.is_synchronisation()) {
+            match self.in_order(&kernel, order, mutant) {
                 Verdict::Survived => {}
                 Verdict::Violation(kind) if order.is_some() => return Verdict::ViolationElsewhere(kind),
                 verdict => return verdict,
@@ -188,10 +204,11 @@ impl Judge {
     }
 
     /// A fault of synchronisation is to be found as one: after a wrong result other sizes are tried for a broken rule.
-    fn in_order(&self, kernel: &std::sync::Arc<Kernel>, order: Option<Order>, synchronisation: bool) -> Verdict {
+    fn in_order(&self, kernel: &std::sync::Arc<Kernel>, order: Option<Order>, mutant: &Mutant) -> Verdict {
         let mut bits = Verdict::Survived;
         let loaded: [OnceCell<CompiledGemm>; 2] = Default::default();
-        for Trial { request, misaligned, result: right } in &self.suite {
+        let concerned = self.suite.iter().filter(|trial| trial.runs.contains(&mutant.entry));
+        for Trial { request, misaligned, result: right, .. } in concerned {
             let run = || -> Result<Verdict, CheckError> {
                 let cell = &loaded[usize::from(*misaligned)];
                 let gemm = match cell.get() {
@@ -216,7 +233,7 @@ impl Judge {
                 Err(CheckError::Runtime(Error::Interpreter(violation))) => return Verdict::Violation(violation.kind),
                 Err(error) => return Verdict::Refused(error.to_string()),
             }
-            if bits == Verdict::Wrong && !synchronisation {
+            if bits == Verdict::Wrong && !mutant.kind.is_synchronisation() {
                 return bits;
             }
         }

@@ -192,8 +192,13 @@ impl Maker<'_> {
         let start = body[..at].iter().rposition(|statement| !is_instruction(statement)).map_or(0, |edge| edge + 1);
         let behind = body[at + 1..].iter().position(|statement| !is_instruction(statement));
         let end = behind.map_or(body.len(), |edge| at + 1 + edge);
-        // Between what touches memory alone it makes a difference.
-        let touches = |statements: &[Statement]| statements.iter().any(touches_memory);
+        // Between what it orders alone it makes a difference: to a group belong the copies before it.
+        let groups = matches!(&body[at], Statement::Instruction(Instruction { op: Opcode::CpAsyncCommit, .. }));
+        let ordered = |statement: &Statement| match statement {
+            Statement::Instruction(Instruction { op, .. }) if groups => matches!(op, Opcode::CpAsync { .. }),
+            statement => touches_memory(statement),
+        };
+        let touches = |statements: &[Statement]| statements.iter().any(ordered);
         if touches(&body[start..at]) {
             let mut by = vec![body[at].clone()];
             by.extend_from_slice(&body[start..at]);
