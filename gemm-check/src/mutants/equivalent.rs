@@ -171,7 +171,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
-        is: |mutant| matches!(mutant.op, Opcode::BarSync | Opcode::Bra { .. }) || mutant.before.starts_with("bar.sync"),
+        is: |mutant| matches!(mutant.op, Opcode::BarSync),
         note: "the threads of `pace` meet",
         tile: any,
         reason: "the barrier keeps warps in step; what they read and write is ordered by mbarriers",
