@@ -78,6 +78,8 @@ impl<'a> Needs<'a> {
                 Choice::Default => format!("{} needs {}, and another clause needs {target}", need.what, need.least),
             };
             let finding = findings.error("instruction", need.key, choice.depends(), what);
+            // `cp_async` where `tma` is refused is another error, and so no fix of it.
+            finding.subject = need.what.clone();
             for text in &need.instead {
                 finding.set(text, format!("{text} runs there"));
             }
