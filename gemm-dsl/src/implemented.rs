@@ -54,10 +54,8 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         };
         let whole = clause.to_string();
         match clause {
-            Clause::Types(t) => {
-                if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) {
-                    lacks(whole, &["types(f32)", "types(f32); atom(fma); thread(8, 8)"]);
-                }
+            Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
+                lacks(whole, &["types(f32)", "types(f32); atom(fma); thread(8, 8)"]);
             }
             Clause::Epilogue(epilogue) => {
                 for (name, function) in Function::TABLE.iter().filter(|(_, function)| !works(function)) {
