@@ -69,7 +69,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 lacks(format!("the depth of {whole}"), &[&flat]);
             }
             Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => {
-                lacks(whole, &["atom(fma)", "atom(fma); thread(8, 8)", "atom(fma); thread(8, 8); types(f32)"]);
+                lacks(whole, &["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"]);
             }
             Clause::Specialize(specialize) => {
                 if !matches!(get(Key::Atom), None | Some(Clause::Atom(Atom::Fma))) {
