@@ -55,6 +55,11 @@ impl Function {
         }
     }
 
+    /// True for the functions whose value is one of their arguments, or 0.
+    pub fn chooses(self) -> bool {
+        matches!(self, Function::Relu | Function::Min | Function::Max | Function::Clamp)
+    }
+
     /// True for the functions that only floating-point types have.
     pub fn is_transcendental(self) -> bool {
         matches!(self, Function::Exp | Function::Tanh | Function::Sigmoid | Function::Gelu | Function::Silu)

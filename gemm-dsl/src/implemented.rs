@@ -3,9 +3,10 @@
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
 
-use crate::clause::{Atom, BatchKind, Clause, Roles, SpecializeClause, Store};
+use std::any::Any;
+
+use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, Store};
 use crate::epilogue::{Expr, Function};
-use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::terms::{Load, Pace};
 use crate::types::DType;
@@ -17,64 +18,82 @@ pub(crate) struct Missing {
     pub key: Key,
     /// What it is, as the subject of "is not implemented yet".
     pub what: String,
-    /// What works in its place; `None`: leave the clause out.
-    pub instead: Option<String>,
+    /// Clauses that work in its place, best first; none: leave the clause out.
+    pub instead: Vec<String>,
 }
 
-/// Everything in `schedule` that is not implemented yet.
-pub(crate) fn missing(schedule: &Schedule) -> Vec<Missing> {
+/// Whether a word of the language works wherever it may be written. What does not is not suggested.
+pub(crate) fn works(word: &dyn Any) -> bool {
+    if let Some(dtype) = word.downcast_ref() {
+        return matches!(dtype, DType::F64 | DType::F32 | DType::I32);
+    }
+    if let Some(function) = word.downcast_ref::<Function>() {
+        return !function.is_transcendental();
+    }
+    let lacks = [
+        word.downcast_ref() == Some(&Load::Tma),
+        word.downcast_ref() == Some(&BatchKind::Grouped),
+        word.downcast_ref() == Some(&Roles::Pingpong),
+        word.downcast_ref().is_some_and(|store: &Store| *store != Store::Direct),
+        word.is::<Emulation>(),
+    ];
+    !lacks.contains(&true)
+}
+
+/// Everything in the clauses of a schedule that is not implemented yet.
+pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
+    let get = |key: Key| clauses.iter().copied().find(|clause| clause.key() == key);
     let mut list = Vec::new();
-    for clause in schedule.clauses() {
-        let mut lacks = |what: String, instead: Option<&str>| {
+    for &clause in clauses {
+        let mut lacks = |what: String, instead: &[&str]| {
             // A clause given twice lacks the same thing once.
             if !list.iter().any(|known: &Missing| known.what == what) {
-                list.push(Missing { key: clause.key(), what, instead: instead.map(str::to_string) });
+                let instead = instead.iter().map(ToString::to_string).collect();
+                list.push(Missing { key: clause.key(), what, instead });
             }
         };
         let whole = clause.to_string();
         match clause {
-            Clause::Types(t) => {
-                let works = [DType::F64, DType::F32, DType::I32];
-                let other = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !works.contains(&dtype));
-                if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().any(other) {
-                    lacks(whole, Some("types(f32)"));
-                }
+            Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
+                lacks(whole, &["types(f32)", "types(f32); atom(fma); thread(8, 8)"]);
             }
             Clause::Epilogue(epilogue) => {
-                for (name, function) in Function::TABLE.iter().filter(|(_, function)| function.is_transcendental()) {
+                for (name, function) in Function::TABLE.iter().filter(|(_, function)| !works(function)) {
                     if epilogue.expr.any(&|e| matches!(e, Expr::Call(called, _) if called == function)) {
-                        lacks(format!("{name} in an epilogue"), None);
+                        lacks(format!("{name} in an epilogue"), &[]);
                     }
                 }
             }
             Clause::Warp(warp) if warp.k.is_some() => {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
-                lacks(format!("the depth of {whole}"), Some(&flat));
+                lacks(format!("the depth of {whole}"), &[&flat]);
             }
-            Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => lacks(whole, Some("atom(fma)")),
+            Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => {
+                lacks(whole, &["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"]);
+            }
             Clause::Specialize(specialize) => {
-                if !matches!(schedule.get(Key::Atom), None | Some(Clause::Atom(Atom::Fma))) {
-                    lacks(whole, None);
+                if !matches!(get(Key::Atom), None | Some(Clause::Atom(Atom::Fma))) {
+                    lacks(whole, &[]);
                 } else if specialize.roles == Some(Roles::Pingpong) {
                     let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
-                    lacks("specialize with pingpong".into(), Some(&together.to_string()));
+                    lacks("specialize with pingpong".into(), &[&together.to_string()]);
                 }
-                if schedule.get(Key::Persistent).is_some() {
-                    lacks("specialize with persistent".into(), None);
+                if get(Key::Persistent).is_some() {
+                    lacks("specialize with persistent".into(), &[]);
                 }
             }
-            Clause::Load(Load::Tma) => lacks(whole, Some("load(cp_async)")),
-            Clause::Pace(Pace::Free) if schedule.get(Key::Persistent).is_some() => {
-                lacks("pace(free) with persistent".into(), Some("pace(tile)"));
+            Clause::Load(load) if !works(load) => lacks(whole, &["load(cp_async)", "load(registers)"]),
+            Clause::Pace(Pace::Free) if get(Key::Persistent).is_some() => {
+                lacks("pace(free) with persistent".into(), &["pace(tile)"]);
             }
-            Clause::Store(Store::Staged | Store::Tma) => lacks(whole, Some("store(direct)")),
-            Clause::Batch(BatchKind::Grouped)
-            | Clause::StreamK
+            Clause::Store(store) if !works(store) => lacks(whole, &["store(direct)"]),
+            Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),
+            Clause::StreamK
             | Clause::Cluster(_)
             | Clause::Multicast(_)
             | Clause::Registers(_)
             | Clause::Promote(_)
-            | Clause::Emulate(_) => lacks(whole, None),
+            | Clause::Emulate(_) => lacks(whole, &[]),
             _ => {}
         }
     }

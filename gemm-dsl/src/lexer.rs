@@ -6,20 +6,23 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Fix};
 use crate::span::Span;
 use crate::token::{Delimiter, MAX_DEPTH, Token, TokenKind};
 
 /// Longest schedule text that is accepted, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024;
 
-/// The top-level tokens of `text`.
-pub fn tokens(text: &str) -> Result<Vec<Token>, Box<Diagnostic>> {
+/// The top-level tokens of `text`, and what is wrong between them.
+pub fn tokens(text: &str) -> Result<(Vec<Token>, Vec<Diagnostic>), Box<Diagnostic>> {
     if text.len() > MAX_BYTES {
-        let message = format!("the schedule is {} bytes long, at most {MAX_BYTES} are read", text.len());
-        return Err(Diagnostic::error("text-size", "schedule", message).into());
+        // Whoever read the text may have stopped soon after the limit, so its length would say nothing.
+        let message = format!("the schedule is longer than {MAX_BYTES} bytes, the most that are read");
+        return Err(Diagnostic::error("text-size", "schedule", message).help("leave clauses or comments out").into());
     }
-    Lexer { text, chars: text.char_indices().peekable(), line: 1, column: 1 }.run()
+    let mut lexer = Lexer { text, chars: text.char_indices().peekable(), line: 1, column: 1, errors: Vec::new() };
+    let tokens = lexer.run()?;
+    Ok((tokens, lexer.errors))
 }
 
 struct Lexer<'a> {
@@ -27,10 +30,11 @@ struct Lexer<'a> {
     chars: Peekable<CharIndices<'a>>,
     line: u32,
     column: u32,
+    errors: Vec<Diagnostic>,
 }
 
 impl Lexer<'_> {
-    fn run(mut self) -> Result<Vec<Token>, Box<Diagnostic>> {
+    fn run(&mut self) -> Result<Vec<Token>, Box<Diagnostic>> {
         // One open group: its bracket, where it opened, and the tokens of the level outside it.
         let mut open: Vec<(Delimiter, Span, Vec<Token>)> = Vec::new();
         let mut level: Vec<Token> = Vec::new();
@@ -113,10 +117,22 @@ impl Lexer<'_> {
                 self.bump_while(|c| c != '\n');
             } else if rest.starts_with("/*") {
                 self.block_comment()?;
+            } else if c == '#' {
+                self.hash();
             } else {
                 return Ok(Some(c));
             }
         }
+    }
+
+    /// A comment of another language: reported, and skipped so that the clauses after it are read.
+    fn hash(&mut self) {
+        let start = self.here();
+        self.bump();
+        let message = "`#` does not begin a comment";
+        let diagnostic = Diagnostic::error("comment", "schedule", message).at(self.since(start));
+        self.errors.push(diagnostic.help("write `//`").fix(Fix::Spell("//".into())));
+        self.bump_while(|c| c != '\n');
     }
 
     /// Skips a comment that may hold others, as in Rust.

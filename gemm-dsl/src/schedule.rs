@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clause::Clause;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
-use crate::grammar::{self, Item, Parsed};
+use crate::grammar::{self, Item, Origin, Parsed};
 use crate::keys::KeySet;
 use crate::lexer;
 use crate::span::Span;
@@ -37,6 +37,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// The longest text that is read as a schedule, in bytes.
+    pub const MAX_BYTES: usize = lexer::MAX_BYTES;
+
     /// A schedule without clauses, for building one.
     pub fn new() -> Schedule {
         Schedule::default()
@@ -44,11 +47,12 @@ impl Schedule {
 
     /// What the grammar makes of a text.
     pub(crate) fn read(text: &str) -> Parsed {
-        let tokens = match lexer::tokens(text) {
+        let (tokens, errors) = match lexer::tokens(text) {
             Ok(tokens) => tokens,
             Err(error) => return Parsed { errors: vec![*error], unknown: KeySet::all(), ..Parsed::default() },
         };
-        let mut parsed = grammar::parse(&tokens);
+        let mut parsed = grammar::parse(&tokens, Origin::Text);
+        parsed.errors.extend(errors);
         if let Some(base) = &parsed.base {
             let span = tokens[base.start - 2].span.to(tokens[base.end - 1].span);
             let message = "`..` extends a schedule of Rust code, and this schedule is text";

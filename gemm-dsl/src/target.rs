@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::suggest;
+use crate::token::abridged;
 
 /// A compilation target: a compute capability, with or without the architecture-specific `a` instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -155,7 +156,7 @@ impl FromStr for Target {
         }
         let names = Target::ALL.map(|target| target.to_string());
         let names = || names.iter().map(String::as_str);
-        let diagnostic = Diagnostic::error("unknown-word", "target", format!("unknown target `{text}`"));
+        let diagnostic = Diagnostic::error("unknown-word", "target", format!("unknown target `{}`", abridged(text)));
         Err(match suggest::nearest(text, names()) {
             Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
             None => diagnostic.help(format!("one of {}", suggest::list(names()))),

@@ -1,5 +1,7 @@
 //! Tokens: what the grammar reads, whether they come from text or from a Rust macro.
 
+use std::borrow::Cow;
+
 use crate::span::Span;
 
 /// Deepest nesting of groups that is accepted, so that no recursive walk can run out of stack.
@@ -24,6 +26,17 @@ impl Delimiter {
             Delimiter::Bracket => ('[', ']'),
             Delimiter::Brace => ('{', '}'),
         }
+    }
+}
+
+/// Most characters of one word that a message repeats.
+const MAX_SHOWN: usize = 40;
+
+/// What a message shows of a word: all of it, or how it begins.
+pub fn abridged(word: &str) -> Cow<'_, str> {
+    match word.char_indices().nth(MAX_SHOWN) {
+        None => word.into(),
+        Some((end, _)) => format!("{}…", &word[..end]).into(),
     }
 }
 
@@ -70,7 +83,9 @@ impl Token {
     /// The token as a short text for messages.
     pub fn describe(&self) -> String {
         match &self.kind {
-            TokenKind::Ident(text) | TokenKind::Number(text) | TokenKind::Other(text) => format!("`{text}`"),
+            TokenKind::Ident(text) | TokenKind::Number(text) | TokenKind::Other(text) => {
+                format!("`{}`", abridged(text))
+            }
             TokenKind::Punct(c) => format!("`{c}`"),
             TokenKind::Group(delimiter, _) => {
                 let (open, close) = delimiter.characters();

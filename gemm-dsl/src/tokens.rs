@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::check;
 use crate::diagnostics::Diagnostics;
-use crate::grammar;
+use crate::grammar::{self, Origin};
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::span::Span;
@@ -38,7 +38,7 @@ pub enum Knowledge {
 
 /// Reads and checks a schedule.
 pub fn read(tokens: &[Token]) -> Reading {
-    let parsed = grammar::parse(tokens);
+    let parsed = grammar::parse(tokens, Origin::Macro);
     let base = parsed.base.clone();
     let outside = |index: usize| base.as_ref().is_none_or(|range| !range.contains(&index));
     let holes = tokens.iter().enumerate().any(|(index, token)| outside(index) && has_hole(token));

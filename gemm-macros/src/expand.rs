@@ -162,14 +162,19 @@ struct Pieces {
 
 impl Pieces {
     fn list(&mut self, tokens: &[&Token]) {
-        let mut tight = true;
+        let (mut tight, mut bars, mut named) = (true, 0, false);
         for token in tokens {
-            let glued =
-                matches!(&token.kind, TokenKind::Punct(',' | ';')) || matches!(&token.kind, TokenKind::Group(..));
+            bars += usize::from(token.is_punct('|'));
+            // The second bar of an epilogue follows its names, and a space follows it.
+            let closes = token.is_punct('|') && bars == 2;
+            // So do arguments and an index; other parentheses are operands.
+            let attached = named && matches!(token.kind, TokenKind::Group(..));
+            let glued = matches!(token.kind, TokenKind::Punct(',' | ';')) || attached || closes;
+            named = token.ident().is_some();
             if !tight && !glued {
                 self.text.push(' ');
             }
-            tight = self.token(token);
+            tight = self.token(token) && !closes;
         }
     }
 

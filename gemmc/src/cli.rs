@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptx_gemm::interp::{Checks, ViolationKind};
 use ptx_gemm::{DType, Device, Error, Target};
@@ -173,7 +174,7 @@ pub(crate) struct Ladder {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
     /// Draw the figures
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = picture())]
     pub(crate) plot: Option<PathBuf>,
 }
 
@@ -347,7 +348,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
     /// Draw the shares of cuBLAS and of the peak; with --table those of the file
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = picture())]
     pub(crate) plot: Option<PathBuf>,
     /// Write SUITE.json and SUITE.svg there, each as soon as its suite has ended
     #[arg(long, value_name = "FOLDER")]
@@ -411,6 +412,14 @@ impl DeviceName {
             DeviceName::Cuda(ordinal) => Device::cuda(ordinal),
         }
     }
+}
+
+/// The name of a picture, which says what is written.
+fn picture() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),
+        _ => Err(format!("pictures are SVG: write {}", path.with_extension("svg").display())),
+    })
 }
 
 fn target(text: &str) -> Result<Target, String> {

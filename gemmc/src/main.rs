@@ -1,7 +1,8 @@
 //! `gemmc`: check, compile, run and explain schedules from the command line.
 //!
 //! Exit status: 0 fine; 1 the user's error (wrong schedule, wrong usage, refused, not implemented yet); 2 a wrong result or
-//! a violation. With `--json` standard output holds one object and nothing else, whatever happens.
+//! a violation. With `--json` standard output holds one object and nothing else, whatever happens; its `ok` is true if the
+//! status is 0. An answer that cannot be written is status 1.
 
 mod bench;
 mod cli;
@@ -27,6 +28,10 @@ fn main() -> ExitCode {
         Ok(cli) => dispatch(&cli.command, format),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                return reply::print(&error.to_string()).into();
+            }
+            // `gemmc` by itself asks what there is.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if format == Format::Text => {
                 return reply::print(&error.to_string()).into();
             }
             _ => Err(Failure::usage(&error)),

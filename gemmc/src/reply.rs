@@ -48,11 +48,21 @@ impl Reply {
     }
 
     pub(crate) fn print(&self, format: Format) -> Status {
-        match format {
+        let written = match format {
             Format::Text => print(&self.text),
-            Format::Json => print(&line(&self.json)),
+            Format::Json => print(&line(&self.object())),
         };
-        self.status
+        // An answer that did not arrive is not fine; one that is wrong stays wrong.
+        if self.status == Status::Fine { written } else { self.status }
+    }
+
+    /// The answer with `ok`, which every object has.
+    fn object(&self) -> Value {
+        let mut json = self.json.clone();
+        if let Value::Object(all) = &mut json {
+            all.entry("ok").or_insert((self.status == Status::Fine).into());
+        }
+        json
     }
 }
 
@@ -87,7 +97,7 @@ impl Failure {
     pub(crate) fn print(&self, format: Format) -> Status {
         match format {
             Format::Json => {
-                print(&line(&json!({ "errors": self.errors() })));
+                print(&line(&json!({ "ok": false, "errors": self.errors() })));
             }
             Format::Text => complain(&self.text()),
         }
@@ -102,7 +112,8 @@ impl Failure {
             Failure::Schedule(diagnostics) => diagnostics.errors().map(diagnostic).collect(),
             Failure::Tile { text, errors, .. } => errors.0.iter().map(|error| tile_error(text, error)).collect(),
             Failure::Other { clause, message, help, .. } => {
-                vec![json!({ "clause": clause, "message": message, "help": help, "span": null })]
+                let error = Diagnostic::error("", *clause, message);
+                vec![diagnostic(&Diagnostic { help: help.clone(), ..error })]
             }
         }
     }
@@ -118,12 +129,16 @@ impl Failure {
     }
 }
 
-/// A diagnostic as the object that tools read.
+/// A diagnostic as the object that tools read: `rule` is null for what is not about a schedule.
 pub(crate) fn diagnostic(diagnostic: &Diagnostic) -> Value {
     json!({
         "clause": diagnostic.clause,
+        "rule": Some(diagnostic.rule).filter(|rule| !rule.is_empty()),
+        "severity": diagnostic.severity,
+        "kind": diagnostic.kind,
         "message": diagnostic.message,
         "help": diagnostic.help,
+        "fix": diagnostic.fix,
         "span": diagnostic.span,
     })
 }
@@ -154,8 +169,9 @@ fn tile_error(text: &str, TextError { line, column, message }: &TextError) -> Va
     let rest = text.get(before..).unwrap_or_default();
     let start = before + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
     let end = start + text.get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-    let span = json!({ "start": start, "end": end, "line": line, "column": column });
-    json!({ "clause": "tile", "message": message, "help": null, "span": span })
+    let mut error = diagnostic(&Diagnostic::error("", "tile", message));
+    error["span"] = json!({ "start": start, "end": end, "line": line, "column": column });
+    error
 }
 
 impl From<Diagnostics> for Failure {

@@ -8,14 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
-use ptx_gemm_check::case;
+use ptx_gemm_check::{Case, case, cases, tuned};
 
 use crate::cli::{Compile, Source};
 use crate::program::Program;
 use crate::reply::{Failure, Status};
 
-/// Schedule text is at most 64 KiB; reading a little more is enough for the parser to say so.
-const MAX_SCHEDULE: u64 = (64 << 10) + 1;
+/// Reading a little more of a schedule than the longest one is enough for the parser to say so.
+const MAX_SCHEDULE: u64 = Schedule::MAX_BYTES as u64 + 1;
+
+/// Characters of a name that is neither a file nor a case that are shown.
+const MAX_SHOWN: usize = 120;
 
 /// Bytes of a `.tile` file; an entry takes a few thousand.
 const MAX_TILE: u64 = 1 << 20;
@@ -110,7 +113,7 @@ fn planned(Text { name, text, kind }: Text, target: Option<Target>) -> Result<Lo
 pub(crate) fn program(name: &str) -> Result<Program, Failure> {
     let Text { name, text, kind } = match case(name) {
         Some(case) => Text { name: name.into(), text: case.text.into(), kind: Kind::Schedule },
-        None => file(Path::new(name))?,
+        None => named(name.as_ref())?,
     };
     match kind {
         Kind::Tile => Ok(Program::Tile(tile(&name, &text)?)),
@@ -168,19 +171,47 @@ fn text(source: &Source) -> Result<Text, Failure> {
 /// A file if there is one of that name or it looks like a path, else a case.
 fn named(name: &OsStr) -> Result<Text, Failure> {
     let path = Path::new(name);
+    let shown = name.to_string_lossy();
+    if !path.exists() && is_clauses(&shown) {
+        return Err(no_case(&shown));
+    }
     if path.is_file() || path.extension().is_some() || path.components().count() > 1 {
         return file(path);
     }
-    let shown = name.to_string_lossy();
     match name.to_str().and_then(case) {
         Some(case) => Ok(Text { name: format!("case {shown}"), text: case.text.into(), kind: Kind::Schedule }),
-        None => Err(Failure::Other {
-            clause: "file",
-            message: format!("`{shown}` is no file and no case"),
-            help: Some("`gemmc cases` lists the cases; clauses by themselves go with -e".into()),
-            status: Status::Refused,
-        }),
+        None => Err(no_case(&shown)),
     }
+}
+
+/// What to say of a name that is neither a file nor a case.
+pub(crate) fn no_case(name: &str) -> Failure {
+    let shown: String = name.chars().take(MAX_SHOWN).collect();
+    let (message, help) = if is_clauses(name) {
+        let message = format!("`{shown}` is clauses, not the name of a file or of a case");
+        (message, "use -e: clauses by themselves follow it".into())
+    } else {
+        let help = match nearest_case(&shown) {
+            Some(near) => format!("did you mean `{near}`? `gemmc cases` lists the cases"),
+            None => "`gemmc cases` lists the cases; clauses by themselves go with -e".into(),
+        };
+        (format!("`{shown}` is no file and no case"), help)
+    };
+    Failure::Other { clause: "file", message, help: Some(help), status: Status::Refused }
+}
+
+/// Whether a name looks like the text of a schedule.
+fn is_clauses(name: &str) -> bool {
+    let name = name.trim_end();
+    name.contains('(') && (name.contains(';') || name.ends_with(')'))
+}
+
+/// The case that was most likely meant: a few slips away at most.
+fn nearest_case(name: &str) -> Option<&'static str> {
+    let distance = |case: &Case| strsim::damerau_levenshtein(&name.to_lowercase(), case.name);
+    let all = cases().chain(tuned()).map(|case| (distance(&case), case.name));
+    let (slips, near) = all.min_by_key(|(slips, _)| *slips)?;
+    (slips <= (name.chars().count() / 4).clamp(1, 4)).then_some(near)
 }
 
 /// Tile programs if its name ends in `.tile`, else a schedule.

@@ -58,8 +58,12 @@ fn results_become_a_table() {
     assert_eq!(drawn.status.code(), Some(0));
     let svg = std::fs::read_to_string(&picture).expect("drawn");
     assert!(svg.contains("4096x512x64") && svg.contains("square: Some GPU"), "{svg}");
-    let none = bench(&["--table", file.to_str().expect("text"), "--schedules", "nn_64x64"]);
-    assert!(!String::from_utf8(none.stdout).expect("text").contains("nn_"));
+    let named = |names: &str| ["--table", file.to_str().expect("text"), "--schedules", names].map(String::from);
+    let absent = named("nn_64x64,nn_256x128,nope");
+    refused(&absent.each_ref().map(String::as_str), "no results of nn_64x64, nope");
+    refused(&absent.each_ref().map(String::as_str), "it has nn_256x128");
+    assert_eq!(bench(&named("nn_256x128").each_ref().map(String::as_str)).stdout, table.as_bytes());
+    refused(&["--table", file.to_str().expect("text"), "--plot", "x.png"], "pictures are SVG: write x.svg");
 
     let other = folder.join("other.json");
     let text = r#"{"device": "The same", "command": "another", "title": "theirs", "about": "By hand.", "rows":

@@ -73,10 +73,11 @@ fn refused(args: &[&str], clause: &str, words: &str) {
 
     let json = gemmc(&[args, &["--json"]].concat()).exits(1).json();
     let errors = json["errors"].as_array().unwrap_or_else(|| panic!("{args:?}: {json}"));
-    assert_eq!(json.as_object().map(|object| object.len()), Some(1), "{json}");
+    assert_eq!((json.as_object().map(|object| object.len()), &json["ok"]), (Some(2), &false.into()), "{json}");
     let found = errors.iter().any(|error| {
         let keys: Vec<&str> = error.as_object().map(|e| e.keys().map(String::as_str).collect()).unwrap_or_default();
-        assert_eq!(keys, ["clause", "message", "help", "span"], "{args:?}");
+        assert_eq!(keys, ["clause", "rule", "severity", "kind", "message", "help", "fix", "span"], "{args:?}");
+        assert_eq!(error["severity"], "error", "{args:?}");
         let all = format!("{} {}", error["message"].as_str().unwrap_or(""), error["help"].as_str().unwrap_or(""));
         error["clause"] == clause && all.contains(words)
     });
@@ -88,7 +89,7 @@ fn wrong_schedules_are_refused_with_every_error() {
     refused(&["check", "-e", "tile(32, 32, 8); stage(3)"], "stage", "did you mean `stages`?");
     refused(&["plan", "-e", "tile(256, 128, 8); thread(4, 4)"], "tile", "at most 1024");
     refused(&["ptx", "-e", "tile(32, 32, 8); thread(2, 2); types(e4m3)"], "types", "not implemented yet");
-    refused(&["check", "-e", &"tile(1, 1, 1); ".repeat(6000)], "schedule", "at most 65536");
+    refused(&["check", "-e", &"tile(1, 1, 1); ".repeat(6000)], "schedule", "longer than 65536 bytes");
     refused(&["check", "-e", &"(".repeat(3000)], "schedule", "deep");
     refused(&["ir", "naive", "--level", "tile", "--target", "sm_12"], "usage", "sm_90a");
     let errors = gemmc(&["check", "--json", "-e", "tile(32, 32, 8); thread(3, 3); stage(2)"]).exits(1).json();
@@ -109,7 +110,88 @@ fn wrong_usage_is_refused() {
     refused(&["check", "no_such_case"], "file", "no file and no case");
     refused(&["check", "/no/such/file.gemm"], "file", "/no/such/file.gemm");
     refused(&["check", "."], "file", ".");
-    refused(&[], "usage", "Usage");
+    refused(&["--frobnicate"], "usage", "Usage");
+    refused(&["check", "double_bufered"], "file", "did you mean `double_buffered`?");
+    refused(&["first-launch", "naiv"], "file", "did you mean `naive`?");
+    refused(&["check", "tile(32, 32, 8); thread(4, 4); epilogue(|acc| 0.5 * acc / 2);"], "file", "use -e");
+    refused(&["ladder", "--plot", "a.png"], "usage", "write a.svg");
+    refused(&["bench", "--size", "64", "--plot", "picture"], "usage", "write picture.svg");
+}
+
+/// A fix in JSON, applied, leaves a legal schedule; and what a diagnostic is comes with it.
+#[test]
+fn diagnostics_in_json_are_whole() {
+    let errors = |clauses: &str| gemmc(&["check", "-e", clauses, "--json"]).exits(1).json()["errors"].clone();
+    let set = &errors("tile(128, 128, 8); thread(8, 9)")[0];
+    assert_eq!((&set["rule"], &set["kind"]), (&"divide".into(), &"illegal".into()), "{set}");
+    let clause = set["fix"]["set"].as_str().expect("a clause");
+    gemmc(&["check", "-e", &format!("tile(128, 128, 8); {clause}")]).exits(0);
+    let text = "tile(128, 0b1000000, 8); thread(8, 8)";
+    let spell = &errors(text)[0];
+    let at = |name: &str| spell["span"][name].as_u64().expect("a place") as usize;
+    let mut repaired = text.to_string();
+    repaired.replace_range(at("start")..at("end"), spell["fix"]["spell"].as_str().expect("a spelling"));
+    gemmc(&["check", "-e", &repaired]).exits(0);
+    let remove = &errors("tile(128, 128, 8); thread(8, 8); stream_k")[0];
+    assert_eq!((&remove["fix"]["remove"], &remove["kind"]), (&"stream_k".into(), &"not_implemented".into()));
+    let note = gemmc(&["check", "-e", &format!("{SMALL}; epilogue(|acc, x| acc)"), "--json"]).exits(0).json();
+    let note = &note["notes"][0];
+    assert_eq!((&note["severity"], &note["rule"]), (&"note".into(), &"epilogue-unused".into()), "{note}");
+}
+
+/// Every answer in JSON says whether all is well.
+#[test]
+fn every_object_has_ok() {
+    let of_a_program = ["check", "plan", "ptx"].map(|command| vec![command, "naive"]);
+    let others = [vec!["ir", "naive", "--level", "tile"], vec!["cases"], vec!["doctor"]];
+    for args in of_a_program.into_iter().chain(others) {
+        assert_eq!(gemmc(&[&args[..], &["--json"]].concat()).exits(0).json()["ok"], true, "{args:?}");
+    }
+}
+
+/// What is too long is refused for its length, which nobody has measured.
+#[test]
+fn a_long_file_is_longer_than_the_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("long.gemm");
+    std::fs::write(&file, "x".repeat(10 << 20)).expect("a file");
+    let called = gemmc(&["check", &file.to_string_lossy()]).exits(1).says("longer than 65536 bytes");
+    assert!(!called.stderr.contains("65537"), "{}", called.stderr);
+}
+
+/// Without a GPU what is wrong with a schedule comes first, and what needs a GPU says so.
+#[test]
+fn a_missing_gpu_is_named_last() {
+    refused(&["bench", "-e", "tile(0)", "--suite", "square"], "tile", "tile needs n");
+    refused(&["bench", "-e", "tile(32, 32, 8); thread(5, 4)", "--size", "64"], "thread", "does not divide");
+    refused(&["bench", "--schedules", "double_bufered", "--size", "64"], "file", "did you mean `double_buffered`?");
+    refused(&["bench", "-e", SMALL], "usage", "nothing to measure");
+    let only = |text: &'static str| ["selftest", "--device", "interp", "--only", text];
+    refused(&only("launch"), "usage", "`10,000 launches`, `first launch under 20 ms` can be tested on a GPU only");
+    refused(&[&only("netlib")[..], &["--quick"]].concat(), "usage", "--quick leaves `netlib sgemm` out");
+}
+
+/// A device that is full takes nothing: the answer did not arrive.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let run = ["run", "naive", "-m", "4", "-n", "4", "-k", "4", "--device", "interp"];
+    for args in [&["ptx", "naive"][..], &["check", "naive"], &["cases"], &run, &["--help"], &[]] {
+        for json in [&[][..], &["--json"]] {
+            let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+            let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+            let output = command.args(args).args(json).stdout(full).output().expect("gemmc starts");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{args:?} {json:?}: {stderr}");
+            assert!(stderr.contains("standard output"), "{args:?} {json:?}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn gemmc_by_itself_prints_help() {
+    let called = gemmc(&[]).exits(0).says("Usage: gemmc <COMMAND>");
+    assert!(called.stderr.is_empty(), "{}", called.stderr);
 }
 
 #[test]
@@ -238,7 +320,7 @@ fn a_first_launch_is_timed() {
         let total = json["total_ms"].as_f64().expect("a number");
         assert!(times.iter().all(|&time| time > 0.0) && (times.iter().sum::<f64>() - total).abs() < 1e-6, "{json}");
     }
-    refused(&["first-launch", "no_such_case"], "file", "no case");
+    refused(&["first-launch", "no_such_case"], "file", "no file and no case");
     refused(&["stray-pointer", "--device", "interp"], "device", "no streams");
     refused(&["selftest", "--sanitize", "--device", "interp"], "device", "watches itself");
     refused(&["selftest", "--device", "interp", "--only", "no such thing"], "usage", "nothing is called");

@@ -75,6 +75,10 @@ fn what_holes_make_wrong_is_said_when_it_is_constructed() {
     let infinite = f64::INFINITY;
     let refused = gemm! { tile(128, 128, 8); thread(8, 8); epilogue(|acc| {infinite} * acc); }.unwrap_err();
     assert!(refused.to_string().contains("inf is not a literal"), "{refused}");
+    assert!(refused.to_string().contains("epilogue(|acc| inf * acc);"), "{refused}");
+    let grouped = gemm! { tile(128, 128, 8); thread(8, 8); epilogue(|acc, x| 2 * (x[n] - max(acc, {infinite}))); };
+    let refused = grouped.unwrap_err();
+    assert!(refused.to_string().contains("epilogue(|acc, x| 2 * (x[n] - max(acc, inf)));"), "{refused}");
 }
 
 #[test]

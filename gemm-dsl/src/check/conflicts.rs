@@ -40,7 +40,7 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
             diagnostic: Diagnostic::error("twice", name, message),
             anchor: Some(key),
             item: Some(index),
-            subject: "",
+            subject: String::new(),
             depends: KeySet::default(),
             candidates: Vec::new(),
         };
@@ -141,7 +141,11 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
             let message = format!("{clause} is for atom(fma): atom({}) fixes what a thread computes", settings.atom);
-            findings.error("fma-only", key, &[Key::Atom], message).remove(name, format!("leave {name} out"));
+            // The atom may be what is wrong: a fix that leaves fewer errors wins.
+            findings
+                .error("fma-only", key, &[Key::Atom], message)
+                .remove(name, format!("leave {name} out"))
+                .set("atom(fma)", format!("atom(fma) goes with {clause}"));
         }
     }
 }

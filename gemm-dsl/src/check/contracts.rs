@@ -18,7 +18,7 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
     broken.dedup_by_key(|measured| measured.contract);
     for measured in broken {
         let finding = findings.error("expect", Key::Expect, &[], measured.to_string());
-        finding.subject = measured.contract.metric.name();
+        finding.subject = measured.contract.metric.name().into();
         finding.depends = match measured.contract.metric {
             Metric::Shared => {
                 KeySet::of(&[Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize, Key::Expect])

@@ -13,7 +13,7 @@ pub(super) struct Finding {
     /// The item that it is about, where a key names several.
     pub item: Option<usize>,
     /// What of the clause it is about, where one clause can break one rule in several ways; else empty.
-    pub subject: &'static str,
+    pub subject: String,
     /// Every kind of clause whose value the finding follows from, absent ones included.
     pub depends: KeySet,
     /// Changes that may repair it, best first, each with what to say about it.
@@ -52,7 +52,14 @@ impl Findings {
         let diagnostic = Diagnostic::error(rule, table::of(key).name, message);
         let mut depends = KeySet::of(depends);
         depends.insert(key);
-        self.push(Finding { diagnostic, anchor: Some(key), item: None, subject: "", depends, candidates: Vec::new() })
+        self.push(Finding {
+            diagnostic,
+            anchor: Some(key),
+            item: None,
+            subject: String::new(),
+            depends,
+            candidates: Vec::new(),
+        })
     }
 
     /// A note about the clause of kind `key`, which follows from the clauses in `depends`.

@@ -51,10 +51,10 @@ fn is_error(finding: &Finding) -> bool {
 }
 
 /// What makes two findings the same one.
-type Identity = (&'static str, String, &'static str);
+type Identity = (&'static str, String, String);
 
 fn identity(finding: &Finding) -> Identity {
-    (finding.diagnostic.rule, finding.diagnostic.clause.clone(), finding.subject)
+    (finding.diagnostic.rule, finding.diagnostic.clause.clone(), finding.subject.clone())
 }
 
 impl Fix {

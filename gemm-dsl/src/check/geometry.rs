@@ -109,7 +109,17 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     }
 }
 
-/// Up to three divisors of `whole`, nearest to `part` first.
+/// Smaller thread tiles that cut `thread` evenly, and so whatever it cuts evenly: the largest first, and of equal ones the
+/// squarest.
+pub(super) fn parts(thread: Extent2) -> Vec<Extent2> {
+    let divisors = |whole: u32| (1..=whole.min(1024)).filter(move |d| whole.is_multiple_of(*d));
+    let mut all: Vec<Extent2> =
+        divisors(thread.m).flat_map(|m| divisors(thread.n).map(move |n| Extent2 { m, n })).collect();
+    all.sort_by_key(|part| (std::cmp::Reverse(part.m * part.n), part.m.abs_diff(part.n), std::cmp::Reverse(part.m)));
+    all
+}
+
+/// Up to four divisors of `whole`, nearest to `part` first.
 fn divisors_near(whole: u32, part: u32) -> Vec<u32> {
     let mut all: Vec<u32> = (1..=whole.min(1024)).filter(|d| whole.is_multiple_of(*d)).collect();
     all.sort_by_key(|d| (d.abs_diff(part), std::cmp::Reverse(*d)));

@@ -23,6 +23,7 @@ mod steps;
 mod tensor;
 mod values;
 
+use crate::clause::Clause;
 use crate::diagnostic::{Diagnostic, Kind, Severity};
 use crate::diagnostics::Diagnostics;
 use crate::implemented;
@@ -104,17 +105,19 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
 }
 
 fn not_implemented(schedule: &Schedule, findings: &mut Findings) {
-    for missing in implemented::missing(schedule) {
+    let clauses: Vec<&Clause> = schedule.clauses().collect();
+    for missing in implemented::missing(&clauses) {
         let message = format!("{} is not implemented yet", missing.what);
         let finding = findings.error("not-implemented", missing.key, &[], message);
         finding.diagnostic.kind = Kind::NotImplemented;
-        match missing.instead {
-            Some(text) => finding.set(&text, format!("{text} is")),
-            None => {
-                let name = finding.diagnostic.clause.clone();
-                finding.remove(&name, format!("leave {name} out"))
-            }
-        };
+        if missing.instead.is_empty() {
+            let name = finding.diagnostic.clause.clone();
+            finding.remove(&name, format!("leave {name} out"));
+        }
+        for text in missing.instead {
+            let verb = if text.contains(';') { "are" } else { "is" };
+            finding.set(&text, format!("{text} {verb}"));
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::clause::{Atom, Clause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::print::literal;
 use crate::table::Key;
+use crate::token::abridged;
 use crate::types::{DType, Types};
 use crate::words::Word;
 
@@ -149,7 +150,12 @@ fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) 
     }
     for (index, name) in epilogue.scalars.iter().enumerate() {
         if !epilogue.expr.any(&|e| matches!(e, Expr::Scalar(used) if *used == index)) {
-            findings.note("epilogue-unused", Key::Epilogue, &[], format!("epilogue: {name} is declared and not used"));
+            findings.note(
+                "epilogue-unused",
+                Key::Epilogue,
+                &[],
+                format!("epilogue: {} is declared and not used", abridged(name)),
+            );
         }
     }
     if epilogue.declared.iter().any(|name| name == "c") && !epilogue.uses_c() {

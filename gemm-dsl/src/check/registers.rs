@@ -1,12 +1,14 @@
 //! The register rule, and what `blocks_per_sm` makes of it.
 
 use crate::check::finding::Findings;
+use crate::check::geometry::parts;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, Crew, SpecializeClause, Spills};
 use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
 use crate::table::Key;
 use crate::target::{MAX_THREADS, registers_per_thread};
+use crate::terms::Extent2;
 
 /// What the limit and the accumulators follow from.
 const DEPENDS: [Key; 5] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize];
@@ -32,12 +34,12 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         kept + BESIDES
     );
     let finding = findings.error("registers", Key::Thread, &DEPENDS, message);
-    for (m, n) in [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (8, 8)] {
-        let (m, n) = (geometry.thread.m / m, geometry.thread.n / n);
-        if m > 0 && n > 0 {
-            let text = format!("thread({m}, {n})");
-            finding.set(&text, format!("{text} keeps {}", m * n));
-        }
+    // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit go together with
+    // the other clauses shows when they are tried.
+    let fits = |part: &Extent2| part.m * part.n * words + BESIDES <= limit;
+    for Extent2 { m, n } in parts(geometry.thread).into_iter().filter(fits).take(12) {
+        let text = format!("thread({m}, {n})");
+        finding.set(&text, format!("{text} keeps {}", m * n));
     }
     if let Some(tile) = settings.tile {
         for (m, n) in [(2, 1), (1, 2), (2, 2)] {

@@ -7,6 +7,9 @@ use crate::target::Target;
 use crate::terms::{Load, Pace};
 use crate::types::DType;
 
+/// What every target multiplies with; a schedule for tensor cores may lack the work of a thread, or have types of theirs.
+const PLAIN: [&str; 3] = ["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"];
+
 /// A clause that needs more than the oldest target.
 pub(super) struct Requirement {
     pub key: Key,
@@ -44,10 +47,12 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     }
     match settings.atom {
         Atom::Fma => {}
-        Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &["atom(fma)"]),
+        Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &PLAIN),
         Atom::Wgmma(..) => {
             let k = mma_depth(types.a);
-            need(Key::Atom, "wgmma".into(), Target::SM_90A, &[&format!("atom(mma(16, 8, {k}))"), "atom(fma)"]);
+            let smaller = format!("atom(mma(16, 8, {k}))");
+            let instead: Vec<&str> = std::iter::once(smaller.as_str()).chain(PLAIN).collect();
+            need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
         }
     }
     match settings.load {

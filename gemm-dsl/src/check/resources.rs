@@ -78,8 +78,11 @@ impl<'a> Needs<'a> {
                 Choice::Default => format!("{} needs {}, and another clause needs {target}", need.what, need.least),
             };
             let finding = findings.error("instruction", need.key, choice.depends(), what);
+            // `cp_async` where `tma` is refused is another error, and so no fix of it.
+            finding.subject = need.what.clone();
             for text in &need.instead {
-                finding.set(text, format!("{text} runs there"));
+                let verb = if text.contains(';') { "run" } else { "runs" };
+                finding.set(text, format!("{text} {verb} there"));
             }
             finding.set(format!("target({})", need.least), format!("target({}) has it", need.least));
             if let Some(clause) = self.settings.get(need.key) {

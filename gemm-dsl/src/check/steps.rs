@@ -2,10 +2,12 @@
 
 use crate::check::assemble;
 use crate::check::finding::Findings;
+use crate::check::geometry::parts;
 use crate::check::settings::Settings;
 use crate::clause::Atom;
 use crate::table::Key;
-use crate::target::WARP;
+use crate::target::{MAX_REGISTERS, WARP};
+use crate::terms::Extent2;
 
 /// Most multiply-adds in one unrolled body: far more than any instruction cache, few enough to compile.
 const MAX_BODY: u64 = 32_768;
@@ -57,6 +59,11 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
         }
         for size in [32, 16, 8] {
             finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
+        }
+        // Up to what a thread can also hold.
+        let fits = |part: &Extent2| part.m * part.n < MAX_REGISTERS;
+        for Extent2 { m, n } in parts(thread).into_iter().filter(fits).take(12) {
+            finding.set(format!("thread({m}, {n})"), format!("such as thread({m}, {n})"));
         }
     }
     let (Some(_), Some(depth)) = (settings.shared, tile.k) else { return };

@@ -66,7 +66,7 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
     let names: Vec<&str> = of_atom.iter().map(|dtype| dtype.name()).collect();
     let message = format!("{atom} does not multiply {other}: it has {}", names.join(", "));
     let finding = findings.error("atom-types", Key::Atom, &[Key::Types, Key::Emulate], message);
-    for text in ["types(tf32)", "types(bf16)", "types(f16)", "types(i8)", "atom(fma)"] {
+    for text in ["types(tf32)", "types(bf16)", "types(f16)", "types(i8)", "atom(fma)", "atom(fma); thread(8, 8)"] {
         finding.set(text, format!("such as {text}"));
     }
     false

@@ -1,10 +1,13 @@
 //! Argument lists: positional and `name = value`, taken one by one by the clause that owns them.
 
 use crate::diagnostic::{Diagnostic, Fix};
+use crate::grammar::Origin;
+use crate::grammar::number::{self, integer};
+use crate::implemented;
 use crate::span::Span;
 use crate::suggest;
 use crate::table::Info;
-use crate::token::{Delimiter, Token, TokenKind};
+use crate::token::{Delimiter, Token, TokenKind, abridged};
 use crate::words::Word;
 
 /// One argument.
@@ -20,6 +23,7 @@ pub(super) struct Args<'t> {
     pub info: &'static Info,
     /// Of the whole clause.
     pub span: Span,
+    pub origin: Origin,
     list: Vec<Arg<'t>>,
     /// Every name that the clause has asked for, for suggestions.
     known: Vec<&'static str>,
@@ -30,8 +34,9 @@ pub(super) struct Args<'t> {
 }
 
 impl<'t> Args<'t> {
-    pub fn new(info: &'static Info, span: Span) -> Args<'t> {
-        Args { info, span, list: Vec::new(), known: Vec::new(), errors: Vec::new(), absent: None, holes: false }
+    pub fn new(info: &'static Info, span: Span, origin: Origin) -> Args<'t> {
+        let (list, known, errors) = (Vec::new(), Vec::new(), Vec::new());
+        Args { info, span, origin, list, known, errors, absent: None, holes: false }
     }
 
     /// Cuts the inside of the parentheses at its commas.
@@ -58,7 +63,7 @@ impl<'t> Args<'t> {
                 value => (None, value),
             };
             if let Some((name, _)) = name.filter(|_| value.is_empty()) {
-                self.fail("argument", format!("{}: `{name} =` needs a value", self.info.name), span);
+                self.fail("argument", format!("{}: `{} =` needs a value", self.info.name, abridged(name)), span);
                 continue;
             }
             self.list.push(Arg { name, value, span, taken: false });
@@ -91,6 +96,11 @@ impl<'t> Args<'t> {
         self.errors.extend(inner.errors);
         self.absent = self.absent.take().or(inner.absent);
         self.holes |= inner.holes;
+    }
+
+    /// True if nothing is wrong so far.
+    pub fn is_fine(&self) -> bool {
+        self.errors.is_empty()
     }
 
     /// Notes that a value is a hole.
@@ -174,8 +184,8 @@ impl<'t> Args<'t> {
             [Token { kind: TokenKind::Number(text), .. }] => match integer(text) {
                 Ok(value) => return value,
                 Err((problem, meant)) => {
-                    let diagnostic =
-                        Diagnostic::error("integer", clause, format!("{clause}: {name} = {text} {problem}"));
+                    let message = format!("{clause}: {name} = {} {problem}", abridged(text));
+                    let diagnostic = Diagnostic::error("integer", clause, message);
                     let diagnostic = diagnostic.at(span_of(value));
                     self.push(match meant {
                         Some(meant) => diagnostic.help(format!("write {meant}")).fix(Fix::Spell(meant)),
@@ -184,15 +194,43 @@ impl<'t> Args<'t> {
                 }
             },
             [minus, Token { kind: TokenKind::Number(text), .. }] if minus.is_punct('-') => {
-                self.fail("integer", format!("{clause}: {name} = -{text} is negative"), span);
+                self.fail("integer", format!("{clause}: {name} = -{} is negative", abridged(text)), span);
             }
             [Token { kind: TokenKind::Group(Delimiter::Brace, _), .. }] => self.braces(span),
             other => {
-                let got = other.first().map_or_else(String::new, Token::describe);
-                self.fail("integer", format!("{clause}: {name} must be a whole number, got {got}"), span);
+                let diagnostic = self.no_integer(name, other).at(span_of(other));
+                self.push(diagnostic);
             }
         }
         stand_in
+    }
+
+    /// What is not one whole number: perhaps constants to be multiplied, or what Rust knows by a name.
+    fn no_integer(&self, name: &str, value: &[Token]) -> Diagnostic {
+        let clause = self.info.name;
+        let written = number::text(value);
+        if let Some(number) = number::value(value) {
+            let message =
+                format!("{clause}: {name} = {} is an expression, and a clause takes numbers", abridged(&written));
+            let spelling = number.to_string();
+            return Diagnostic::error("integer", clause, message)
+                .help(format!("write {spelling}"))
+                .fix(Fix::Spell(spelling));
+        }
+        let got = match value {
+            [one] => one.describe(),
+            _ => format!("`{}`", abridged(&written)),
+        };
+        let diagnostic =
+            Diagnostic::error("integer", clause, format!("{clause}: {name} must be a whole number, got {got}"));
+        match (number::is_rust(value), self.origin) {
+            (false, _) => diagnostic.help(format!("write {}", self.info.signature)),
+            (true, Origin::Macro) => {
+                let hole = format!("{{{written}}}");
+                diagnostic.help(format!("write `{hole}` for its value in Rust")).fix(Fix::Spell(hole))
+            }
+            (true, Origin::Text) => diagnostic.help("write the number itself: only gemm! takes values from Rust"),
+        }
     }
 
     /// Reads a word of the language.
@@ -219,11 +257,19 @@ impl<'t> Args<'t> {
 
     pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) {
         let words = || W::TABLE.iter().map(|(word, _)| *word);
-        let message = format!("{}: `{word}` is not {}", self.info.name, W::WHAT);
+        let working = || W::TABLE.iter().filter(|(_, value)| implemented::works(value)).map(|(word, _)| *word);
+        let message = format!("{}: `{}` is not {}", self.info.name, abridged(word), W::WHAT);
         let diagnostic = Diagnostic::error("unknown-word", self.info.name, message).at(span);
         self.push(match suggest::nearest(word, words()) {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
-            None => diagnostic.help(format!("write {}", suggest::list(words()))),
+            Some(near) if working().any(|word| word == near) => {
+                diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into()))
+            }
+            Some(near) if working().next().is_some() => {
+                diagnostic.help(format!("`{near}` is not implemented yet: write {}", suggest::list(working())))
+            }
+            Some(near) => diagnostic.help(format!("`{near}` is not implemented yet: leave {} out", self.info.name)),
+            None if working().next().is_some() => diagnostic.help(format!("write {}", suggest::list(working()))),
+            None => diagnostic.help(format!("leave {} out: it is not implemented yet", self.info.name)),
         });
     }
 
@@ -241,7 +287,7 @@ impl<'t> Args<'t> {
                     self.fail_with("argument-twice", format!("{clause}: {name} is given twice"), "keep one", arg.span);
                 }
                 Some((name, at)) => {
-                    let message = format!("{clause} has no argument `{name}`");
+                    let message = format!("{clause} has no argument `{}`", abridged(name));
                     let diagnostic = Diagnostic::error("unknown-argument", clause, message).at(at);
                     self.push(match suggest::nearest(name, self.known.iter().copied()) {
                         Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
@@ -263,26 +309,4 @@ impl<'t> Args<'t> {
 fn span_of(tokens: &[Token]) -> Span {
     let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
     tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))
-}
-
-/// A decimal integer, or what is wrong with it, and what was meant.
-pub(super) fn integer(text: &str) -> Result<u32, (&'static str, Option<String>)> {
-    let whole = |digits: &str| digits.replace('_', "").parse::<u32>().ok().map(|value| value.to_string());
-    if let Some(hex) = text.strip_prefix("0x") {
-        let meant = u32::from_str_radix(&hex.replace('_', ""), 16).ok().map(|value| value.to_string());
-        return Err(("is not decimal", meant));
-    }
-    if text.contains('.') {
-        let meant = text.split_once('.').filter(|(_, fraction)| fraction.chars().all(|c| c == '0'));
-        return Err(("is not a whole number", meant.and_then(|(digits, _)| whole(digits))));
-    }
-    if let Some(at) = text.find(|c: char| !c.is_ascii_digit() && c != '_') {
-        return Err(match text.as_bytes()[at] {
-            b'e' | b'E' => ("is not a whole number", None),
-            b'b' | b'o' if at == 1 && text.starts_with('0') => ("is not decimal", None),
-            _ => ("has a suffix", whole(&text[..at])),
-        });
-    }
-    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    digits.parse().map_err(|_| ("is too large: at most 4294967295", None))
 }

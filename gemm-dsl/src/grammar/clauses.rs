@@ -162,7 +162,7 @@ fn atom(args: &mut Args) -> Option<Atom> {
         [name, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }]
             if matches!(name.ident(), Some("mma" | "wgmma")) =>
         {
-            let mut shape = Args::new(args.info, args.span);
+            let mut shape = Args::new(args.info, args.span, args.origin);
             shape.split(inner);
             let (m, n, k) = (shape.int("m"), shape.int("n"), shape.int("k"));
             shape.finish();

@@ -5,7 +5,7 @@ use crate::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};
 use crate::grammar::args::Args;
 use crate::span::Span;
 use crate::suggest;
-use crate::token::{Delimiter, Token, TokenKind};
+use crate::token::{Delimiter, Token, TokenKind, abridged};
 use crate::words::Word;
 
 /// Most nodes that an expression may have: far more than anyone writes, few enough for every recursive walk.
@@ -14,6 +14,12 @@ const MAX_NODES: u32 = 256;
 const OPERATORS: &str = "the operators are + - * /";
 
 const OPERANDS: &str = "an operand is a declared name, a number, a function call or an expression in parentheses";
+
+/// Words that begin a choice or a loop in Rust, and nothing here.
+const CONTROL: [&str; 6] = ["if", "else", "match", "while", "for", "loop"];
+
+/// The value of what has an error, so that the rest of the expression is read; the clause is dropped.
+const STAND_IN: Expr = Expr::Literal(1.0);
 
 /// Reads the inside of `epilogue( ... )`.
 pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
@@ -38,10 +44,13 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
         args.fail("epilogue", "epilogue: the expression is missing", span);
         return None;
     }
+    let sound = args.is_fine();
     let uses = vec![Use::None; declared.len()];
-    let mut parser = Parser { args, declared: &declared, uses, nodes: 0 };
+    let mut parser = Parser { args, declared: &declared, uses, nodes: 0, sound, undeclared: Vec::new() };
     let mut cursor = Cursor::new(body, span);
-    let expr = parser.sum(&mut cursor)?;
+    let expr = parser.sum(&mut cursor);
+    parser.declare_all();
+    let expr = expr?;
     if let Some(extra) = cursor.rest.first() {
         let message = format!("epilogue: expected an operator or the end, got {}", extra.describe());
         return parser.fail(message, OPERATORS, extra.span);
@@ -50,7 +59,7 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     Some(resolve(declared, &uses, expr))
 }
 
-/// The names between the bars.
+/// The names between the bars. One that cannot be declared is reported, and counts as declared in the expression.
 fn declarations(args: &mut Args, tokens: &[Token]) -> Option<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     let pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct(',')).collect();
@@ -60,18 +69,19 @@ fn declarations(args: &mut Args, tokens: &[Token]) -> Option<Vec<String>> {
             [] if index == last => {}
             [Token { kind: TokenKind::Ident(name), span }] => {
                 let problem = if Function::TABLE.iter().any(|(function, _)| function == name) {
-                    "is a function"
+                    Some("is a function")
+                } else if CONTROL.contains(&name.as_str()) {
+                    Some("is a word of Rust")
                 } else if !name.is_ascii() {
-                    "is not plain ASCII"
-                } else if names.contains(name) {
-                    "is declared twice"
+                    Some("is not plain ASCII")
                 } else {
-                    names.push(name.clone());
-                    continue;
+                    names.contains(name).then_some("is declared twice")
                 };
-                let message = format!("epilogue: `{name}` {problem}");
-                args.fail_with("epilogue-name", message, "declare another name", *span);
-                return None;
+                if let Some(problem) = problem {
+                    let message = format!("epilogue: `{}` {problem}", abridged(name));
+                    args.fail_with("epilogue-name", message, "declare another name", *span);
+                }
+                names.push(name.clone());
             }
             other => {
                 let (got, span) = other.first().map_or(("nothing".into(), args.span), |t| (t.describe(), t.span));
@@ -133,12 +143,22 @@ struct Parser<'a, 't> {
     declared: &'a [String],
     uses: Vec<Use>,
     nodes: u32,
+    /// Whether the declared names are right.
+    sound: bool,
+    /// Names that stand for nothing and look like no declared one, with the first place of each.
+    undeclared: Vec<(String, Span)>,
 }
 
 impl Parser<'_, '_> {
     fn fail<T>(&mut self, message: String, help: impl Into<String>, span: Span) -> Option<T> {
         self.args.fail_with("epilogue", message, help, span);
         None
+    }
+
+    /// Reports an operand that is wrong by itself: what is around it can be read.
+    fn wrong(&mut self, message: String, help: impl Into<String>, span: Span) -> Option<Expr> {
+        self.args.fail_with("epilogue", message, help, span);
+        Some(STAND_IN)
     }
 
     fn count(&mut self, span: Span) -> Option<()> {
@@ -216,18 +236,25 @@ impl Parser<'_, '_> {
 
     fn literal(&mut self, text: &str, span: Span) -> Option<Expr> {
         let digits: String = text.chars().filter(|&c| c != '_').collect();
+        let text = abridged(text);
         match digits.parse::<f64>() {
             Ok(value) if value.is_finite() && digits.starts_with(|c: char| c.is_ascii_digit()) => {
                 Some(Expr::Literal(value))
             }
-            Ok(_) => self.fail(format!("epilogue: {text} is too large for f64"), "write a smaller number", span),
+            Ok(_) => self.wrong(format!("epilogue: {text} is too large for f64"), "write a smaller number", span),
             Err(_) => {
-                self.fail(format!("epilogue: {text} is not a number"), "numbers are written as 2, 0.5 or 1e-3", span)
+                self.wrong(format!("epilogue: {text} is not a number"), "numbers are written as 2, 0.5 or 1e-3", span)
             }
         }
     }
 
     fn name(&mut self, name: &str, span: Span, cursor: &mut Cursor) -> Option<Expr> {
+        if CONTROL.contains(&name) {
+            let choosing = Function::TABLE.iter().filter(|(_, function)| function.chooses()).map(|(name, _)| *name);
+            let help = format!("write {} to choose between values", suggest::list(choosing));
+            let message = format!("epilogue: `{name}` does not exist here, an epilogue is one expression");
+            return self.fail(message, help, span);
+        }
         if let Some((inner, group)) = cursor.group(Delimiter::Paren) {
             return self.call(name, span, inner, group);
         }
@@ -235,42 +262,27 @@ impl Parser<'_, '_> {
         let Some(declared) = self.declared.iter().position(|known| known == name) else {
             return self.undeclared(name, span);
         };
+        let shown = abridged(name);
         let (usage, expr) = match index {
             None if name == "acc" => return Some(Expr::Acc),
             None if name == "c" => return Some(Expr::C),
             None => (Use::Scalar, Expr::Scalar(declared)),
             Some((_, at)) if name == "acc" || name == "c" => {
-                return self.fail(
-                    format!("epilogue: {name} stands for one element and takes no index"),
-                    format!("write {name}"),
-                    at,
-                );
+                let message = format!("epilogue: {name} is one element and takes no index");
+                return self.wrong(message, format!("write {name}"), at);
             }
-            Some(([axis], at)) => match axis.ident().and_then(|a| Axis::TABLE.iter().find(|(word, _)| *word == a)) {
-                Some((_, axis)) => (Use::Vector(*axis), Expr::Vector(declared)),
+            Some((index, at)) => match axis(index) {
+                Some(axis) => (Use::Vector(axis), Expr::Vector(declared)),
                 None => {
-                    return self.fail(
-                        format!("epilogue: {name} is indexed by [m] or [n]"),
-                        format!("write {name}[m] or {name}[n]"),
-                        at,
-                    );
+                    let message = format!("epilogue: {shown} is indexed by [m] or [n]");
+                    return self.wrong(message, format!("write {shown}[m] or {shown}[n]"), at);
                 }
             },
-            Some((_, at)) => {
-                return self.fail(
-                    format!("epilogue: {name} is indexed by [m] or [n]"),
-                    format!("write {name}[m] or {name}[n]"),
-                    at,
-                );
-            }
         };
         let before = std::mem::replace(&mut self.uses[declared], usage);
         if before != Use::None && before != usage {
-            return self.fail(
-                format!("epilogue: {name} is used in two ways: {} and {}", before.text(), usage.text()),
-                "declare two names",
-                span,
-            );
+            let message = format!("epilogue: {shown} is used in two ways: {} and {}", before.text(), usage.text());
+            return self.wrong(message, "declare two names", span);
         }
         Some(expr)
     }
@@ -278,32 +290,42 @@ impl Parser<'_, '_> {
     fn undeclared(&mut self, name: &str, span: Span) -> Option<Expr> {
         // What an f64 of the surrounding code can become.
         if ["NaN", "inf"].contains(&name) {
-            return self.fail(
-                format!("epilogue: {name} is not a literal, only finite numbers are"),
-                "pass it as a run-time scalar",
-                span,
-            );
+            let message = format!("epilogue: {name} is not a literal, only finite numbers are");
+            return self.wrong(message, "pass it as a run-time scalar", span);
         }
-        let known = self.declared.iter().map(String::as_str);
-        let near = suggest::nearest(name, known);
-        let diagnostic =
-            Diagnostic::error("undeclared", "epilogue", format!("epilogue: `{name}` is not declared")).at(span);
-        let diagnostic = match near {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
-            None => {
-                let mut all = self.declared.to_vec();
-                all.push(name.into());
-                diagnostic.help(format!("declare it: |{}|", all.join(", ")))
+        match suggest::nearest(name, self.declared.iter().map(String::as_str)) {
+            Some(near) => {
+                let diagnostic = undeclared(name).help(format!("did you mean `{near}`?"));
+                self.args.push(diagnostic.fix(Fix::Spell(near.into())).at(span));
             }
-        };
-        self.args.push(diagnostic);
-        None
+            None if self.undeclared.iter().all(|(known, _)| known != name) => {
+                self.undeclared.push((name.into(), span));
+            }
+            None => {}
+        }
+        Some(STAND_IN)
+    }
+
+    /// Reports the undeclared names, each with a declaration of all of them: one change for all these errors.
+    fn declare_all(&mut self) {
+        let names = self.declared.iter().chain(self.undeclared.iter().map(|(name, _)| name));
+        let all = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+        for (name, span) in std::mem::take(&mut self.undeclared) {
+            // Nobody means to declare what is too long to be shown.
+            let whole = self.sound && abridged(&name) == name;
+            let help = if whole { format!("declare it: |{all}|") } else { "declare it between the bars".into() };
+            self.args.push(undeclared(&name).help(help).at(span));
+        }
     }
 
     fn call(&mut self, name: &str, span: Span, inner: &[Token], group: Span) -> Option<Expr> {
         let Some((_, function)) = Function::TABLE.iter().find(|(known, _)| *known == name) else {
             self.args.unknown_word::<Function>(name, span);
-            return None;
+            // Its arguments have errors of their own.
+            for piece in inner.split(|token| token.is_punct(',')).filter(|piece| !piece.is_empty()) {
+                self.argument(piece, group)?;
+            }
+            return Some(STAND_IN);
         };
         let mut pieces: Vec<&[Token]> = inner.split(|token| token.is_punct(',')).collect();
         if pieces.last().is_some_and(|piece| piece.is_empty()) {
@@ -313,22 +335,39 @@ impl Parser<'_, '_> {
             let (wanted, got) = (function.arity(), pieces.len());
             let plural = if wanted == 1 { "argument" } else { "arguments" };
             let usage = format!("write {name}({})", ["x", "y", "z"][..wanted.min(3)].join(", "));
-            return self.fail(format!("epilogue: {name} takes {wanted} {plural}, got {got}"), usage, span.to(group));
+            let message = format!("epilogue: {name} takes {wanted} {plural}, got {got}");
+            return self.wrong(message, usage, span.to(group));
         }
         let mut values = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let mut cursor = Cursor::new(piece, group);
-            values.push(self.sum(&mut cursor)?);
-            if let Some(extra) = cursor.rest.first() {
-                return self.fail(
-                    format!("epilogue: expected an operator or `,`, got {}", extra.describe()),
-                    OPERATORS,
-                    extra.span,
-                );
-            }
+            values.push(self.argument(piece, group)?);
         }
         Some(Expr::Call(*function, values))
     }
+
+    /// One argument of a call whose parentheses are `group`.
+    fn argument(&mut self, piece: &[Token], group: Span) -> Option<Expr> {
+        let mut cursor = Cursor::new(piece, group);
+        let value = self.sum(&mut cursor)?;
+        match cursor.rest.first() {
+            None => Some(value),
+            Some(extra) => {
+                let message = format!("epilogue: expected an operator or `,`, got {}", extra.describe());
+                self.fail(message, OPERATORS, extra.span)
+            }
+        }
+    }
+}
+
+/// `m` or `n`, between the brackets of a vector.
+fn axis(index: &[Token]) -> Option<Axis> {
+    let [axis] = index else { return None };
+    Axis::TABLE.iter().find(|(word, _)| axis.ident() == Some(word)).map(|(_, axis)| *axis)
+}
+
+fn undeclared(name: &str) -> Diagnostic {
+    let message = format!("epilogue: `{}` is not declared", abridged(name));
+    Diagnostic::error("undeclared", "epilogue", message)
 }
 
 impl Use {

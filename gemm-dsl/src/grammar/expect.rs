@@ -4,7 +4,7 @@ use crate::clause::{Clause, Expectation, Metric, Relation};
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::figure::Figure;
 use crate::grammar::args::Args;
-use crate::grammar::args::integer;
+use crate::grammar::number::integer;
 use crate::token::{Token, TokenKind};
 use crate::words::Word;
 

@@ -15,6 +15,7 @@ mod args;
 mod clauses;
 mod epilogue;
 mod expect;
+mod number;
 
 use std::ops::Range;
 
@@ -24,7 +25,7 @@ use crate::keys::KeySet;
 use crate::span::Span;
 use crate::suggest;
 use crate::table::{ALL, Info, Key, find};
-use crate::token::{Delimiter, Token, TokenKind};
+use crate::token::{Delimiter, Token, TokenKind, abridged};
 
 /// A clause as it stood in the source.
 #[derive(Clone, Debug)]
@@ -50,11 +51,26 @@ pub struct Parsed {
     pub mentions: Vec<(&'static str, Span)>,
     /// What misspelled clauses were probably meant to settle.
     pub meant: Vec<Key>,
+    /// What the tokens were made from.
+    pub origin: Origin,
+}
+
+/// What the tokens were made from: a value of the surrounding Rust code can be written in a macro alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// Schedule text.
+    #[default]
+    Text,
+    /// The tokens of `gemm!`.
+    Macro,
 }
 
 /// Reads a schedule.
-pub fn parse(tokens: &[Token]) -> Parsed {
-    let mut parsed = Parsed::default();
+pub fn parse(tokens: &[Token], origin: Origin) -> Parsed {
+    if let Some((inner, span)) = enclosed(tokens) {
+        return within(inner, span, origin);
+    }
+    let mut parsed = Parsed { origin, ..Parsed::default() };
     // `gemm!(< ... >)`: the angle brackets are decoration.
     let (start, end) = match tokens {
         [first, .., last] if first.is_punct('<') && last.is_punct('>') => (1, tokens.len() - 1),
@@ -83,6 +99,40 @@ pub fn parse(tokens: &[Token]) -> Parsed {
     parsed
 }
 
+/// Where the next clause begins: at the next word that names one. What is in between is skipped.
+fn next_clause(tokens: &[Token], from: usize) -> usize {
+    let named = |token: &Token| token.ident().is_some_and(|name| find(name).is_some());
+    tokens[from..].iter().position(named).map_or(tokens.len(), |skip| from + skip)
+}
+
+/// The inside of a schedule that was pasted with what encloses it in Rust: `(< .. >)`, `{ .. }`, `gemm!( .. )`.
+fn enclosed(tokens: &[Token]) -> Option<(&[Token], Span)> {
+    let (group, before) = match tokens {
+        [before @ .., semicolon] if semicolon.is_punct(';') => before.split_last()?,
+        _ => tokens.split_last()?,
+    };
+    let named = matches!(before, [name, bang] if name.ident() == Some("gemm") && bang.is_punct('!'));
+    match &group.kind {
+        TokenKind::Group(_, inner) if before.is_empty() || named => Some((inner, tokens[0].span.to(group.span))),
+        _ => None,
+    }
+}
+
+/// Reads the inside, whose own errors are reported as well.
+fn within(inner: &[Token], span: Span, origin: Origin) -> Parsed {
+    let mut inner = inner;
+    while let Some((deeper, _)) = enclosed(inner) {
+        inner = deeper;
+    }
+    let mut parsed = parse(inner, origin);
+    if parsed.base.take().is_some() {
+        parsed.unknown = KeySet::all();
+    }
+    let message = "the clauses of a schedule have no brackets around them";
+    parsed.error(Diagnostic::error("enclosed", "schedule", message).help("write the clauses alone").at(span));
+    parsed
+}
+
 impl Parsed {
     fn error(&mut self, diagnostic: Diagnostic) {
         self.errors.push(diagnostic);
@@ -108,7 +158,11 @@ impl Parsed {
         let Some(name) = head.ident() else {
             let message = format!("expected the name of a clause, got {}", head.describe());
             self.error(Diagnostic::error("clause-name", "schedule", message).at(head.span));
-            return tokens.len();
+            if matches!(&head.kind, TokenKind::Group(_, inner) if next_clause(inner, 0) < inner.len()) {
+                // Whatever is missing may be in there.
+                self.unknown = KeySet::all();
+            }
+            return next_clause(tokens, 1);
         };
         let (group, taken) = match tokens.get(1).map(|token| &token.kind) {
             Some(TokenKind::Group(Delimiter::Paren | Delimiter::Brace, inner)) => (Some(inner.as_slice()), 2),
@@ -128,18 +182,17 @@ impl Parsed {
             None => taken,
             Some(_) if braces && name == "expect" => taken,
             Some(next) => {
-                let message = format!("expected `;` after {name}, got {}", next.describe());
-                let diagnostic = Diagnostic::error("semicolon", name, message).at(next.span);
+                let shown = abridged(name);
+                let message = format!("expected `;` after {shown}, got {}", next.describe());
+                let diagnostic = Diagnostic::error("semicolon", shown, message).at(next.span);
                 self.error(diagnostic.help("a schedule is clauses, each ended by a semicolon"));
-                // The next word that names a clause starts one; what is in between is skipped.
-                let skip = tokens[taken..].iter().position(|t| t.ident().is_some_and(|n| find(n).is_some()));
-                skip.map_or(tokens.len(), |skip| taken + skip)
+                next_clause(tokens, taken)
             }
         }
     }
 
     fn clause(&mut self, info: &'static Info, span: Span, group: Option<&[Token]>, braces: bool) {
-        let mut args = args::Args::new(info, span);
+        let mut args = args::Args::new(info, span, self.origin);
         let clause = if info.name == "expect" {
             expect::parse(&mut args, group.filter(|_| braces))
         } else if braces {
@@ -164,7 +217,9 @@ impl Parsed {
     }
 
     fn unknown_clause(&mut self, name: &str, span: Span) {
-        let diagnostic = Diagnostic::error("unknown-clause", name, format!("unknown clause `{name}`")).at(span);
+        let shown = abridged(name);
+        let message = format!("unknown clause `{shown}`");
+        let diagnostic = Diagnostic::error("unknown-clause", shown, message).at(span);
         let diagnostic = match suggest::nearest(name, ALL.iter().map(|info| info.name)) {
             Some(near) => {
                 self.meant.extend(find(near).map(|info| info.key));

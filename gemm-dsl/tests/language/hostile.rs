@@ -17,11 +17,44 @@ fn answer(text: &str) -> String {
 #[test]
 fn long_text_is_refused_and_the_longest_is_read() {
     let clause = "stream_k;";
-    assert!(answer(&clause.repeat(8000)).contains("the schedule is 72000 bytes long, at most 65536 are read"));
+    assert!(answer(&clause.repeat(8000)).contains("the schedule is longer than 65536 bytes, the most that are read"));
     assert!(answer(&clause.repeat(7000)).contains("stream_k is given twice"));
     assert!(answer(&"a;".repeat(32_000)).contains("and 31938 more"));
     assert!(answer(&"x".repeat(65_000)).contains("unknown clause"));
     assert!(answer(&"tile(0,0,0);".repeat(5000)).contains("m = 0, at least 1"));
+}
+
+/// A word of 60 KB is shown by its beginning, wherever it is.
+#[test]
+fn long_words_are_abridged() {
+    let word = "x".repeat(60_000);
+    for text in [
+        format!("{word};"),
+        format!("{word}(3);"),
+        format!("{word}!"),
+        format!("tile({word}, 8, 8);"),
+        format!("tile(8, 8, {});", "9".repeat(60_000)),
+        format!("tile(8, 8, 8); tile({word} = 8);"),
+        format!("types({word});"),
+        format!("atom({word});"),
+        format!("expect {{ {word} = 0 }}"),
+        format!("epilogue(|acc| {word} * acc)"),
+        format!("epilogue(|acc| {word}(acc))"),
+        format!("epilogue(|acc, {word}| {word}[n] * {word})"),
+        format!("epilogue(|acc| acc {word})"),
+        format!("epilogue(|acc| {})", "9".repeat(60_000)),
+        format!("tile(8, 8, 8); thread(1, 1); epilogue(|acc, {word}| acc)"),
+    ] {
+        let said = match Schedule::parse(&text).and_then(|schedule| schedule.check()) {
+            Ok(said) | Err(said) => said,
+        };
+        assert!(!said.is_empty(), "{}", &text[..60]);
+        for diagnostic in &said {
+            let length = diagnostic.to_string().len() + diagnostic.clause.len();
+            assert!(length < 400, "{length} bytes about {}: {}", &text[..60], &diagnostic.message[..100]);
+        }
+        answer(&text);
+    }
 }
 
 #[test]

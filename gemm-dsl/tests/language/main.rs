@@ -3,6 +3,7 @@
 mod builder;
 mod cases;
 mod generate;
+mod helps;
 mod hostile;
 mod plans;
 mod properties;

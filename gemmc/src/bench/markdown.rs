@@ -38,6 +38,24 @@ pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     Some(text)
 }
 
+/// The schedules that a file has results of, in its order.
+pub(crate) fn names(results: &Value) -> Vec<&str> {
+    let rows = results["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut names: Vec<&str> = Vec::new();
+    for name in rows.iter().filter_map(|row| row["schedule"].as_str()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Those of `wanted` that a file has no results of.
+pub(crate) fn absent<'a>(results: &Value, wanted: &'a [String]) -> Vec<&'a str> {
+    let known = names(results);
+    wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect()
+}
+
 /// Whether a file can stand beside another one.
 pub(crate) fn is_comparable(results: &Value) -> bool {
     source(results).is_some() && results["rows"].is_array()

@@ -41,8 +41,13 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
         return table(path, args);
     }
+    // What is wrong with the programs and the arguments comes before what is wrong with the machine.
+    let given = given(args)?;
+    if args.suite.is_empty() && args.size.is_empty() {
+        return Err(Failure::refused("usage", "nothing to measure: --suite square, or --size 4096"));
+    }
     let device = args.device.open(0)?;
-    let orders = orders(args, &device)?;
+    let orders = orders(args, &given, &device)?;
     if let Some(folder) = &args.results {
         fs::create_dir_all(folder).map_err(|error| file_failure(folder, &error))?;
     }
@@ -75,6 +80,13 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
         return Err(of(path));
     }
     let text = markdown::table(&results, shown).ok_or_else(none)?;
+    let absent = markdown::absent(&results, &args.schedules);
+    if !absent.is_empty() {
+        let known = markdown::names(&results).join(", ");
+        let message = format!("{}: no results of {}", path.display(), absent.join(", "));
+        let help = Some(format!("it has {known}"));
+        return Err(Failure::Other { clause: "schedules", message, help, status: Status::Refused });
+    }
     if let Some(picture) = &args.plot {
         let (rows, peak) = report::read(&results).ok_or_else(none)?;
         let rows: Vec<&Row> = rows.iter().collect();
@@ -92,17 +104,16 @@ fn read(path: &Path) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(|error| file_failure(path, &error))
 }
 
-fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {
+fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Failure> {
     let DeviceKind::Cuda(_) = device.kind() else {
         let why = ptx_gemm::cuda::status().err().map_or("--device says so".into(), |error| error.to_string());
         return Err(Failure::refused("device", format!("there is nothing to time in the interpreter: {why}")));
     };
-    let given = given(args)?;
     let mut suites: Vec<Order> = Vec::new();
     let mut order = |name: &str, suite: Suite, sizes: Vec<Size>| {
         let (schedules, left_out) = match given.is_empty() {
             true => (suite.schedules(args.types), Vec::new()),
-            false => batched(&given, suite.batch()),
+            false => batched(given, suite.batch()),
         };
         suites.push(Order { suite: name.into(), sizes, schedules, left_out });
     };
@@ -112,9 +123,6 @@ fn orders(args: &Bench, device: &Device) -> Result<Orders, Failure> {
     if !args.size.is_empty() {
         let batched = args.size.iter().any(|size| size.batch > 1);
         order("sizes", if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
-    }
-    if suites.is_empty() {
-        return Err(Failure::refused("usage", "nothing to measure: --suite square, or --size 4096"));
     }
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     Ok(Orders { device: device.clone(), suites, deadline })
@@ -132,19 +140,30 @@ fn batched(given: &[Named], batch: Batch) -> (Vec<Named>, Vec<(String, String)>)
     (fit, left_out)
 }
 
-/// The programs of the command line.
+/// The programs of the command line, each legal for some target.
 fn given(args: &Bench) -> Result<Vec<Named>, Failure> {
     let mut given = Vec::new();
     for name in &args.schedules {
         let program = source::program(name)?;
+        legal(&program, name)?;
         let stem = Path::new(name).file_stem().map_or(name.clone(), |stem| stem.to_string_lossy().into_owned());
         given.push(Named { name: stem, program });
     }
     for (index, clauses) in args.clauses.iter().enumerate() {
         let schedule = clauses.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named("-e"))?;
-        given.push(Named { name: format!("-e {}", index + 1), program: Program::Schedule(schedule) });
+        let program = Program::Schedule(schedule);
+        legal(&program, "-e")?;
+        given.push(Named { name: format!("-e {}", index + 1), program });
     }
     Ok(given)
+}
+
+/// Refuses a schedule that no target compiles.
+fn legal(program: &Program, name: &str) -> Result<(), Failure> {
+    if let Program::Schedule(schedule) = program {
+        schedule.check().map_err(|errors| errors.named(name))?;
+    }
+    Ok(())
 }
 
 impl Results<'_> {

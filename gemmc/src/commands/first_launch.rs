@@ -9,12 +9,13 @@ use serde_json::json;
 
 use crate::cli::FirstLaunch;
 use crate::reply::{Failure, Reply, Status};
+use crate::source::no_case;
 
 const SIZE: (usize, usize, usize) = (100, 90, 80);
 
 pub(crate) fn run(args: &FirstLaunch) -> Result<Reply, Failure> {
     let Some(case) = case(&args.case) else {
-        return Err(Failure::refused("file", format!("{} is no case", args.case)));
+        return Err(no_case(&args.case));
     };
     // The context is there from here on.
     let device = args.device.open(0)?;

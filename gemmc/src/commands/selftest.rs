@@ -52,11 +52,7 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     let netlib = !args.quick && meant(NETLIB);
     let all = schedules.len() + usize::from(netlib) + tests.len();
     if all == 0 {
-        let text = args.only.as_deref().unwrap_or_default();
-        return Err(Failure::refused(
-            "usage",
-            format!("nothing is called `{text}`: leave --only out to see the names"),
-        ));
+        return Err(nothing(args, &device));
     }
     let bar = ProgressBar::new(all as u64).with_style(style());
     if format == Format::Json {
@@ -84,6 +80,31 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     Ok(reply(&device, &rows, &claims))
 }
 
+/// Why there is nothing to do: what is meant may need a GPU, or be left out by `--quick`.
+fn nothing(args: &Selftest, device: &Device) -> Failure {
+    let text = args.only.as_deref().unwrap_or_default();
+    let listed = |names: &[&'static str]| {
+        let meant = names.iter().filter(|name| name.contains(text));
+        meant.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let names = |tests: Vec<(&'static str, Test)>| tests.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let mut quick = names(tests(device));
+    quick.push(NETLIB);
+    let left_out = listed(if args.quick { &quick } else { &[] });
+    let on_a_gpu = match device.kind() {
+        DeviceKind::Cuda(_) => String::new(),
+        _ => listed(&names(of_a_gpu(device, 0).into())),
+    };
+    Failure::refused(
+        "usage",
+        match (left_out.is_empty(), on_a_gpu.is_empty()) {
+            (false, _) => format!("--quick leaves {left_out} out"),
+            (true, false) => format!("{on_a_gpu} can be tested on a GPU only, and this is {device}"),
+            (true, true) => format!("nothing is called `{text}`: leave --only out to see the names"),
+        },
+    )
+}
+
 /// A schedule by its name in the table.
 type Named = (String, Result<Schedule, Error>);
 
@@ -103,7 +124,17 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("16 threads, one kernel", Box::new(|| inputs::threads(device))),
     ];
     let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
-    let of_a_gpu: [(&'static str, Test<'_>); 14] = [
+    tests.extend(of_a_gpu(device, ordinal));
+    // What one device cannot show is no claim where there is one.
+    if let Ok(CudaStatus { devices: count @ 2.., .. }) = ptx_gemm::cuda::status() {
+        tests.push(("every device at once", Box::new(move || devices::all(count))));
+    }
+    tests
+}
+
+/// What only a GPU can show.
+fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 14] {
+    [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
         ("PTX that is refused", Box::new(|| inputs::linker(device))),
         ("an illegal address", Box::new(move || processes::stray_pointer(ordinal))),
@@ -118,13 +149,7 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
         ("a leading dimension of 2^20", Box::new(|| large::leading_dimension(device))),
         ("2^31 + 1 rows", Box::new(|| large::rows(device))),
         ("2^28 + 3 tiles in a row", Box::new(|| large::tiles(device))),
-    ];
-    tests.extend(of_a_gpu);
-    // What one device cannot show is no claim where there is one.
-    if let Ok(CudaStatus { devices: count @ 2.., .. }) = ptx_gemm::cuda::status() {
-        tests.push(("every device at once", Box::new(move || devices::all(count))));
-    }
-    tests
+    ]
 }
 
 fn style() -> ProgressStyle {

@@ -1,0 +1,118 @@
+//! Numbers, and what is written in their place: what was meant by it.
+
+use crate::token::{Delimiter, Token, TokenKind};
+
+/// A decimal integer, or what is wrong with it, and what was meant.
+pub(super) fn integer(text: &str) -> Result<u32, (&'static str, Option<String>)> {
+    let whole = |digits: &str| digits.replace('_', "").parse::<u32>().ok().map(|value| value.to_string());
+    for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
+        if let Some(digits) = text.strip_prefix(prefix) {
+            let meant = u32::from_str_radix(&digits.replace('_', ""), radix).ok().map(|value| value.to_string());
+            return Err(("is not decimal", meant));
+        }
+    }
+    if text.contains('.') {
+        let meant = text.split_once('.').filter(|(_, fraction)| fraction.chars().all(|c| c == '0'));
+        return Err(("is not a whole number", meant.and_then(|(digits, _)| whole(digits))));
+    }
+    if let Some(at) = text.find(|c: char| !c.is_ascii_digit() && c != '_') {
+        return Err(match text.as_bytes()[at] {
+            b'e' | b'E' => ("has an exponent", power(text)),
+            _ => ("has a suffix", whole(&text[..at])),
+        });
+    }
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().map_err(|_| ("is too large: at most 4294967295", None))
+}
+
+/// `1e3` as a whole number, if it is one.
+fn power(text: &str) -> Option<String> {
+    let value: f64 = text.replace('_', "").parse().ok()?;
+    (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value)).then(|| format!("{value:.0}"))
+}
+
+/// Most tokens that are worked out: more are no slip.
+const MAX_TOKENS: usize = 32;
+
+/// The value of constants with `+ - * /` and parentheses; `None` if it is not a whole number from 0 to `u32::MAX`.
+pub(super) fn value(tokens: &[Token]) -> Option<u32> {
+    if tokens.len() > MAX_TOKENS {
+        return None;
+    }
+    let mut rest = tokens;
+    let value = sum(&mut rest)?;
+    u32::try_from(value).ok().filter(|_| rest.is_empty())
+}
+
+fn sum(rest: &mut &[Token]) -> Option<i64> {
+    let mut left = product(rest)?;
+    while let Some(symbol) = operator(rest, ['+', '-']) {
+        let right = product(rest)?;
+        left = if symbol == '+' { left.checked_add(right)? } else { left.checked_sub(right)? };
+    }
+    Some(left)
+}
+
+fn product(rest: &mut &[Token]) -> Option<i64> {
+    let mut left = operand(rest)?;
+    while let Some(symbol) = operator(rest, ['*', '/']) {
+        let right = operand(rest)?;
+        // As in Rust, where such an expression is usually copied from.
+        left = if symbol == '*' { left.checked_mul(right)? } else { left.checked_div(right)? };
+    }
+    Some(left)
+}
+
+fn operand(rest: &mut &[Token]) -> Option<i64> {
+    let (first, after) = rest.split_first()?;
+    *rest = after;
+    match &first.kind {
+        TokenKind::Number(text) => integer(text).ok().map(i64::from),
+        TokenKind::Group(Delimiter::Paren, inner) => value(inner).map(i64::from),
+        _ => None,
+    }
+}
+
+fn operator(rest: &mut &[Token], wanted: [char; 2]) -> Option<char> {
+    let (first, after) = rest.split_first()?;
+    let symbol = wanted.into_iter().find(|&symbol| first.is_punct(symbol))?;
+    *rest = after;
+    Some(symbol)
+}
+
+/// Whether these tokens may be an expression of Rust that names something.
+pub(super) fn is_rust(tokens: &[Token]) -> bool {
+    tokens.len() <= MAX_TOKENS && tokens.iter().any(named) && !tokens.iter().any(|token| token.is_punct('='))
+}
+
+fn named(token: &Token) -> bool {
+    match &token.kind {
+        TokenKind::Ident(_) => true,
+        TokenKind::Group(Delimiter::Paren, inner) => inner.iter().any(named),
+        _ => false,
+    }
+}
+
+/// The tokens as text.
+pub(super) fn text(tokens: &[Token]) -> String {
+    let mut text = String::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let between = |token: &Token| matches!(token.kind, TokenKind::Punct('+' | '-' | '*' | '/'));
+        let word = |token: &Token| matches!(token.kind, TokenKind::Ident(_) | TokenKind::Number(_));
+        if index > 0 && (between(token) || between(&tokens[index - 1]) || (word(token) && word(&tokens[index - 1]))) {
+            text.push(' ');
+        }
+        match &token.kind {
+            TokenKind::Ident(word) | TokenKind::Number(word) | TokenKind::Other(word) => text.push_str(word),
+            TokenKind::Punct(symbol) => text.push(*symbol),
+            TokenKind::Group(delimiter, inner) => {
+                let (open, close) = delimiter.characters();
+                text.push(open);
+                text.push_str(&self::text(inner));
+                text.push(close);
+            }
+            TokenKind::Hole(_) => text.push_str("{...}"),
+        }
+    }
+    text
+}

@@ -1,0 +1,119 @@
+//! Advice in words: whoever follows it gets a legal schedule, or at least fewer errors.
+
+use ptx_gemm_dsl::token::{Token, TokenKind};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Span, tokens};
+
+const GOOD: &str = "tile(128, 128, 8); thread(8, 8);";
+
+fn said(text: &str) -> Diagnostics {
+    match Schedule::parse(text).and_then(|schedule| schedule.check()) {
+        Ok(said) | Err(said) => said,
+    }
+}
+
+#[track_caller]
+fn legal(text: &str) {
+    assert_eq!(said(text).errors().count(), 0, "{text}\n{}", said(text));
+}
+
+/// The only error of a schedule says this, and the change that is advised repairs it.
+#[track_caller]
+fn repaired(text: &str, words: &str, changed: &str) {
+    let said = said(text);
+    let errors: Vec<&Diagnostic> = said.errors().collect();
+    assert!(matches!(errors[..], [only] if only.to_string().contains(words)), "{text}\n{said}");
+    legal(changed);
+}
+
+#[test]
+fn brackets_around_a_schedule_hide_nothing() {
+    let advice = "write the clauses alone";
+    for text in ["(< CLAUSES >)", "gemm!(< CLAUSES >)", "gemm!{ CLAUSES };", "{ CLAUSES }", "((( CLAUSES )))"] {
+        repaired(&text.replace("CLAUSES", GOOD), advice, GOOD);
+    }
+    legal(&format!("< {GOOD} >"));
+    let both = said("(< tile(128, 128, 8); thread(8, 9); stage(2) >)");
+    assert_eq!(both.errors().count(), 3, "{both}");
+}
+
+#[test]
+fn a_comment_of_another_language_hides_nothing() {
+    let text = format!("# the tile; of one block (\n{GOOD}");
+    repaired(&text, "`#` does not begin a comment; write `//`", &text.replace('#', "//"));
+}
+
+#[test]
+fn what_is_no_clause_hides_no_clause() {
+    for text in [format!("= {GOOD}"), format!("42, {GOOD}"), format!("(8, 8) {GOOD}")] {
+        repaired(&text, "expected the name of a clause", GOOD);
+    }
+}
+
+#[test]
+fn undeclared_names_are_declared_at_once() {
+    let epilogue = |text: &str| format!("{GOOD} epilogue({text})");
+    let text = epilogue("|acc| gain * acc + bias[n] + gain * shift");
+    let said = said(&text);
+    let advice = "declare it: |acc, gain, bias, shift|";
+    assert_eq!(said.errors().filter(|error| error.to_string().contains(advice)).count(), 3, "{said}");
+    assert_eq!(said.errors().count(), 3, "{said}");
+    legal(&text.replace("|acc|", "|acc, gain, bias, shift|"));
+    repaired(
+        &epilogue("|acc| if acc > 0 { acc } else { 0 }"),
+        "write relu, min, max or clamp",
+        &epilogue("|acc| max(acc, 0)"),
+    );
+}
+
+/// Only what works is suggested, so a word that does not work is never advice.
+#[test]
+fn functions_that_are_suggested_work() {
+    for name in ["gleu", "sigmod", "reul", "foo", "mx", "exq"] {
+        let said = said(&format!("{GOOD} epilogue(|acc| {name}(acc))"));
+        let [error] = said.errors().collect::<Vec<_>>()[..] else { panic!("{name}: {said}") };
+        let help = error.help.as_deref().unwrap_or_default();
+        let advised = match &error.fix {
+            Some(Fix::Spell(spelling)) => vec![spelling.clone()],
+            _ => {
+                let (_, list) = help.split_once("write ").unwrap_or_else(|| panic!("{name}: {help}"));
+                list.replace(" or ", ", ").split(", ").map(str::to_string).collect()
+            }
+        };
+        for function in advised {
+            let args = match function.as_str() {
+                "min" | "max" => "acc, 0",
+                "clamp" => "acc, 0, 6",
+                _ => "acc",
+            };
+            legal(&format!("{GOOD} epilogue(|acc| {function}({args}))"));
+        }
+    }
+}
+
+fn ident(name: &str, at: u32) -> Token {
+    Token { kind: TokenKind::Ident(name.into()), span: Span::token(at) }
+}
+
+/// In `gemm!` a name where a number belongs gets braces, and with them it is read.
+#[test]
+fn a_name_of_rust_gets_braces_in_the_macro() {
+    let (size, own) = (|value: TokenKind, at| Token { kind: value, span: Span::token(at) }, Span::token(0));
+    let read = |first: Vec<Token>| {
+        let mut inner = first;
+        inner.push(size(TokenKind::Punct(','), 7));
+        inner.push(size(TokenKind::Number("128".into()), 8));
+        inner.push(size(TokenKind::Punct(','), 9));
+        inner.push(size(TokenKind::Number("8".into()), 10));
+        let group = TokenKind::Group(ptx_gemm_dsl::token::Delimiter::Paren, inner);
+        let tile = vec![ident("tile", 0), Token { kind: group, span: own }];
+        tokens::read(&tile).errors
+    };
+    let advice = |errors: &Diagnostics| errors.errors().find_map(|error| error.fix.clone());
+    let named = read(vec![ident("BM", 1)]);
+    assert_eq!(advice(&named), Some(Fix::Spell("{BM}".into())), "{named}");
+    assert!(named.to_string().contains("write `{BM}`"), "{named}");
+    let twice = vec![size(TokenKind::Number("2".into()), 1), size(TokenKind::Punct('*'), 2), ident("BM", 3)];
+    assert_eq!(advice(&read(twice)), Some(Fix::Spell("{2 * BM}".into())));
+    let hole = read(vec![size(TokenKind::Hole(0), 1)]);
+    assert!(hole.errors().all(|error| error.clause != "tile"), "{hole}");
+}
