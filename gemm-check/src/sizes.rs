@@ -79,15 +79,19 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     // The second band of tiles, narrower than the first: of one tile, and where that is not too much to run, of several.
     let (band, along) = landmarks.band;
     let k_short = k.min(3);
-    let mut bands = vec![(band, 1, 1)];
+    // Tiles along the bands, what is over there, and what is over across them: an element, or a whole tile.
+    let along_m = along != Along::M;
+    let whole = if along_m { n } else { m };
+    let mut bands = vec![(band, 1, 1), (band, 1, whole)];
     if m * n <= MOST_IN_BANDS {
-        bands.push((band + band / 2, residue(m), residue(n)));
+        let (over, across) = if along_m { (residue(m), residue(n)) } else { (residue(n), residue(m)) };
+        bands.push((band + band / 2, over, across));
     }
-    for (tiles, rest_m, rest_n) in bands {
-        match along {
-            Along::M => sizes.insert(Size::new(m + rest_m, tiles * n + rest_n, k_short)),
-            Along::N | Along::Z => sizes.insert(Size::new(tiles * m + rest_m, n + rest_n, k_short)),
-        };
+    for (tiles, over, across) in bands {
+        sizes.insert(match along_m {
+            true => Size::new(tiles * m + over, n + across, k_short),
+            false => Size::new(m + across, tiles * n + over, k_short),
+        });
     }
     // One more element than there are whole K-tiles, one for each part, and parts without any.
     if landmarks.parts > 1 {

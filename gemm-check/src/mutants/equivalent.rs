@@ -200,6 +200,13 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: BOUNDS,
         is: compares,
+        note: "this thread has read the slot",
+        tile: any,
+        reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
         note: "on to the next slot",
         tile: any,
         reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
