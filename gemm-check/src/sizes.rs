@@ -163,7 +163,7 @@ mod tests {
     use super::{ENDS, end, quick_sizes};
     use crate::{cases, tuned};
 
-    /// Every line of a thread tile of up to 16, wherever its threads are, is behind the end of a tile once.
+    /// Each line of a thread tile of up to 16 lines is the first one outside the matrix at some size.
     #[test]
     fn ends_have_every_remainder() {
         for tile in [32, 64, 128, 256, 512] {

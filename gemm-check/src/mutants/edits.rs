@@ -18,7 +18,7 @@ pub enum EditKind {
     Word,
     /// A line is gone.
     DeleteLine,
-    /// A line stands there twice.
+    /// A line is repeated.
     DoubleLine,
     /// A line and the next one change places.
     SwapLines,

@@ -1,6 +1,6 @@
 //! Mutants that compute the same thing, and why.
 
-use ptx_gemm_dsl::terms::Extent3;
+use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
 use ptx_gemm_runtime::ptx::types::Type;
 
@@ -12,17 +12,17 @@ struct Family {
     is: fn(&Mutant) -> bool,
     /// Part of its note.
     note: &'static str,
-    /// For kernels with such a tile only.
-    tile: fn(Extent3) -> bool,
+    /// In such entries only.
+    entry: fn(&Entry) -> bool,
     reason: &'static str,
 }
 
-fn any(_: Extent3) -> bool {
+fn any(_: &Entry) -> bool {
     true
 }
 
-fn one_line(tile: Extent3) -> bool {
-    tile.m == 1 || tile.n == 1
+fn one_line(entry: &Entry) -> bool {
+    entry.tile.m == 1 || entry.tile.n == 1
 }
 
 fn compares(mutant: &Mutant) -> bool {
@@ -32,7 +32,7 @@ fn compares(mutant: &Mutant) -> bool {
 /// Whether fewer groups of copies stay in flight than before.
 fn waits_for_more(mutant: &Mutant) -> bool {
     let groups = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
-    groups(&mutant.after) < groups(&mutant.before)
+    groups(&mutant.after).zip(groups(&mutant.before)).is_some_and(|(after, before)| after < before)
 }
 
 const IN_INDICES: &[MutantKind] = &[
@@ -54,172 +54,172 @@ const FAMILIES: &[Family] = &[
         kinds: &[MutantKind::OtherBarrier],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
         note: "",
-        tile: any,
+        entry: any,
         reason: "a barrier's number is a name: all threads come to it, and to no other of that number",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "lie inside",
-        tile: any,
+        entry: any,
         reason: "a tile that just fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
         note: "K that a copy without guards needs",
-        tile: any,
+        entry: any,
         reason: "a tile that fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "K-steps a round",
-        tile: any,
+        entry: any,
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "K left after this round",
-        tile: any,
+        entry: any,
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Eq, .. }),
         note: "",
-        tile: any,
+        entry: any,
         reason: "equality is symmetric",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
         note: "elements of this chunk inside the matrix",
-        tile: any,
+        entry: Entry::suits_all,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
         kinds: &[MutantKind::Comparison],
         is: compares,
         note: "elements of this chunk inside the matrix",
-        tile: any,
+        entry: any,
         reason: "of the row or column behind the last one no element is left to copy either way",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "is there anything to sum over?",
-        tile: any,
+        entry: any,
         reason: "without anything to sum over, a K-tile that lies outside is summed: zeros",
     },
     Family {
         kinds: &[MutantKind::Deleted],
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         note: "elements of C",
-        tile: any,
+        entry: any,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
         note: "does this line lie inside D, and which of its elements",
-        tile: any,
+        entry: any,
         reason: "of a line whose later element lies inside D an earlier one does as well",
     },
     Family {
         kinds: &[MutantKind::NoGuard],
         is: |mutant| matches!(mutant.op, Opcode::Ld { .. }),
         note: "from global memory, step",
-        tile: any,
+        entry: any,
         reason: "read ahead of a round that does not come, from a row that is not the last: the values are not used",
     },
     Family {
         kinds: IN_INDICES,
         is: |_| true,
         note: "rows and columns left from there",
-        tile: one_line,
+        entry: one_line,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
     Family {
         kinds: IN_INDICES,
         is: |_| true,
         note: "does the tile lie inside D?",
-        tile: one_line,
+        entry: one_line,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
     Family {
         kinds: IN_INDICES,
         is: |_| true,
         note: "addresses of this thread's part of",
-        tile: one_line,
+        entry: one_line,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
     Family {
         kinds: IN_INDICES,
         is: |_| true,
         note: "address of this thread's part of D",
-        tile: one_line,
+        entry: one_line,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
     Family {
         kinds: &[MutantKind::WaitGroup],
         is: waits_for_more,
         note: "",
-        tile: any,
+        entry: any,
         reason: "to wait for more copies than needed takes longer, and that is all",
     },
     Family {
         kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
         note: "the threads of `pace` meet",
-        tile: any,
+        entry: any,
         reason: "the barrier keeps warps in step; what they read and write is ordered by mbarriers",
     },
     Family {
         kinds: &[MutantKind::Bound],
         is: compares,
         note: "what lies outside is zero",
-        tile: any,
+        entry: any,
         reason: "a copy of no bytes reads nowhere, whatever its address",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
         note: "what lies outside is zero",
-        tile: any,
+        entry: any,
         reason: "a copy of no bytes reads nowhere, whatever its address",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
         note: "what lies outside is zero",
-        tile: any,
+        entry: Entry::suits_all,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "this thread has read the slot",
-        tile: any,
+        entry: any,
         reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
         note: "on to the next slot",
-        tile: any,
+        entry: any,
         reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
     },
 ];
 
-/// The reason why a mutant of a kernel with such a tile is no fault though it survived, if there is one.
-pub fn equivalent(mutant: &Mutant, tile: Extent3) -> Option<&'static str> {
+/// Why a surviving mutant of this entry is no fault, if a family explains it.
+pub fn equivalent(mutant: &Mutant, entry: &Entry) -> Option<&'static str> {
     let fits = |family: &&Family| {
         family.kinds.contains(&mutant.kind)
             && (family.is)(mutant)
             && mutant.note.contains(family.note)
-            && (family.tile)(tile)
+            && (family.entry)(entry)
     };
     FAMILIES.iter().find(fits).map(|family| family.reason)
 }

@@ -161,12 +161,15 @@ impl Judge {
         CompiledGemm::from_kernel(kernel, &device)
     }
 
-    /// Why a mutant that survived is no fault, if it is known to be none.
+    /// Why a surviving mutant is no fault, if the reason is known.
     pub fn equivalent(&self, mutant: &Mutant) -> Option<&'static str> {
-        equivalent(mutant, self.kernel.interface().entries.first()?.tile)
+        let kernel = &self.module.entries.get(mutant.entry)?.name;
+        let mut entries = self.kernel.interface().entries.iter();
+        let entry = entries.find(|entry| entry.launches.iter().any(|launch| launch.kernel == *kernel))?;
+        equivalent(mutant, entry)
     }
 
-    /// What the verdicts on these mutants follow from, beside the interpreter: the kernel, the edits, and what each is run on.
+    /// A digest of what the verdicts depend on besides the interpreter: the kernel, the edits, and the products of the suite.
     pub fn digest(&self, mutants: &[Mutant]) -> String {
         let suite = self.suite.iter().map(|trial| format!("{:?} {}", trial.request, trial.misaligned));
         let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
