@@ -11,7 +11,7 @@ use ptx_gemm::{DType, Device, Error, Target};
 
 use ptx_gemm_check::exec::Orders;
 
-use crate::bench::suites::{Size, Suite};
+use ptx_gemm_bench::suites::{Size, Suite};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]

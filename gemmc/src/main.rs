@@ -4,10 +4,8 @@
 //! a violation. With `--json` standard output holds one object and nothing else, whatever happens; its `ok` is true if the
 //! status is 0. An answer that cannot be written is status 1.
 
-mod bench;
 mod cli;
 mod commands;
-mod program;
 mod reply;
 mod source;
 

@@ -11,8 +11,8 @@ use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Pl
 use ptx_gemm_check::{Case, case, cases, tuned};
 
 use crate::cli::{Compile, Source};
-use crate::program::Program;
 use crate::reply::{Failure, Status};
+use ptx_gemm_bench::Program;
 
 /// Reading a little more of a schedule than the longest one is enough for the parser to say so.
 const MAX_SCHEDULE: u64 = Schedule::MAX_BYTES as u64 + 1;

@@ -9,14 +9,14 @@ use ptx_gemm::cuda::Properties;
 use ptx_gemm::{Batch, DType, Device, DeviceKind};
 use serde_json::Value;
 
-use crate::bench::markdown::{self, Shown};
-use crate::bench::session::{self, Event, Order, Orders, Reason, Row};
-use crate::bench::suites::{Named, Size, Suite};
-use crate::bench::{plot, report};
 use crate::cli::Bench;
-use crate::program::Program;
 use crate::reply::{Failure, Reply, Status, complain};
 use crate::source;
+use ptx_gemm_bench::Program;
+use ptx_gemm_bench::markdown::{self, Shown};
+use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
+use ptx_gemm_bench::suites::{Named, Size, Suite};
+use ptx_gemm_bench::{plot, report};
 
 /// How long a kernel may outlast the deadline before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);

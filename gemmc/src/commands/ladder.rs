@@ -9,11 +9,11 @@ use ptx_gemm_check::Case;
 use ptx_gemm_check::ladder::{Assembler, Climb, Ladder, Timing, plot};
 use serde_json::Value;
 
-use crate::bench::session::{self, Event, Order, Orders};
-use crate::bench::suites::{Named, Size};
 use crate::cli;
-use crate::program::Program;
 use crate::reply::{Failure, Format, Reply, Status};
+use ptx_gemm_bench::Program;
+use ptx_gemm_bench::session::{self, Event, Order, Orders};
+use ptx_gemm_bench::suites::{Named, Size};
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;

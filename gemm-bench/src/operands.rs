@@ -6,8 +6,8 @@
 use ptx_gemm::cuda::{Cublas, CublasProduct, Properties};
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Prepared, Problem, Resident, ResidentCall, Shape, Stack};
 
-use super::host::Host;
-use super::suites::Size;
+use crate::host::Host;
+use crate::suites::Size;
 
 /// How much larger than the cache the copies are together.
 const CACHES: u64 = 3;

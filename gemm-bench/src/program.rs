@@ -4,14 +4,20 @@ use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Problem, Schedule, Tile
 
 /// What is compiled.
 #[derive(Clone, Debug)]
-pub(crate) enum Program {
+pub enum Program {
+    /// Clauses.
     Schedule(Schedule),
+    /// A text of tile IR.
     Tile(TileProgram),
 }
 
 impl Program {
-    /// What it computes, if it is legal.
-    pub(crate) fn problem(&self) -> Result<Problem, Diagnostics> {
+    /// What it computes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the schedule.
+    pub fn problem(&self) -> Result<Problem, Diagnostics> {
         match self {
             Program::Schedule(schedule) => schedule.problem(),
             Program::Tile(program) => Ok(program.kernel().problem().clone()),
@@ -19,7 +25,11 @@ impl Program {
     }
 
     /// Compiles and loads it on a device.
-    pub(crate) fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the schedule for this device, or with the device.
+    pub fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
         match self {
             Program::Schedule(schedule) => CompiledGemm::new(schedule, device),
             Program::Tile(program) => program.on(device),

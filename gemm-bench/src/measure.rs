@@ -25,21 +25,27 @@ const WARM_UP: f64 = 0.03;
 
 /// What was measured, in milliseconds for one launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Times {
-    pub(crate) ms: f64,
-    pub(crate) cublas_ms: Option<f64>,
+pub struct Times {
+    /// Ours: the median.
+    pub ms: f64,
+    /// cuBLAS's, if it computes this product.
+    pub cublas_ms: Option<f64>,
     /// cuBLAS's time over ours: above 1, ours is faster.
-    pub(crate) ratio: Option<f64>,
+    pub ratio: Option<f64>,
     /// The distance between the quartiles of the ratio (of our times without cuBLAS), relative to the median.
-    pub(crate) spread: f64,
-    pub(crate) samples: usize,
-    pub(crate) how: How,
+    pub spread: f64,
+    /// How many samples were taken.
+    pub samples: usize,
+    /// How they were launched.
+    pub how: How,
 }
 
 /// How the launches of a sample reach the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
+    /// One by one.
     Stream,
+    /// Recorded into a graph, because the gaps between launches would count.
     Graph,
 }
 
@@ -54,7 +60,7 @@ struct Side<'a> {
     samples: Vec<f64>,
 }
 
-/// Measures ours beside theirs, which may be nobody.
+/// Measures ours and theirs in turns; theirs may be nobody.
 pub(crate) fn measure<'a>(
     queue: &Queue,
     ours: Vec<&'a dyn Enqueue>,

@@ -6,17 +6,17 @@ use serde_json::Value;
 
 /// What of a file of results to show.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shown<'a> {
+pub struct Shown<'a> {
     /// Only the fastest schedule of each product and layout.
-    pub(crate) best: bool,
+    pub best: bool,
     /// Only schedules of these names; all if empty.
-    pub(crate) schedules: &'a [String],
+    pub schedules: &'a [String],
     /// Another file of results: its times for schedules of the same name.
-    pub(crate) beside: Option<&'a Value>,
+    pub beside: Option<&'a Value>,
 }
 
 /// `None` if it is no file of results.
-pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
+pub fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     let rows = results["rows"].as_array()?;
     let mut text = source(results)?;
     let mut heads =
@@ -24,7 +24,7 @@ pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     heads.push("spread");
     if let Some(beside) = shown.beside {
         text.push_str(&source(beside)?);
-        heads.extend([beside["title"].as_str().unwrap_or("TFLOP/s beside"), "of that"]);
+        heads.extend([beside["title"].as_str().unwrap_or("TFLOP/s there"), "of that"]);
     }
     let _ = writeln!(text, "\n| {} |", heads.join(" | "));
     let _ = writeln!(text, "|{}{}|", "---|".repeat(4), vec!["---:"; heads.len() - 4].join("|"));
@@ -39,7 +39,7 @@ pub(crate) fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
 }
 
 /// The schedules that a file has results of, in its order.
-pub(crate) fn names(results: &Value) -> Vec<&str> {
+pub fn names(results: &Value) -> Vec<&str> {
     let rows = results["rows"].as_array().map_or(&[][..], Vec::as_slice);
     let mut names: Vec<&str> = Vec::new();
     for name in rows.iter().filter_map(|row| row["schedule"].as_str()) {
@@ -51,13 +51,13 @@ pub(crate) fn names(results: &Value) -> Vec<&str> {
 }
 
 /// Those of `wanted` that a file has no results of.
-pub(crate) fn absent<'a>(results: &Value, wanted: &'a [String]) -> Vec<&'a str> {
+pub fn absent<'a>(results: &Value, wanted: &'a [String]) -> Vec<&'a str> {
     let known = names(results);
     wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect()
 }
 
 /// Whether a file can stand beside another one.
-pub(crate) fn is_comparable(results: &Value) -> bool {
+pub fn is_comparable(results: &Value) -> bool {
     source(results).is_some() && results["rows"].is_array()
 }
 

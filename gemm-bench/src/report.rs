@@ -4,31 +4,32 @@ use ptx_gemm::DType;
 use ptx_gemm::cuda::Properties;
 use serde_json::{Value, json};
 
-use super::measure::{How, Times};
-use super::session::Row;
-use super::suites::Size;
+use crate::measure::{How, Times};
+use crate::session::Row;
+use crate::suites::Size;
 
 /// Lanes of a multiprocessor that multiply and add in f32, on every architecture since sm_86 and on sm_90 (CUDA C++
 /// Programming Guide, "Arithmetic instructions").
 const LANES: f64 = 128.0;
 
 /// The most that the GPU can do in f32, in TFLOP/s: every lane at the highest clock.
-pub(crate) fn peak(properties: Properties) -> f64 {
+pub fn peak(properties: Properties) -> f64 {
     2.0 * LANES * f64::from(properties.processors) * f64::from(properties.clock_khz) * 1e3 / 1e12
 }
 
 impl Row {
-    pub(crate) fn tflops(&self) -> f64 {
+    /// Its speed, in TFLOP/s.
+    pub fn tflops(&self) -> f64 {
         self.size.operations() / self.times.ms / 1e9
     }
 
     /// The share of the peak, which is that of f32.
-    pub(crate) fn of_peak(&self, peak: f64) -> Option<f64> {
+    pub fn of_peak(&self, peak: f64) -> Option<f64> {
         (self.types == DType::F32.name() && peak > 0.0).then(|| self.tflops() / peak)
     }
 
     /// A line of the table.
-    pub(crate) fn line(&self, peak: f64) -> String {
+    pub fn line(&self, peak: f64) -> String {
         let size = self.size.to_string();
         let times = self.times;
         let cublas = times.cublas_ms.map_or("-".into(), |ms| format!("{ms:.4}"));
@@ -57,7 +58,7 @@ impl Row {
 }
 
 /// What the columns of [`Row::line`] are.
-pub(crate) fn heading() -> String {
+pub fn heading() -> String {
     format!(
         "{:<15} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>6} {:>8} {:>3}",
         "types", "layout", "size", "schedule", "ms", "TFLOP/s", "cuBLAS ms", "ratio", "spread", "peak", "bits =", "of"
@@ -65,7 +66,7 @@ pub(crate) fn heading() -> String {
 }
 
 /// The rows of one suite as the file of results has them.
-pub(crate) fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
+pub fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -90,7 +91,7 @@ pub(crate) fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Val
 }
 
 /// The rows of a file of results, and the peak; `None` if it is not one.
-pub(crate) fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
+pub fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
     let row = |row: &Value| {
         let (text, extent) = (|name: &str| row[name].as_str(), |name: &str| Some(row[name].as_u64()? as usize));
         let times = Times {
@@ -122,7 +123,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// The file's text: one row on one line, so that a new run is a readable difference.
-pub(crate) fn file(results: &Value) -> String {
+pub fn file(results: &Value) -> String {
     let rows: Vec<String> = results["rows"].as_array().into_iter().flatten().map(|row| format!("    {row}")).collect();
     format!(
         "{{\n  \"device\": {},\n  \"command\": {},\n  \"f32_peak_tflops\": {},\n  \"rows\": [\n{}\n  ]\n}}\n",
@@ -134,7 +135,7 @@ pub(crate) fn file(results: &Value) -> String {
 }
 
 /// For each product and layout the fastest schedule, in the order of the first row of each.
-pub(crate) fn best<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+pub fn best<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
     let mut best: Vec<&Row> = Vec::new();
     for row in rows {
         let same = |other: &&mut &Row| (other.size, &other.layout, &other.types) == (row.size, &row.layout, &row.types);

@@ -9,8 +9,8 @@ use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error};
 use ptx_gemm_check::bound::Rounding;
 
-use super::host::Host;
-use super::operands::Operands;
+use crate::host::Host;
+use crate::operands::Operands;
 
 /// Places that are summed again in f64, if that is no more than so many terms; and the fewest.
 const SAMPLES: usize = 256;
@@ -164,7 +164,7 @@ fn by_cublas(device: &Device, queue: &Queue, cublas: &Cublas, operands: &Operand
 
 /// Some elements, the last one among them.
 fn samples(operands: &Operands, seed: u64) -> Vec<Sample> {
-    let super::suites::Size { m, n, k, batch } = operands.size;
+    let crate::suites::Size { m, n, k, batch } = operands.size;
     let mut numbers = SplitMix64::new(seed);
     let mut below = |limit: usize| numbers.next_in(0, limit as i64 - 1) as usize;
     let mut places: Vec<[usize; 3]> =

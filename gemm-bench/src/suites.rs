@@ -1,14 +1,14 @@
 //! The suites: which products, and which schedules are tried on them.
 
-use clap::ValueEnum;
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, cases, tuned};
 
 use crate::program::Program;
 
 /// Products of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Suite {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Suite {
     /// Every case at 4096 cubed
     Ladder,
     /// Cubes from 256 to 8192
@@ -27,18 +27,24 @@ pub(crate) enum Suite {
 
 /// Extents of a product, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) m: usize,
-    pub(crate) n: usize,
-    pub(crate) k: usize,
-    pub(crate) batch: usize,
+pub struct Size {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Products in one launch.
+    pub batch: usize,
 }
 
 /// A program and what to call it.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    pub(crate) program: Program,
+pub struct Named {
+    /// Its name in the rows.
+    pub name: String,
+    /// The program.
+    pub program: Program,
 }
 
 const SQUARE: [usize; 11] = [256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192];
@@ -93,7 +99,7 @@ const TRIED: [(Suite, &[&str]); 7] = [
 
 impl Suite {
     /// The name on the command line, and of the file of results.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Suite::Ladder => "ladder",
             Suite::Square => "square",
@@ -106,7 +112,7 @@ impl Suite {
     }
 
     /// Its products.
-    pub(crate) fn sizes(self) -> Vec<Size> {
+    pub fn sizes(self) -> Vec<Size> {
         match self {
             Suite::Ladder => vec![Size::cube(4096)],
             Suite::Square => SQUARE.map(Size::cube).into(),
@@ -119,12 +125,12 @@ impl Suite {
     }
 
     /// Whether a launch of it computes one product or many.
-    pub(crate) fn batch(self) -> Batch {
+    pub fn batch(self) -> Batch {
         if self == Suite::Batched { Batch::Strided } else { Batch::One }
     }
 
     /// Its schedules for products of one element type.
-    pub(crate) fn schedules(self, dtype: DType) -> Vec<Named> {
+    pub fn schedules(self, dtype: DType) -> Vec<Named> {
         let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
         // A case stands for a kernel as it was found: cases multiply what their text says.
         let found = cases().filter(|_| self == Suite::Ladder).filter_map(|case| as_it_is(&case, dtype));
@@ -138,7 +144,8 @@ impl Suite {
 }
 
 impl Size {
-    pub(crate) fn cube(extent: usize) -> Size {
+    /// One product whose three extents are equal.
+    pub fn cube(extent: usize) -> Size {
         Size::one([extent; 3])
     }
 
@@ -147,7 +154,11 @@ impl Size {
     }
 
     /// `M`, `MxNxK` or `MxNxKxBATCH`.
-    pub(crate) fn parse(text: &str) -> Result<Size, String> {
+    ///
+    /// # Errors
+    ///
+    /// What was expected, if it is none of these, or an extent is 0.
+    pub fn parse(text: &str) -> Result<Size, String> {
         let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
         match numbers.as_deref() {
             Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
@@ -159,7 +170,7 @@ impl Size {
     }
 
     /// Multiplications and additions.
-    pub(crate) fn operations(self) -> f64 {
+    pub fn operations(self) -> f64 {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
     }
 }
@@ -173,8 +184,12 @@ impl std::fmt::Display for Size {
 }
 
 impl Named {
-    /// The same program for one product, or for many; else why it cannot be had. Tile programs are what they are.
-    pub(crate) fn batched(self, batch: Batch) -> Result<Named, String> {
+    /// The same program for one product, or for many. Tile programs are what they are.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had.
+    pub fn batched(self, batch: Batch) -> Result<Named, String> {
         let own = self.program.problem().map_err(|errors| errors.to_string())?.batch;
         match (own, self.program) {
             (own, program) if own == batch => Ok(Named { program, ..self }),
@@ -249,7 +264,7 @@ mod tests {
         assert_eq!(batched.program.problem().unwrap().batch, Batch::Strided);
         let why = many.batched(Batch::One).unwrap_err();
         assert_eq!(why, "it says batch(strided), and these are single products");
-        let tile = TileProgram::parse(include_str!("../../../examples/tile/two_sums.tile")).unwrap();
+        let tile = TileProgram::parse(include_str!("../../examples/tile/two_sums.tile")).unwrap();
         let why = named(Program::Tile(tile)).batched(Batch::Strided).unwrap_err();
         assert_eq!(why, "a tile program for one product, and these are batches");
     }

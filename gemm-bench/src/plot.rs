@@ -4,9 +4,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::report::best;
-use super::session::Row;
-use super::suites::Size;
+use crate::report::best;
+use crate::session::Row;
+use crate::suites::Size;
 
 const SIZE: (u32, u32) = (1100, 460);
 const COLORS: [RGBColor; 6] = [
@@ -23,7 +23,11 @@ type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 type Line = (String, Vec<(usize, f64)>);
 
 /// The plot as SVG text. `peak` is in TFLOP/s.
-pub(crate) fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<String, String> {
+///
+/// # Errors
+///
+/// What the library of plots says.
+pub fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<String, String> {
     let mut text = String::new();
     draw(&mut text, suite, device, rows, peak).map_err(|error| error.to_string())?;
     Ok(text)
@@ -135,10 +139,10 @@ fn plain(error: impl std::fmt::Display) -> Box<dyn std::error::Error + Send + Sy
 #[cfg(test)]
 mod tests {
     use super::plot;
-    use crate::bench::measure::{How, Times};
-    use crate::bench::report::best;
-    use crate::bench::session::Row;
-    use crate::bench::suites::Size;
+    use crate::measure::{How, Times};
+    use crate::report::best;
+    use crate::session::Row;
+    use crate::suites::Size;
 
     fn row(extent: usize, schedule: &str, ms: f64) -> Row {
         let times =

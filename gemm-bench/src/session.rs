@@ -7,48 +7,57 @@ use std::time::Instant;
 use ptx_gemm::cuda::{Cublas, Enqueue, Properties, Queue};
 use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error};
 
-use super::agree::{Agreement, Reference};
-use super::measure::{Times, measure};
-use super::operands::Operands;
-use super::suites::{Named, Size};
+use crate::agree::{Agreement, Reference};
+use crate::measure::{Times, measure};
+use crate::operands::Operands;
+use crate::suites::{Named, Size};
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub(crate) struct Orders {
-    pub(crate) device: Device,
-    pub(crate) suites: Vec<Order>,
+pub struct Orders {
+    /// The GPU.
+    pub device: Device,
+    /// One after the other.
+    pub suites: Vec<Order>,
     /// When to begin nothing new.
-    pub(crate) deadline: Instant,
+    pub deadline: Instant,
 }
 
 /// One suite.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub(crate) suite: String,
-    pub(crate) sizes: Vec<Size>,
-    pub(crate) schedules: Vec<Named>,
+pub struct Order {
+    /// Its name in the rows.
+    pub suite: String,
+    /// Its products.
+    pub sizes: Vec<Size>,
+    /// What multiplies each of them.
+    pub schedules: Vec<Named>,
     /// Programs that cannot run its products, by name, with the reason.
-    pub(crate) left_out: Vec<(String, String)>,
+    pub left_out: Vec<(String, String)>,
 }
 
 /// A schedule on a product, measured.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) suite: String,
+pub struct Row {
+    /// Of which suite.
+    pub suite: String,
     /// One name when all agree, else `a,b,acc,d`.
-    pub(crate) types: String,
+    pub types: String,
     /// Those of A, B and D.
-    pub(crate) layout: String,
-    pub(crate) size: Size,
-    pub(crate) schedule: String,
-    pub(crate) times: Times,
+    pub layout: String,
+    /// The product.
+    pub size: Size,
+    /// The schedule's name.
+    pub schedule: String,
+    /// How long it took.
+    pub times: Times,
     /// The share of elements with cuBLAS's very bits.
-    pub(crate) equal_bits: Option<f64>,
+    pub equal_bits: Option<f64>,
 }
 
 /// Why there is no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub enum Reason {
     /// The result is wrong.
     Wrong,
     /// The schedule, the device or cuBLAS refused.
@@ -59,21 +68,40 @@ pub(crate) enum Reason {
 
 /// What the session has to say.
 #[derive(Clone, Debug)]
-pub(crate) enum Event {
-    /// What it runs on; cuBLAS's version, or why there is none.
-    Begin { properties: Properties, cublas: Result<String, String> },
+pub enum Event {
+    /// It has begun.
+    Begin {
+        /// Of the GPU.
+        properties: Properties,
+        /// Its version, or why there is none.
+        cublas: Result<String, String>,
+    },
     /// One more row.
     Row(Row),
     /// A row that there is not.
-    Missing { suite: String, schedule: String, size: Option<Size>, reason: Reason, what: String },
+    Missing {
+        /// Of which suite.
+        suite: String,
+        /// Of which schedule.
+        schedule: String,
+        /// Of which product, unless it is all of them.
+        size: Option<Size>,
+        /// Why.
+        reason: Reason,
+        /// The same in words.
+        what: String,
+    },
     /// A suite has ended.
-    End { suite: String },
+    End {
+        /// Its name.
+        suite: String,
+    },
     /// The session has ended before its time.
     Broken(String),
 }
 
-/// Starts; the channel closes behind the last event.
-pub(crate) fn start(orders: Orders) -> Receiver<Event> {
+/// Starts; the channel closes after the last event.
+pub fn start(orders: Orders) -> Receiver<Event> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         if let Err(error) = all(&orders, &sender) {
@@ -228,7 +256,7 @@ impl Session<'_> {
 }
 
 /// `f32` if all agree, else `a,b,acc,d`.
-pub(crate) fn types_of(types: [DType; 4]) -> String {
+pub fn types_of(types: [DType; 4]) -> String {
     match types.iter().all(|dtype| *dtype == types[0]) {
         true => types[0].to_string(),
         false => types.map(|dtype| dtype.to_string()).join(","),
