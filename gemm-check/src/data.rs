@@ -16,6 +16,9 @@ pub enum Data {
     /// The same, with a NaN or an infinity as the first element of every matrix and vector: what a lane without work reads, if it
     /// reads anything. Elements that depend on these are compared as well. Integers have no such values.
     Special,
+    /// As exact, with infinities in a quarter of the even rows of A and of the odd columns of B: where one of them is multiplied
+    /// by what stands for an element outside, a zero, the sum is NaN instead of infinite. Integers are as exact ones.
+    Infinite,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows.
     Exact,
@@ -38,7 +41,7 @@ impl Values {
         let mut numbers = SplitMix64::new(seed);
         let low = if dtype == DType::U8 { 0 } else { -10 };
         let mut next = || match data {
-            Data::Exact => numbers.next_in(1, 10) as f64,
+            Data::Exact | Data::Infinite => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special if dtype.is_integer() => numbers.next_in(low, 10) as f64,
             Data::Random | Data::Special => round(dtype, numbers.next_signed()),
         };
@@ -49,6 +52,18 @@ impl Values {
     pub(crate) fn beginning_with(mut self, value: f64, dtype: DType) -> Values {
         if let Some(first) = self.elements.first_mut().filter(|_| !dtype.is_integer()) {
             *first = value;
+        }
+        self
+    }
+
+    /// The same with an infinity for a quarter of the elements of the lines that are chosen; integers stay as they are.
+    pub(crate) fn with_infinities(mut self, dtype: DType, seed: u64, chosen: fn(usize, usize) -> bool) -> Values {
+        let mut numbers = SplitMix64::new(seed);
+        let cols = self.cols;
+        for (index, value) in self.elements.iter_mut().enumerate().filter(|_| !dtype.is_integer()) {
+            if chosen(index / cols, index % cols) && numbers.next_in(0, 3) == 0 {
+                *value = f64::INFINITY;
+            }
         }
         self
     }

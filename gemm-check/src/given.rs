@@ -135,6 +135,21 @@ pub(crate) struct Input {
     named_scalars: Vec<(String, f64)>,
 }
 
+/// Whether an element, by row and column, may be infinite where data have infinities.
+type Chosen = fn(usize, usize) -> bool;
+
+fn even_rows(row: usize, _: usize) -> bool {
+    row.is_multiple_of(2)
+}
+
+fn odd_columns(_: usize, col: usize) -> bool {
+    !col.is_multiple_of(2)
+}
+
+fn nowhere(_: usize, _: usize) -> bool {
+    false
+}
+
 impl Input {
     fn generate(problem: &Problem, request: &Request) -> Result<Input, CheckError> {
         let &Request { m, n, k, data, seed, .. } = request;
@@ -158,21 +173,26 @@ impl Input {
         let (reads_acc, reads_c) = epilogue::reads(epilogue, &scalars);
         // Sequences of their own, so that one matrix does not change with the extents of another.
         let mut sequence = 0;
-        let mut values = |dtype, rows, cols, first: f64, is_read: bool| {
+        let mut values = |dtype, rows, cols, (first, infinite): (f64, Chosen), is_read: bool| {
             sequence += 1;
-            let values = Values::generate(data, dtype, rows, cols, seed.wrapping_mul(64).wrapping_add(sequence));
+            let seed = seed.wrapping_mul(64).wrapping_add(sequence);
+            let values = Values::generate(data, dtype, rows, cols, seed);
             match data {
                 _ if !is_read => values.poisoned(dtype),
                 Data::Special => values.beginning_with(first, dtype),
+                Data::Infinite => values.with_infinities(dtype, seed, infinite),
                 Data::Random | Data::Exact => values,
             }
         };
+        let (in_a, in_b) = ((f64::NAN, even_rows as Chosen), (f64::INFINITY, odd_columns as Chosen));
         let products = 0..request.batch;
-        let a = products.clone().map(|_| values(types.a, m, k, f64::NAN, reads_acc)).collect();
-        let b = products.clone().map(|_| values(types.b, k, n, f64::INFINITY, reads_acc)).collect();
-        let c = products.filter(|_| epilogue.uses_c()).map(|_| values(types.c, m, n, f64::NAN, reads_c)).collect();
+        let a = products.clone().map(|_| values(types.a, m, k, in_a, reads_acc)).collect();
+        let b = products.clone().map(|_| values(types.b, k, n, in_b, reads_acc)).collect();
+        let in_c = (f64::NAN, nowhere as Chosen);
+        let c = products.filter(|_| epilogue.uses_c()).map(|_| values(types.c, m, n, in_c, reads_c)).collect();
         let extent = |axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { m } else { n };
-        let mut vector = |axis| values(types.acc, 1, extent(axis), f64::NEG_INFINITY, true).elements;
+        let in_vector = (f64::NEG_INFINITY, nowhere as Chosen);
+        let mut vector = |axis| values(types.acc, 1, extent(axis), in_vector, true).elements;
         let vectors = epilogue.vectors.iter().map(|of| vector(of.axis)).collect();
         Ok(Input { a, b, c, vectors, scalars, named_scalars })
     }

@@ -83,6 +83,11 @@ impl Request {
         Request { data: Data::Special, ..Request::random(m, n, k) }
     }
 
+    /// Exact data with infinities among them, packed matrices, seed 0.
+    pub fn infinite(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Infinite, ..Request::random(m, n, k) }
+    }
+
     /// The same with every row as aligned as the widest access needs, whatever the extents: the entries with wide accesses
     /// run, and meet the edges.
     pub fn aligned(self) -> Request {

@@ -19,6 +19,23 @@ pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
+/// For what [`edge_sizes`] leaves to chance: sizes at which m, n and k end at every place of a tile of every entry with guards, in
+/// the first K-tile, and in those that fill the slots of a pipeline.
+pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
+    let mut sizes = BTreeSet::new();
+    for landmarks in of_kernel(kernel).iter().filter(|landmarks| landmarks.guarded) {
+        let [m, n, k] = landmarks.tile;
+        let tiles = landmarks.slots.last().copied().unwrap_or(1) + 1;
+        for end in 0..m.max(n).max(k) {
+            let (slot, rest) = (end % tiles, 1 + end / tiles % k);
+            // Ends of m and n that are not equal.
+            let size = Size::new(1 + end % m, 1 + (end + n / 2 + 1) % n, slot * k + rest);
+            sizes.insert(landmarks.suited(size));
+        }
+    }
+    sizes.into_iter().collect()
+}
+
 fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     let [m, n, k] = landmarks.tile;
     let mut sizes = BTreeSet::new();
@@ -28,7 +45,10 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     if !landmarks.guarded {
         return sizes;
     }
-    for (i, j, l) in [(1, 1, 0), (1, 1, 1), (0, 3, 3), (3, 0, 3), (2 * m + 1, 2 * n + 1, 2 * k + 1)] {
+    // Whole tiles in one direction: what counts them is one off only there.
+    let whole = [(2 * m, n, 3), (m, 2 * n, 3)];
+    let corners = [(1, 1, 0), (1, 1, 1), (0, 3, 3), (3, 0, 3), (2 * m + 1, 2 * n + 1, 2 * k + 1)];
+    for (i, j, l) in whole.into_iter().chain(corners) {
         sizes.insert(Size::new(i, j, l));
     }
     for m in around(&landmarks.m, &landmarks.widths) {

@@ -17,7 +17,8 @@ const BATCH: usize = 2;
 ///   wide accesses run at ragged extents; with the default scalars, and with others.
 /// - Random data have the full width of their type, and find what is computed in a narrower one.
 /// - One of the two is aligned, and one is not, unless its extents happen to be.
-/// - Special data begin with NaN and infinities, and a scalar of 0 drops matrices that are full of them.
+/// - Special data begin with NaN and infinities, or have infinities among them, which no zero of an edge may meet; and a scalar of 0
+///   drops matrices that are full of them.
 pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2] {
     let Size { m, n, k } = size;
     let exact = Request::exact(m, n, k);
@@ -25,11 +26,13 @@ pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2]
     let exact = if turn % 2 == 1 { with_scalars(problem, exact, &WHOLE, turn / 2) } else { exact };
     let (scalars, dropping): (&[f64], &[f64]) =
         if problem.types.acc.is_integer() { (&[-1.0, 3.0], &INTEGERS) } else { (&[0.7, -1.5], &FRACTIONS) };
-    let (random, special) = (Request::random(m, n, k), Request::special(m, n, k));
+    let (random, special, infinite) = (Request::random(m, n, k), Request::special(m, n, k), Request::infinite(m, n, k));
     let other = match turn % 6 {
         0 => with_scalars(problem, random.aligned(), scalars, turn / 2),
+        1 if turn % 12 == 1 => infinite.padded(problem, 3),
         1 => special.padded(problem, 3),
         2 => with_scalars(problem, random.padded(problem, 4), scalars, turn / 2),
+        3 if turn % 12 == 3 => infinite.aligned(),
         3 => special.aligned(),
         4 => with_scalars(problem, random.padded(problem, turn % 5), scalars, turn / 2),
         _ => with_scalars(problem, special, dropping, turn / 6 + 1),
@@ -41,6 +44,20 @@ pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2]
         Request { seed, gap: turn % 3, ..exact.batch(products) },
         Request { seed, gap: turn % 5, output, ..other.batch(products) },
     ]
+}
+
+/// Four products at a size at which something ends in the middle: with aligned rows and without, of data that find what is dropped,
+/// doubled or misplaced, and of data that find what is multiplied by the zeros of an edge.
+pub(crate) fn end_requests(problem: &Problem, Size { m, n, k }: Size, turn: usize) -> [Request; 4] {
+    let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
+    let (exact, infinite) = (Request::exact(m, n, k), Request::infinite(m, n, k));
+    let all = [
+        exact.clone().aligned(),
+        infinite.clone().aligned(),
+        exact.padded(problem, 1),
+        infinite.padded(problem, turn % 3),
+    ];
+    all.map(|request| Request { seed: turn as u64, ..request.batch(products) })
 }
 
 /// Two products of data of the full width of their types, with scalars that make each step of the epilogue round: one with

@@ -10,8 +10,8 @@ use super::{Mutant, MutantKind};
 struct Family {
     kinds: &'static [MutantKind],
     is: fn(&Mutant) -> bool,
-    /// Part of its note.
-    note: &'static str,
+    /// Parts of its note, of which it has one; no matter what, if there are none.
+    notes: &'static [&'static str],
     /// In such entries only.
     entry: fn(&Entry) -> bool,
     reason: &'static str,
@@ -23,6 +23,11 @@ fn any(_: &Entry) -> bool {
 
 fn one_line(entry: &Entry) -> bool {
     entry.tile.m == 1 || entry.tile.n == 1
+}
+
+fn one_element(entry: &Entry) -> bool {
+    let tile = entry.tile;
+    [tile.m, tile.n, tile.k] == [1; 3] && entry.launches.iter().all(|launch| launch.threads == 1)
 }
 
 fn compares(mutant: &Mutant) -> bool {
@@ -53,161 +58,165 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::OtherBarrier],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
-        note: "",
+        notes: &[],
         entry: any,
         reason: "a barrier's number is a name: all threads come to it, and to no other of that number",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
-        note: "lie inside",
+        notes: &["lie inside"],
         entry: any,
         reason: "a tile that just fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
-        note: "K that a copy without guards needs",
+        notes: &["K that a copy without guards needs"],
         entry: any,
         reason: "a tile that fits takes the path with guards, which computes the same",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
-        note: "K-steps a round",
-        entry: any,
-        reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
-    },
-    Family {
-        kinds: BOUNDS,
-        is: compares,
-        note: "K left after this round",
+        notes: &["K-steps a round", "K left after this round"],
         entry: any,
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Eq, .. }),
-        note: "",
+        notes: &[],
         entry: any,
         reason: "equality is symmetric",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
-        note: "elements of this chunk inside the matrix",
+        notes: &["elements of this chunk inside the matrix"],
         entry: Entry::suits_all,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
         kinds: &[MutantKind::Comparison],
         is: compares,
-        note: "elements of this chunk inside the matrix",
+        notes: &["elements of this chunk inside the matrix"],
         entry: any,
-        reason: "of the row or column behind the last one no element is left to copy either way",
+        reason: "of the row or column after the last one no element is left to copy either way",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
-        note: "is there anything to sum over?",
+        notes: &["is there anything to sum over?"],
         entry: any,
         reason: "without anything to sum over, a K-tile that lies outside is summed: zeros",
     },
     Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: compares,
+        notes: &["is there anything to sum over?"],
+        entry: any,
+        reason: "the other register is an extent as well: without anything to sum over, a K-tile outside is summed: zeros",
+    },
+    Family {
+        kinds: &[MutantKind::Deleted],
+        is: |mutant| matches!(mutant.op, Opcode::Ld { .. }),
+        notes: &["operand of one product"],
+        entry: any,
+        reason: "the product before read the same operand, and the register holds it",
+    },
+    Family {
+        kinds: &MutantKind::ALL,
+        is: |_| true,
+        notes: &[
+            "tail(predicate)",
+            "one element at an edge",
+            "the widest accesses where",
+            "this thread's part of",
+            "store D",
+        ],
+        entry: one_element,
+        reason: "the one thread has index 0, and a tile of one element lies inside: the path of edges never runs",
+    },
+    Family {
+        kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
+        is: |_| true,
+        notes: &[],
+        entry: one_element,
+        reason: "a barrier of one thread orders nothing that is not in order",
+    },
+    Family {
         kinds: &[MutantKind::Deleted],
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
-        note: "elements of C",
+        notes: &["elements of C"],
         entry: any,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
-        note: "does this line lie inside D, and which of its elements",
+        notes: &["does this line lie inside D, and which of its elements"],
         entry: any,
         reason: "of a line whose later element lies inside D an earlier one does as well",
     },
     Family {
         kinds: &[MutantKind::NoGuard],
         is: |mutant| matches!(mutant.op, Opcode::Ld { .. }),
-        note: "from global memory, step",
+        notes: &["from global memory, step"],
         entry: any,
         reason: "read ahead of a round that does not come, from a row that is not the last: the values are not used",
     },
     Family {
         kinds: IN_INDICES,
         is: |_| true,
-        note: "rows and columns left from there",
-        entry: one_line,
-        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
-    },
-    Family {
-        kinds: IN_INDICES,
-        is: |_| true,
-        note: "does the tile lie inside D?",
-        entry: one_line,
-        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
-    },
-    Family {
-        kinds: IN_INDICES,
-        is: |_| true,
-        note: "addresses of this thread's part of",
-        entry: one_line,
-        reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
-    },
-    Family {
-        kinds: IN_INDICES,
-        is: |_| true,
-        note: "address of this thread's part of D",
+        notes: &[
+            "rows and columns left from there",
+            "does the tile lie inside D?",
+            "addresses of this thread's part of",
+            "address of this thread's part of D",
+        ],
         entry: one_line,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
     Family {
         kinds: &[MutantKind::WaitGroup],
         is: waits_for_more,
-        note: "",
+        notes: &[],
         entry: any,
         reason: "to wait for more copies than needed takes longer, and that is all",
     },
     Family {
         kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
-        note: "the threads of `pace` meet",
+        notes: &["the threads of `pace` meet"],
         entry: any,
         reason: "the barrier keeps warps in step; what they read and write is ordered by mbarriers",
     },
     Family {
         kinds: &[MutantKind::Bound],
         is: compares,
-        note: "what lies outside is zero",
+        notes: &["what lies outside is zero"],
         entry: any,
         reason: "a copy of no bytes reads nowhere, whatever its address",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
-        note: "what lies outside is zero",
+        notes: &["what lies outside is zero"],
         entry: any,
         reason: "a copy of no bytes reads nowhere, whatever its address",
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
-        note: "what lies outside is zero",
+        notes: &["what lies outside is zero"],
         entry: Entry::suits_all,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
         kinds: BOUNDS,
         is: compares,
-        note: "this thread has read the slot",
-        entry: any,
-        reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
-    },
-    Family {
-        kinds: BOUNDS,
-        is: compares,
-        note: "on to the next slot",
+        notes: &["this thread has read the slot", "on to the next slot"],
         entry: any,
         reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
     },
@@ -218,7 +227,7 @@ pub fn equivalent(mutant: &Mutant, entry: &Entry) -> Option<&'static str> {
     let fits = |family: &&Family| {
         family.kinds.contains(&mutant.kind)
             && (family.is)(mutant)
-            && mutant.note.contains(family.note)
+            && (family.notes.is_empty() || family.notes.iter().any(|note| mutant.note.contains(note)))
             && (family.entry)(entry)
     };
     FAMILIES.iter().find(fits).map(|family| family.reason)

@@ -15,7 +15,8 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::suite::rounding_requests;
+use crate::sizes::every_end;
+use crate::suite::{end_requests, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -65,6 +66,8 @@ pub struct Judge {
     kernel: std::sync::Arc<Kernel>,
     module: Module,
     suite: Vec<Trial>,
+    /// What is tried, in the forward order, on mutants that survive the suite.
+    thorough: Vec<Trial>,
     /// Instructions after which a warp counts as run away.
     limit: u64,
 }
@@ -77,9 +80,16 @@ struct Trial {
     /// The PTX entries that it runs; faults in others make no difference to it.
     runs: Vec<usize>,
     result: HostMatrix,
+    /// Instructions after which a warp of a mutant counts as run away.
+    limit: u64,
 }
 
-/// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left out first.
+/// Two requests, of which the second may have pointers out of alignment.
+fn with_alignment([one, other]: [Request; 2], misaligned: bool) -> [(Request, bool); 2] {
+    [(one, false), (other, misaligned)]
+}
+
+/// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left for what has survived.
 const BUDGET: usize = 300_000_000;
 
 /// How many times the instructions that a warp of the kernel takes on average a mutant may take, and how many more.
@@ -102,44 +112,54 @@ impl Judge {
         // Of those that cost the same the larger ones show more.
         sizes.sort_by_key(|size| (cost(size), std::cmp::Reverse(size.m * size.n)));
         let mut spent = 0;
-        sizes.retain(|size| {
+        let within = sizes.iter().take_while(|size| {
             spent += 2 * cost(size);
             spent <= BUDGET
         });
+        let costly = sizes.split_off(within.count());
         // Cheap ones that show much come first, then the large ones, and degenerate ones last.
         let median = sizes.len() / 2;
         sizes.rotate_left(median);
-        let mut judge = Judge { module: kernel.module().clone(), kernel: kernel.clone(), suite: Vec::new(), limit: 0 };
-        let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
-        let warps = u64::from(warps.unwrap_or(1));
+        let (module, empty) = (kernel.module().clone(), Vec::new);
+        let mut judge = Judge { module, kernel: kernel.clone(), suite: empty(), thorough: empty(), limit: 0 };
         let load = |misaligned: bool| judge.gemm(kernel.clone(), misaligned, None, u64::MAX);
         let itself = [load(false)?, load(true)?];
         // Nearly a whole tile at the edge, where every element of a thread is rounded.
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
-        let rounding = nearly.into_iter().map(|size| (rounding_requests(kernel.problem(), size), false));
-        let edges = sizes.iter().enumerate();
-        let edges = edges.map(|(turn, size)| (edge_requests(kernel.problem(), *size, turn), turn % 3 == 1));
-        for (requests, misaligned) in rounding.chain(edges) {
-            for (which, request) in requests.into_iter().enumerate() {
-                let misaligned = which == 1 && misaligned;
-                let gemm = &itself[usize::from(misaligned)];
-                let given = Given::new(gemm.problem().clone(), &request)?;
-                let (run, result) = given.multiply(gemm)?;
-                let instructions = run.counts.map_or(0, |counts| counts.instructions);
-                let (times, more) = RUN_AWAY;
-                let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;
-                judge.limit = judge.limit.max(limit);
-                let launches = entries.iter().filter(|entry| run.entry.as_ref().is_some_and(|ran| *ran == entry.name));
-                let ran: Vec<&str> =
-                    launches.flat_map(|entry| &entry.launches).map(|launch| launch.kernel.as_str()).collect();
-                let of_module = kernel.module().entries.iter().enumerate();
-                let runs =
-                    of_module.filter(|(_, entry)| ran.contains(&entry.name.as_str())).map(|(at, _)| at).collect();
-                judge.suite.push(Trial { request, misaligned, runs, result });
-            }
-        }
+        let problem = kernel.problem();
+        let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
+        let of_edge = |(turn, size)| with_alignment(edge_requests(problem, size, turn), turn % 3 == 1);
+        let of_end = |(turn, size)| end_requests(problem, size, turn).map(|request| (request, false));
+        let rounding = nearly.into_iter().flat_map(|size| with_alignment(rounding_requests(problem, size), false));
+        let suite = rounding.chain(turns(sizes).flat_map(of_edge));
+        let thorough = turns(costly).flat_map(of_edge).chain(turns(every_end(&kernel)).flat_map(of_end));
+        judge.suite = judge.trials(&itself, suite.collect())?;
+        judge.thorough = judge.trials(&itself, thorough.collect())?;
+        let trials = judge.suite.iter().chain(&judge.thorough);
+        judge.limit = trials.map(|trial| trial.limit).max().unwrap_or(0);
         Ok(judge)
+    }
+
+    /// What the kernel itself makes of each request, next to which stands whether its pointers are out of alignment.
+    fn trials(&self, itself: &[CompiledGemm; 2], requests: Vec<(Request, bool)>) -> Result<Vec<Trial>, CheckError> {
+        let entries = &self.kernel.interface().entries;
+        let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
+        let warps = u64::from(warps.unwrap_or(1));
+        let trial = |(request, misaligned): (Request, bool)| {
+            let gemm = &itself[usize::from(misaligned)];
+            let (run, result) = Given::new(gemm.problem().clone(), &request)?.multiply(gemm)?;
+            let instructions = run.counts.map_or(0, |counts| counts.instructions);
+            let (times, more) = RUN_AWAY;
+            let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;
+            let launches = entries.iter().filter(|entry| run.entry.as_ref().is_some_and(|ran| *ran == entry.name));
+            let ran: Vec<&str> =
+                launches.flat_map(|entry| &entry.launches).map(|launch| launch.kernel.as_str()).collect();
+            let of_module = self.module.entries.iter().enumerate();
+            let runs = of_module.filter(|(_, entry)| ran.contains(&entry.name.as_str())).map(|(at, _)| at).collect();
+            Ok(Trial { request, misaligned, runs, result, limit })
+        };
+        requests.into_par_iter().map(trial).collect()
     }
 
     /// The module that mutants are made of.
@@ -171,7 +191,8 @@ impl Judge {
 
     /// A digest of what the verdicts depend on besides the interpreter: the kernel, the edits, and the products of the suite.
     pub fn digest(&self, mutants: &[Mutant]) -> String {
-        let suite = self.suite.iter().map(|trial| format!("{:?} {}", trial.request, trial.misaligned));
+        let suite =
+            self.suite.iter().chain(&self.thorough).map(|trial| format!("{:?} {}", trial.request, trial.misaligned));
         let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
         // FNV-1a; the standard library's hashes may change with its version.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -196,8 +217,9 @@ impl Judge {
             Ok(kernel) => kernel,
             Err(error) => return Verdict::Refused(error.to_string()),
         };
-        for order in [None, Some(Order::Backward), Some(Order::Random(1))] {
-            match self.in_order(&kernel, order, mutant) {
+        let orders = [None, Some(Order::Backward), Some(Order::Random(1))].map(|order| (order, &self.suite));
+        for (order, trials) in orders.into_iter().chain([(None, &self.thorough)]) {
+            match self.in_order(&kernel, order, trials, mutant) {
                 Verdict::Survived => {}
                 Verdict::Violation(kind) if order.is_some() => return Verdict::ViolationElsewhere(kind),
                 verdict => return verdict,
@@ -207,10 +229,16 @@ impl Judge {
     }
 
     /// A fault of synchronisation is to be found as one: after a wrong result other sizes are tried for a broken rule.
-    fn in_order(&self, kernel: &std::sync::Arc<Kernel>, order: Option<Order>, mutant: &Mutant) -> Verdict {
+    fn in_order(
+        &self,
+        kernel: &std::sync::Arc<Kernel>,
+        order: Option<Order>,
+        trials: &[Trial],
+        mutant: &Mutant,
+    ) -> Verdict {
         let mut bits = Verdict::Survived;
         let loaded: [OnceCell<CompiledGemm>; 2] = Default::default();
-        let concerned = self.suite.iter().filter(|trial| trial.runs.contains(&mutant.entry));
+        let concerned = trials.iter().filter(|trial| trial.runs.contains(&mutant.entry));
         for Trial { request, misaligned, result: right, .. } in concerned {
             let run = || -> Result<Verdict, CheckError> {
                 let cell = &loaded[usize::from(*misaligned)];
