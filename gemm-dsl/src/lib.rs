@@ -17,6 +17,7 @@ pub mod epilogue;
 pub mod figure;
 pub mod interpolate;
 pub mod plan;
+pub mod repair;
 pub mod sample;
 pub mod schedule;
 pub mod span;
@@ -28,6 +29,7 @@ pub mod tokens;
 pub mod types;
 pub mod words;
 
+mod apply;
 mod builder;
 mod check;
 mod grammar;

@@ -175,8 +175,13 @@ fn answer(schedule: &Schedule, question: Question) -> Result<(Plan, Diagnostics)
 }
 
 /// Every error that can be known of a schedule with `errors` already, of which `unknown` is not known.
-pub(crate) fn report(schedule: &Schedule, unknown: KeySet, errors: Vec<Diagnostic>) -> Diagnostics {
-    let question = Question { unknown, ..Question::default() };
+pub(crate) fn report(
+    schedule: &Schedule,
+    target: Option<Target>,
+    unknown: KeySet,
+    errors: Vec<Diagnostic>,
+) -> Diagnostics {
+    let question = Question { target, unknown, ..Question::default() };
     let findings = fixes::choose(schedule, question, judge(schedule, question).findings);
     let mut all = diagnostics(schedule, findings, errors);
     all.retain_errors();
