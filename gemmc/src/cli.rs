@@ -216,6 +216,9 @@ pub(crate) struct Fuzz {
     /// Draw for so long
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
+    /// Instead break random schedules, and count what the offered fixes lead to
+    #[arg(long, conflicts_with_all = ["seconds", "device"])]
+    pub(crate) fixes: bool,
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,

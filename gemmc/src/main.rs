@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod commands;
 mod program;
+mod progress;
 mod reply;
 mod source;
 

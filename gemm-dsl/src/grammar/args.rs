@@ -145,6 +145,11 @@ impl<'t> Args<'t> {
         self.holes |= inner.holes;
     }
 
+    /// Leaves out what is still there, since it was reported as a whole.
+    pub fn ignore_rest(&mut self) {
+        self.list.clear();
+    }
+
     /// True if it is known so far what is meant.
     pub fn is_clear(&self) -> bool {
         !self.lost

@@ -64,6 +64,7 @@ fn bare(args: &mut Args, parentheses: bool, clause: Clause) -> Option<Clause> {
         let name = args.info.name;
         let diagnostic = Diagnostic::error("argument-extra", name, format!("{name} takes no arguments"));
         args.slip(diagnostic.help(format!("write `{name};`")).fix(Fix::Spell(name.into())).at(args.span));
+        args.ignore_rest();
     }
     Some(clause)
 }

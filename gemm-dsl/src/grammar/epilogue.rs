@@ -15,6 +15,8 @@ const OPERATORS: &str = "the operators are + - * /";
 
 const OPERANDS: &str = "an operand is a declared name, a number, a function call or an expression in parentheses";
 
+const DECLARE: &str = "declare it between the bars";
+
 /// Words that begin a choice or a loop in Rust, and nothing here.
 const CONTROL: [&str; 6] = ["if", "else", "match", "while", "for", "loop"];
 
@@ -44,6 +46,7 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
         args.fail("epilogue", "epilogue: the expression is missing", span);
         return None;
     }
+    let sound = args.is_clear();
     let mut parser = Parser { args, uses: vec![Use::None; declared.len()], declared, nodes: 0, undeclared: Vec::new() };
     let mut cursor = Cursor::new(body, span);
     let expr = parser.sum(&mut cursor);
@@ -53,18 +56,15 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     }
     let Parser { declared, uses, undeclared, .. } = parser;
     let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
-    declare(args, &declared, undeclared, epilogue.as_ref());
-    epilogue
-}
-
-/// Reports the undeclared names, each with a declaration of all of them: one change for all these errors. It is data if nothing
-/// else of the epilogue is open.
-fn declare(args: &mut Args, all: &[String], undeclared: Vec<(String, Span)>, epilogue: Option<&Epilogue>) {
-    let whole = epilogue.filter(|_| args.is_clear()).map(|epilogue| Fix::Set(format!("epilogue({epilogue})")));
+    let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
+    // As data, if nothing else of the epilogue is open.
+    let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| Fix::Set(format!("epilogue({epilogue})")));
+    // One change for all these errors.
     for (name, span) in undeclared {
-        let diagnostic = undeclared_name(&name).help(format!("declare it: |{}|", all.join(", "))).at(span);
+        let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
         args.slip(Diagnostic { fix: whole.clone(), ..diagnostic });
     }
+    epilogue
 }
 
 /// Why a name cannot be declared.
@@ -318,7 +318,7 @@ impl Parser<'_, '_> {
         }
         // Nobody means to declare what is too long to be shown.
         if undeclarable(name).is_some() || abridged(name) != name {
-            self.args.push(undeclared_name(name).help("declare it between the bars").at(span));
+            self.args.push(undeclared_name(name).help(DECLARE).at(span));
             return None;
         }
         self.undeclared.push((name.into(), span));

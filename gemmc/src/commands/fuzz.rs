@@ -1,11 +1,13 @@
-//! `gemmc fuzz`: random legal schedules at random sizes, for as long as is asked.
+//! `gemmc fuzz`: random legal schedules at random sizes, for as long as is asked; with `--fixes` random wrong ones.
+
+mod fixes;
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use ptx_gemm::DeviceKind;
 use ptx_gemm_check::draws::{Fate, Tally, execute, for_all};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::Fuzz;
 use crate::reply::{Failure, Format, Reply, Status};
@@ -17,6 +19,9 @@ const COUNT: usize = 1000;
 const ENOUGH: usize = 8;
 
 pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
+    if args.fixes {
+        return fixes::run(args, format);
+    }
     let device = args.device.open(0)?;
     let gpu = (device.kind() != DeviceKind::Interpreter).then_some(&device);
     let start = Instant::now();
@@ -64,11 +69,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         "seconds": start.elapsed().as_secs(),
         "command": command(args),
     });
-    if let Some(path) = &args.out {
-        let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
-        let written = std::fs::write(path, text);
-        written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))?;
-    }
+    keep(args, &report)?;
     let mut text = format!(
         "{} draws on {device}, seeds {} to {}: {} pairs were right, {} schedules refused, {} draws failed\n",
         tally.draws + failures.len(),
@@ -83,6 +84,13 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     }
     let status = if failures.is_empty() { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json: report, status })
+}
+
+/// Writes the report where it is asked for.
+fn keep(args: &Fuzz, report: &Value) -> Result<(), Failure> {
+    let Some(path) = &args.out else { return Ok(()) };
+    let written = std::fs::write(path, format!("{report:#}\n"));
+    written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
 }
 
 /// What to type to draw the same.
