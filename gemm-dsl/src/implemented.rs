@@ -45,6 +45,15 @@ pub(crate) fn has(key: Key) -> bool {
     !matches!(key, Key::StreamK | Key::Cluster | Key::Multicast | Key::Registers | Key::Promote | Key::Emulate)
 }
 
+/// What of a clause does not work, besides words of [`crate::words`].
+pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
+    match key {
+        Key::Atom => &["mma", "wgmma"],
+        Key::Warp => &["a depth"],
+        _ => &[],
+    }
+}
+
 /// Everything in the clauses of a schedule that is not implemented yet.
 pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
     let get = |key: Key| clauses.iter().copied().find(|clause| clause.key() == key);

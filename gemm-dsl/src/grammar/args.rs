@@ -298,11 +298,11 @@ impl<'t> Args<'t> {
                 self.hole();
                 return W::TABLE.first().map(|(_, value)| *value);
             }
-            [Token { kind: TokenKind::Ident(word), .. }] => {
+            [Token { kind: TokenKind::Ident(word), span }] => {
                 if let Some((_, value)) = W::TABLE.iter().find(|(known, _)| known == word) {
                     return Some(*value);
                 }
-                return self.unknown_word::<W>(word, span);
+                return self.unknown_word::<W>(word, *span);
             }
             [Token { kind: TokenKind::Group(Delimiter::Brace, _), .. }] => self.braces(span),
             other => {

@@ -4,12 +4,12 @@ mod fixes;
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
 use ptx_gemm::DeviceKind;
 use ptx_gemm_check::draws::{Fate, Tally, execute, for_all};
 use serde_json::{Value, json};
 
 use crate::cli::Fuzz;
+use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
 /// Pairs where nothing is said.
@@ -27,10 +27,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let start = Instant::now();
     let pairs = args.count.unwrap_or(if args.seconds.is_some() { usize::MAX } else { COUNT });
     let limit = args.seconds.map_or(Duration::MAX, Duration::from_secs);
-    let bar = ProgressBar::new_spinner();
-    if format == Format::Json {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
+    let bar = progress::bar(0, format);
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     let mut seed = args.seed;
     while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
@@ -53,7 +50,12 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
             }
         }
         bar.set_message(format!("seed {seed}: {} pairs, {} failures", tally.pairs, failures.len()));
-        bar.tick();
+        let (done, all) = match args.seconds {
+            Some(seconds) => (start.elapsed().as_secs(), seconds),
+            None => (tally.pairs as u64, pairs as u64),
+        };
+        bar.set_length(all);
+        bar.set_position(done);
         seed = seed.wrapping_add(1);
     }
     bar.finish_and_clear();

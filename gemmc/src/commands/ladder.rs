@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ptx_gemm::{Device, DeviceKind};
 use ptx_gemm_check::Case;
 use ptx_gemm_check::ladder::{Assembler, Climb, Ladder, Timing, plot};
@@ -13,6 +12,7 @@ use crate::bench::session::{self, Event, Order, Orders};
 use crate::bench::suites::{Named, Size};
 use crate::cli;
 use crate::program::Program;
+use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
 /// The cube that is timed on a GPU.
@@ -26,11 +26,7 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     let gpu = Device::best().ok().filter(|device| matches!(device.kind(), DeviceKind::Cuda(_)));
     let timer = |case: &Case, _: &_| time(gpu.as_ref()?, case);
     let climb = Climb { target: args.target, assembler: Assembler::find(), timer: Some(&timer) };
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
-    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    if format == Format::Json {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
+    let bar = progress::bar(0, format);
     let ladder = climb.run(|done, all, case| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
