@@ -6,6 +6,7 @@ use ptx_gemm_dsl::Schedule;
 use ptx_gemm_runtime::ptx::normal::instructions;
 use ptx_gemm_runtime::{Error, Kernel};
 use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
 
 /// How two texts of PTX differ, registers and labels by whatever name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,6 +15,8 @@ pub struct Effect {
     pub lines: [usize; 2],
     /// Opcodes that occur in one text more often than in the other, with how often in each; most different first.
     pub opcodes: Vec<(String, [usize; 2])>,
+    /// The lines that differ, as in a patch, where no opcode does: otherwise registers are numbered anew, and most lines differ.
+    pub changed: Vec<String>,
 }
 
 impl Effect {
@@ -37,13 +40,20 @@ impl Effect {
         let different = counts.into_iter().filter(|(_, [before, after])| before != after);
         let mut opcodes: Vec<(String, [usize; 2])> = different.map(|(name, counts)| (name.into(), counts)).collect();
         opcodes.sort_by_key(|(_, [before, after])| std::cmp::Reverse(before.abs_diff(*after)));
-        Effect { lines: [before.lines().count(), after.lines().count()], opcodes }
+        let changed = if opcodes.is_empty() { changed(before, after) } else { Vec::new() };
+        Effect { lines: [before.lines().count(), after.lines().count()], opcodes, changed }
     }
 
     /// True if the two texts have the same instructions.
     pub fn is_none(&self) -> bool {
-        self.opcodes.is_empty() && self.lines[0] == self.lines[1]
+        self.opcodes.is_empty() && self.changed.is_empty()
     }
+}
+
+fn changed(before: &str, after: &str) -> Vec<String> {
+    let diff = TextDiff::from_lines(before, after);
+    let different = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    different.map(|change| format!("{}{}", change.tag(), change.value().trim())).collect()
 }
 
 /// The opcode of a line, guards aside; none for directives, labels and brackets.
@@ -68,5 +78,8 @@ mod tests {
         let expected = [("bra", [1, 2]), ("ld.f32", [1, 0]), ("ld.v4.f32", [0, 1])];
         assert_eq!(effect.opcodes, expected.map(|(name, counts)| (name.to_string(), counts)));
         assert!(Effect::between(one, one).is_none());
+        let turned = Effect::between(one, &one.replace("[<1>]", "[<1>+4]"));
+        assert_eq!(turned.changed, ["-ld.f32 <0>, [<1>];", "+ld.f32 <0>, [<1>+4];"]);
+        assert!(!turned.is_none());
     }
 }

@@ -284,7 +284,9 @@ impl Parser<'_, '_> {
             None => (Use::Scalar, Expr::Scalar(declared)),
             Some((_, at)) if name == "acc" || name == "c" => {
                 let message = format!("epilogue: {name} is one element and takes no index");
-                return self.wrong(message, format!("write {name}"), at);
+                let diagnostic = Diagnostic::error("epilogue", "epilogue", message).help(format!("write {name}"));
+                self.args.slip(diagnostic.fix(Fix::Spell(String::new())).at(at));
+                return Some(if name == "acc" { Expr::Acc } else { Expr::C });
             }
             Some((index, at)) => match axis(index) {
                 Some(axis) => (Use::Vector(axis), Expr::Vector(declared)),

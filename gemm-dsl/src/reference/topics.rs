@@ -136,14 +136,14 @@ fn value(function: Function) -> &'static str {
 const EPILOGUE: &str = "\
 `epilogue(|names| expression)`: every name is declared between the bars, and the expression is what is stored in an element of D.
 
-| operand         | what it is                                                    |
-|-----------------|---------------------------------------------------------------|
-| `acc`           | the sum over k                                                |
-| `c`             | the element of C                                              |
-| `name[m]`       | the element of a vector for this row of D                     |
-| `name[n]`       | the element of a vector for this column of D                  |
-| any other name  | a scalar that each call gives                                 |
-| `2`, `0.5`, `1e-3` | a number                                                   |
+| operand            | what it is                                   |
+|--------------------|----------------------------------------------|
+| `acc`              | the sum over k                               |
+| `c`                | the element of C                             |
+| `name[m]`          | the element of a vector for this row of D    |
+| `name[n]`          | the element of a vector for this column of D |
+| any other name     | a scalar that each call gives                |
+| `2`, `0.5`, `1e-3` | a number                                     |
 
 The operators are `+ - * /` and parentheses with their usual precedence, and a sign before an operand. All are of the
 accumulator's type; `x * y + z` is one fused multiply-add. A scalar that is 0 in a call and multiplies `acc` or `c` drops that

@@ -89,13 +89,24 @@ fn changes(info: &Info) -> Result<(String, Option<Effect>), Failure> {
     let before = base.lines().collect::<Vec<_>>().join(" ");
     let head = format!("In the PTX of `{before}`, {} ", info.example);
     if effect.is_none() {
-        return Ok((format!("{head}changes the opcodes of no instruction.\n"), Some(effect)));
+        return Ok((format!("{head}changes nothing.\n"), Some(effect)));
+    }
+    if effect.opcodes.is_empty() {
+        let shown: String = effect.changed.iter().take(MAX_SHOWN).map(|line| format!("    {line}\n")).collect();
+        let more = effect.changed.len().saturating_sub(MAX_SHOWN);
+        let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
+        return Ok((
+            format!("{head}changes no opcode, but lines (registers by number):\n\n{shown}{more}"),
+            Some(effect),
+        ));
     }
     let [lines, now] = effect.lines;
     let mut text = format!("{head}makes {now} lines of {lines}:\n\n");
-    text.push_str(&format!("{:28} {:>8} {:>8}\n", "opcode", "without", "with"));
-    for (opcode, [without, with]) in effect.opcodes.iter().take(MAX_SHOWN) {
-        text.push_str(&format!("{opcode:28} {without:>8} {with:>8}\n"));
+    let shown = || effect.opcodes.iter().take(MAX_SHOWN);
+    let width = shown().map(|(opcode, _)| opcode.len()).max().unwrap_or(0).max("opcode".len());
+    text.push_str(&format!("{:width$} {:>8} {:>8}\n", "opcode", "without", "with"));
+    for (opcode, [without, with]) in shown() {
+        text.push_str(&format!("{opcode:width$} {without:>8} {with:>8}\n"));
     }
     if effect.opcodes.len() > MAX_SHOWN {
         text.push_str(&format!("and {} more opcodes\n", effect.opcodes.len() - MAX_SHOWN));
