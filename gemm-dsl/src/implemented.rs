@@ -7,7 +7,7 @@ use std::any::Any;
 
 use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, Store};
 use crate::epilogue::{Expr, Function};
-use crate::table::Key;
+use crate::keys::Key;
 use crate::terms::{Load, Pace};
 use crate::types::DType;
 use crate::words::Word;

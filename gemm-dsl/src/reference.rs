@@ -2,10 +2,67 @@
 
 mod topics;
 
+use std::fmt;
+
+use crate::implemented;
+use crate::schedule::Schedule;
 use crate::suggest;
-use crate::table::{self, ALL, Info};
+use crate::table::{self, ALL, Info, Values};
 
 pub use topics::{TOPICS, Topic};
+
+/// What the compiler makes of a clause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All of it works.
+    Implemented,
+    /// It works but for these words.
+    Partly(Vec<&'static str>),
+    /// It is part of the language, and refused.
+    NotYet,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Implemented => f.write_str("implemented"),
+            State::Partly(lacking) => {
+                write!(f, "implemented, but for {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
+            }
+            State::NotYet => f.write_str("not implemented yet"),
+        }
+    }
+}
+
+/// The small schedule of an example, without the clause and with it.
+pub fn schedules(info: &Info) -> [String; 2] {
+    // The rows are text that a test parses.
+    let read = |text: &str| Schedule::read(text).items.into_iter().map(|item| item.clause);
+    let with = |clauses: &str| read(clauses).fold(Schedule::new(), Schedule::clause);
+    let (base, clause) = (with(info.base), with(info.example));
+    [base.to_string(), base.with(clause).to_string()]
+}
+
+/// What the compiler makes of a clause.
+pub fn state(info: &Info) -> State {
+    if !implemented::has(info.key) {
+        return State::NotYet;
+    }
+    let mut lacking = implemented::lacking(info.key).to_vec();
+    for argument in info.arguments {
+        if let Values::Words(words) = &argument.values {
+            lacking.extend(words().into_iter().filter(|(_, works)| !works).map(|(word, _)| word));
+        }
+    }
+    let mut seen = Vec::new();
+    lacking.retain(|word| {
+        !seen.contains(word) && {
+            seen.push(*word);
+            true
+        }
+    });
+    if lacking.is_empty() { State::Implemented } else { State::Partly(lacking) }
+}
 
 /// What a name of the reference stands for.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +95,8 @@ pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
 pub fn overview() -> String {
     let mut text = String::new();
     for info in ALL {
-        let state = match info.state() {
-            table::State::NotYet => " (not implemented yet)",
+        let state = match state(info) {
+            State::NotYet => " (not implemented yet)",
             _ => "",
         };
         text.push_str(&format!("{:14} {}{state}\n", info.name, info.summary));
@@ -57,8 +114,8 @@ pub fn clause(info: &Info) -> String {
         text.push_str(&table_of(["argument", "legal values"], rows));
         text.push('\n');
     }
-    text.push_str(&format!("- Default: {}.\n- State: {}.\n\n", code(info.default), info.state()));
-    let [_, example] = info.schedules();
+    text.push_str(&format!("- Default: {}.\n- State: {}.\n\n", code(info.default), state(info)));
+    let [_, example] = schedules(info);
     text.push_str(&format!("```text\n{example}```\n"));
     text
 }
@@ -66,9 +123,8 @@ pub fn clause(info: &Info) -> String {
 /// The whole reference, in Markdown.
 pub fn markdown() -> String {
     let mut text = String::from(INTRODUCTION);
-    let rows = ALL
-        .iter()
-        .map(|info| [format!("[`{0}`](#{0})", info.name), info.summary.to_string(), info.state().to_string()]);
+    let rows =
+        ALL.iter().map(|info| [format!("[`{0}`](#{0})", info.name), info.summary.to_string(), state(info).to_string()]);
     text.push_str(&table_of(["clause", "about", "state"], rows));
     for topic in TOPICS.iter() {
         text.push_str(&format!("\n## {}\n\n{}", topic.title, (topic.text)()));

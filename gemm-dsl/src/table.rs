@@ -7,19 +7,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::implemented;
-use crate::schedule::Schedule;
 use crate::suggest;
 use crate::words::Word;
 
-/// What a clause settles. A schedule settles a thing at most once; `double_buffer` and `stages` settle the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-#[rustfmt::skip]
-pub enum Key {
-    Types, Layout, Epilogue, Batch, Target, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
-    Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
-    Specialize, Registers, Store, Promote, Emulate, Tail, Expect,
-}
+pub use crate::keys::Key;
 
 /// A clause of the language.
 #[derive(Debug)]
@@ -98,61 +89,6 @@ impl fmt::Display for Values {
             }
             Values::Text(text) => f.write_str(text),
         }
-    }
-}
-
-/// What the compiler makes of a clause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// All of it works.
-    Implemented,
-    /// It works but for these words.
-    Partly(Vec<&'static str>),
-    /// It is part of the language, and refused.
-    NotYet,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            State::Implemented => f.write_str("implemented"),
-            State::Partly(lacking) => {
-                write!(f, "implemented, but for {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
-            }
-            State::NotYet => f.write_str("not implemented yet"),
-        }
-    }
-}
-
-impl Info {
-    /// The small schedule, without the clause and with it.
-    pub fn schedules(&self) -> [String; 2] {
-        // The rows are text that a test parses.
-        let read = |text: &str| Schedule::read(text).items.into_iter().map(|item| item.clause);
-        let with = |clauses: &str| read(clauses).fold(Schedule::new(), Schedule::clause);
-        let (base, clause) = (with(self.base), with(self.example));
-        [base.to_string(), base.with(clause).to_string()]
-    }
-
-    /// What the compiler makes of it.
-    pub fn state(&self) -> State {
-        if !implemented::has(self.key) {
-            return State::NotYet;
-        }
-        let mut lacking = implemented::lacking(self.key).to_vec();
-        for argument in self.arguments {
-            if let Values::Words(words) = &argument.values {
-                lacking.extend(words().into_iter().filter(|(_, works)| !works).map(|(word, _)| word));
-            }
-        }
-        let mut seen = Vec::new();
-        lacking.retain(|word| {
-            !seen.contains(word) && {
-                seen.push(*word);
-                true
-            }
-        });
-        if lacking.is_empty() { State::Implemented } else { State::Partly(lacking) }
     }
 }
 

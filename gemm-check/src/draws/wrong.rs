@@ -333,7 +333,7 @@ fn elsewhere(clauses: &mut Vec<String>, [choice, ..]: Choice) {
         ("warp(", "warps("),
         ("relu(", "ReLU("),
         ("sm_", "compute_"),
-        ("cp_async", "cp.async"),
+        ("cp_async", "cpasync"),
         ("swizzle(", "xor("),
         ("vector(", "vectorize("),
         ("tile(", "threadblock("),

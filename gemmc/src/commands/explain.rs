@@ -1,8 +1,8 @@
 //! `gemmc explain`: the language reference, one clause or topic at a time, and what a clause changes in the PTX.
 
 use ptx_gemm_check::Effect;
-use ptx_gemm_dsl::reference::{self, Entry, TOPICS, Topic};
-use ptx_gemm_dsl::table::{ALL, Argument, Info, State, Values};
+use ptx_gemm_dsl::reference::{self, Entry, State, TOPICS, Topic, schedules, state};
+use ptx_gemm_dsl::table::{ALL, Argument, Info, Values};
 use serde_json::{Value, json};
 
 use crate::cli::Explain;
@@ -39,7 +39,7 @@ fn unknown(name: &str, near: Option<&str>) -> Failure {
 }
 
 fn summary(info: &Info) -> Value {
-    json!({ "name": info.name, "summary": info.summary, "state": info.state().to_string() })
+    json!({ "name": info.name, "summary": info.summary, "state": state(info).to_string() })
 }
 
 fn clause(info: &Info) -> Result<Reply, Failure> {
@@ -49,7 +49,7 @@ fn clause(info: &Info) -> Result<Reply, Failure> {
 }
 
 fn object(info: &Info, effect: Option<&Effect>) -> Value {
-    let [base, example] = info.schedules();
+    let [base, example] = schedules(info);
     let arguments: Vec<Value> = info.arguments.iter().map(argument).collect();
     json!({
         "name": info.name,
@@ -58,7 +58,7 @@ fn object(info: &Info, effect: Option<&Effect>) -> Value {
         "meaning": info.meaning.split_whitespace().collect::<Vec<_>>().join(" "),
         "default": info.default,
         "arguments": arguments,
-        "state": info.state().to_string(),
+        "state": state(info).to_string(),
         "without": base,
         "example": example,
         "effect": effect,
@@ -81,10 +81,10 @@ fn argument(Argument { name, values, .. }: &Argument) -> Value {
 
 /// What a clause changes in the PTX of its example, computed now.
 fn changes(info: &Info) -> Result<(String, Option<Effect>), Failure> {
-    if info.state() == State::NotYet {
+    if state(info) == State::NotYet {
         return Ok(("It is not implemented yet, and changes nothing in the PTX.\n".into(), None));
     }
-    let [base, example] = info.schedules();
+    let [base, example] = schedules(info);
     let effect = Effect::of([&base, &example])?;
     let before = base.lines().collect::<Vec<_>>().join(" ");
     let head = format!("In the PTX of `{before}`, {} ", info.example);
