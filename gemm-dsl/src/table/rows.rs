@@ -346,7 +346,7 @@ clauses! {
         arguments: [
             "producer, consumer" in "registers(producer = {}, consumer = {})" => Values::Multiples(8, limits::REGISTERS),
         ],
-        example: "registers(producer = 40, consumer = 232)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1)",
+        example: "registers(producer = 40, consumer = 232)" in "target(sm_90a); tile(128, 128, 16); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1)",
     }
     /// How D leaves: from registers, through shared memory, or through shared memory by the tensor memory accelerator.
     store Store {

@@ -16,7 +16,7 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
     // A word, a number, a name of an argument, a missing semicolon.
     repaired("tiel(128, 128, 8); thread(8, 8);", "tile(128, 128, 8); thread(8, 8);");
     repaired("tile(128, 128, 0x8); thread(8, 2*4);", "tile(128, 128, 8); thread(8, 8);");
-    repaired("tile(m = 64, n = 64, kk = 8); thread(8, 8)", "tile(m = 64, n = 64, k = 8); thread(8, 8)");
+    repaired("tile(64, 64, 8); thread(8, 8); raster(grop = 8)", "tile(64, 64, 8); thread(8, 8); raster(group = 8)");
     repaired("tile(64, 64, 8) // block\nthread(8, 8);", "tile(64, 64, 8); // block\nthread(8, 8);");
     // A clause in place of another of its kind, where it was.
     let wrong = "tile(128, 128, 8); // block\nthread(8, 7); // registers\nstages(2);\n";
@@ -104,7 +104,10 @@ fn the_canonical_form_keeps_comments_and_says_the_same() {
         "tile(64, /* deep */ 64, 8);\n\n;\n; thread(8,8,); // end",
         "tile(64, /* deep */ 64, 8);\n\nthread(8, 8); // end\n",
     );
-    check("tile(64,64,8); expect{threads=64;shared<=8KiB} // held\nthread(8,8)", "");
+    check(
+        "tile(64,64,8); expect{threads=64;shared<=8  KiB} // held\nthread(8,8)",
+        "tile(64, 64, 8);\nexpect { threads = 64; shared <= 8 KiB } // held\nthread(8, 8);\n",
+    );
     check("", "");
 }
 
