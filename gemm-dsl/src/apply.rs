@@ -43,11 +43,14 @@ impl Diagnostic {
 
 fn spell(text: &str, span: std::ops::Range<usize>, spelling: &str) -> Option<String> {
     let (before, after) = (text.get(..span.start)?, text.get(span.end..)?);
-    // A semicolon that is missing belongs to the clause before it.
-    let Some(word) = spelling.strip_prefix("; ") else { return Some(format!("{before}{spelling}{after}")) };
-    let ended = before.trim_end();
-    let blank = &before[ended.len()..];
-    Some(format!("{ended};{}{word}{after}", if blank.is_empty() { " " } else { blank }))
+    if !spelling.starts_with("; ") {
+        return Some(format!("{before}{spelling}{after}"));
+    }
+    // A semicolon that is missing belongs to the clause before it, and so before a comment about that.
+    let ends = Schedule::read(text).written.into_iter().map(|written| written.span.end as usize);
+    let end = ends.filter(|end| *end <= span.start).max()?;
+    let blank = if end == span.start { " " } else { "" };
+    Some(format!("{};{blank}{}", &text[..end], &text[end..]))
 }
 
 /// Each of `clauses` in place of the first of its kind, without the others, or as the last.

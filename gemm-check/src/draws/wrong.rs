@@ -35,7 +35,7 @@ fn joined(clauses: &[String], seed: u64) -> String {
     let mut text = String::new();
     for (index, clause) in clauses.iter().enumerate() {
         text.push_str(clause);
-        let end = if seed % 13 == 5 && index == 1 { " " } else { ";" };
+        let end = if seed % 13 == 5 && index as u64 == seed % 3 { " " } else { ";" };
         text.push_str(end);
         text.push_str(match seed % 4 {
             0 => "\n",
