@@ -75,8 +75,13 @@ fn appended(text: &str, key: Key, clause: &str) -> String {
     let written = Schedule::read(text).written;
     let end = if key == Key::Expect { "" } else { ";" };
     let Some(last) = written.last() else {
-        let blank = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        return format!("{text}{blank}{clause}{end}{blank}");
+        // Nothing but comments, each on a line of its own.
+        let (before, after) = match text.chars().last() {
+            None => ("", ""),
+            Some('\n') => ("", "\n"),
+            Some(_) => ("\n", "\n"),
+        };
+        return format!("{text}{before}{clause}{end}{after}");
     };
     let (start, stop) = (last.span.start as usize, last.span.end as usize);
     let semicolon = text[stop..].trim_start().starts_with(';');
