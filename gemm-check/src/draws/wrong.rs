@@ -41,7 +41,7 @@ fn joined(clauses: &[String], seed: u64) -> String {
             0 => "\n",
             1 if index == 0 => " // the tile\n",
             1 => "\n",
-            2 if seed % 5 == 0 && index == 0 => " # the tile\n",
+            2 if seed.is_multiple_of(5) && index == 0 => " # the tile\n",
             _ => " ",
         });
     }
@@ -49,8 +49,22 @@ fn joined(clauses: &[String], seed: u64) -> String {
 }
 
 /// The ways to break a schedule.
-const SLIPS: &[fn(&mut Vec<String>, Choice)] =
-    &[misspell, misspell, misspell, number, number, number, drop, repeat, add, add, add, argument, epilogue, elsewhere];
+const SLIPS: &[fn(&mut Vec<String>, Choice)] = &[
+    |clauses, choice| misspell(clauses, choice),
+    |clauses, choice| misspell(clauses, choice),
+    |clauses, choice| misspell(clauses, choice),
+    |clauses, choice| number(clauses, choice),
+    |clauses, choice| number(clauses, choice),
+    |clauses, choice| number(clauses, choice),
+    drop,
+    repeat,
+    add,
+    add,
+    add,
+    |clauses, choice| argument(clauses, choice),
+    epilogue,
+    elsewhere,
+];
 
 /// One of `clauses`, to be changed.
 fn one<'a>(clauses: &'a mut [String], choice: &Index) -> &'a mut String {
@@ -71,7 +85,7 @@ fn runs(text: &str, of: impl Fn(char) -> bool) -> Vec<std::ops::Range<usize>> {
 }
 
 /// A letter of a word too few, too many, another one, or two swapped.
-fn misspell(clauses: &mut Vec<String>, [clause, word, letter, way]: Choice) {
+fn misspell(clauses: &mut [String], [clause, word, letter, way]: Choice) {
     let clause = one(clauses, &clause);
     let words = runs(clause, |c| c.is_ascii_alphabetic() || c == '_');
     let words: Vec<_> = words.into_iter().filter(|word| word.len() > 1).collect();
@@ -92,7 +106,7 @@ fn misspell(clauses: &mut Vec<String>, [clause, word, letter, way]: Choice) {
 }
 
 /// Another number in place of one, or what is no number of the language.
-fn number(clauses: &mut Vec<String>, [clause, place, value, _]: Choice) {
+fn number(clauses: &mut [String], [clause, place, value, _]: Choice) {
     const VALUES: &[&str] = &[
         "0",
         "1",
@@ -268,7 +282,7 @@ fn add(clauses: &mut Vec<String>, [clause, place, ..]: Choice) {
 }
 
 /// An argument too many, too few, without its name, or without its parentheses.
-fn argument(clauses: &mut Vec<String>, [clause, _, _, way]: Choice) {
+fn argument(clauses: &mut [String], [clause, _, _, way]: Choice) {
     let clause = one(clauses, &clause);
     let changed = match way.index(7) {
         0 => clause.replacen(", ", ", 4, ", 1),
