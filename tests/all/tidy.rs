@@ -28,7 +28,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("gemm-check", &["gemm-dsl", "runtime"]),
     ("", &["codegen-ptx", "gemm-dsl", "gemm-macros", "ptx", "ptx-interp", "runtime"]),
     ("gemm-bench", &["", "gemm-check"]),
-    ("gemmc", &["", "gemm-check", "gemm-bench"]),
+    ("gemmc", &["", "gemm-bench", "gemm-check", "gemm-dsl", "ptx"]),
     ("tests", &[]),
     ("fuzz", &["codegen-ptx", "gemm-check", "gemm-dsl"]),
 ];

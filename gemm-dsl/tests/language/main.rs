@@ -7,4 +7,6 @@ mod helps;
 mod hostile;
 mod plans;
 mod properties;
+mod reference;
+mod repair;
 mod wrong;

@@ -3,9 +3,12 @@
 pub(crate) mod bench;
 pub(crate) mod cases;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod explain;
 pub(crate) mod first_launch;
+pub(crate) mod fmt;
 pub(crate) mod fuzz;
 pub(crate) mod ir;
 pub(crate) mod ladder;
