@@ -7,4 +7,5 @@ mod helps;
 mod hostile;
 mod plans;
 mod properties;
+mod space;
 mod wrong;

@@ -1,0 +1,59 @@
+//! Where the text of a combination comes from: spans of a schedule as spans of the space it belongs to.
+
+use std::ops::Range;
+
+use crate::span::Span;
+
+/// The origins of a text's bytes, in ascending order.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    /// Where it begins in the combination's text.
+    at: usize,
+    source: Range<usize>,
+    /// Whether it is the source, byte by byte, or something in its place.
+    verbatim: bool,
+}
+
+impl Places {
+    /// The bytes from `at` on are those of `source`.
+    pub fn verbatim(&mut self, at: usize, source: Range<usize>) {
+        self.pieces.push(Piece { at, source, verbatim: true });
+    }
+
+    /// The bytes from `at` on stand for those of `source`.
+    pub fn replaced(&mut self, at: usize, source: Range<usize>) {
+        self.pieces.push(Piece { at, source, verbatim: false });
+    }
+
+    /// The same span in the text of the space.
+    pub fn span(&self, span: Span, source: &str) -> Span {
+        let start = self.source(span.start as usize).start;
+        // The last byte's end, so that an end at the border of two pieces belongs to the first of them.
+        let end = self.source((span.end.max(span.start + 1) - 1) as usize).end;
+        span_of(source, start..end.max(start))
+    }
+
+    /// The source of one byte.
+    fn source(&self, at: usize) -> Range<usize> {
+        let after = self.pieces.partition_point(|piece| piece.at <= at);
+        let Some(piece) = after.checked_sub(1).and_then(|index| self.pieces.get(index)) else { return 0..0 };
+        if !piece.verbatim {
+            return piece.source.clone();
+        }
+        let byte = (piece.source.start + at - piece.at).min(piece.source.end);
+        byte..(byte + 1).min(piece.source.end)
+    }
+}
+
+/// The span of some bytes of a text.
+pub(super) fn span_of(text: &str, range: Range<usize>) -> Span {
+    let before = &text[..text.floor_char_boundary(range.start)];
+    let line = before.matches('\n').count() as u32 + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
+    Span { start: range.start as u32, end: range.end as u32, line, column }
+}
