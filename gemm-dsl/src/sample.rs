@@ -47,6 +47,8 @@ pub struct Sample {
     pub reads: Passes,
     /// K-tiles stored to shared memory.
     pub stores: Passes,
+    /// How many K-tiles those are: the sample's own, and what pipelines store past the end of k.
+    pub stored_tiles: u64,
     /// Loads of A and B from global memory, asynchronous copies included.
     pub loads: u64,
     /// The same without asynchronous copies: what a thread's registers wait for.
@@ -56,6 +58,9 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// K-tiles of the sample, those of all blocks together.
+    pub const K_TILES: u64 = (SAMPLE_TILES * SAMPLE_TILES * SAMPLE_DEPTH) as u64;
+
     /// Passes lost to bank conflicts.
     pub fn bank_conflicts(&self) -> Figure {
         (self.reads.conflicts + self.stores.conflicts).into()
@@ -86,13 +91,14 @@ impl Plan {
         let k_tiles = tiles * u64::from(SAMPLE_DEPTH);
         let warps = u64::from(threads.div_ceil(WARP));
         let fma = u64::from(thread.m * thread.n * self.block.k) * warps * k_tiles;
-        let mut sample = Sample { fma, ..Sample::default() };
+        let stored_tiles = k_tiles + tiles * self.past_the_end();
+        let mut sample = Sample { fma, stored_tiles, ..Sample::default() };
         for (operand, copy) in [(&self.a, &variant.a), (&self.b, &variant.b)] {
             match operand.placement {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
                     sample.reads += self.reads(slot).times(k_tiles);
-                    sample.stores += self.stores(slot, copy).times(k_tiles + tiles * self.past_the_end());
+                    sample.stores += self.stores(slot, copy).times(stored_tiles);
                     self.copies(operand, copy, &mut sample);
                 }
                 None => self.direct_loads(operand, copy.width, &mut sample),
