@@ -34,8 +34,8 @@
 //!
 //! | suite | rows | all rows | mean within a product |
 //! |---|---|---|---|
-//! | ladder | 38 | 0.00 | 0.00 |
-//! | square | 66 | 0.00 | 0.00 |
+//! | ladder | 38 | 0.98 | 0.98 |
+//! | square | 66 | 1.00 | 0.85 |
 
 use std::fmt;
 
@@ -181,7 +181,10 @@ fn entry(plan: &Plan, size: Size) -> &Variant {
     let d = if layouts.d == ptx_gemm::Layout::Row { size.n } else { size.m };
     let fits = |variant: &&Variant| {
         let widths = [(leading(&plan.a, size.m), variant.a.width), (leading(&plan.b, size.n), variant.b.width)];
-        widths.into_iter().chain([(d, variant.d_width)]).all(|(extent, width)| extent.is_multiple_of(width.max(1) as usize))
+        widths
+            .into_iter()
+            .chain([(d, variant.d_width)])
+            .all(|(extent, width)| extent.is_multiple_of(width.max(1) as usize))
     };
     plan.variants.iter().find(fits).unwrap_or(&plan.variants[plan.variants.len() - 1])
 }
