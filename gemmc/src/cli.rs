@@ -1,5 +1,7 @@
 //! The arguments of every command.
 
+mod sweep;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use ptx_gemm::{DType, Device, Error, Target};
 use ptx_gemm_check::exec::Orders;
 
 use ptx_gemm_bench::suites::{Size, Suite};
+
+pub(crate) use sweep::{Sweep, SweepWorker};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -47,8 +51,13 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
+    /// Every schedule that a text with alternatives stands for: which are legal, which is fastest
+    Sweep(Box<Sweep>),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
+    /// Time schedules for a sweep: requests and answers are lines of JSON
+    #[command(hide = true)]
+    SweepWorker(SweepWorker),
     /// Time the first launch of a process: a part of selftest
     #[command(hide = true)]
     FirstLaunch(FirstLaunch),

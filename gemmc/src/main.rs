@@ -59,6 +59,8 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::FirstLaunch(args) => commands::first_launch::run(args),
         Command::StrayPointer(args) => commands::stray_pointer::run(args),
         Command::SecondOpinion(args) => commands::second_opinion::run(args),
+        Command::Sweep(args) => commands::sweep::run(args, format),
+        Command::SweepWorker(args) => commands::sweep::work(args),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }
 }

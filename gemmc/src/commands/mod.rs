@@ -17,3 +17,4 @@ pub(crate) mod sanitize;
 pub(crate) mod second_opinion;
 pub(crate) mod selftest;
 pub(crate) mod stray_pointer;
+pub(crate) mod sweep;
