@@ -8,10 +8,10 @@ use std::time::Instant;
 use ptx_gemm::cuda::{Cublas, Enqueue, Properties, Queue};
 use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error, Problem};
 
-use crate::Program;
 use crate::agree::{Agreement, Reference};
 use crate::measure::{Times, measure};
 use crate::operands::Operands;
+use crate::program::Program;
 use crate::suites::{Named, Size};
 
 /// What to measure.

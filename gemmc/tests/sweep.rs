@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const SPACE: &str = "tile({64, 96, 128}, {64, 128}, {8, 16}); thread({4, 8}, 8); vector({1, 4}); {double_buffer | }";
+const SPACE: &str = "tile({64, 96, 128}, {64, 128}, {8, 16}); thread({4, 7}, 8); vector({1, 4}); {double_buffer | }";
 
 fn sweep(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("sweep").args(args).output().expect("gemmc starts")
@@ -85,7 +85,7 @@ fn texts_come_from_files_and_standard_input() {
     let path = folder.path().join("space.gemm");
     std::fs::write(&path, "tile({64, 128}, 64, 8);\nthread(8, 8);\n").expect("written");
     assert!(answers(&[path.to_str().expect("text")]).starts_with("2 combinations, 2 of them legal\n"));
-    assert!(answers(&["conflict_free"]).starts_with("1 combinations, 1 of them legal\n"));
+    assert!(answers(&["conflict_free"]).starts_with("1 combination, 1 of them legal\n"));
     assert!(answers(&["-e", "tile({64, 128}, 64, 8); thread(8, 8)"]).starts_with("2 combinations"));
     std::fs::write(&path, "tile({64, 128}, 64, 8);\nthread({8}, 8);\n").expect("written");
     refused(&[path.to_str().expect("text")], &["space.gemm:2:8", "{8} has one alternative", "write `8`"]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ptx_gemm::{Batch, Schedule};
 use ptx_gemm_check::case;
 
-use crate::Program;
+use crate::program::Program;
 use crate::session::Row;
 use crate::suites::{Named, Size};
 use crate::sweep::cost::estimate;

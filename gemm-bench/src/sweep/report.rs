@@ -15,7 +15,8 @@ pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
     let (judged, legal) = (outcome.judged(), outcome.legal.len());
     let of =
         if outcome.combinations == judged.into() { String::new() } else { format!(" of {}", outcome.combinations) };
-    let mut text = format!("{judged}{of} combinations, {legal} of them legal\n");
+    let plural = if outcome.combinations == 1 { "" } else { "s" };
+    let mut text = format!("{judged}{of} combination{plural}, {legal} of them legal\n");
     if legal > 0 {
         text.push_str(&format!("\n{size}, estimated for an {gpu}\n\n{}\n", heading()));
         for (rank, candidate) in outcome.legal.iter().take(top).enumerate() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ptx_gemm::{Device, Schedule};
 use serde::{Deserialize, Serialize};
 
-use crate::Program;
+use crate::program::Program;
 use crate::session::{self, Event, Order, Orders, Reason};
 use crate::suites::{Named, Size};
 use crate::sweep::{Failed, Failure, Measured};
