@@ -31,6 +31,7 @@ pub mod report;
 pub mod timing;
 pub mod worker;
 
+mod illegal;
 mod judge;
 mod keep;
 
@@ -48,7 +49,7 @@ use crate::suites::Size;
 
 pub use cost::{Bound, Estimate, estimate};
 pub use gpu::Gpu;
-pub use judge::Illegal;
+pub use illegal::Illegal;
 
 use judge::judge;
 pub use keep::Kept;

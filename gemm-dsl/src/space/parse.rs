@@ -13,6 +13,7 @@ use crate::token::{Delimiter, Token, TokenKind};
 
 use super::Space;
 use super::choices::{Alternative, Choice, Sequence};
+use super::place::{bytes, enclosing};
 use super::values::{self, pieces, single, spelling};
 
 pub(super) fn parse(text: &str) -> Result<Space, Diagnostics> {
@@ -43,18 +44,6 @@ fn grammar(text: &str, sequence: &Sequence) -> Vec<Diagnostic> {
     }
     errors.sort_by_key(|error| error.span.map_or(u32::MAX, |span| span.start));
     errors
-}
-
-/// The bytes from the first to the last of these tokens.
-pub(super) fn bytes(tokens: &[Token]) -> Range<usize> {
-    let span = enclosing(tokens);
-    span.start as usize..span.end as usize
-}
-
-/// From the first to the last of these tokens.
-pub(super) fn enclosing(tokens: &[Token]) -> Span {
-    let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
-    tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))
 }
 
 fn brace(token: &Token) -> Option<&[Token]> {

@@ -1,8 +1,9 @@
-//! Where the text of a combination comes from: spans of a schedule as spans of the space it belongs to.
+//! Places in the text of a space: of tokens, and of what a schedule of the space says at a span.
 
 use std::ops::Range;
 
 use crate::span::Span;
+use crate::token::Token;
 
 /// The origins of a text's bytes, in ascending order.
 #[derive(Debug, Default)]
@@ -56,4 +57,16 @@ pub(super) fn span_of(text: &str, range: Range<usize>) -> Span {
     let line = before.matches('\n').count() as u32 + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
     Span { start: range.start as u32, end: range.end as u32, line, column }
+}
+
+/// The bytes from the first to the last of these tokens.
+pub(super) fn bytes(tokens: &[Token]) -> Range<usize> {
+    let span = enclosing(tokens);
+    span.start as usize..span.end as usize
+}
+
+/// From the first to the last of these tokens.
+pub(super) fn enclosing(tokens: &[Token]) -> Span {
+    let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
+    tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))
 }

@@ -7,7 +7,7 @@ use crate::grammar::whole_number;
 use crate::token::{Delimiter, Token, TokenKind};
 
 use super::Space;
-use super::parse::{bytes, enclosing};
+use super::place::{bytes, enclosing};
 
 /// One piece of a brace: a range if it looks like one, with everything that is wrong with it.
 pub(super) fn range(tokens: &[Token], clause: &str) -> Option<Result<Vec<u32>, Box<Diagnostic>>> {
