@@ -15,9 +15,11 @@ use ptx_gemm_bench::suites::{Size, Suite};
 
 mod language;
 mod shell;
+mod sweep;
 
 pub(crate) use language::{Check, Explain, Fmt, Ptx};
 pub(crate) use shell::{Completions, Man};
+pub(crate) use sweep::{Sweep, SweepWorker};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -59,12 +61,17 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
+    /// Every schedule that a text with alternatives stands for: which are legal, which is fastest
+    Sweep(Box<Sweep>),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
     /// What a shell needs to complete commands and their arguments.
     Completions(Completions),
     /// The manual page of gemmc or of one of its commands.
     Man(Man),
+    /// Time schedules for a sweep: requests and answers are lines of JSON
+    #[command(hide = true)]
+    SweepWorker(SweepWorker),
     /// Time the first launch of a process: a part of selftest
     #[command(hide = true)]
     FirstLaunch(FirstLaunch),

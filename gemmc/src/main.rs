@@ -79,6 +79,8 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::SecondOpinion(args) => commands::second_opinion::run(args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::completions::man(args),
+        Command::Sweep(args) => commands::sweep::run(args, format),
+        Command::SweepWorker(args) => commands::sweep::work(args),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }
 }

@@ -176,6 +176,28 @@ pub(crate) fn text(source: &Source) -> Result<Text, Failure> {
     }
 }
 
+/// The name and the text of a sweep: clauses with alternatives, or where they are.
+pub(crate) fn space(source: Option<&OsStr>, clauses: Option<&str>) -> Result<(String, String), Failure> {
+    if let Some(text) = clauses {
+        return Ok(("-e".into(), text.into()));
+    }
+    let name =
+        source.ok_or_else(|| Failure::refused("usage", "no schedules: name them as 'tile({64, 128}, 64, 8); …'"))?;
+    let shown = name.to_string_lossy();
+    // No case has a bracket in its name; a file may.
+    if shown.contains(['(', '{']) && !Path::new(name).exists() {
+        return Ok(("sweep".into(), shown.into_owned()));
+    }
+    if name == "-" {
+        return Ok(("stdin".into(), read(io::stdin(), "standard input", Kind::Schedule)?));
+    }
+    let Text { name, text, kind, .. } = named(name)?;
+    match kind {
+        Kind::Schedule => Ok((name, text)),
+        Kind::Tile => Err(Failure::refused("file", format!("{name}: a tile program has no clauses to vary"))),
+    }
+}
+
 /// A file if there is one of that name or it looks like a path, else a case.
 fn named(name: &OsStr) -> Result<Text, Failure> {
     let path = Path::new(name);

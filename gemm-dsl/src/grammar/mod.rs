@@ -81,6 +81,11 @@ pub enum Origin {
     Macro,
 }
 
+/// A decimal integer, if it is one.
+pub fn whole_number(text: &str) -> Option<u32> {
+    number::integer(text).ok()
+}
+
 /// Reads a schedule.
 pub fn parse(tokens: &[Token], origin: Origin) -> Parsed {
     if let Some((inner, span)) = enclosed(tokens) {

@@ -9,4 +9,5 @@ mod plans;
 mod properties;
 mod reference;
 mod repair;
+mod space;
 mod wrong;

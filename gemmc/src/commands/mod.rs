@@ -20,3 +20,4 @@ pub(crate) mod sanitize;
 pub(crate) mod second_opinion;
 pub(crate) mod selftest;
 pub(crate) mod stray_pointer;
+pub(crate) mod sweep;
