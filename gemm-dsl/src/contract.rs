@@ -9,6 +9,7 @@ use crate::clause::{Expectation, Knower, Metric};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
+use crate::occupancy::Resource;
 use crate::plan::{Plan, Variant};
 use crate::schedule::Schedule;
 use crate::table::Key;
@@ -157,14 +158,13 @@ impl Plan {
         if let Some(blocks) = self.blocks_per_sm {
             return format!("blocks_per_sm({blocks})");
         }
-        let threads = self.target.sm_threads() / self.threads().next_multiple_of(WARP);
-        let shared = self.shared_bytes + self.target.reserved_shared_bytes();
-        if threads <= resident {
-            format!("{} and {}: {} threads a block", clauses.tile, clauses.thread, self.threads())
-        } else if self.shared_bytes > 0 && self.target.sm_shared_bytes() / shared <= resident {
+        let room = self.target.residency(self.threads(), self.shared_bytes, None);
+        if room.blocks > resident {
+            format!("{}: {} registers a thread hold accumulators", clauses.thread, self.accumulator_registers)
+        } else if room.limit == Resource::Shared {
             format!("{} and {}: {} B of shared memory a block", clauses.tile, clauses.stages, self.shared_bytes)
         } else {
-            format!("{}: {} registers a thread hold accumulators", clauses.thread, self.accumulator_registers)
+            format!("{} and {}: {} threads a block", clauses.tile, clauses.thread, self.threads())
         }
     }
 }

@@ -13,6 +13,10 @@ use ptx_gemm_check::exec::Orders;
 
 use ptx_gemm_bench::suites::{Size, Suite};
 
+mod profile;
+
+pub(crate) use profile::Profile;
+
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
 #[command(name = "gemmc", version, disable_help_subcommand = true)]
@@ -31,6 +35,8 @@ pub(crate) enum Command {
     Ir(Ir),
     /// The PTX text.
     Ptx(Compile),
+    /// What a schedule costs: conflicts, sectors, instructions, occupancy, registers; on a GPU its time
+    Profile(Profile),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.

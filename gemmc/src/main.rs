@@ -47,6 +47,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Plan(args) => commands::plan::run(args),
         Command::Ir(args) => commands::ir::run(args),
         Command::Ptx(args) => commands::ptx::run(args, format),
+        Command::Profile(args) => commands::profile::run(args),
         Command::Run(args) => commands::run::run(args, format),
         Command::Mutants(args) => commands::mutants::run(args, format),
         Command::Exec(args) => commands::exec::run(args),

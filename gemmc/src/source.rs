@@ -26,7 +26,7 @@ const MAX_TILE: u64 = 1 << 20;
 /// A program of the command line, and what is known of it.
 pub(crate) enum Loaded {
     Schedule { schedule: Schedule, plan: Box<Plan>, name: String },
-    Tile(TileProgram),
+    Tile { program: TileProgram, name: String },
 }
 
 impl Loaded {
@@ -37,11 +37,26 @@ impl Loaded {
         Ok(notes.named(name))
     }
 
+    /// What to call it: its file or case.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Loaded::Schedule { name, .. } | Loaded::Tile { name, .. } => name.strip_prefix("case ").unwrap_or(name),
+        }
+    }
+
+    /// The same for whoever times it.
+    pub(crate) fn program(self) -> Program {
+        match self {
+            Loaded::Schedule { schedule, .. } => Program::Schedule(schedule),
+            Loaded::Tile { program, .. } => Program::Tile(program),
+        }
+    }
+
     /// What it is compiled for.
     pub(crate) fn target(&self) -> Target {
         match self {
             Loaded::Schedule { plan, .. } => plan.target,
-            Loaded::Tile(program) => program.target(),
+            Loaded::Tile { program, .. } => program.target(),
         }
     }
 
@@ -51,7 +66,7 @@ impl Loaded {
             Loaded::Schedule { schedule, plan, name } => {
                 Ok(Kernel::compile(schedule, Some(plan.target)).map_err(|error| in_file(error, name))?)
             }
-            Loaded::Tile(program) => Ok(program.kernel().clone()),
+            Loaded::Tile { program, .. } => Ok(program.kernel().clone()),
         }
     }
 
@@ -62,7 +77,7 @@ impl Loaded {
                 let gemm = CompiledGemm::for_target(schedule, plan.target, device);
                 Ok(gemm.map_err(|error| in_file(error, name))?)
             }
-            Loaded::Tile(program) => Ok(program.on(device)?),
+            Loaded::Tile { program, .. } => Ok(program.on(device)?),
         }
     }
 
@@ -70,7 +85,7 @@ impl Loaded {
     pub(crate) fn ir(self, level: Level) -> Result<String, Failure> {
         match self {
             Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule)?.ir(level, plan.target)?),
-            Loaded::Tile(program) => Ok(program.ir(level)?),
+            Loaded::Tile { program, .. } => Ok(program.ir(level)?),
         }
     }
 }
@@ -98,7 +113,7 @@ fn planned(Text { name, text, kind }: Text, target: Option<Target>) -> Result<Lo
         let program = tile(&name, &text)?;
         return match target {
             Some(wanted) if wanted != program.target() => Err(other_target(&name, program.target(), wanted)),
-            _ => Ok(Loaded::Tile(program)),
+            _ => Ok(Loaded::Tile { program, name }),
         };
     }
     let planned = text.parse::<Schedule>().and_then(|schedule| {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ptx_gemm::{Device, DeviceKind};
 use ptx_gemm_check::Case;
-use ptx_gemm_check::ladder::{Assembler, Climb, Ladder, Timing, plot};
+use ptx_gemm_check::figures::Assembler;
+use ptx_gemm_check::ladder::{Climb, Ladder, Timing, plot};
 use serde_json::Value;
 
 use crate::cli;
@@ -68,7 +69,7 @@ fn reply(ladder: &Ladder, args: &cli::Ladder) -> Result<Reply, Failure> {
         write(path, &plot(ladder).map_err(|error| Failure::refused("plot", error.to_string()))?)?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
-    let status = if ladder.rungs.iter().all(|rung| rung.ok) { Status::Fine } else { Status::Wrong };
+    let status = if ladder.rungs.iter().all(|rung| rung.figures.ok) { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json, status })
 }
 

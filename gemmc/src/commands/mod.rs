@@ -11,6 +11,7 @@ pub(crate) mod ir;
 pub(crate) mod ladder;
 pub(crate) mod mutants;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod ptx;
 pub(crate) mod run;
 pub(crate) mod sanitize;
