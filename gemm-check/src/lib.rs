@@ -16,12 +16,14 @@
 //! A result is right if every element lies within a bound that is computed together with the reference, in f64, by
 //! running error analysis: see [`bound`]. With exact data the bound is 0, and so right means equal.
 
+pub mod ablate;
 mod bits;
 pub mod bound;
 mod cases;
 mod check;
 mod compare;
 mod data;
+pub mod differences;
 #[cfg(feature = "draws")]
 pub mod draws;
 mod element;

@@ -13,8 +13,12 @@ use ptx_gemm_check::exec::Orders;
 
 use ptx_gemm_bench::suites::{Size, Suite};
 
+mod ablate;
+mod diff;
 mod profile;
 
+pub(crate) use ablate::Ablate;
+pub(crate) use diff::Diff;
 pub(crate) use profile::Profile;
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
@@ -37,6 +41,10 @@ pub(crate) enum Command {
     Ptx(Compile),
     /// What a schedule costs: conflicts, sectors, instructions, occupancy, registers; on a GPU its time
     Profile(Profile),
+    /// What two programs have different, from their clauses to their PTX, and what each costs
+    Diff(Diff),
+    /// What each clause of a schedule buys: dropped or changed, one at a time
+    Ablate(Ablate),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.

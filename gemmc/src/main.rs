@@ -48,6 +48,8 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Ir(args) => commands::ir::run(args),
         Command::Ptx(args) => commands::ptx::run(args, format),
         Command::Profile(args) => commands::profile::run(args),
+        Command::Diff(args) => commands::diff::run(args, format),
+        Command::Ablate(args) => commands::ablate::run(args),
         Command::Run(args) => commands::run::run(args, format),
         Command::Mutants(args) => commands::mutants::run(args, format),
         Command::Exec(args) => commands::exec::run(args),

@@ -82,9 +82,9 @@ impl Loaded {
     }
 
     /// The text of one level.
-    pub(crate) fn ir(self, level: Level) -> Result<String, Failure> {
+    pub(crate) fn ir(&self, level: Level) -> Result<String, Failure> {
         match self {
-            Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule)?.ir(level, plan.target)?),
+            Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule.clone())?.ir(level, plan.target)?),
             Loaded::Tile { program, .. } => Ok(program.ir(level)?),
         }
     }

@@ -113,7 +113,11 @@ impl Clauses<'_> {
         });
         let reads = reads.map_or_else(|| "`fetch`".into(), |note| noted(note, "`fetch`"));
         match fragment {
-            Some(fragment) => format!("{reads} in fragments of {} x {}, and {layout}", fragment.m, fragment.n),
+            Some(fragment) => {
+                let thread = self.kernel.plan().map(|plan| plan.clauses.thread.clone()).unwrap_or_default();
+                let (m, n) = (fragment.m, fragment.n);
+                format!("{thread} in fragments of {m} x {n} read by {reads}, and {layout}")
+            }
             None => format!("{reads} and {layout}"),
         }
     }

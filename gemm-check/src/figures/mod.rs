@@ -13,6 +13,7 @@
 mod advice;
 mod assembler;
 mod main_loop;
+mod measures;
 mod sass;
 mod text;
 
@@ -30,6 +31,7 @@ use serde::Serialize;
 pub use advice::Advice;
 pub use assembler::{Assembled, Assembler};
 pub use main_loop::MainLoop;
+pub use measures::{Measure, side_by_side};
 pub use sass::Loop;
 pub use text::table;
 
@@ -38,7 +40,7 @@ use crate::profile::{Profile, sample_size};
 use crate::size::Size;
 
 /// How long to wait for ptxas, by default: a thread with thousands of accumulators takes it most of a minute.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// What to count, and what to ask besides.
 #[derive(Clone, Debug)]

@@ -1,8 +1,10 @@
 //! One file for each command: arguments in, an answer out.
 
+pub(crate) mod ablate;
 pub(crate) mod bench;
 pub(crate) mod cases;
 pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod first_launch;

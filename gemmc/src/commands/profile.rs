@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm::{Device, DeviceKind, Kernel};
-use ptx_gemm_bench::Program;
 use ptx_gemm_bench::ncu::{self, Compared, Ncu};
 use ptx_gemm_bench::roofline::Roofline;
 use ptx_gemm_bench::suites::{Named, Size};
