@@ -3,13 +3,14 @@
 //! Numbers go to the nearest legal ones below and above, words to each of their alternatives. What a schedule computes (types,
 //! layouts, epilogue, batch) and what it is compiled for stay as they are.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ptx_gemm_dsl::clause::Clause;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Schedule, Target};
-use ptx_gemm_runtime::{Error, Kernel};
+use ptx_gemm_runtime::{Error, Kernel, ptx};
 use rayon::prelude::*;
 
 use crate::error::CheckError;
@@ -63,6 +64,9 @@ pub struct Ablated {
     /// What it costs, or why it is illegal.
     pub figures: Result<Figures, String>,
 }
+
+/// A schedule that was compiled and counted.
+type Counted = Result<(Arc<Kernel>, Figures), CheckError>;
 
 /// Every change of one clause of a schedule, in the order of its clauses, legal or not.
 pub fn variants(schedule: &Schedule, target: Option<Target>) -> Vec<Variant> {
@@ -171,7 +175,7 @@ pub fn ablate(
     let target = Some(schedule.plan(target).map_err(Error::from)?.target);
     let own = Variant { clause: String::new(), changed: None, schedule: bare.clone() };
     let all: Vec<Variant> = std::iter::once(own).chain(variants(&bare, target)).collect();
-    let counted: Vec<Result<(Arc<Kernel>, Figures), CheckError>> = all
+    let counted: Vec<Counted> = all
         .par_iter()
         .map(|variant| {
             let kernel = Kernel::compile(&variant.schedule, target)?;
@@ -179,21 +183,45 @@ pub fn ablate(
             Ok((kernel, figures))
         })
         .collect();
-    let end = Instant::now() + patience;
-    let assembled = |counted: Result<(Arc<Kernel>, Figures), CheckError>| {
-        let (kernel, mut figures) = counted?;
-        if let Some(assembler) = assembler.filter(|_| Instant::now() < end) {
-            figures.assemble(&kernel, assembler, end - Instant::now());
-        }
-        Ok::<Figures, CheckError>(figures)
-    };
-    let mut figures: Vec<Result<Figures, CheckError>> = counted.into_par_iter().map(assembled).collect();
-    let own = figures.remove(0)?;
-    let ablated = all.into_iter().skip(1).zip(figures).map(|(variant, figures)| {
+    let mut counted: Vec<(Variant, Counted)> = all.into_iter().zip(counted).collect();
+    drop_repeated(&mut counted);
+    if let Some(assembler) = assembler {
+        assemble(&mut counted, assembler, patience);
+    }
+    let figures = counted.into_iter().map(|(variant, counted)| (variant, counted.map(|(_, figures)| figures)));
+    let mut figures: Vec<(Variant, Result<Figures, CheckError>)> = figures.collect();
+    let own = figures.remove(0).1?;
+    let ablated = |(variant, figures): (Variant, Result<Figures, CheckError>)| {
         let figures = figures.map_err(|error| reason(&error));
         Ablated { variant, figures }
+    };
+    Ok((own, figures.into_iter().map(ablated).collect()))
+}
+
+/// Leaves out changes that come to the same instructions as an earlier one, such as a default that is written out. That a change
+/// is one in words alone is worth knowing.
+fn drop_repeated(counted: &mut Vec<(Variant, Counted)>) {
+    let mut known = HashSet::new();
+    let mut is_own = true;
+    counted.retain(|(_, counted)| {
+        let own = std::mem::take(&mut is_own);
+        let Ok((kernel, _)) = counted else { return true };
+        own || known.insert(ptx::normal::instructions(kernel.ptx()))
     });
-    Ok((own, ablated.collect()))
+}
+
+/// Asks the assembler about as many as the time is enough for: the schedule as it is, then those with a clause less.
+fn assemble(counted: &mut [(Variant, Counted)], assembler: &Assembler, patience: Duration) {
+    let end = Instant::now() + patience;
+    let mut order: Vec<_> = counted.iter_mut().collect();
+    order.sort_by_key(|(variant, _)| variant.changed.is_some());
+    // One after the other off the list, however many there are at once.
+    order.into_iter().par_bridge().for_each(|(_, counted)| {
+        let left = end.saturating_duration_since(Instant::now());
+        if let (Ok((kernel, figures)), false) = (counted, left.is_zero()) {
+            figures.assemble(kernel, assembler, left);
+        }
+    });
 }
 
 /// The first thing that is wrong, in one line.
@@ -259,6 +287,12 @@ mod tests {
         assert!(scalar.main_loop.loads_per_fma > 1.5 * figures.main_loop.loads_per_fma);
         let unpadded = of("without shared(a = km + pad(4))").figures.as_ref().unwrap();
         assert_eq!(unpadded.target, figures.target);
+        // What is written out is not told twice.
+        let double = schedule("tile(32, 32, 8); thread(2, 2); double_buffer;");
+        let (_, ablated_double) = ablate(&double, None, None, Duration::ZERO).unwrap();
+        let names: Vec<String> = ablated_double.iter().map(|one| one.variant.name()).collect();
+        assert!(names.iter().any(|name| name == "without double_buffer"), "{names:?}");
+        assert!(names.iter().all(|name| name != "stages(1)"), "{names:?}");
         let illegal = of("without thread(4, 4)").figures.as_ref().unwrap_err();
         assert!(!illegal.is_empty() && !illegal.contains('\n'), "{illegal}");
     }

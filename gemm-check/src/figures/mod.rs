@@ -14,14 +14,13 @@ mod advice;
 mod assembler;
 mod main_loop;
 mod measures;
+mod occupancy;
 mod sass;
 mod text;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_dsl::occupancy::Resource;
-use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::{GlobalCost, SharedCost};
@@ -32,6 +31,7 @@ pub use advice::Advice;
 pub use assembler::{Assembled, Assembler};
 pub use main_loop::MainLoop;
 pub use measures::{Measure, side_by_side};
+pub use occupancy::Occupancy;
 pub use sass::Loop;
 pub use text::table;
 
@@ -123,42 +123,6 @@ pub struct Kind {
     pub name: &'static str,
     /// Instructions of warps.
     pub count: u64,
-}
-
-/// What a multiprocessor holds at once.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Occupancy {
-    /// Blocks.
-    pub blocks: u32,
-    /// Their warps.
-    pub warps: u32,
-    /// The most warps that a multiprocessor of the target holds.
-    pub most_warps: u32,
-    /// What does not suffice for one more block.
-    pub limit: Resource,
-    /// Registers of a thread, where ptxas said; else the blocks are those that the kernel is compiled for.
-    pub registers: Option<u32>,
-}
-
-impl Occupancy {
-    /// The warps as a share of the most.
-    pub fn share(&self) -> f64 {
-        f64::from(self.warps) / f64::from(self.most_warps.max(1))
-    }
-
-    fn of(kernel: &Kernel, program: &Program, registers: Option<u32>) -> Occupancy {
-        let (target, threads) = (kernel.target(), program.threads());
-        let shared = u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX);
-        let room = target.residency(threads, shared, registers);
-        let (blocks, limit) = match registers {
-            Some(_) => (room.blocks, room.limit),
-            // Compiled for fewer than fit: the threads are to have that many registers.
-            None if program.blocks_per_sm < room.blocks => (program.blocks_per_sm, Resource::Registers),
-            None => (program.blocks_per_sm.min(room.blocks), room.limit),
-        };
-        let warps = blocks * threads.div_ceil(WARP);
-        Occupancy { blocks, warps, most_warps: target.sm_threads() / WARP, limit, registers }
-    }
 }
 
 /// Accesses to one buffer in shared memory.
@@ -277,7 +241,7 @@ impl Figures {
             blocks: profile.blocks,
             threads: program.map_or(0, Program::threads),
             shared_bytes: program.map_or(0, |program| u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX)),
-            occupancy: Occupancy { blocks: 0, warps: 0, most_warps: 1, limit: Resource::Blocks, registers: None },
+            occupancy: Occupancy::NONE,
             instructions: profile.instructions(),
             mix: profile.kinds().into_iter().map(|(name, count)| Kind { name, count }).collect(),
             fma: profile.fma,

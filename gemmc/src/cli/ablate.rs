@@ -19,6 +19,6 @@ pub(crate) struct Ablate {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", requires = "device")]
     pub(crate) seconds: Wait,
     /// How long to wait for ptxas, in seconds, for all of them together; 0: do not ask it
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2.5")]
     pub(crate) wait: Wait,
 }

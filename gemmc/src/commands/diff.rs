@@ -16,6 +16,9 @@ use crate::source::{self, Loaded};
 /// Levels that are shown in full if none is named.
 const SHOWN: usize = 2;
 
+/// Characters of a name at the head of a column.
+const LONGEST: usize = 24;
+
 /// One of the two.
 struct Side {
     name: String,
@@ -70,7 +73,12 @@ fn text(args: &Diff, first: &Side, second: &Side, differences: &[Difference]) ->
     for difference in shown {
         text.push_str(&format!("\n{}\n{}", difference.level.name(), difference.unified(paint)));
     }
-    let table = side_by_side(["first", "second"], [first.figures.as_ref(), second.figures.as_ref()]);
+    // Clauses would make a column as wide as they are long.
+    let names = match [first, second].map(|side| side.name.chars().count() <= LONGEST) {
+        [true, true] => [first.name.as_str(), second.name.as_str()],
+        _ => ["first", "second"],
+    };
+    let table = side_by_side(names, [first.figures.as_ref(), second.figures.as_ref()]);
     if !table.is_empty() {
         text.push_str(&format!("\n{table}"));
     }

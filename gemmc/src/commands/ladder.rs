@@ -1,7 +1,7 @@
 //! `gemmc ladder`: every case in one table, with what it costs, and on a GPU how long it takes beside cuBLAS.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ptx_gemm::{Device, DeviceKind};
@@ -13,19 +13,18 @@ use serde_json::Value;
 use crate::cli;
 use crate::reply::{Failure, Format, Reply, Status};
 use ptx_gemm_bench::Program;
-use ptx_gemm_bench::session::{self, Event, Order, Orders};
 use ptx_gemm_bench::suites::{Named, Size};
+use ptx_gemm_bench::timing::time;
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
 
-/// Time for one case: its last measurement begins within the first, and has ended within the second.
-const BEGIN: Duration = Duration::from_secs(20);
-const END: Duration = Duration::from_secs(80);
+/// The last measurement of a case begins within this time.
+const BUDGET: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
     let gpu = Device::best().ok().filter(|device| matches!(device.kind(), DeviceKind::Cuda(_)));
-    let timer = |case: &Case, _: &_| time(gpu.as_ref()?, case);
+    let timer = |case: &Case, _: &_| timed(gpu.as_ref()?, case);
     let climb = Climb { target: args.target, assembler: Assembler::find(), timer: Some(&timer) };
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
     let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -41,21 +40,12 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     reply(&ladder, args)
 }
 
-/// Times one case beside cuBLAS; `None` where there is no GPU, or the case cannot be timed there.
-fn time(gpu: &Device, case: &Case) -> Option<Timing> {
-    let schedule = case.schedule().ok()?;
-    let sizes = vec![Size { m: EXTENT, n: EXTENT, k: EXTENT, batch: 1 }];
-    let schedules = vec![Named { name: case.name.into(), program: Program::Schedule(schedule) }];
-    let suites = vec![Order { suite: "ladder".into(), sizes, schedules, left_out: Vec::new() }];
-    let begun = Instant::now();
-    let events = session::start(Orders { device: gpu.clone(), suites, deadline: begun + BEGIN });
-    while let Ok(event) = events.recv_timeout((begun + END).saturating_duration_since(Instant::now())) {
-        if let Event::Row(row) = event {
-            let (ms, noise, cublas_ms) = (row.times.ms, row.times.spread, row.times.cublas_ms);
-            return Some(Timing { size: [EXTENT; 3], ms, noise, cublas_ms });
-        }
-    }
-    None
+/// Times one case next to cuBLAS; `None` where there is no GPU, or the case cannot be timed there.
+fn timed(gpu: &Device, case: &Case) -> Option<Timing> {
+    let program = Program::Schedule(case.schedule().ok()?);
+    let size = Size { m: EXTENT, n: EXTENT, k: EXTENT, batch: 1 };
+    let timings = time(gpu, vec![Named { name: case.name.into(), program }], size, BUDGET).timings;
+    timings.into_iter().next()?.ok()
 }
 
 fn reply(ladder: &Ladder, args: &cli::Ladder) -> Result<Reply, Failure> {
