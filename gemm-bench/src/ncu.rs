@@ -82,7 +82,7 @@ const METRICS: [Metric; 11] = [
         counted: |figures| figures.operands.iter().map(|operand| operand.stores.instructions).sum(),
     },
     Metric {
-        name: "instructions",
+        name: "instructions, PTX and SASS",
         metric: "smsp__inst_executed.sum",
         core: true,
         counted: |figures| figures.instructions,

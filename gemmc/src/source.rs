@@ -44,10 +44,10 @@ impl Loaded {
         }
     }
 
-    /// The same for whoever times it.
+    /// The same for whoever times it: the kernel that the plan is of, on whatever device.
     pub(crate) fn program(self) -> Program {
         match self {
-            Loaded::Schedule { schedule, .. } => Program::Schedule(schedule),
+            Loaded::Schedule { schedule, plan, .. } => Program::Schedule(for_target(&schedule, plan.target)),
             Loaded::Tile { program, .. } => Program::Tile(program),
         }
     }
@@ -101,6 +101,24 @@ fn in_file(error: Error, name: &str) -> Error {
 /// Reads and parses a program, and plans it if it is a schedule. What is wrong with it comes with the name of its file.
 pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
     planned(text(&args.source)?, args.target)
+}
+
+/// The same for a GPU: if neither the schedule nor the arguments name a target, for the newest that it runs.
+pub(crate) fn load_for(args: &Compile, device: Option<&Device>) -> Result<Loaded, Failure> {
+    let newest = device.and_then(|device| device.limits().target).and_then(|own| Target::newest(own.capability));
+    // Standard input is read once.
+    let again = args.source.source.as_deref().is_none_or(|name| name != "-");
+    let own = newest.filter(|_| args.target.is_none() && again);
+    match own.map(|target| planned(text(&args.source)?, Some(target))) {
+        Some(Ok(loaded)) => Ok(loaded),
+        // One that names another target, or has an error, says so by itself.
+        _ => load(args),
+    }
+}
+
+/// The schedule for a target and no other.
+pub(crate) fn for_target(schedule: &Schedule, target: Target) -> Schedule {
+    schedule.clone().with(Schedule::new().target(target))
 }
 
 /// The same for the name of a file or of a case, for the target that it names.

@@ -76,6 +76,9 @@ fn clauses_sizes_and_tile_programs() {
     let clauses = "tile(32, 32, 8); thread(2, 2);";
     let sized = json(&["profile", "-e", clauses, "-m", "33", "-k", "16"]);
     assert_eq!(sized["size"], serde_json::json!([33, 64, 16]));
+    // Minutes of counting are not worth it.
+    let large = text(&gemmc(&["profile", "-e", clauses, "-m", "100000", "-n", "100000"]));
+    assert!(large.contains("64 x 64 x 32") && large.contains("would take minutes"), "{large}");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("own.tile");
     let tile = gemmc(&["ir", "-e", clauses, "--level", "tile"]);
@@ -99,6 +102,8 @@ fn what_is_asked_in_vain_is_said() {
         (&["profile", "naive", "--device", "interp"], "--device cuda:0"),
         (&["profile", "--ncu", "naive"], "ncu was found neither"),
         (&["profile", "-e", "tile(0)"], "tile"),
+        (&["profile", "-e", "tile(0)", "--device", "cuda:0"], "tile(0)"),
+        (&["ablate", "naive", "--device", "cuda:64"], "cuda"),
         (&["diff", "naive", "no_such_case"], "no_such_case"),
         (&["diff", "naive", "no/such.ptx"], "no/such.ptx"),
         (&["ablate", "-e", "tile(0)"], "tile"),
@@ -161,7 +166,7 @@ fn each_clause_is_dropped_and_changed() {
     };
     let scalar = dropped("vector(")["figures"]["loads_per_fma"].as_f64();
     assert!(scalar > own["loads_per_fma"].as_f64());
-    assert!(dropped("shared(")["figures"]["bank_conflicts"].as_u64() > Some(0));
+    assert!(dropped("fragment(")["figures"]["bank_conflicts"].as_u64() > Some(0));
     assert!(dropped("thread(")["illegal"].is_string() && dropped("thread(")["figures"].is_null());
     assert_eq!(Path::new(ablated["name"].as_str().unwrap_or_default()), Path::new("conflict_free"));
 }
@@ -208,7 +213,7 @@ fn the_hardware_s_counters_are_next_to_the_interpreter_s() {
     let figures = json["cases"][0]["figures"].as_array().expect("a list");
     assert!(figures.len() >= 10 && figures.iter().all(|figure| figure["hardware"] == 1024.0), "{json}");
     let profile = self::json(&["profile", "shared_32"]);
-    let counted = figures.iter().find(|figure| figure["figure"] == "instructions").expect("it is there");
+    let counted = figures.iter().find(|figure| figure["metric"] == "smsp__inst_executed.sum").expect("it is there");
     assert_eq!(counted["interpreter"], profile["instructions"]);
     let deviation = (profile["instructions"].as_f64().unwrap_or_default() - 1024.0) / 1024.0;
     assert_eq!(counted["deviation"].as_f64(), Some(deviation));

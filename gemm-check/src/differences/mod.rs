@@ -132,7 +132,9 @@ fn lines(level: Level, text: &str, comments: Comments) -> Vec<String> {
         },
         (None, _) => line.trim_end().to_string(),
     };
-    text.lines().map(stripped).filter(|line| !line.trim().is_empty()).collect()
+    // How many registers there are is not what a text says.
+    let says = |line: &String| !(line.trim().is_empty() || level == Level::Ptx && line.trim().starts_with(".reg"));
+    text.lines().map(stripped).filter(says).collect()
 }
 
 /// The same operations, with aligned lines whose names do not correspond as changes.

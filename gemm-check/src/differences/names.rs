@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::Level;
 
+/// What begins the line of a kernel that declares registers.
+const DECLARATION: &str = "registers ";
+
 /// How names look in a text.
 pub(super) enum Dialect {
     /// There are none.
@@ -27,7 +30,7 @@ impl Dialect {
         match level {
             Level::Clauses | Level::Plan | Level::Tile => Dialect::Plain,
             Level::Kernel => {
-                let declared = lines.iter().filter_map(|line| line.trim().strip_prefix("registers "));
+                let declared = lines.iter().filter_map(|line| line.trim().strip_prefix(DECLARATION));
                 Dialect::Declared(declared.map(|name| letters(name).to_string()).collect())
             }
             Level::Ptx => {
@@ -37,27 +40,24 @@ impl Dialect {
         }
     }
 
-    /// What a line says, whatever the numbers of its names are. How many registers there are is not something it says.
+    /// What a line says, whatever its names are. How many registers there are is not something it says.
     pub(super) fn key(&self, line: &str) -> String {
-        let declares = match self {
-            Dialect::Plain => false,
-            Dialect::Declared(_) => line.trim().starts_with("registers "),
-            Dialect::Ptx(_) => line.trim().starts_with(".reg "),
-        };
-        if declares {
+        if matches!(self, Dialect::Declared(_)) && line.trim().starts_with(DECLARATION) {
             return line.split(|c: char| c.is_ascii_digit()).collect();
         }
-        let mut key = String::new();
-        for word in words(line) {
-            key.push_str(if self.is_name(word) { letters(word) } else { word });
-        }
-        key
+        let said = |word| match self {
+            _ if !self.is_name(word) => word,
+            // Those of a kernel say what they are for; other compilers have other letters for the same.
+            Dialect::Ptx(_) => "%",
+            _ => letters(word),
+        };
+        words(line).map(said).collect()
     }
 
     /// The names of a line, in order.
     pub(super) fn names(&self, line: &str) -> Vec<Name> {
         let text = line.trim();
-        if matches!(self, Dialect::Plain) || text.starts_with("registers ") || text.starts_with(".reg ") {
+        if matches!(self, Dialect::Plain) || text.starts_with(DECLARATION) {
             return Vec::new();
         }
         let written = self.written(text);

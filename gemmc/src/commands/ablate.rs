@@ -1,6 +1,6 @@
 //! `gemmc ablate`: what each clause of a schedule buys.
 
-use ptx_gemm::Device;
+use ptx_gemm::{Device, Target};
 use ptx_gemm_bench::Program;
 use ptx_gemm_bench::suites::{Named, Size};
 use ptx_gemm_bench::timing::time;
@@ -10,7 +10,7 @@ use ptx_gemm_check::ladder::Timing;
 use serde_json::{Value, json};
 
 use crate::cli::Ablate;
-use crate::commands::profile::{assembler, gpu};
+use crate::commands::profile::{assembler, opened};
 use crate::reply::{Failure, Reply, Status};
 use crate::source::{self, Loaded};
 
@@ -21,16 +21,15 @@ const SAME: &str = "=";
 type Times = Vec<Result<Timing, String>>;
 
 pub(crate) fn run(args: &Ablate) -> Result<Reply, Failure> {
-    let loaded = source::load(&args.compile)?;
+    let (loaded, gpu) = opened(&args.compile, args.device)?;
     let name = loaded.name().to_string();
     let Loaded::Schedule { schedule, plan, .. } = loaded else {
         let message = "clauses are dropped from a schedule; a .tile file has none";
         return Err(Failure::refused("ablate", message));
     };
-    let gpu = args.device.map(gpu).transpose()?;
     let assembler = assembler(args.wait.0);
     let (own, all) = ablate(&schedule, Some(plan.target), assembler.as_ref(), args.wait.0)?;
-    let times = gpu.map(|gpu| measured(&gpu, args, &schedule, &all)).unwrap_or_default();
+    let times = gpu.map(|gpu| measured(&gpu, args, plan.target, &schedule, &all)).unwrap_or_default();
     let wrong = !own.ok || all.iter().any(|one| one.figures.as_ref().is_ok_and(|figures| !figures.ok));
     let status = if wrong { Status::Wrong } else { Status::Fine };
     let json = json!({
@@ -43,9 +42,11 @@ pub(crate) fn run(args: &Ablate) -> Result<Reply, Failure> {
 }
 
 /// Each legal one in one session, so that the ratios are those of one clock.
-fn measured(gpu: &Device, args: &Ablate, schedule: &ptx_gemm::Schedule, all: &[Ablated]) -> Times {
-    let named =
-        |(name, schedule): (String, &ptx_gemm::Schedule)| Named { name, program: Program::Schedule(schedule.clone()) };
+fn measured(gpu: &Device, args: &Ablate, target: Target, schedule: &ptx_gemm::Schedule, all: &[Ablated]) -> Times {
+    let named = |(name, schedule): (String, &ptx_gemm::Schedule)| Named {
+        name,
+        program: Program::Schedule(source::for_target(schedule, target)),
+    };
     let legal = |(index, one): (usize, &'_ Ablated)| one.figures.is_ok().then_some(index);
     let own = std::iter::once(named(("0".into(), schedule)));
     let indices: Vec<usize> = all.iter().enumerate().filter_map(legal).collect();

@@ -11,7 +11,7 @@ use ptx_gemm_bench::suites::{Named, Size};
 use ptx_gemm_bench::timing::{Timed, time};
 use ptx_gemm_check::figures::{Assembler, Figures, How};
 use ptx_gemm_check::ladder::Timing;
-use ptx_gemm_check::{dram_bytes, formula_bytes};
+use ptx_gemm_check::{Size as Extents, dram_bytes, formula_bytes, sample_size};
 use serde_json::{Value, json};
 
 use crate::cli::{Compile, DeviceName, Plain, Profile, Source};
@@ -23,6 +23,9 @@ const EXTENT: usize = 4096;
 
 /// No measurement begins after this time.
 const BUDGET: Duration = Duration::from_secs(30);
+
+/// Multiply-adds that the interpreter takes some seconds for.
+const MOST_FMA: u128 = 1 << 30;
 
 /// Compared with the hardware's counters if no other is named: from no staging to none of the conflicts.
 const CASES: [&str; 10] = [
@@ -48,13 +51,17 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
             "one schedule at a time; `gemmc ladder` has a table of all cases, --ncu takes several",
         )
     })?;
-    let loaded = source::load(&source)?;
-    let gpu = args.device.map(gpu).transpose()?;
+    let (loaded, gpu) = opened(&source, args.device)?;
     let kernel = loaded.kernel()?;
     let assembler = assembler(args.wait.0);
     let how = How { size: sized(args, &kernel), assembler: assembler.as_ref(), patience: args.wait.0 };
     let figures = Figures::of(&kernel, &how)?;
     let mut text = format!("{}\n{figures}", loaded.name());
+    if how.size.is_none() && (args.m.is_some() || args.n.is_some() || args.k.is_some()) {
+        text.push_str(
+            "\nnote: counted on whole tiles; the interpreter would take minutes for the product that was asked for\n",
+        );
+    }
     let mut json = serde_json::to_value(&figures).map_err(|error| Failure::refused("json", error.to_string()))?;
     json["name"] = loaded.name().into();
     json["assembler"] = assembler.as_ref().map(Assembler::version).into();
@@ -72,8 +79,19 @@ pub(crate) fn assembler(wait: Duration) -> Option<Assembler> {
     if wait.is_zero() { None } else { Assembler::find() }
 }
 
+/// A program, for the GPU that is to time it if there is one.
+pub(crate) fn opened(source: &Compile, device: Option<DeviceName>) -> Result<(Loaded, Option<Device>), Failure> {
+    let gpu = device.map(gpu).transpose();
+    if gpu.is_err() {
+        // What is wrong with the program comes before what is wrong with the machine.
+        source::load(source)?;
+    }
+    let gpu = gpu?;
+    Ok((source::load_for(source, gpu.as_ref())?, gpu))
+}
+
 /// A device that can time.
-pub(crate) fn gpu(name: DeviceName) -> Result<Device, Failure> {
+fn gpu(name: DeviceName) -> Result<Device, Failure> {
     let device = name.open(0)?;
     match device.kind() {
         DeviceKind::Cuda(_) => Ok(device),
@@ -94,12 +112,15 @@ fn compiles(args: &Profile, sources: &[OsString]) -> Vec<Compile> {
     }
 }
 
-/// The extents that were asked for; those that were not are whole tiles.
-fn sized(args: &Profile, kernel: &Kernel) -> Option<ptx_gemm_check::Size> {
+/// What is counted: the extents that were asked for, and whole tiles for those that were not. `None`: whole tiles throughout, also
+/// for what the interpreter would take minutes for.
+fn sized(args: &Profile, kernel: &Kernel) -> Option<Extents> {
     let [m, n, k] = [args.m, args.n, args.k];
-    let whole = ptx_gemm_check::sample_size(kernel);
-    let size = ptx_gemm_check::Size::new(m.unwrap_or(whole.m), n.unwrap_or(whole.n), k.unwrap_or(whole.k));
-    (m.is_some() || n.is_some() || k.is_some()).then_some(size)
+    let whole = sample_size(kernel);
+    let size = Extents::new(m.unwrap_or(whole.m), n.unwrap_or(whole.n), k.unwrap_or(whole.k));
+    let asked = m.is_some() || n.is_some() || k.is_some();
+    let fma = [size.m, size.n, size.k].iter().map(|&extent| extent as u128).product::<u128>();
+    (asked && fma <= MOST_FMA).then_some(size)
 }
 
 /// Time, share of cuBLAS, and the roofline.
@@ -125,7 +146,7 @@ fn measured(gpu: &Device, args: &Profile, loaded: Loaded, kernel: &Arc<Kernel>) 
     }
     let is_f32 = kernel.problem().types.acc == ptx_gemm::DType::F32;
     if let (Some(properties), Some(program), true) = (properties, kernel.programs().entries.first(), is_f32) {
-        let size = ptx_gemm_check::Size::new(m, n, k);
+        let size = Extents::new(m, n, k);
         let (roofline, operations) = (Roofline::of(properties), 2.0 * m as f64 * n as f64 * k as f64);
         let (once, loaded) = (dram_bytes(kernel.problem(), size), formula_bytes(program, size));
         let rows = [
