@@ -11,13 +11,16 @@ mod agree;
 mod host;
 pub mod markdown;
 mod measure;
+pub mod ncu;
 mod operands;
 pub mod plot;
 mod program;
 pub mod report;
+pub mod roofline;
 pub mod session;
 pub mod suites;
 pub mod sweep;
+pub mod timing;
 
 pub use measure::{How, Times};
 pub use program::Program;

@@ -3,28 +3,28 @@
 //! Without a GPU the figures are those that can be known: the compiler's, what the interpreter counts beside the formula of the CUDA SGEMM worklog,
 //! and, where NVIDIA's assembler is found, what it makes of the text. Times come from whoever can measure them.
 
-mod assembler;
 #[cfg(feature = "plot")]
 mod plot;
-mod sass;
 mod table;
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use ptx_gemm_dsl::Target;
 use ptx_gemm_runtime::Kernel;
 use rayon::prelude::*;
 use serde::Serialize;
 
-pub use assembler::{Assembled, Assembler};
 #[cfg(feature = "plot")]
 pub use plot::{PlotError, plot};
-pub use sass::Loop;
 
 use crate::cases::{Case, REPORTS, cases};
 use crate::error::CheckError;
-use crate::profile::Profile;
+use crate::figures::{Assembler, Figures, How};
+
+/// How long to wait for the assembler, case by case.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Measures one case, on whatever it can measure on; `None` where it cannot.
 pub type Timer<'a> = dyn Fn(&Case, &Kernel) -> Option<Timing> + Sync + 'a;
@@ -60,36 +60,9 @@ pub struct Rung {
     pub point: String,
     /// The schedule in canonical form, on one line.
     pub clauses: String,
-    /// Compiled for.
-    pub target: String,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Shared memory of a block, in bytes.
-    pub shared_bytes: u32,
-    /// What NVIDIA's assembler says.
-    pub assembled: Option<Assembled>,
-    /// M, N and K of the product that was counted.
-    pub size: [usize; 3],
-    /// Loads for each multiply-add, as executed by warps.
-    pub loads_per_fma: f64,
-    /// Different words of shared memory that warps read for each multiply-add.
-    pub shared_words_per_fma: f64,
-    /// Passes over the banks of shared memory that conflicts took.
-    pub bank_conflicts: u64,
-    /// Sectors of 32 bytes that loads from global memory touched, as a multiple of what the same bytes fill side by side.
-    pub sector_overhead: f64,
-    /// Bytes of A and B that were loaded from global memory.
-    pub bytes: u64,
-    /// The same by the formula.
-    pub formula_bytes: u64,
-    /// Operations for each of these bytes.
-    pub intensity: f64,
-    /// The same by the formula.
-    pub formula_intensity: f64,
-    /// The largest error, in units of its bound.
-    pub max_error: f64,
-    /// Whether every element was right.
-    pub ok: bool,
+    /// What it costs.
+    #[serde(flatten)]
+    pub figures: Figures,
     /// What was measured.
     pub timing: Option<Timing>,
 }
@@ -146,32 +119,15 @@ impl Climb<'_> {
     fn rung(&self, case: &Case) -> Result<Rung, CheckError> {
         let schedule = schedule(case)?;
         let kernel = Kernel::compile(&schedule, self.target)?;
-        let (target, acc) = (kernel.target(), kernel.problem().types.acc);
-        let profile = Profile::of(&kernel)?;
-        let assembler = self.assembler.as_ref();
-        let assembled = assembler.and_then(|a| a.assemble(kernel.ptx(), target, &profile.entry, acc));
-        let loads = &profile.cost.global_loads;
+        let how = How { assembler: self.assembler.as_ref(), patience: PATIENCE, ..How::default() };
+        let figures = Figures::of(&kernel, &how)?;
         let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
         Ok(Rung {
             case: case.name.into(),
             origin: case.origin().into(),
             point: case.point(),
             clauses: lines.join(" "),
-            target: target.to_string(),
-            threads: kernel.interface().threads(),
-            shared_bytes: kernel.interface().shared_bytes(),
-            assembled,
-            size: [profile.size.m, profile.size.n, profile.size.k],
-            loads_per_fma: profile.loads_per_fma(),
-            shared_words_per_fma: profile.per_fma(profile.cost.shared_loads.words),
-            bank_conflicts: profile.bank_conflicts(),
-            sector_overhead: loads.sectors as f64 / loads.ideal.max(1) as f64,
-            bytes: profile.bytes(),
-            formula_bytes: profile.formula_bytes,
-            intensity: profile.intensity(),
-            formula_intensity: profile.formula_intensity(),
-            max_error: profile.max_error,
-            ok: profile.is_right,
+            figures,
             timing: None,
         })
     }
@@ -201,7 +157,9 @@ impl Rung {
 
     /// What a kernel is worth: what it gets out of a byte, then what it saves in loads, in conflicts, in words.
     fn worth(&self) -> [f64; 4] {
-        [self.formula_intensity, -self.loads_per_fma, -(self.bank_conflicts as f64), -self.shared_words_per_fma]
+        let figures = &self.figures;
+        let (conflicts, words) = (figures.bank_conflicts as f64, figures.shared_words_per_fma);
+        [figures.formula_intensity, -figures.loads_per_fma, -conflicts, -words]
     }
 
     fn order(&self, other: &Rung) -> Ordering {
@@ -225,7 +183,7 @@ mod tests {
         let ladder = climb.run(|_, _, _| _ = heard.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).unwrap();
         assert_eq!(ladder.rungs.len(), crate::cases().len());
         assert_eq!(heard.into_inner(), ladder.rungs.len());
-        assert!(ladder.rungs.iter().all(|rung| rung.ok && rung.bytes == rung.formula_bytes));
+        assert!(ladder.rungs.iter().all(|rung| rung.figures.ok && rung.figures.bytes == rung.figures.formula_bytes));
         let seeds: Vec<u32> = ladder.rungs.iter().map(|rung| rung.place()[0]).collect();
         assert!(seeds.is_sorted(), "{seeds:?}");
         let at = |name| ladder.rungs.iter().position(|rung| rung.case == name);

@@ -16,12 +16,14 @@
 //! A result is right if every element lies within a bound that is computed together with the reference, in f64, by
 //! running error analysis: see [`bound`]. With exact data the bound is 0, and so right means equal.
 
+pub mod ablate;
 mod bits;
 pub mod bound;
 mod cases;
 mod check;
 mod compare;
 mod data;
+pub mod differences;
 #[cfg(feature = "draws")]
 pub mod draws;
 mod effect;
@@ -29,6 +31,7 @@ mod element;
 mod epilogue;
 mod error;
 pub mod exec;
+pub mod figures;
 mod given;
 mod integer;
 pub mod ladder;
@@ -52,7 +55,8 @@ pub use data::{Data, Values};
 pub use effect::Effect;
 pub use element::{decode, encode};
 pub use error::CheckError;
-pub use profile::{Profile, formula_bytes};
+pub use figures::Figures;
+pub use profile::{Profile, dram_bytes, formula_bytes, sample_size};
 pub use request::{Leading, Output, Request};
 pub use size::Size;
 pub use sizes::{edge_sizes, quick_sizes};

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Operand, Side};
+use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Checks, Cost, Counting, GlobalCost, Options, SharedCost, Traffic, ViolationKind};
 use ptx_gemm_runtime::tile::{Accumulator, Op, Program, Source, walk};
@@ -62,14 +63,16 @@ impl Profile {
 
     /// The same for a kernel, by the tiles of its first entry.
     pub fn of(kernel: &Arc<Kernel>) -> Result<Profile, CheckError> {
+        Profile::at(kernel, sample_size(kernel))
+    }
+
+    /// The same for a product of these extents. The interpreter takes a second for some 10^9 multiply-adds.
+    pub fn at(kernel: &Arc<Kernel>, size: Size) -> Result<Profile, CheckError> {
         // Where races are watched for, waits are answered late once, which is not what a kernel costs.
         let checks = Checks::Full.without(ViolationKind::Race);
         let options = Options { checks, counting: Counting::On, ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
         let gemm = CompiledGemm::from_kernel(kernel.clone(), &device)?;
-        let tile = gemm.interface().entries.first().map(|entry| [entry.tile.m, entry.tile.n, entry.tile.k]);
-        let [m, n, k] = tile.unwrap_or_default().map(|extent| extent as usize);
-        let size = Size::new(TILES * m, TILES * n, DEPTH * k);
         // Without a value for it beta is 0, and C is not read: what is counted is the product, in all cases alike.
         let outcome = check(&gemm, &Request::random(size.m, size.n, size.k))?;
         let (max_error, is_right) = (outcome.max_error, outcome.is_right());
@@ -131,8 +134,15 @@ impl Profile {
     }
 }
 
+/// The extents of `tiles` x `tiles` tiles of D and `depth` K-tiles of a kernel's first entry.
+pub(crate) fn tiles(kernel: &Kernel, tiles: usize, depth: usize) -> Size {
+    let tile = kernel.interface().entries.first().map(|entry| [entry.tile.m, entry.tile.n, entry.tile.k]);
+    let [m, n, k] = tile.unwrap_or_default().map(|extent| extent as usize);
+    Size::new(tiles * m, tiles * n, depth * k)
+}
+
 /// Threads of a block that multiply.
-fn multiplying_threads(program: &Program) -> u64 {
+pub(crate) fn multiplying_threads(program: &Program) -> u64 {
     let multiplies = |body| {
         let mut found = false;
         walk(body, &mut |statement| found |= matches!(statement.op, Op::Steps { .. }));
@@ -152,6 +162,21 @@ pub fn formula_bytes(program: &Program, size: Size) -> u64 {
         m.div_ceil(tile_m) * n.div_ceil(tile_n) * extent * u64::from(program.element(side).bytes()) * k
     };
     bytes(Side::A) + bytes(Side::B)
+}
+
+/// Bytes that a product moves at least: each matrix that is read once, and D once.
+pub fn dram_bytes(problem: &Problem, size: Size) -> u64 {
+    let elements = |operand| match operand {
+        Operand::A => size.m * size.k,
+        Operand::B => size.k * size.n,
+        Operand::C | Operand::D => size.m * size.n,
+    };
+    problem.matrices().map(|operand| elements(operand) as u64 * u64::from(problem.types.of(operand).bytes())).sum()
+}
+
+/// The extents that a kernel is counted at: 2 x 2 tiles of D, and 4 K-tiles.
+pub fn sample_size(kernel: &Kernel) -> Size {
+    tiles(kernel, TILES, DEPTH)
 }
 
 /// Whether an operand goes through shared memory.
@@ -175,7 +200,7 @@ impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Profile { size: Size { m, n, k }, entry, blocks, .. } = self;
         writeln!(f, "{m} x {n} x {k}, {TILES} x {TILES} tiles, {DEPTH} K-tiles: {blocks} blocks of {entry}")?;
-        self.instructions(f)?;
+        self.mix(f)?;
         writeln!(f, "loads per multiply-add    {:.4}", self.loads_per_fma())?;
         self.shared(f, "shared loads", &self.cost.shared_loads)?;
         self.shared(f, "shared stores", &self.cost.shared_stores)?;
@@ -199,9 +224,17 @@ impl fmt::Display for Profile {
 }
 
 impl Profile {
-    fn instructions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Instructions of warps.
+    pub fn instructions(&self) -> u64 {
+        self.kinds().iter().map(|(_, count)| count).sum()
+    }
+
+    /// The same by what they do: the product's multiply-adds first, everything else last.
+    pub fn kinds(&self) -> Vec<(&'static str, u64)> {
         let mix = &self.cost.mix;
+        let rest = mix.fma + mix.mad + mix.other - self.fma.min(mix.fma + mix.mad);
         let kinds = [
+            ("product's multiply-add", self.fma),
             ("shared load", mix.load_shared),
             ("shared store", mix.store_shared),
             ("global load", mix.load_global),
@@ -210,12 +243,15 @@ impl Profile {
             ("atomic", mix.atomic),
             ("barrier", mix.barrier),
             ("branch", mix.branch),
+            ("everything else", rest),
         ];
-        let all = kinds.iter().map(|(_, count)| count).sum::<u64>() + mix.fma + mix.mad + mix.other;
+        kinds.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn mix(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.instructions();
         writeln!(f, "instructions of warps     {all}")?;
-        let products = ("product's multiply-add", self.fma);
-        let rest = ("everything else", mix.fma + mix.mad + mix.other - self.fma);
-        for (name, count) in [products].into_iter().chain(kinds).chain([rest]).filter(|(_, count)| *count > 0) {
+        for (name, count) in self.kinds() {
             writeln!(f, "  {name:22}  {count} ({:.1} %)", 100.0 * count as f64 / all.max(1) as f64)?;
         }
         Ok(())

@@ -9,6 +9,7 @@ use crate::clause::{Expectation, Knower, Metric};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
+use crate::occupancy::Resource;
 use crate::plan::{Plan, Variant};
 use crate::schedule::Schedule;
 use crate::suggest::count;
@@ -158,18 +159,17 @@ impl Plan {
         if let Some(blocks) = self.blocks_per_sm {
             return format!("blocks_per_sm({blocks})");
         }
-        let threads = self.target.sm_threads() / self.threads().next_multiple_of(WARP);
-        let shared = self.shared_bytes + self.target.reserved_shared_bytes();
-        if threads <= resident {
-            format!("{} and {}: {} a block", clauses.tile, clauses.thread, count(self.threads(), "thread"))
-        } else if self.shared_bytes > 0 && self.target.sm_shared_bytes() / shared <= resident {
-            format!("{} and {}: {} B of shared memory a block", clauses.tile, clauses.stages, self.shared_bytes)
-        } else {
+        let room = self.target.residency(self.threads(), self.shared_bytes, None);
+        if room.blocks > resident {
             format!(
                 "{}: {} of a thread for accumulators",
                 clauses.thread,
                 count(self.accumulator_registers, "register")
             )
+        } else if room.limit == Resource::Shared {
+            format!("{} and {}: {} B of shared memory a block", clauses.tile, clauses.stages, self.shared_bytes)
+        } else {
+            format!("{} and {}: {} a block", clauses.tile, clauses.thread, count(self.threads(), "thread"))
         }
     }
 }

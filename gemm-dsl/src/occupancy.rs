@@ -5,11 +5,57 @@
 //! 35.6 TFLOP/s on an H200 at 4096. Stated, the registers are the same on every way to a GPU, and the speeds within 3%.
 
 use crate::plan::{OperandPlan, Plan, Variant};
-use crate::target::{self, WARP};
+use crate::target::{self, Target, WARP};
 use crate::terms::{Fast, Load, Operands};
 
 /// Registers for addresses, counters and what the assembler moves ahead, as seen in the machine code of the named cases.
 pub(crate) const BESIDES: u32 = 16;
+
+/// What of a multiprocessor runs out first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// The blocks that it can hold at all.
+    Blocks,
+    /// Its threads.
+    Threads,
+    /// Its shared memory.
+    Shared,
+    /// Its registers.
+    Registers,
+}
+
+/// How many blocks a multiprocessor holds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Residency {
+    /// Blocks.
+    pub blocks: u32,
+    /// What does not suffice for one more.
+    pub limit: Resource,
+}
+
+impl Target {
+    /// Blocks of `threads` threads and `shared_bytes` bytes of shared memory that a multiprocessor holds at once, each thread with
+    /// `registers` registers where that is known.
+    pub fn residency(self, threads: u32, shared_bytes: u32, registers: Option<u32>) -> Residency {
+        let by_threads = self.sm_threads() / threads.max(1).next_multiple_of(WARP);
+        let by_shared = match shared_bytes {
+            0 => u32::MAX,
+            bytes => self.sm_shared_bytes() / (bytes + self.reserved_shared_bytes()),
+        };
+        let by_registers = registers.map_or(u32::MAX, |registers| {
+            (1..=self.sm_blocks()).rev().find(|&n| target::registers_per_thread(threads, n) >= registers).unwrap_or(0)
+        });
+        let limits = [
+            (by_registers, Resource::Registers),
+            (by_threads, Resource::Threads),
+            (by_shared, Resource::Shared),
+            (self.sm_blocks(), Resource::Blocks),
+        ];
+        let (blocks, limit) = limits.into_iter().min_by_key(|(blocks, _)| *blocks).unwrap_or((0, Resource::Blocks));
+        Residency { blocks, limit }
+    }
+}
 
 impl Plan {
     /// Blocks per multiprocessor that `variant` is compiled for: what `blocks_per_sm` states, else the most that threads
@@ -27,13 +73,7 @@ impl Plan {
 
     /// Blocks that fit beside each other by threads and shared memory.
     fn most_blocks(&self) -> u32 {
-        let target = self.target;
-        let threads = target.sm_threads() / self.threads().next_multiple_of(WARP);
-        let shared = match self.shared_bytes {
-            0 => u32::MAX,
-            bytes => target.sm_shared_bytes() / (bytes + target.reserved_shared_bytes()),
-        };
-        threads.min(shared).min(target.sm_blocks()).max(1)
+        self.target.residency(self.threads(), self.shared_bytes, None).blocks.max(1)
     }
 
     fn fits(&self, variant: &Variant, blocks: u32) -> bool {
@@ -80,5 +120,22 @@ impl Plan {
         let acc = self.problem.types.acc;
         let converted = if operand.dtype == acc { 0 } else { count * group * acc.bytes().div_ceil(4) };
         count * group * (1 + self.prefetch / group) * operand.dtype.bytes().div_ceil(4) + converted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Residency, Resource};
+    use crate::target::Target;
+
+    #[test]
+    fn what_runs_out_first() {
+        let of = |threads, shared, registers| Target::SM_90.residency(threads, shared, registers);
+        assert_eq!(of(256, 0, None), Residency { blocks: 8, limit: Resource::Threads });
+        assert_eq!(of(32, 0, None), Residency { blocks: 32, limit: Resource::Blocks });
+        assert_eq!(of(256, 64 << 10, None), Residency { blocks: 3, limit: Resource::Shared });
+        assert_eq!(of(256, 0, Some(128)), Residency { blocks: 2, limit: Resource::Registers });
+        assert_eq!(of(256, 0, Some(129)).blocks, 1);
+        assert_eq!(of(1024, 0, Some(255)), Residency { blocks: 0, limit: Resource::Registers });
     }
 }

@@ -13,11 +13,17 @@ use ptx_gemm_check::exec::Orders;
 
 use ptx_gemm_bench::suites::{Size, Suite};
 
+mod ablate;
+mod diff;
 mod language;
+mod profile;
 mod shell;
 mod sweep;
 
+pub(crate) use ablate::Ablate;
+pub(crate) use diff::Diff;
 pub(crate) use language::{Check, Explain, Fmt, Ptx};
+pub(crate) use profile::Profile;
 pub(crate) use shell::{Completions, Man};
 pub(crate) use sweep::{Sweep, SweepWorker};
 
@@ -45,6 +51,12 @@ pub(crate) enum Command {
     Ir(Ir),
     /// The PTX text.
     Ptx(Ptx),
+    /// What a schedule costs: conflicts, sectors, instructions, occupancy, registers; on a GPU its time
+    Profile(Profile),
+    /// What two programs have different, from their clauses to their PTX, and what each costs
+    Diff(Diff),
+    /// What each clause of a schedule buys: dropped or changed, one at a time
+    Ablate(Ablate),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.

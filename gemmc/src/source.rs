@@ -26,7 +26,7 @@ const MAX_TILE: u64 = 1 << 20;
 /// A program of the command line, and what is known of it.
 pub(crate) enum Loaded {
     Schedule { schedule: Schedule, plan: Box<Plan>, name: String },
-    Tile(TileProgram),
+    Tile { program: TileProgram, name: String },
 }
 
 impl Loaded {
@@ -37,11 +37,26 @@ impl Loaded {
         Ok(notes.named(name))
     }
 
+    /// What to call it: its file or case.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Loaded::Schedule { name, .. } | Loaded::Tile { name, .. } => name.strip_prefix("case ").unwrap_or(name),
+        }
+    }
+
+    /// The same for whoever times it: the kernel that the plan is of, on whatever device.
+    pub(crate) fn program(self) -> Program {
+        match self {
+            Loaded::Schedule { schedule, plan, .. } => Program::Schedule(for_target(&schedule, plan.target)),
+            Loaded::Tile { program, .. } => Program::Tile(program),
+        }
+    }
+
     /// What it is compiled for.
     pub(crate) fn target(&self) -> Target {
         match self {
             Loaded::Schedule { plan, .. } => plan.target,
-            Loaded::Tile(program) => program.target(),
+            Loaded::Tile { program, .. } => program.target(),
         }
     }
 
@@ -51,7 +66,7 @@ impl Loaded {
             Loaded::Schedule { schedule, plan, name } => {
                 Ok(Kernel::compile(schedule, Some(plan.target)).map_err(|error| in_file(error, name))?)
             }
-            Loaded::Tile(program) => Ok(program.kernel().clone()),
+            Loaded::Tile { program, .. } => Ok(program.kernel().clone()),
         }
     }
 
@@ -62,15 +77,15 @@ impl Loaded {
                 let gemm = CompiledGemm::for_target(schedule, plan.target, device);
                 Ok(gemm.map_err(|error| in_file(error, name))?)
             }
-            Loaded::Tile(program) => Ok(program.on(device)?),
+            Loaded::Tile { program, .. } => Ok(program.on(device)?),
         }
     }
 
     /// The text of one level.
-    pub(crate) fn ir(self, level: Level) -> Result<String, Failure> {
+    pub(crate) fn ir(&self, level: Level) -> Result<String, Failure> {
         match self {
-            Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule)?.ir(level, plan.target)?),
-            Loaded::Tile(program) => Ok(program.ir(level)?),
+            Loaded::Schedule { schedule, plan, .. } => Ok(Gemm::try_from(schedule.clone())?.ir(level, plan.target)?),
+            Loaded::Tile { program, .. } => Ok(program.ir(level)?),
         }
     }
 }
@@ -88,6 +103,24 @@ pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
     planned(text(&args.source)?, args.target)
 }
 
+/// The same for a GPU: if neither the schedule nor the arguments name a target, for the newest that it runs.
+pub(crate) fn load_for(args: &Compile, device: Option<&Device>) -> Result<Loaded, Failure> {
+    let newest = device.and_then(|device| device.limits().target).and_then(|own| Target::newest(own.capability));
+    // Standard input is read once.
+    let again = args.source.source.as_deref().is_none_or(|name| name != "-");
+    let own = newest.filter(|_| args.target.is_none() && again);
+    match own.map(|target| planned(text(&args.source)?, Some(target))) {
+        Some(Ok(loaded)) => Ok(loaded),
+        // One that names another target, or has an error, says so by itself.
+        _ => load(args),
+    }
+}
+
+/// The schedule for a target and no other.
+pub(crate) fn for_target(schedule: &Schedule, target: Target) -> Schedule {
+    schedule.clone().with(Schedule::new().target(target))
+}
+
 /// The same for the name of a file or of a case, for the target that it names.
 pub(crate) fn load_named(name: &OsStr) -> Result<Loaded, Failure> {
     planned(named(name)?, None)
@@ -98,7 +131,7 @@ fn planned(Text { name, text, kind, .. }: Text, target: Option<Target>) -> Resul
         let program = tile(&name, &text)?;
         return match target {
             Some(wanted) if wanted != program.target() => Err(other_target(&name, program.target(), wanted)),
-            _ => Ok(Loaded::Tile(program)),
+            _ => Ok(Loaded::Tile { program, name }),
         };
     }
     let planned = Schedule::parse_for(&text, target).and_then(|schedule| {

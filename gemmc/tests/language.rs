@@ -154,7 +154,7 @@ fn a_cubin_needs_ptxas() {
     let without = command(&args).env("PTXAS", "").env("PATH", "").output().expect("gemmc starts");
     let (_, err) = output(without, 1);
     assert!(err.contains("--cubin needs ptxas") && read(&path).is_empty(), "{err}");
-    if ptx_gemm_check::ladder::Assembler::find().is_some() {
+    if ptx_gemm_check::figures::Assembler::find().is_some() {
         gemmc(&args, 0);
         assert!(std::fs::read(&path).expect("the file").starts_with(b"\x7fELF"));
     }

@@ -102,7 +102,7 @@ impl Block {
         self.cluster.reset(env.warps() as usize);
         self.pool.reset(env.registers, env.warps() as usize);
         if env.counting == Counting::On && self.memory.counters.is_none() {
-            let counters = Counters::new(env.code.instrs.len(), env.global.len());
+            let counters = Counters::new(env.code.instrs.len(), env.global.len(), env.regions);
             self.memory.counters = Some(Box::new(counters));
         }
         (self.memory.wrote_global, self.memory.wrote_shared) = (false, false);

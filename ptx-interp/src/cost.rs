@@ -2,6 +2,7 @@
 //! sums over warps, so that they do not depend on how blocks were spread over host threads.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::address::Place;
 use crate::op::{Code, Op};
@@ -21,6 +22,8 @@ pub struct Cost {
     pub global_stores: GlobalCost,
     /// Traffic by label of the allocation.
     pub traffic: BTreeMap<String, Traffic>,
+    /// Accesses to shared memory by label of the launch's regions; those outside of all regions are left out.
+    pub buffers: BTreeMap<String, BufferCost>,
 }
 
 /// Instructions by kind, counted once per warp, predicated-off ones excluded.
@@ -72,6 +75,24 @@ impl SharedCost {
     }
 }
 
+/// Accesses to one region of shared memory, each counted where its first lane's address lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferCost {
+    /// Loads from it.
+    pub loads: SharedCost,
+    /// Stores to it, `cp.async` included.
+    pub stores: SharedCost,
+}
+
+/// A part of a block's shared memory that is counted by itself. Several may have one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region<'a> {
+    /// What the counts are listed under.
+    pub label: &'a str,
+    /// Bytes of the block's shared memory.
+    pub bytes: Range<u32>,
+}
+
 /// Accesses to global memory, in sectors of 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalCost {
@@ -90,10 +111,10 @@ pub struct Traffic {
     pub read: u64,
     /// Bytes stored.
     pub written: u64,
-    /// Sectors of 32 bytes touched by loads, instruction by instruction.
-    pub read_sectors: u64,
-    /// Sectors of 32 bytes touched by stores, instruction by instruction.
-    pub written_sectors: u64,
+    /// Loads, `cp.async` included.
+    pub loads: GlobalCost,
+    /// Stores.
+    pub stores: GlobalCost,
 }
 
 impl Cost {
@@ -123,6 +144,8 @@ pub(crate) struct Counters {
     pub(crate) global_loads: GlobalCost,
     pub(crate) global_stores: GlobalCost,
     pub(crate) traffic: Vec<Traffic>,
+    /// Of each region of the launch, in order.
+    regions: Vec<(Range<u32>, BufferCost)>,
 }
 
 /// Which way an access goes.
@@ -133,10 +156,11 @@ pub(crate) enum Way {
 }
 
 impl Counters {
-    pub(crate) fn new(instructions: usize, allocations: usize) -> Counters {
+    pub(crate) fn new(instructions: usize, allocations: usize, regions: &[Region<'_>]) -> Counters {
         Counters {
             executed: vec![0; instructions],
             traffic: vec![Traffic::default(); allocations],
+            regions: regions.iter().map(|region| (region.bytes.clone(), BufferCost::default())).collect(),
             ..Counters::default()
         }
     }
@@ -154,11 +178,7 @@ impl Counters {
     /// Counts one shared-memory instruction by its lanes' byte offsets, in ascending order of lanes.
     pub(crate) fn shared(&mut self, way: Way, offsets: &[(usize, u32)], bytes: u32) {
         let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
-        let cost = match way {
-            Way::Load => &mut self.shared_loads,
-            Way::Store => &mut self.shared_stores,
-        };
-        cost.accesses += 1;
+        let mut cost = SharedCost { accesses: 1, ..SharedCost::default() };
         for group in offsets.chunk_by(|a, b| a.0 / lanes_at_once == b.0 / lanes_at_once) {
             let mut words: Vec<u32> =
                 group.iter().flat_map(|(_, offset)| offset / 4..(offset + bytes).div_ceil(4)).collect();
@@ -173,6 +193,14 @@ impl Counters {
         words.sort_unstable();
         words.dedup();
         cost.words += words.len() as u64 * u64::from(bytes.div_ceil(4));
+        let region = offsets.first().and_then(|(_, first)| self.regions.iter_mut().find(|of| of.0.contains(first)));
+        if let Some((_, buffer)) = region {
+            *buffer.way(way) += cost;
+        }
+        match way {
+            Way::Load => self.shared_loads += cost,
+            Way::Store => self.shared_stores += cost,
+        }
     }
 
     /// Counts one global-memory instruction by its lanes' addresses; `allocations` is parallel to them.
@@ -188,6 +216,7 @@ impl Counters {
         touched.sort_unstable();
         touched.dedup();
         cost.ideal += (touched.len() as u64 * bytes).div_ceil(32);
+        let mut distinct = touched.clone();
         touched.iter_mut().for_each(|(address, _)| *address /= 32);
         touched.dedup();
         cost.sectors += touched.len() as u64;
@@ -198,19 +227,30 @@ impl Counters {
                 Way::Store => traffic.written += bytes,
             }
         }
-        for (_, allocation) in touched {
+        // By allocation: mostly there is one.
+        distinct.sort_unstable_by_key(|(_, allocation)| *allocation);
+        for of_one in distinct.chunk_by(|(_, one), (_, other)| one == other) {
+            let allocation = of_one[0].1;
+            let sectors = touched.iter().filter(|(_, of)| *of == allocation).count() as u64;
+            let ideal = (of_one.len() as u64 * bytes).div_ceil(32);
             let traffic = &mut self.traffic[allocation];
-            match way {
-                Way::Load => traffic.read_sectors += 1,
-                Way::Store => traffic.written_sectors += 1,
-            }
+            let cost = match way {
+                Way::Load => &mut traffic.loads,
+                Way::Store => &mut traffic.stores,
+            };
+            *cost += GlobalCost { accesses: 1, sectors, ideal };
         }
     }
 }
 
 /// Sums that belong to a launch.
 impl Cost {
-    pub(crate) fn new<'a>(counters: &Counters, code: &Code, labels: impl Iterator<Item = &'a str>) -> Cost {
+    pub(crate) fn new<'a>(
+        counters: &Counters,
+        code: &Code,
+        labels: impl Iterator<Item = &'a str>,
+        regions: &[Region<'_>],
+    ) -> Cost {
         let mut cost = Cost {
             mix: Mix::default(),
             shared_loads: counters.shared_loads,
@@ -218,6 +258,7 @@ impl Cost {
             global_loads: counters.global_loads,
             global_stores: counters.global_stores,
             traffic: BTreeMap::new(),
+            buffers: BTreeMap::new(),
         };
         for (instr, count) in code.instrs.iter().zip(&counters.executed) {
             *cost.mix.kind(&instr.op, code) += count;
@@ -226,6 +267,9 @@ impl Cost {
             if *traffic != Traffic::default() {
                 *cost.traffic.entry(label.into()).or_default() += *traffic;
             }
+        }
+        for (region, (_, buffer)) in regions.iter().zip(&counters.regions) {
+            *cost.buffers.entry(region.label.into()).or_default() += *buffer;
         }
         cost
     }
@@ -266,6 +310,7 @@ impl std::ops::AddAssign<&Cost> for Cost {
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
         other.traffic.iter().for_each(|(label, traffic)| *self.traffic.entry(label.clone()).or_default() += *traffic);
+        other.buffers.iter().for_each(|(label, buffer)| *self.buffers.entry(label.clone()).or_default() += *buffer);
     }
 }
 
@@ -294,6 +339,27 @@ impl std::ops::AddAssign for SharedCost {
     }
 }
 
+impl BufferCost {
+    fn way(&mut self, way: Way) -> &mut SharedCost {
+        match way {
+            Way::Load => &mut self.loads,
+            Way::Store => &mut self.stores,
+        }
+    }
+
+    /// Passes lost to bank conflicts.
+    pub fn conflicts(&self) -> u64 {
+        self.loads.conflicts() + self.stores.conflicts()
+    }
+}
+
+impl std::ops::AddAssign for BufferCost {
+    fn add_assign(&mut self, other: BufferCost) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+    }
+}
+
 impl std::ops::AddAssign for GlobalCost {
     fn add_assign(&mut self, other: GlobalCost) {
         self.accesses += other.accesses;
@@ -306,13 +372,14 @@ impl std::ops::AddAssign for Traffic {
     fn add_assign(&mut self, other: Traffic) {
         self.read += other.read;
         self.written += other.written;
-        self.read_sectors += other.read_sectors;
-        self.written_sectors += other.written_sectors;
+        self.loads += other.loads;
+        self.stores += other.stores;
     }
 }
 
 impl std::ops::AddAssign<&Counters> for Counters {
     fn add_assign(&mut self, other: &Counters) {
+        self.regions.iter_mut().zip(&other.regions).for_each(|(sum, region)| sum.1 += region.1);
         self.executed.iter_mut().zip(&other.executed).for_each(|(sum, count)| *sum += count);
         self.traffic.iter_mut().zip(&other.traffic).for_each(|(sum, traffic)| *sum += *traffic);
         self.shared_loads += other.shared_loads;

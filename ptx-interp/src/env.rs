@@ -10,7 +10,7 @@ use ptx_gemm_ptx::instruction::Special;
 use crate::agents::Agents;
 use crate::clocks::Clocks;
 use crate::copies::Copies;
-use crate::cost::Counters;
+use crate::cost::{Counters, Region};
 use crate::flags::Flags;
 use crate::global::GlobalTable;
 use crate::global::shadow::Detail;
@@ -41,6 +41,8 @@ pub(crate) struct Env<'a> {
     pub(crate) param_bytes: usize,
     pub(crate) shared_bytes: u32,
     pub(crate) dynamic_bytes: u32,
+    /// What of shared memory is counted by itself.
+    pub(crate) regions: &'a [Region<'a>],
     /// Whether broken rules are reported.
     pub(crate) checks: Checks,
     /// Whether any of the rules is watched for that the hardware does not care about.

@@ -89,11 +89,11 @@ impl<'e, 'a> Grid<'e, 'a> {
 
     /// Adds up what the blocks' counters say; each of them has been through several blocks.
     fn cost(&self, blocks: &[Block]) -> Cost {
-        let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len());
+        let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len(), self.env.regions);
         for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
             sum += counters;
         }
-        Cost::new(&sum, self.env.code, self.env.global.labels())
+        Cost::new(&sum, self.env.code, self.env.global.labels(), self.env.regions)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

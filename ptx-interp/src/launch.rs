@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
+use crate::cost::Region;
 use crate::env::Env;
 use crate::global::shadow::Detail;
 use crate::global::{GlobalTable, Mapped};
@@ -70,6 +71,8 @@ pub struct Launch<'a> {
     /// Registers that each thread starts with, as the compiled kernel has them. `.maxnreg` if absent; if neither is known, the
     /// pool that `setmaxnreg` takes from is not followed.
     pub registers: Option<u32>,
+    /// Parts of shared memory that are counted by themselves as well; none overlap.
+    pub regions: &'a [Region<'a>],
 }
 
 impl Default for Launch<'_> {
@@ -83,6 +86,7 @@ impl Default for Launch<'_> {
             args: &[],
             cluster: [1; 3],
             registers: None,
+            regions: &[],
         }
     }
 }
@@ -113,6 +117,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         params: params.clone(),
         shared_bytes: entry.symbols.shared_bytes as u32 + launch.dynamic_shared_bytes,
         dynamic_bytes: launch.dynamic_shared_bytes,
+        regions: launch.regions,
         checks: options.checks,
         strict,
         counting: options.counting,

@@ -1,6 +1,6 @@
 //! What the counters say of kernels whose cost can be worked out by hand.
 
-use ptx_gemm_interp::{Arg, Cost, Counting, GlobalCost, SharedCost, Traffic};
+use ptx_gemm_interp::{Arg, BufferCost, Cost, Counting, GlobalCost, Region, SharedCost, Traffic};
 
 use crate::gemm_text::{Element, gemm};
 use crate::run::Device;
@@ -67,7 +67,8 @@ fn global_sectors() {
         let body = format!("mul.wide.u32 %rd0, %t, {stride};\nadd.u64 %rd1, %in, %rd0;\nld.global.u32 %r0, [%rd1];");
         let cost = cost(&body, offset);
         assert_eq!(cost.global_loads, GlobalCost { accesses: 1, sectors, ideal }, "{what}");
-        let traffic = Traffic { read: 128, read_sectors: sectors, ..Traffic::default() };
+        let loads = GlobalCost { accesses: 1, sectors, ideal };
+        let traffic = Traffic { read: 128, loads, ..Traffic::default() };
         assert_eq!(cost.traffic["in"], traffic, "{what}");
     }
 }
@@ -102,4 +103,23 @@ fn traffic_of_the_gemm_is_what_the_formula_says() {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_debug_snapshot!("cost_of_the_gemm", cost);
     });
+}
+
+#[test]
+fn regions_of_shared_memory_are_counted_by_themselves() {
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\n.shared .align 128 .b8 tile[8192];\n\
+                .reg .b32 %r<8>;\nmov.u32 %r0, %tid.x;\nmul.lo.u32 %r1, %r0, 128;\nmov.u32 %r2, tile;\nadd.u32 %r3, %r1, %r2;\n\
+                st.shared.u32 [%r3], %r0;\nst.shared.u32 [%r3+4096], %r0;\nld.shared.u32 %r4, [%r3+4096];\nret;\n}\n";
+    let mut device = Device::new(text);
+    device.options.counting = Counting::On;
+    // Two slots of `As`, of which the second is used, and what nobody asked about.
+    let regions = [("As", 64..128), ("As", 4096..8192), ("Bs", 128..256)].map(|(label, bytes)| Region { label, bytes });
+    let report =
+        device.launch_counting([1; 3], [32, 1, 1], &[], &regions).unwrap_or_else(|violation| panic!("{violation}"));
+    let cost = report.cost.expect("asked for");
+    let column = SharedCost { accesses: 1, wavefronts: 32, ideal: 1, words: 32 };
+    assert_eq!(cost.buffers["As"], BufferCost { loads: column, stores: column });
+    assert_eq!(cost.buffers["As"].conflicts(), 62);
+    assert_eq!(cost.buffers["Bs"], BufferCost::default());
+    assert_eq!(cost.shared_stores.accesses, 2);
 }

@@ -1,6 +1,6 @@
 //! What every test does: memory, arguments, a launch, results.
 
-use ptx_gemm_interp::{AllocationId, Arg, Launch, Memory, Options, Program, Report, Violation, launch};
+use ptx_gemm_interp::{AllocationId, Arg, Launch, Memory, Options, Program, Region, Report, Violation, launch};
 
 /// A program and a memory to run it on.
 pub struct Device {
@@ -37,8 +37,19 @@ impl Device {
     }
 
     pub fn launch(&self, grid: [u32; 3], block: [u32; 3], args: &[Arg]) -> Result<Report, Violation> {
+        self.launch_counting(grid, block, args, &[])
+    }
+
+    /// The same, with parts of shared memory that are counted by themselves.
+    pub fn launch_counting(
+        &self,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+        regions: &[Region<'_>],
+    ) -> Result<Report, Violation> {
         let entry = self.program.entries().next().expect("an entry");
-        let launch_ = Launch { entry, grid, block, args, ..Launch::default() };
+        let launch_ = Launch { entry, grid, block, args, regions, ..Launch::default() };
         launch(&self.program, &self.memory, &launch_, &self.options)
     }
 }

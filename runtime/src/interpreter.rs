@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use ptx_gemm_codegen::tile;
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
 
 use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Output, StreamHandle};
@@ -163,6 +164,20 @@ fn gaps(matrix: AnyRef<'_>) -> impl Iterator<Item = Range<usize>> {
     all.map(move |gap| gap.start * element..gap.end * element)
 }
 
+/// Every slot of every buffer, by the buffer's name.
+fn regions(program: &tile::Program) -> Vec<interp::Region<'_>> {
+    let slots = program.buffers.iter().enumerate().flat_map(|(index, buffer)| {
+        let ring = program.ring_of(index).and_then(|ring| program.rings.get(ring));
+        let (depth, slot_bytes) = ring.map_or((1, 0), |ring| (ring.depth, ring.slot_bytes));
+        let bytes = u32::try_from(buffer.span_bytes(program.element(buffer.side))).unwrap_or(u32::MAX);
+        (0..depth).map(move |slot| {
+            let start = buffer.offset_bytes + slot * slot_bytes;
+            interp::Region { label: &buffer.name, bytes: start..start.saturating_add(bytes) }
+        })
+    });
+    slots.collect()
+}
+
 /// A parsed module.
 #[derive(Debug)]
 struct InterpreterModule {
@@ -183,6 +198,7 @@ impl Module for InterpreterModule {
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         let begun = Instant::now();
         let mut counts = Counts::default();
+        let regions = self.kernel.programs().entries.get(launch.entry).map(regions).unwrap_or_default();
         for (kernel, start) in self.kernel.interface().entries[launch.entry].launches.iter().zip(&launch.kernels) {
             let args: Vec<Arg> = start.args.iter().copied().map(argument).collect();
             let request = interp::Launch {
@@ -190,6 +206,7 @@ impl Module for InterpreterModule {
                 grid: [start.grid, 1, 1],
                 block: [kernel.threads, 1, 1],
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes(),
+                regions: &regions,
                 args: &args,
                 ..interp::Launch::default()
             };

@@ -39,7 +39,7 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let (reads, stores, loads) = (&cost.shared_loads, &cost.shared_stores, &cost.global_loads);
     // Parts of a split K also load each other's sums; apart from these, A and B are all that is loaded here.
     let of_a_and_b = |counted, planned| if plan.split_k.is_some() { planned } else { counted };
-    let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).read_sectors);
+    let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
         ("reads", sample.reads.accesses, reads.accesses),

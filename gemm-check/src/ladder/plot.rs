@@ -21,9 +21,9 @@ const LABEL: u32 = 14;
 type Panel = (&'static str, fn(&Rung) -> Option<f64>, RGBColor);
 
 const COUNTED: [Panel; 3] = [
-    ("loads per multiply-add (log)", |rung| Some(rung.loads_per_fma), RGBColor(200, 90, 60)),
-    ("operations per byte of A and B (log)", |rung| Some(rung.intensity), RGBColor(60, 120, 180)),
-    ("shared words per multiply-add (log)", |rung| Some(rung.shared_words_per_fma), RGBColor(120, 150, 70)),
+    ("loads per multiply-add (log)", |rung| Some(rung.figures.loads_per_fma), RGBColor(200, 90, 60)),
+    ("operations per byte of A and B (log)", |rung| Some(rung.figures.intensity), RGBColor(60, 120, 180)),
+    ("shared words per multiply-add (log)", |rung| Some(rung.figures.shared_words_per_fma), RGBColor(120, 150, 70)),
 ];
 const TIMED: Panel =
     ("TFLOP/s (log)", |rung| rung.timing.as_ref().map(|timing| timing.tflops()), RGBColor(110, 80, 150));

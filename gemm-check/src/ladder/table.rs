@@ -3,33 +3,37 @@
 use std::fmt;
 
 use super::{Ladder, Rung};
+use crate::figures::table;
 
 /// A column: its head, and what stands in it.
 type Column = (&'static str, fn(&Rung) -> String);
 
-const ALWAYS: [Column; 12] = [
+const ALWAYS: [Column; 14] = [
     ("case", |rung| rung.case.clone()),
-    ("threads", |rung| rung.threads.to_string()),
-    ("shared B", |rung| rung.shared_bytes.to_string()),
-    ("size", |rung| rung.size.map(|extent| extent.to_string()).join("x")),
-    ("loads/FMA", |rung| format!("{:.4}", rung.loads_per_fma)),
-    ("words/FMA", |rung| format!("{:.2}", rung.shared_words_per_fma)),
-    ("conflicts", |rung| rung.bank_conflicts.to_string()),
-    ("sectors", |rung| format!("{:.2}", rung.sector_overhead)),
-    ("bytes A+B", |rung| rung.bytes.to_string()),
-    ("formula", |rung| rung.formula_bytes.to_string()),
-    ("op/B", |rung| format!("{:.2}", rung.intensity)),
-    ("formula", |rung| format!("{:.2}", rung.formula_intensity)),
+    ("threads", |rung| rung.figures.threads.to_string()),
+    ("shared B", |rung| rung.figures.shared_bytes.to_string()),
+    ("size", |rung| rung.figures.size.map(|extent| extent.to_string()).join("x")),
+    ("loads/FMA", |rung| format!("{:.4}", rung.figures.loads_per_fma)),
+    ("instr/FMA", |rung| format!("{:.3}", rung.figures.main_loop.instructions_per_fma)),
+    ("words/FMA", |rung| format!("{:.2}", rung.figures.shared_words_per_fma)),
+    ("conflicts", |rung| rung.figures.bank_conflicts.to_string()),
+    ("sectors", |rung| format!("{:.2}", rung.figures.sector_overhead)),
+    ("bytes A+B", |rung| rung.figures.bytes.to_string()),
+    ("formula", |rung| rung.figures.formula_bytes.to_string()),
+    ("op/B", |rung| format!("{:.2}", rung.figures.intensity)),
+    ("formula", |rung| format!("{:.2}", rung.figures.formula_intensity)),
+    ("warps", |rung| format!("{:.0} %", 100.0 * rung.figures.occupancy.share())),
 ];
 
-const ERROR: Column = ("error", |rung| format!("{:.4}{}", rung.max_error, if rung.ok { "" } else { " WRONG" }));
+const ERROR: Column =
+    ("error", |rung| format!("{:.4}{}", rung.figures.max_error, if rung.figures.ok { "" } else { " WRONG" }));
 
 const ASSEMBLED: [Column; 4] = [
-    ("for", |rung| rung.target.clone()),
-    ("regs", |rung| rung.assembled.as_ref().map_or_else(none, |of| of.registers.to_string())),
-    ("spilled B", |rung| rung.assembled.as_ref().map_or_else(none, |of| of.spill_stores.to_string())),
+    ("for", |rung| rung.figures.target.clone()),
+    ("regs", |rung| rung.figures.assembled.as_ref().map_or_else(none, |of| of.registers.to_string())),
+    ("spilled B", |rung| rung.figures.assembled.as_ref().map_or_else(none, |of| of.spill_stores.to_string())),
     ("SASS", |rung| {
-        let main_loop = rung.assembled.as_ref().and_then(|of| of.main_loop);
+        let main_loop = rung.figures.assembled.as_ref().and_then(|of| of.main_loop);
         main_loop.map_or_else(none, |found| format!("{:.4}", found.loads_per_fma()))
     }),
 ];
@@ -59,20 +63,8 @@ impl fmt::Display for Ladder {
         if self.rungs.iter().any(|rung| rung.timing.is_some()) {
             columns.extend(TIMED);
         }
-        let cells: Vec<Vec<String>> = columns
-            .iter()
-            .map(|(head, cell)| std::iter::once(head.to_string()).chain(self.rungs.iter().map(cell)).collect())
-            .collect();
-        let width = |column: &Vec<String>| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = cells.iter().map(width).collect();
-        for line in 0..=self.rungs.len() {
-            // Names to the left, figures to the right.
-            write!(f, "{:1$}", cells[0][line], widths[0])?;
-            for (column, width) in cells.iter().zip(&widths).skip(1) {
-                write!(f, "  {:>width$}", column[line])?;
-            }
-            writeln!(f)?;
-        }
+        let rows = self.rungs.iter().map(|rung| columns.iter().map(|(_, cell)| cell(rung)).collect());
+        f.write_str(&table(columns.iter().map(|(head, _)| *head), rows))?;
         self.legend(f)?;
         for rung in &self.rungs {
             writeln!(f, "\n{}: {}\n    {}", rung.case, rung.origin, rung.clauses)?;
@@ -87,11 +79,13 @@ impl Ladder {
             "
 Counted by the interpreter on 2 x 2 tiles over 4 K-tiles, beta = 0:
 loads/FMA  instructions that load from shared or global memory, for each multiply-add (PTX)
+instr/FMA  instructions of the main loop for each multiply-add (PTX): what one more K-tile costs
 words/FMA  different words of shared memory that a warp reads for each multiply-add
 conflicts  passes over the banks of shared memory beyond those that as many words need
 sectors    32-byte sectors touched by loads from global memory, as a multiple of the fewest possible
 bytes A+B  loaded from global memory by all threads; op/B: operations for each of them
 formula    (m n / (block_m block_n)) (block_m block_k + block_n block_k) bytes (k / block_k)
+warps      of a multiprocessor that are resident, as assembled where ptxas is found, else as compiled for
 error      largest |D - reference| / bound
 ",
         )?;

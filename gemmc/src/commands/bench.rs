@@ -215,7 +215,7 @@ impl Results<'_> {
 
     fn begin(&mut self, properties: Properties, cublas: Result<String, String>) {
         self.peak = report::peak(properties);
-        let Properties { processors, clock_khz, l2_bytes } = properties;
+        let Properties { processors, clock_khz, l2_bytes, .. } = properties;
         let (mhz, mib) = (clock_khz / 1000, l2_bytes >> 20);
         self.note(format!(
             "{processors} multiprocessors, {mhz} MHz at most, {mib} MiB of L2; f32 peak {:.1} TFLOP/s",

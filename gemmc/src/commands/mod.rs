@@ -1,9 +1,11 @@
 //! One file for each command: arguments in, an answer out.
 
+pub(crate) mod ablate;
 pub(crate) mod bench;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod explain;
@@ -14,6 +16,7 @@ pub(crate) mod ir;
 pub(crate) mod ladder;
 pub(crate) mod mutants;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod ptx;
 pub(crate) mod run;
 pub(crate) mod sanitize;

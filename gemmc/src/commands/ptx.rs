@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use ptx_gemm::{Abi, AbiEntry, AbiLaunch, Contract, Kernel};
-use ptx_gemm_check::ladder::Assembler;
+use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_ptx::normal::without_comments;
 use serde_json::{Value, json};
 

@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use ptx_gemm_dsl::Target;
+use wait_timeout::ChildExt;
 
 use super::MachineCode;
 use super::cubin::code_bytes;
+
+/// Longer than it takes for anything.
+const AN_HOUR: Duration = Duration::from_secs(3600);
 
 /// `ptxas`.
 #[derive(Clone, Debug)]
@@ -57,15 +63,28 @@ impl Assembler {
 
     /// Assembles a module. The error is what stood in the way, in the assembler's own words where it spoke.
     pub fn assemble(&self, ptx: &str, target: Target) -> Result<Assembly, String> {
+        self.assemble_within(ptx, target, AN_HOUR)
+    }
+
+    /// The same, given up after some time: a thread with thousands of accumulators takes ptxas most of a minute.
+    pub fn assemble_within(&self, ptx: &str, target: Target, limit: Duration) -> Result<Assembly, String> {
         let failed = |error: std::io::Error| error.to_string();
         let folder = tempfile::tempdir().map_err(failed)?;
         let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
         std::fs::write(&source, ptx).map_err(failed)?;
         let arch = format!("-arch={target}");
-        let run =
-            Command::new(&self.path).args(["-v", &arch, "-o"]).args([&cubin, &source]).output().map_err(failed)?;
-        let log = String::from_utf8_lossy(&run.stderr);
-        if !run.status.success() {
+        // A file rather than a pipe, which nobody would empty during the wait.
+        let said = folder.path().join("log");
+        let mut command = Command::new(&self.path);
+        command.args(["-v", &arch, "-o"]).args([&cubin, &source]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut child = command.stderr(File::create(&said).map_err(failed)?).spawn().map_err(failed)?;
+        let Some(status) = child.wait_timeout(limit).map_err(failed)? else {
+            child.kill().and_then(|()| child.wait()).map_err(failed)?;
+            return Err(format!("it was not done after {:.1} s", limit.as_secs_f64()));
+        };
+        let log = std::fs::read(&said).map_err(failed)?;
+        let log = String::from_utf8_lossy(&log);
+        if !status.success() {
             return Err(log.lines().next().unwrap_or("it said nothing").to_string());
         }
         let cubin = std::fs::read(&cubin).map_err(failed)?;

@@ -39,7 +39,7 @@ pub struct Graph<'a> {
 }
 
 /// What a GPU is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     /// Multiprocessors.
     pub processors: u32,
@@ -47,6 +47,10 @@ pub struct Properties {
     pub clock_khz: u32,
     /// Bytes of its second-level cache.
     pub l2_bytes: u64,
+    /// The highest clock of its memory, in kHz; it transfers on both edges.
+    pub memory_khz: u32,
+    /// Width of the bus to its memory, in bits.
+    pub memory_bits: u32,
 }
 
 impl Queue {
@@ -117,6 +121,8 @@ impl Queue {
             processors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
             l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
+            memory_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+            memory_bits: attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
         })
     }
 

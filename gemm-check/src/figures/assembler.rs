@@ -3,9 +3,10 @@
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use ptx_gemm_dsl::{DType, Target};
-use ptx_gemm_runtime::Assembler as Ptxas;
+use ptx_gemm_dsl::Target;
+use ptx_gemm_runtime::{Assembler as Ptxas, Kernel, ptx};
 use serde::Serialize;
 
 use super::sass::{self, Loop};
@@ -49,10 +50,14 @@ impl Assembler {
         Ok(self.ptxas.assemble(ptx, target)?.cubin)
     }
 
-    /// Assembles a module and says what became of one entry; `None` if it did not take the text or said something unknown.
-    pub fn assemble(&self, ptx: &str, target: Target, entry: &str, acc: DType) -> Option<Assembled> {
-        let assembly = self.ptxas.assemble(ptx, target).ok()?;
-        let code = assembly.entries.get(entry)?;
+    /// Assembles one entry of a kernel and says what became of it, or what stood in the way.
+    pub fn assemble(&self, kernel: &Kernel, entry: &str, limit: Duration) -> Result<Assembled, String> {
+        let acc = kernel.problem().types.acc;
+        // The others would take their time as well, and change nothing about this one.
+        let mut alone = kernel.module().clone();
+        alone.entries.retain(|other| other.name == entry);
+        let assembly = self.ptxas.assemble_within(&ptx::print::print(&alone), kernel.target(), limit)?;
+        let code = assembly.entries.get(entry).ok_or("it says nothing about the entry")?;
         let disassemble = |disassembler: &PathBuf| {
             let folder = tempfile::tempdir().ok()?;
             let cubin = folder.path().join("kernel.cubin");
@@ -62,6 +67,6 @@ impl Assembler {
         };
         let main_loop = self.disassembler.as_ref().and_then(disassemble);
         let (registers, spill_stores, spill_loads) = (code.registers, code.spill_stores, code.spill_loads);
-        Some(Assembled { registers, spill_stores, spill_loads, main_loop })
+        Ok(Assembled { registers, spill_stores, spill_loads, main_loop })
     }
 }

@@ -1,0 +1,99 @@
+//! Some programs on one product, timed next to cuBLAS in one session: what `profile`, `ablate` and `ladder` ask for.
+
+use std::time::{Duration, Instant};
+
+use ptx_gemm::Device;
+use ptx_gemm::cuda::Properties;
+use ptx_gemm_check::ladder::Timing;
+
+use crate::session::{self, Event, Order, Orders};
+use crate::suites::{Named, Size};
+
+/// How long a kernel may outlast the time for all before it counts as one that never ends.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    /// Of the GPU, if the session began at all.
+    pub properties: Option<Properties>,
+    /// Of each program, in order: its time, or why there is none.
+    pub timings: Vec<Result<Timing, String>>,
+}
+
+/// Times programs one after the other; none begins after `budget`. Names tell them apart.
+pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration) -> Timed {
+    let late = || Err("the time was up".to_string());
+    let names: Vec<String> = programs.iter().map(|named| named.name.clone()).collect();
+    let mut timed = Timed { properties: None, timings: names.iter().map(|_| late()).collect() };
+    let end = Instant::now() + budget;
+    let suites = vec![Order { suite: "product".into(), sizes: vec![size], schedules: programs, left_out: Vec::new() }];
+    let events = session::start(Orders { device: device.clone(), suites, deadline: end });
+    while let Ok(event) = events.recv_timeout((end + PATIENCE).saturating_duration_since(Instant::now())) {
+        timed.hear(event, &names, size);
+    }
+    timed
+}
+
+impl Timed {
+    fn hear(&mut self, event: Event, names: &[String], size: Size) {
+        let mut settle = |name: &str, what: Result<Timing, String>| {
+            for (timing, _) in self.timings.iter_mut().zip(names).filter(|(_, known)| *known == name) {
+                *timing = what.clone();
+            }
+        };
+        match event {
+            Event::Begin { properties, .. } => self.properties = Some(properties),
+            Event::Row(row) => {
+                let (ms, noise, cublas_ms) = (row.times.ms, row.times.spread, row.times.cublas_ms);
+                settle(&row.schedule, Ok(Timing { size: [size.m, size.n, size.k], ms, noise, cublas_ms }));
+            }
+            Event::Missing { schedule, what, .. } => settle(&schedule, Err(what)),
+            Event::Started { .. } | Event::End { .. } => {}
+            Event::Broken(why) => {
+                self.timings.iter_mut().filter(|timing| timing.is_err()).for_each(|timing| *timing = Err(why.clone()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::cuda::Properties;
+
+    use super::Timed;
+    use crate::measure::{How, Times};
+    use crate::session::{Event, Reason, Row};
+    use crate::suites::Size;
+
+    #[test]
+    fn each_program_has_its_time_or_the_reason() {
+        let names = ["one", "two", "three"].map(String::from);
+        let mut timed = Timed { properties: None, timings: names.iter().map(|_| Err("late".into())).collect() };
+        let size = Size::parse("64x32x16").unwrap();
+        let times =
+            Times { ms: 2.0, cublas_ms: Some(1.0), ratio: Some(0.5), spread: 0.01, samples: 9, how: How::Stream };
+        let properties = Properties { processors: 132, clock_khz: 1_980_000, ..Properties::default() };
+        timed.hear(Event::Begin { properties, cublas: Err("none".into()) }, &names, size);
+        let row = Row {
+            suite: "product".into(),
+            types: "f32".into(),
+            layout: "row,row,row".into(),
+            size,
+            schedule: "two".into(),
+            times,
+            equal_bits: None,
+        };
+        timed.hear(Event::Row(row), &names, size);
+        let (suite, schedule) = ("product".into(), "three".into());
+        let missing = Event::Missing { suite, schedule, size: None, reason: Reason::Refused, what: "sm_90".into() };
+        timed.hear(missing, &names, size);
+        assert_eq!(timed.properties, Some(properties));
+        assert_eq!(timed.timings[0], Err("late".into()));
+        assert_eq!(
+            timed.timings[1].as_ref().map(|timing| (timing.size, timing.share())),
+            Ok(([64, 32, 16], Some(0.5)))
+        );
+        assert_eq!(timed.timings[2], Err("sm_90".into()));
+    }
+}

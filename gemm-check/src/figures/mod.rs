@@ -1,0 +1,362 @@
+//! What a compiled schedule costs, in one structure: what `gemmc profile` prints, `ladder` tabulates, `ablate` compares and
+//! `sweep` ranks by.
+//!
+//! ```text
+//! kernel -> Profile (the interpreter counts a product) ----+-> Figures -> text, JSON, Advice
+//!        -> main loop (the difference of two depths)   ----+
+//!        -> ptxas, nvdisasm (registers, spills, SASS)  ----+
+//! ```
+//!
+//! Each figure has one source: what is counted is counted by the interpreter, on whole tiles unless an extent is asked for;
+//! what the machine makes of it is said by NVIDIA's assembler.
+
+mod advice;
+mod assembler;
+mod main_loop;
+mod measures;
+mod occupancy;
+mod sass;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interp::{GlobalCost, SharedCost};
+use ptx_gemm_runtime::tile::Program;
+use serde::Serialize;
+
+pub use advice::Advice;
+pub use assembler::{Assembled, Assembler};
+pub use main_loop::MainLoop;
+pub use measures::{Measure, side_by_side};
+pub use occupancy::Occupancy;
+pub use sass::Loop;
+pub use text::table;
+
+use crate::error::CheckError;
+use crate::profile::{Profile, sample_size};
+use crate::size::Size;
+
+/// How long to wait for ptxas, by default: a thread with thousands of accumulators takes it most of a minute.
+pub const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// What to count, and what to ask besides.
+#[derive(Clone, Debug)]
+pub struct How<'a> {
+    /// Extents of the product; by default 2 x 2 tiles of D and 4 K-tiles.
+    pub size: Option<Size>,
+    /// What counts registers, spills and the instructions of the machine.
+    pub assembler: Option<&'a Assembler>,
+    /// How long to wait for it.
+    pub patience: Duration,
+}
+
+impl Default for How<'_> {
+    fn default() -> Self {
+        How { size: None, assembler: None, patience: PATIENCE }
+    }
+}
+
+/// What a kernel costs. Instructions are those of warps, and so is a multiply-add: one for all lanes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Compiled for.
+    pub target: String,
+    /// The entry that ran.
+    pub entry: String,
+    /// M, N and K of the product that was counted.
+    pub size: [usize; 3],
+    /// Blocks of the grid.
+    pub blocks: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+    /// What a multiprocessor holds at once.
+    pub occupancy: Occupancy,
+    /// Instructions of the product, prologue and epilogue included.
+    pub instructions: u64,
+    /// The same by what they do.
+    pub mix: Vec<Kind>,
+    /// The product's multiply-adds, one for each warp.
+    pub fma: u64,
+    /// The loop over the K-tiles by itself.
+    pub main_loop: MainLoop,
+    /// Loads from shared and global memory for each multiply-add.
+    pub loads_per_fma: f64,
+    /// Different words of shared memory that warps read for each multiply-add.
+    pub shared_words_per_fma: f64,
+    /// Each buffer in shared memory.
+    pub buffers: Vec<BufferFigures>,
+    /// Passes over the banks of shared memory that conflicts took, all buffers together.
+    pub bank_conflicts: u64,
+    /// Each matrix in global memory.
+    pub operands: Vec<OperandFigures>,
+    /// Sectors of 32 bytes that loads from global memory touched, as a multiple of what the same bytes fill side by side.
+    pub sector_overhead: f64,
+    /// Bytes of A and B that were loaded from global memory.
+    pub bytes: u64,
+    /// The same by the formula of [`formula_bytes`](crate::formula_bytes).
+    pub formula_bytes: u64,
+    /// Operations for each of these bytes.
+    pub intensity: f64,
+    /// The same by the formula.
+    pub formula_intensity: f64,
+    /// What NVIDIA's assembler says.
+    pub assembled: Option<Assembled>,
+    /// Why it says nothing, where it was asked.
+    pub not_assembled: Option<String>,
+    /// The largest error, in units of its bound.
+    pub max_error: f64,
+    /// Whether every element was right.
+    pub ok: bool,
+    /// What is bad about these figures, and the clauses to look at.
+    pub advice: Vec<Advice>,
+}
+
+/// Instructions of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Kind {
+    /// What they do.
+    pub name: &'static str,
+    /// Instructions of warps.
+    pub count: u64,
+}
+
+/// Accesses to one buffer in shared memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BufferFigures {
+    /// Its name in tile IR.
+    pub name: String,
+    /// Fragments read from it.
+    pub loads: Passes,
+    /// K-tiles stored to it, asynchronous copies included.
+    pub stores: Passes,
+}
+
+/// Passes over the 32 banks of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Passes {
+    /// Instructions.
+    pub instructions: u64,
+    /// Passes that they took.
+    pub passes: u64,
+    /// Of these, lost to conflicts.
+    pub conflicts: u64,
+}
+
+impl From<SharedCost> for Passes {
+    fn from(cost: SharedCost) -> Passes {
+        Passes { instructions: cost.accesses, passes: cost.wavefronts, conflicts: cost.conflicts() }
+    }
+}
+
+/// Accesses to one matrix in global memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OperandFigures {
+    /// A, B, C, D, or what else the kernel was given.
+    pub name: String,
+    /// Bytes that threads loaded.
+    pub bytes_loaded: u64,
+    /// Bytes that threads stored.
+    pub bytes_stored: u64,
+    /// Sectors of loads, asynchronous copies included.
+    pub loads: Sectors,
+    /// Sectors of stores.
+    pub stores: Sectors,
+}
+
+/// Sectors of 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sectors {
+    /// Instructions.
+    pub instructions: u64,
+    /// Sectors touched, instruction by instruction.
+    pub sectors: u64,
+    /// Sectors that as many different bytes fill if they lie side by side.
+    pub ideal: u64,
+}
+
+impl From<GlobalCost> for Sectors {
+    fn from(cost: GlobalCost) -> Sectors {
+        Sectors { instructions: cost.accesses, sectors: cost.sectors, ideal: cost.ideal }
+    }
+}
+
+impl Figures {
+    /// Runs a product of a kernel in the interpreter, counts it, and asks the assembler if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What the interpreter finds wrong with the kernel, and a product that needs more memory than there is.
+    pub fn of(kernel: &Arc<Kernel>, how: &How<'_>) -> Result<Figures, CheckError> {
+        let size = how.size.unwrap_or_else(|| sample_size(kernel));
+        let counted = || Profile::at(kernel, size).and_then(|p| Ok((MainLoop::of(kernel, &p.entry)?, p)));
+        let first = kernel.interface().entries.first().map(|entry| entry.name.clone()).unwrap_or_default();
+        let assemble = |entry: &str| how.assembler.map(|a| a.assemble(kernel, entry, how.patience));
+        // Mostly the first entry runs, and so the assembler need not wait for the interpreter.
+        let (counted, assembled) = rayon::join(counted, || assemble(&first));
+        let (main_loop, profile) = counted?;
+        let assembled = if profile.entry == first { assembled } else { assemble(&profile.entry) };
+        let mut figures = Figures::counted(kernel, &profile, main_loop);
+        if let Some(assembled) = assembled {
+            figures.take(kernel, assembled);
+        }
+        Ok(figures)
+    }
+
+    /// Asks the assembler about the entry that was counted.
+    pub fn assemble(&mut self, kernel: &Kernel, assembler: &Assembler, patience: Duration) {
+        self.take(kernel, assembler.assemble(kernel, &self.entry, patience));
+    }
+
+    fn take(&mut self, kernel: &Kernel, assembled: Result<Assembled, String>) {
+        match assembled {
+            Ok(assembled) => (self.assembled, self.not_assembled) = (Some(assembled), None),
+            Err(why) => (self.assembled, self.not_assembled) = (None, Some(why)),
+        }
+        self.judge(kernel);
+    }
+
+    /// What follows from the other figures.
+    fn judge(&mut self, kernel: &Kernel) {
+        let programs = &kernel.programs().entries;
+        let Some(program) = programs.iter().find(|program| program.name == self.entry).or(programs.first()) else {
+            return;
+        };
+        self.occupancy = Occupancy::of(kernel, program, self.assembled.as_ref().map(|of| of.registers));
+        self.advice = advice::of(self, kernel, program);
+    }
+
+    fn counted(kernel: &Kernel, profile: &Profile, main_loop: MainLoop) -> Figures {
+        let cost = &profile.cost;
+        let programs = &kernel.programs().entries;
+        let program = programs.iter().find(|program| program.name == profile.entry).or(programs.first());
+        let mut figures = Figures {
+            target: kernel.target().to_string(),
+            entry: profile.entry.clone(),
+            size: [profile.size.m, profile.size.n, profile.size.k],
+            blocks: profile.blocks,
+            threads: program.map_or(0, Program::threads),
+            shared_bytes: program.map_or(0, |program| u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX)),
+            occupancy: Occupancy::NONE,
+            instructions: profile.instructions(),
+            mix: profile.kinds().into_iter().map(|(name, count)| Kind { name, count }).collect(),
+            fma: profile.fma,
+            main_loop,
+            loads_per_fma: profile.loads_per_fma(),
+            shared_words_per_fma: profile.per_fma(cost.shared_loads.words),
+            buffers: buffers(profile),
+            bank_conflicts: profile.bank_conflicts(),
+            operands: operands(profile),
+            sector_overhead: cost.global_loads.sectors as f64 / cost.global_loads.ideal.max(1) as f64,
+            bytes: profile.bytes(),
+            formula_bytes: profile.formula_bytes,
+            intensity: profile.intensity(),
+            formula_intensity: profile.formula_intensity(),
+            assembled: None,
+            not_assembled: None,
+            max_error: profile.max_error,
+            ok: profile.is_right,
+            advice: Vec::new(),
+        };
+        figures.judge(kernel);
+        figures
+    }
+
+    /// The matrix of that name.
+    pub fn operand(&self, operand: Operand) -> Option<&OperandFigures> {
+        self.operands.iter().find(|figures| figures.name.eq_ignore_ascii_case(operand.name()))
+    }
+}
+
+fn buffers(profile: &Profile) -> Vec<BufferFigures> {
+    let buffer = |(name, cost): (&String, &ptx_gemm_runtime::interp::BufferCost)| BufferFigures {
+        name: name.clone(),
+        loads: cost.loads.into(),
+        stores: cost.stores.into(),
+    };
+    profile.cost.buffers.iter().map(buffer).collect()
+}
+
+fn operands(profile: &Profile) -> Vec<OperandFigures> {
+    let operand = |(name, traffic): (&String, &ptx_gemm_runtime::interp::Traffic)| OperandFigures {
+        name: name.clone(),
+        bytes_loaded: traffic.read,
+        bytes_stored: traffic.written,
+        loads: traffic.loads.into(),
+        stores: traffic.stores.into(),
+    };
+    profile.cost.traffic.iter().map(operand).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::occupancy::Resource;
+    use ptx_gemm_runtime::Kernel;
+
+    use super::{Figures, How};
+    use crate::size::Size;
+
+    fn figures(clauses: &str, how: &How<'_>) -> Figures {
+        let kernel = Kernel::compile(&clauses.parse().unwrap(), None).unwrap();
+        Figures::of(&kernel, how).unwrap()
+    }
+
+    const TRANSPOSED: &str = "tile(128, 128, 8); thread(8, 8); fragment(4, 4); vector(4); shared(a = km);";
+
+    #[test]
+    fn every_buffer_and_every_operand_has_its_own_figures() {
+        let found = figures(TRANSPOSED, &How::default());
+        assert_eq!(found.size, [256, 256, 32]);
+        let names: Vec<&str> = found.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
+        assert_eq!(names, ["As", "Bs"]);
+        // A is transposed on its way, B is not.
+        assert!(found.buffers[0].stores.conflicts > 0 && found.buffers[1].stores.conflicts == 0);
+        let sum: u64 = found.buffers.iter().map(|b| b.loads.conflicts + b.stores.conflicts).sum();
+        assert_eq!(sum, found.bank_conflicts);
+        let names: Vec<&str> = found.operands.iter().map(|operand| operand.name.as_str()).collect();
+        assert_eq!(names, ["A", "B", "D"]);
+        // 8 floats of a row of A are one sector, which is all of it.
+        assert!(found.operands.iter().all(|o| o.loads.sectors == o.loads.ideal && o.stores.sectors == o.stores.ideal));
+        assert_eq!(found.operands[0].bytes_loaded + found.operands[1].bytes_loaded, found.bytes);
+        assert_eq!(found.mix.iter().map(|kind| kind.count).sum::<u64>(), found.instructions);
+        assert!(found.ok);
+    }
+
+    #[test]
+    fn what_is_bad_names_its_clause() {
+        let look_at = |clauses: &str, figure: &str| {
+            let found = figures(clauses, &How::default());
+            found.advice.iter().find(|a| a.figure == figure).map(|a| a.look_at.clone())
+        };
+        assert!(look_at(TRANSPOSED, "bank conflicts of As").is_some_and(|clause| clause.contains("shared(a = km")));
+        let padded = TRANSPOSED.replace("km", "km + pad(4)");
+        assert_eq!(look_at(&padded, "bank conflicts of As"), None);
+        let column = "tile(32, 32, 32); thread(1, 1); lanes(along = m); shared(none);";
+        assert!(look_at(column, "sectors of B").is_some() || look_at(column, "sectors of A").is_some());
+        assert!(
+            look_at("tile(32, 32, 32); thread(1, 1);", "loads per FMA").is_some_and(|c| c.contains("thread(1, 1)"))
+        );
+    }
+
+    #[test]
+    fn a_size_that_is_asked_for_is_counted() {
+        let how = How { size: Some(Size::new(33, 65, 7)), ..How::default() };
+        let found = figures("tile(32, 32, 8); thread(2, 2); vector(4);", &how);
+        assert_eq!((found.size, found.blocks, found.ok), ([33, 65, 7], 6, true));
+        assert_eq!(found.entry, "gemm_v1", "33 rows of 7 elements suit scalar accesses alone");
+    }
+
+    #[test]
+    fn occupancy_follows_from_what_runs_out() {
+        let found = figures("target(sm_90); tile(128, 128, 8); thread(8, 8); vector(4);", &How::default());
+        let occupancy = found.occupancy;
+        assert_eq!((occupancy.blocks, occupancy.warps, occupancy.most_warps), (2, 16, 64));
+        assert_eq!(occupancy.limit, Resource::Registers);
+        let found = figures("target(sm_90); tile(32, 32, 8); thread(1, 1);", &How::default());
+        assert_eq!((found.occupancy.blocks, found.occupancy.limit), (2, Resource::Threads));
+    }
+}

@@ -1,0 +1,24 @@
+//! The arguments of `gemmc ablate`.
+
+use clap::Args;
+
+use super::profile::{Wait, seconds};
+use super::{Compile, DeviceName};
+
+#[derive(Args, Debug)]
+pub(crate) struct Ablate {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Where to measure times: cuda:N [default: nowhere]
+    #[arg(long, value_parser = DeviceName::parse)]
+    pub(crate) device: Option<DeviceName>,
+    /// The cube that is timed
+    #[arg(long, value_name = "EXTENT", default_value_t = 4096, requires = "device")]
+    pub(crate) size: usize,
+    /// Begin no further measurement after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", requires = "device")]
+    pub(crate) seconds: Wait,
+    /// How long to wait for ptxas, in seconds, for all of them together; 0: do not ask it
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2.5")]
+    pub(crate) wait: Wait,
+}

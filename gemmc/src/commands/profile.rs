@@ -1,0 +1,205 @@
+//! `gemmc profile`: what a schedule costs, counted by the interpreter, said by ptxas, and measured on a GPU.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ptx_gemm::{Device, DeviceKind, Kernel};
+use ptx_gemm_bench::ncu::{self, Compared, Ncu};
+use ptx_gemm_bench::roofline::Roofline;
+use ptx_gemm_bench::suites::{Named, Size};
+use ptx_gemm_bench::timing::{Timed, time};
+use ptx_gemm_check::figures::{Assembler, Figures, How};
+use ptx_gemm_check::ladder::Timing;
+use ptx_gemm_check::{Size as Extents, dram_bytes, formula_bytes, sample_size};
+use serde_json::{Value, json};
+
+use crate::cli::{Compile, DeviceName, Plain, Profile, Source};
+use crate::reply::{Failure, Reply, Status};
+use crate::source::{self, Loaded};
+
+/// The cube that is timed if no extent is given.
+const EXTENT: usize = 4096;
+
+/// No measurement begins after this time.
+const BUDGET: Duration = Duration::from_secs(30);
+
+/// Multiply-adds that the interpreter takes some seconds for.
+const MOST_FMA: u128 = 1 << 30;
+
+/// Compared with the hardware's counters if no other is named: from no staging to none of the conflicts.
+const CASES: [&str; 10] = [
+    "naive",
+    "naive_uncoalesced",
+    "shared_32",
+    "thread_2d",
+    "registers",
+    "vectorized",
+    "vectorized_km",
+    "double_buffered",
+    "conflict_free",
+    "warp_tiled",
+];
+
+pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
+    if args.ncu {
+        return compare(args);
+    }
+    let [source] = compiles(args, &args.sources).try_into().map_err(|_| {
+        Failure::refused(
+            "usage",
+            "one schedule at a time; `gemmc ladder` has a table of all cases, --ncu takes several",
+        )
+    })?;
+    let (loaded, gpu) = opened(&source, args.device)?;
+    let kernel = loaded.kernel()?;
+    let assembler = assembler(args.wait.0);
+    let how = How { size: sized(args, &kernel), assembler: assembler.as_ref(), patience: args.wait.0 };
+    let figures = Figures::of(&kernel, &how)?;
+    let mut text = format!("{}\n{figures}", loaded.name());
+    if how.size.is_none() && (args.m.is_some() || args.n.is_some() || args.k.is_some()) {
+        text.push_str(
+            "\nnote: counted on whole tiles; the interpreter would take minutes for the product that was asked for\n",
+        );
+    }
+    let mut json = serde_json::to_value(&figures).map_err(|error| Failure::refused("json", error.to_string()))?;
+    json["name"] = loaded.name().into();
+    json["assembler"] = assembler.as_ref().map(Assembler::version).into();
+    if let Some(gpu) = gpu {
+        let (lines, measured) = measured(&gpu, args, loaded, &kernel);
+        text.push_str(&lines);
+        json["measured"] = measured;
+    }
+    let status = if figures.ok { Status::Fine } else { Status::Wrong };
+    Ok(Reply { text, json, status })
+}
+
+/// The assembler, unless nobody waits for it.
+pub(crate) fn assembler(wait: Duration) -> Option<Assembler> {
+    if wait.is_zero() { None } else { Assembler::find() }
+}
+
+/// A program, for the GPU that is to time it if there is one.
+pub(crate) fn opened(source: &Compile, device: Option<DeviceName>) -> Result<(Loaded, Option<Device>), Failure> {
+    let gpu = device.map(gpu).transpose();
+    if gpu.is_err() {
+        // What is wrong with the program comes before what is wrong with the machine.
+        source::load(source)?;
+    }
+    let gpu = gpu?;
+    Ok((source::load_for(source, gpu.as_ref())?, gpu))
+}
+
+/// A device that can time.
+fn gpu(name: DeviceName) -> Result<Device, Failure> {
+    let device = name.open(0)?;
+    match device.kind() {
+        DeviceKind::Cuda(_) => Ok(device),
+        DeviceKind::Interpreter => Err(Failure::refused("device", "times are a GPU's: --device cuda:0")),
+    }
+}
+
+/// What the arguments name, one after the other.
+fn compiles(args: &Profile, sources: &[OsString]) -> Vec<Compile> {
+    let compile = |source: Option<OsString>, clauses| Compile {
+        source: Source { source, clauses },
+        target: args.target,
+        plain: Plain { json: args.plain.json },
+    };
+    match &args.clauses {
+        Some(clauses) => vec![compile(None, Some(clauses.clone()))],
+        None => sources.iter().map(|source| compile(Some(source.clone()), None)).collect(),
+    }
+}
+
+/// What is counted: the extents that were asked for, and whole tiles for those that were not. `None`: whole tiles throughout, also
+/// for what the interpreter would take minutes for.
+fn sized(args: &Profile, kernel: &Kernel) -> Option<Extents> {
+    let [m, n, k] = [args.m, args.n, args.k];
+    let whole = sample_size(kernel);
+    let size = Extents::new(m.unwrap_or(whole.m), n.unwrap_or(whole.n), k.unwrap_or(whole.k));
+    let asked = m.is_some() || n.is_some() || k.is_some();
+    let fma = [size.m, size.n, size.k].iter().map(|&extent| extent as u128).product::<u128>();
+    (asked && fma <= MOST_FMA).then_some(size)
+}
+
+/// Time, share of cuBLAS, and the roofline.
+fn measured(gpu: &Device, args: &Profile, loaded: Loaded, kernel: &Arc<Kernel>) -> (String, Value) {
+    let [m, n, k] = [args.m, args.n, args.k].map(|extent| extent.unwrap_or(EXTENT));
+    let named = Named { name: loaded.name().into(), program: loaded.program() };
+    let Timed { properties, timings } = time(gpu, vec![named], Size { m, n, k, batch: 1 }, BUDGET);
+    let Some(Ok(timing)) = timings.first() else {
+        let why = timings.into_iter().find_map(Result::err).unwrap_or_default();
+        return (format!("\n{gpu}: not timed: {why}\n"), json!({ "device": gpu.to_string(), "error": why }));
+    };
+    let Timing { ms, noise, cublas_ms, .. } = timing;
+    let mut text = format!("\n{gpu}: {m} x {n} x {k}\n");
+    text.push_str(&format!("time               {ms:.4} ms (spread {:.1} %)\n", 100.0 * noise));
+    text.push_str(&format!("speed              {:.2} TFLOP/s\n", timing.tflops()));
+    let mut json = json!({
+        "device": gpu.to_string(), "size": [m, n, k], "ms": ms, "spread": noise, "tflops": timing.tflops(),
+        "cublas_ms": cublas_ms, "share_of_cublas": timing.share(),
+    });
+    match timing.share() {
+        Some(share) => text.push_str(&format!("share of cuBLAS    {:.1} %\n", 100.0 * share)),
+        None => text.push_str("share of cuBLAS    unknown: it does not compute this product here\n"),
+    }
+    let is_f32 = kernel.problem().types.acc == ptx_gemm::DType::F32;
+    if let (Some(properties), Some(program), true) = (properties, kernel.programs().entries.first(), is_f32) {
+        let size = Extents::new(m, n, k);
+        let (roofline, operations) = (Roofline::of(properties), 2.0 * m as f64 * n as f64 * k as f64);
+        let (once, loaded) = (dram_bytes(kernel.problem(), size), formula_bytes(program, size));
+        let rows = [
+            ("once", "with each matrix read once", once),
+            ("formula", "with each block's loads, by the formula", loaded),
+        ];
+        for (name, words, bytes) in rows {
+            let intensity = operations / bytes.max(1) as f64;
+            text.push_str(&format!("roofline           {}\n", roofline.line(intensity, words, timing.tflops())));
+            json["roofline"][name] = roofline.json(intensity, timing.tflops());
+        }
+    }
+    (text, json)
+}
+
+/// The interpreter's counts next to the hardware's.
+fn compare(args: &Profile) -> Result<Reply, Failure> {
+    let ncu = Ncu::find().ok_or_else(|| {
+        Failure::refused(
+            "ncu",
+            "ncu was found neither in the path nor in /usr/local/cuda/bin; it is part of the CUDA toolkit",
+        )
+    })?;
+    let mut sources = compiles(args, &args.sources);
+    if sources.is_empty() {
+        sources = compiles(args, &CASES.map(OsString::from));
+    }
+    let device = args.device.unwrap_or(DeviceName::Cuda(0));
+    let mut all = Vec::new();
+    for source in &sources {
+        let loaded = source::load(source)?;
+        let kernel = loaded.kernel()?;
+        let figures = Figures::of(&kernel, &How { size: sized(args, &kernel), ..How::default() })?;
+        let counters = ncu.count(&figures.entry, &launch(source, &figures, device));
+        all.push(Compared { name: loaded.name().into(), figures, counters });
+    }
+    let status = if ncu::is_complete(&all) { Status::Fine } else { Status::Refused };
+    Ok(Reply { text: ncu::table(&all), json: ncu::json(&all), status })
+}
+
+/// The arguments of `gemmc run` that launch the same product on a GPU, once.
+fn launch(source: &Compile, figures: &Figures, device: DeviceName) -> Vec<String> {
+    let mut args = vec!["run".to_string()];
+    match (&source.source.clauses, &source.source.source) {
+        (Some(clauses), _) => args.extend(["-e".into(), clauses.clone()]),
+        (None, Some(name)) => args.push(name.to_string_lossy().into_owned()),
+        (None, None) => {}
+    }
+    args.extend(source.target.iter().flat_map(|target| ["--target".into(), target.to_string()]));
+    let [m, n, k] = figures.size;
+    for (name, value) in [("-m", m.to_string()), ("-n", n.to_string()), ("-k", k.to_string())] {
+        args.extend([name.into(), value]);
+    }
+    args.extend(["--device".into(), device.to_string()]);
+    args
+}
