@@ -4,8 +4,6 @@
 //! and, where NVIDIA's assembler is found, what it makes of the text. Times come from whoever can measure them.
 
 mod assembler;
-#[cfg(feature = "plot")]
-mod plot;
 mod sass;
 mod table;
 
@@ -18,8 +16,6 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 pub use assembler::{Assembled, Assembler};
-#[cfg(feature = "plot")]
-pub use plot::{PlotError, plot};
 pub use sass::Loop;
 
 use crate::cases::{Case, cases};
@@ -228,7 +224,5 @@ mod tests {
         assert_eq!(ladder.rungs[0].timing.as_ref().and_then(Timing::share), Some(0.75));
         let text = ladder.to_string();
         assert!(text.contains("34.36") && text.contains("75 %"), "{text}");
-        #[cfg(feature = "plot")]
-        assert!(super::plot(&ladder).unwrap().contains("warp_tiled"));
     }
 }

@@ -1,5 +1,7 @@
 //! The arguments of every command.
 
+mod draw;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use ptx_gemm::{DType, Device, Error, Target};
 use ptx_gemm_check::exec::Orders;
 
 use ptx_gemm_bench::suites::{Size, Suite};
+
+pub(crate) use draw::{Draw, Scheme, ends_in};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -31,6 +35,8 @@ pub(crate) enum Command {
     Ir(Ir),
     /// The PTX text.
     Ptx(Compile),
+    /// Pictures: threads, shared memory, pipeline, raster, roofline
+    Draw(Box<Draw>),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.

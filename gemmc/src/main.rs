@@ -46,6 +46,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Check(args) => commands::check::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Ir(args) => commands::ir::run(args),
+        Command::Draw(args) => commands::draw::run(args),
         Command::Ptx(args) => commands::ptx::run(args, format),
         Command::Run(args) => commands::run::run(args, format),
         Command::Mutants(args) => commands::mutants::run(args, format),

@@ -104,7 +104,7 @@ mod warnings;
 mod warp;
 
 pub use buffer::GRANULE;
-pub use cost::{Cost, GlobalCost, Mix, SharedCost, Traffic};
+pub use cost::{Cost, GlobalCost, Mix, SharedAccess, SharedCost, Traffic, WarpAccess, Way};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
 pub use options::{BlockOrder, Checks, Counting, Landing, Options, Severity, WarpOrder};

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod draw;
 pub(crate) mod exec;
 pub(crate) mod first_launch;
 pub(crate) mod fuzz;

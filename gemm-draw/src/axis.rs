@@ -1,0 +1,67 @@
+//! An axis: where a value is, and which values have a mark. Scales and marks are those of plotters.
+
+use std::ops::Range;
+
+use plotters::coord::combinators::{IntoLogRange, LogCoord};
+use plotters::coord::ranged1d::Ranged;
+use plotters::coord::types::RangedCoordf64;
+
+/// Values along a line of the picture.
+pub struct Axis {
+    scale: Scale,
+    /// Where the first and the last value are.
+    from: f64,
+    to: f64,
+}
+
+enum Scale {
+    Linear(RangedCoordf64),
+    Log(LogCoord<f64>),
+}
+
+/// What plotters calls a pixel, in units of the whole axis: it counts in integers.
+const STEPS: i32 = 1_000_000;
+
+impl Axis {
+    /// Equal distances for equal differences.
+    pub fn linear(values: Range<f64>, from: f64, to: f64) -> Axis {
+        Axis { scale: Scale::Linear(values.into()), from, to }
+    }
+
+    /// Equal distances for equal factors; values are positive.
+    pub fn log(values: Range<f64>, from: f64, to: f64) -> Axis {
+        Axis { scale: Scale::Log(values.log_scale().into()), from, to }
+    }
+
+    /// Where a value is.
+    pub fn at(&self, value: f64) -> f64 {
+        let step = match &self.scale {
+            Scale::Linear(scale) => scale.map(&value, (0, STEPS)),
+            Scale::Log(scale) => scale.map(&value, (0, STEPS)),
+        };
+        self.from + (self.to - self.from) * f64::from(step) / f64::from(STEPS)
+    }
+
+    /// At most this many round values on the axis.
+    pub fn ticks(&self, most: usize) -> Vec<f64> {
+        match &self.scale {
+            Scale::Linear(scale) => scale.key_points(most),
+            Scale::Log(scale) => scale.key_points(most),
+        }
+    }
+}
+
+/// A value of an axis in words.
+pub fn number(value: f64) -> String {
+    let text = if value.abs() >= 100.0 || value.fract().abs() < 1e-9 {
+        format!("{value:.0}")
+    } else if value.abs() >= 1.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.4}")
+    };
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
