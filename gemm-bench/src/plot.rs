@@ -43,12 +43,12 @@ impl Suite<'_> {
         let cublas = self.rows.iter().filter_map(|row| theirs(row)).collect();
         let mut limits: Vec<(String, f64)> = middle(cublas).map(|of| ("cuBLAS".to_string(), of)).into_iter().collect();
         limits.extend(self.limit());
-        let size = self.rows.first().map_or(String::new(), |row| row.size.to_string());
+        let size = self.rows.first().map_or(String::new(), |row| extents(row.size));
         Bars {
-            title: format!("{}: every schedule on one product", self.name),
+            title: format!("Suite {}: every schedule on one product", self.name),
             text: format!(
-                "{}; {size}. Each bar is a schedule, grouped by its main idea; the dashed lines are cuBLAS on the same product \
-                 and the most that the GPU does without tensor cores.",
+                "{}; {size}. Each bar is a schedule, grouped by its main idea; its share of cuBLAS is of cuBLAS on the same \
+                 layout, whose median is the dashed line. The other one is the most that the GPU does without tensor cores.",
                 self.device
             ),
             panels: vec![Panel { axis: "TFLOP/s".into(), limits }],
@@ -68,15 +68,15 @@ impl Suite<'_> {
                 points
             };
             let ours = points(|row| Some(row.tflops()));
-            all.push(Line { name: format!("ours, {kind}"), points: ours, dashed: false, color: index });
+            all.push(Line { name: format!("ours: {kind}"), points: ours, dashed: false, color: index });
             let theirs = points(theirs);
             if !theirs.is_empty() {
-                all.push(Line { name: format!("cuBLAS, {kind}"), points: theirs, dashed: true, color: index });
+                all.push(Line { name: format!("cuBLAS: {kind}"), points: theirs, dashed: true, color: index });
             }
         }
         let highest = all.iter().flat_map(|line| &line.points).map(|(_, value)| *value).fold(0.0, f64::max);
         Lines {
-            title: format!("{}: speed over the size of the product", self.name),
+            title: format!("Suite {}: speed over the size of the product", self.name),
             text: format!(
                 "{}; n × n × n. Solid: the fastest of our schedules at each size; dashed: cuBLAS on the same data.{}",
                 self.device,
@@ -92,7 +92,7 @@ impl Suite<'_> {
     /// The fastest schedule on each of some products in no order.
     fn products(&self) -> Bars {
         let bar = |row: &&Row| Bar {
-            name: short(row.size),
+            name: extents(row.size),
             values: vec![Some(row.tflops())],
             mark: theirs(row),
             note: match row.times.ratio {
@@ -104,7 +104,7 @@ impl Suite<'_> {
         let highest = self.rows.iter().flat_map(|row| [Some(row.tflops()), theirs(row)]).flatten().fold(0.0, f64::max);
         let group = |(name, rows): (String, Vec<&Row>)| Group { name, bars: rows.iter().map(bar).collect() };
         Bars {
-            title: format!("{}: speed by product", self.name),
+            title: format!("Suite {}: speed by product", self.name),
             text: format!(
                 "{}; m × n × k. Each bar is the fastest of our schedules on a product; next to it its speed as a share of cuBLAS's \
                  and its name.{}",
@@ -141,7 +141,9 @@ impl Suite<'_> {
     /// Where the peak is, if the plot does not reach it.
     fn beyond(&self, highest: f64) -> String {
         match self.limit() {
-            Some((name, peak)) if peak >= 3.0 * highest => format!(" The {name}, {peak:.0} TFLOP/s, is beyond the plot."),
+            Some((name, peak)) if peak >= 3.0 * highest => {
+                format!(" The {name}, {peak:.0} TFLOP/s, is beyond the plot.")
+            }
             _ => String::new(),
         }
     }
@@ -152,12 +154,13 @@ fn theirs(row: &Row) -> Option<f64> {
     row.times.ratio.filter(|ratio| *ratio > 0.0).map(of)
 }
 
-/// Types and layouts in words.
+/// Types and layouts in words; as in BLAS, D is row major, and what is not f32 is said.
 fn kind(row: &Row) -> String {
+    let types = if row.types == "f32" { String::new() } else { format!("{}, ", row.types) };
     let layouts: Vec<&str> = row.layout.split(',').collect();
     match layouts[..] {
-        [a, b, d] => format!("{}: A {a}, B {b}, D {d} major", row.types),
-        _ => format!("{}: {}", row.types, row.layout),
+        [a, b, "row"] => format!("{types}A {a}, B {b} major"),
+        _ => format!("{types}{}", row.layout),
     }
 }
 
@@ -169,9 +172,8 @@ fn is_cube(size: Size) -> bool {
     size.m == size.n && size.n == size.k && size.batch == 1
 }
 
-/// A product's extents; a cube's once.
-fn short(size: Size) -> String {
-    if is_cube(size) { size.m.to_string() } else { size.to_string() }
+fn extents(size: Size) -> String {
+    size.to_string().replace(" x ", " × ")
 }
 
 #[cfg(test)]
@@ -204,7 +206,9 @@ mod tests {
     fn schedules_on_one_product_are_bars_by_their_idea() {
         let rows = [row(64, "naive", 2.0), row(64, "vectorized", 0.5), row(64, "unheard_of", 0.5)];
         let svg = plot("ladder", "Some GPU", &rows.iter().collect::<Vec<_>>(), 0.001);
-        for text in ["naive", "vectorized", "unheard_of", "straight from global memory", "Others", "cuBLAS: ", "f32 peak: "] {
+        for text in
+            ["naive", "vectorized", "unheard_of", "straight from global memory", "Others", "cuBLAS: ", "f32 peak: "]
+        {
             assert!(svg.contains(text), "{text}: {svg}");
         }
         assert!(!svg.contains("<circle") && !svg.contains("rotate"), "nothing joins names, and none is on its head");
@@ -215,7 +219,7 @@ mod tests {
         let mut rows = [row(64, "one", 2.0), row(128, "two", 0.5)];
         rows[1].size.k = 65;
         let svg = plot("odd", "Some GPU", &rows.iter().collect::<Vec<_>>(), 60.0);
-        for text in ["128 x 128 x 65", "50 %, one", "200 %, two", "cuBLAS on the same product"] {
+        for text in ["128 × 128 × 65", "50 %, one", "200 %, two", "cuBLAS on the same product"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
         assert!(svg.contains("beyond the plot"), "the bars would be too small next to the peak");

@@ -53,15 +53,44 @@ impl Axis {
 
 /// A value of an axis in words.
 pub fn number(value: f64) -> String {
-    let text = if value.abs() >= 100.0 || value.fract().abs() < 1e-9 {
-        format!("{value:.0}")
-    } else if value.abs() >= 1.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.4}")
+    // Three digits, or the first two of what is less than 1.
+    let text = match value.abs() {
+        large if large >= 100.0 || value.fract().abs() < 1e-9 => format!("{value:.0}"),
+        middle if middle >= 1.0 => format!("{value:.1}"),
+        small => format!("{value:.*}", (1.0 - small.max(1e-9).log10().floor()) as usize),
     };
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').into(),
         false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, number};
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (66.908, "66.9"),
+            (25.0, "25"),
+            (4096.0, "4096"),
+            (0.4868, "0.49"),
+            (0.0242, "0.024"),
+            (0.1, "0.1"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn values_are_where_the_scale_has_them() {
+        let linear = Axis::linear(0.0..10.0, 100.0, 200.0);
+        assert!((linear.at(2.5) - 125.0).abs() < 0.01 && (linear.at(0.0) - 100.0).abs() < 0.01);
+        assert!(linear.ticks(7).len() > 2 && linear.ticks(7).len() <= 7);
+        // Downwards, by factors.
+        let log = Axis::log(1.0..100.0, 300.0, 100.0);
+        assert!((log.at(10.0) - 200.0).abs() < 0.01, "{}", log.at(10.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::axis::{Axis, number};
 use crate::canvas::{Anchor, Canvas, Scheme, Size};
-use crate::palette::{self, ALARM, FAINT, GROUND, INK, MUTED};
+use crate::palette::{self, ALARM, FAINT, INK, MUTED, PAPER};
 
 /// A plot of bars.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -155,10 +155,10 @@ fn one(
     }
     let text = match bar.note.is_empty() || panel > 0 {
         true => number(value),
-        false => format!("{}  {}", number(value), bar.note),
+        false => format!("{} · {}", number(value), bar.note),
     };
     let x = mark.map_or(end, |mark| end.max(axis.at(mark))) + 7.0;
     // Lines of limits do not cross the text.
-    canvas.rect(x - 2.0, y + 3.0, Size::Label.width(&text) * 0.88 + 4.0, ROW - 6.0, GROUND);
+    canvas.rect(x - 2.0, y + 3.0, Size::Label.width(&text) * 0.88 + 4.0, ROW - 6.0, PAPER);
     canvas.text(x, y + 15.5, Anchor::Start, Size::Label, INK, text);
 }

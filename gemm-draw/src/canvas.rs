@@ -241,7 +241,9 @@ impl Canvas {
     fn dark(&self) -> String {
         let mut rules = String::from("@media (prefers-color-scheme: dark) {\n");
         for Color { light, dark } in &self.used {
-            rules.push_str(&format!("[fill=\"{light}\"] {{ fill: {dark} }} [stroke=\"{light}\"] {{ stroke: {dark} }}\n"));
+            rules.push_str(&format!(
+                "[fill=\"{light}\"] {{ fill: {dark} }} [stroke=\"{light}\"] {{ stroke: {dark} }}\n"
+            ));
         }
         rules.push('}');
         rules
@@ -261,7 +263,7 @@ fn round(value: f64) -> f64 {
 /// Lines of at most this width.
 pub fn wrapped(text: &str, width: f64, size: Size) -> Vec<String> {
     // Letters are narrower on average than the widest font's.
-    let most = (width / (0.53 * size.height())).max(8.0) as usize;
+    let most = (width / (0.56 * size.height())).max(8.0) as usize;
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -138,7 +138,7 @@ fn legend(canvas: &mut Canvas, x: f64, y: f64) -> f64 {
         canvas.text(x + 31.0, y, Anchor::Start, Size::Label, MUTED, text);
         x += 31.0 + Size::Label.width(text) * 0.9 + 22.0;
     }
-    y + 14.0
+    y + 24.0
 }
 
 fn explained(program: &Program, k_tiles: u32, line: &Timeline) -> String {

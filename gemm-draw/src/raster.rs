@@ -14,6 +14,8 @@ use crate::subject::Subject;
 /// Tiles of the grid that is shown, along each side.
 const TILES: u32 = 24;
 const CELL: f64 = 22.0;
+/// Runs of neighbours along which a line is drawn.
+const RUNS: usize = 3;
 
 pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<f64, DrawError> {
     let program = subject.program()?;
@@ -35,11 +37,12 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         canvas.rect(x + 0.5, y + 0.5, CELL - 1.0, CELL - 1.0, palette::category(wave));
         canvas.text(x + CELL / 2.0, y + 14.5, Anchor::Middle, Size::Tiny, ON_LIGHT, number.to_string());
     }
-    let first: Vec<(f64, f64)> =
-        order.iter().take(tiles_in_wave.min(64)).map(|&tile| at(tile)).map(|(x, y)| (x + 4.0, y + 4.0)).collect();
-    canvas.polyline(&first, INK, 1.2);
-    if let Some(&(x, y)) = first.first() {
-        canvas.dot(x, y, 4.0, INK);
+    // The first runs of neighbours, each from its dot on, along the edge of the cells.
+    let next_to = |one: &(u32, u32), other: &(u32, u32)| one.0.abs_diff(other.0) + one.1.abs_diff(other.1) == 1;
+    for run in order[..tiles_in_wave].chunk_by(next_to).take(RUNS) {
+        let points: Vec<(f64, f64)> = run.iter().map(|&tile| at(tile)).map(|(x, y)| (x + 3.0, y + 4.0)).collect();
+        canvas.polyline(&points, ON_LIGHT, 1.4);
+        points.first().into_iter().for_each(|&(x, y)| canvas.dot(x, y, 3.5, ON_LIGHT));
     }
     for index in (0..TILES).step_by(4) {
         let (x, y) = at((index, index));
@@ -66,7 +69,7 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
     let mut lines = vec![
         format!(
             "A product with {TILES} × {TILES} tiles of D ({} × {}). Numbers: in which order blocks take the tiles, as compiled; the \
-             line shows the first of them.",
+             lines are the first of them, from each dot on.",
             TILES * block.m,
             TILES * block.n
         ),

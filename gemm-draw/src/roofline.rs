@@ -32,8 +32,6 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     canvas.polyline(&roof, INK, 2.4);
     let compute = format!("peak: {} TFLOP/s in {}", number(peak), program.problem.types.acc);
     canvas.text(x.at(X.end) - 6.0, y.at(peak) - 8.0, Anchor::End, Size::Label, INK, compute);
-    let slope = (y.at(allowed(0.8)) - y.at(allowed(0.4))).atan2(x.at(0.8) - x.at(0.4)).to_degrees();
-    let _ = slope;
     let (label_x, label_y) = (x.at(ridge * 0.12) - 10.0, y.at(allowed(ridge * 0.12)) - 8.0);
     canvas.text(label_x, label_y, Anchor::End, Size::Label, INK, format!("memory: {} TB/s", number(memory)));
     let intensity = profile.intensity();

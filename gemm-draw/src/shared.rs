@@ -145,7 +145,10 @@ fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&W
         Swizzle::None => String::new(),
         Swizzle::Bytes(span) => format!(", swizzled over {span} bytes"),
     };
-    let text = format!("{}: a K-tile of {letter}, {} {own} × {} k of {element}; {order}{swizzle}", buffer.name, buffer.extent, buffer.depth);
+    let text = format!(
+        "{}: a K-tile of {letter}, {} {own} × {} k of {element}; {order}{swizzle}",
+        buffer.name, buffer.extent, buffer.depth
+    );
     canvas.text(Panel::LEFT, y, Anchor::Start, Size::Body, INK, text);
     let (depth, lines) = (buffer.depth.min(DEPTH), buffer.extent.div_ceil(LINE).min(LINES));
     let across = buffer.extent.min(LINE);
@@ -188,7 +191,8 @@ fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&W
         }
         top += cell * f64::from(depth) + 22.0;
     }
-    let mut text = String::from("In the cells: bank of the element. Outlined: what a warp reads at once, in the load below.");
+    let mut text =
+        String::from("In the cells: bank of the element. Outlined: what a warp reads at once, in the load below.");
     if depth < buffer.depth || lines * LINE < buffer.extent {
         let shown = (lines * LINE).min(buffer.extent);
         text.push_str(&format!(" Shown: {own} 0 to {}, k 0 to {}.", shown - 1, depth - 1));
@@ -199,9 +203,8 @@ fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&W
 
 /// The words of an access, as those of slot 0.
 fn words_of(program: &Program, buffer: &Buffer, access: &Worst) -> Vec<u32> {
-    let slot_bytes = program.rings.iter().find(|ring| {
-        ring.buffers.iter().any(|index| program.buffers[*index].name == buffer.name)
-    });
+    let slot_bytes =
+        program.rings.iter().find(|ring| ring.buffers.iter().any(|index| program.buffers[*index].name == buffer.name));
     let slot_bytes = slot_bytes.map_or(u32::MAX, |ring| ring.slot_bytes.max(1));
     let base = |offset: u32| buffer.offset_bytes + (offset - buffer.offset_bytes) % slot_bytes;
     let lanes = access.warp.lanes.iter();
@@ -212,12 +215,7 @@ fn words_of(program: &Program, buffer: &Buffer, access: &Worst) -> Vec<u32> {
 type Pass = [Option<(usize, bool)>; WAYS as usize];
 
 /// One access of a warp, bank by bank, pass by pass, with the sums of all; the next free y.
-fn access(
-    canvas: &mut Canvas,
-    x: f64,
-    y: f64,
-    (name, cost, worst): (&str, &SharedCost, Option<&Worst>),
-) -> f64 {
+fn access(canvas: &mut Canvas, x: f64, y: f64, (name, cost, worst): (&str, &SharedCost, Option<&Worst>)) -> f64 {
     let lost = cost.conflicts();
     let share = 100.0 * lost as f64 / (cost.wavefronts.max(1)) as f64;
     let text = match lost {
@@ -237,7 +235,7 @@ fn access(
         let x = x0 + cell * (f64::from(bank) + 0.5);
         canvas.text(x, top - 3.0, Anchor::Middle, Size::Tiny, MUTED, bank.to_string());
     }
-    let mut shown = 0;
+    let (mut shown, mut several) = (0, false);
     for (lanes, passes) in parts {
         for (index, pass) in passes.iter().enumerate() {
             if shown == PASSES {
@@ -245,7 +243,14 @@ fn access(
             }
             shown += 1;
             if index == 0 {
-                canvas.text(x0 - 6.0, top + 10.5, Anchor::End, Size::Cell, MUTED, format!("lanes {}–{}", lanes.0, lanes.1));
+                canvas.text(
+                    x0 - 6.0,
+                    top + 10.5,
+                    Anchor::End,
+                    Size::Cell,
+                    MUTED,
+                    format!("lanes {}–{}", lanes.0, lanes.1),
+                );
             } else {
                 canvas.text(x0 - 6.0, top + 10.5, Anchor::End, Size::Cell, ALARM, "again");
             }
@@ -254,8 +259,8 @@ fn access(
                 let Some((lane, shared)) = got else { continue };
                 let at = x0 + cell * bank as f64;
                 canvas.rect(at + 0.4, top, cell - 0.8, cell - 1.0, BANKS[bank]);
-                let text = if *shared { format!("{lane}+") } else { lane.to_string() };
-                canvas.text(at + cell / 2.0, top + 10.0, Anchor::Middle, Size::Tiny, on_bank(bank), text);
+                canvas.text(at + cell / 2.0, top + 10.0, Anchor::Middle, Size::Tiny, on_bank(bank), lane.to_string());
+                several |= *shared;
             }
             top += cell;
         }
@@ -264,10 +269,9 @@ fn access(
     canvas.line((x0, top), (x0 + cell * f64::from(WAYS), top), FAINT, 1.0, None);
     let more = if taken > shown { format!("; {} more passes not shown", taken - shown) } else { String::new() };
     let (bytes, conflicts) = (worst.bytes, worst.warp.conflicts());
-    let text = match conflicts {
-        0 => format!("an access of {bytes} bytes a lane, with lanes by bank; +: several lanes, one word{more}"),
-        _ => format!("the worst, {bytes} bytes a lane: lanes by bank, pass by pass; +: several lanes{more}"),
-    };
+    let which = if conflicts == 0 { "one access" } else { "the worst access" };
+    let shared = if several { "; of lanes that want the same word the first" } else { "" };
+    let text = format!("{which}, {bytes} bytes a lane: numbers of lanes by bank{shared}{more}");
     canvas.text(x, top + 16.0, Anchor::Start, Size::Cell, MUTED, text);
     top + 26.0
 }
@@ -324,11 +328,9 @@ mod tests {
         let lanes = (0..32).map(|lane| (lane, 16 * lane as u32)).collect();
         let worst = Worst { bytes: 16, warp: WarpAccess { wavefronts: 4, ideal: 4, lanes } };
         let all = passes(&worst);
-        assert_eq!(all.iter().map(|(lanes, passes)| (*lanes, passes.len())).collect::<Vec<_>>(), [
-            ((0, 7), 1),
-            ((8, 15), 1),
-            ((16, 23), 1),
-            ((24, 31), 1)
-        ]);
+        assert_eq!(
+            all.iter().map(|(lanes, passes)| (*lanes, passes.len())).collect::<Vec<_>>(),
+            [((0, 7), 1), ((8, 15), 1), ((16, 23), 1), ((24, 31), 1)]
+        );
     }
 }

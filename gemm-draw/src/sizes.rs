@@ -38,7 +38,7 @@ const WIDTH: f64 = 1100.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 24.0;
 /// Room for the names of the lines, at the right.
-const NAMES: f64 = 230.0;
+const NAMES: f64 = 260.0;
 
 /// The plot as SVG.
 pub fn lines(lines: &Lines, scheme: Scheme) -> String {
@@ -73,7 +73,14 @@ pub fn lines(lines: &Lines, scheme: Scheme) -> String {
     canvas.upwards(LEFT + 12.0, (top + bottom) / 2.0, Anchor::Middle, Size::Label, MUTED, &lines.y);
     for (name, value) in &lines.limits {
         canvas.line((x0, y.at(*value)), (right, y.at(*value)), INK, 1.6, Some("2 4"));
-        canvas.text(x0 + 8.0, y.at(*value) - 6.0, Anchor::Start, Size::Label, INK, format!("{name}: {}", number(*value)));
+        canvas.text(
+            x0 + 8.0,
+            y.at(*value) - 6.0,
+            Anchor::Start,
+            Size::Label,
+            INK,
+            format!("{name}: {}", number(*value)),
+        );
     }
     for line in &lines.lines {
         let color = palette::line(line.color);

@@ -24,7 +24,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     held.tile(canvas, left, top);
     held.warp(canvas, left + SIDE + GAP, top);
     held.thread(canvas, left + 2.0 * (SIDE + GAP), top);
-    let mut y = top + LINE + SIDE + 2.0 * LINE + 8.0;
+    let mut y = top + LINE + SIDE + 2.0 * LINE + 24.0;
     for line in held.roles() {
         y = canvas.paragraph(left, y, Panel::WIDTH, MUTED, &line);
     }
@@ -87,23 +87,41 @@ impl Held<'_> {
             let own: Vec<[f64; 4]> = pieces.iter().filter(|(of, _)| *of == warp).map(|(_, p)| place(p)).collect();
             canvas.rects(&own, palette::category(warp as usize));
         }
+        let mut unnumbered = false;
         for warp in 0..warps {
             // Once for each warp, in its largest piece.
             let largest = pieces.iter().filter(|(of, _)| *of == warp).max_by_key(|(_, p)| p.rows.min(p.cols));
-            if let Some((_, piece)) = largest {
-                let size = if warps > 16 { Size::Cell } else { Size::Label };
-                number(canvas, place(piece), size, &warp.to_string());
+            let Some((_, piece)) = largest else { continue };
+            let [px, py, width, height] = place(piece);
+            let (size, text) = (if warps > 16 { Size::Cell } else { Size::Label }, warp.to_string());
+            if height < 0.9 * size.height() || width < size.width(&text) {
+                unnumbered = true;
+            } else {
+                // To the right, away from thread 0's elements.
+                let right = width.min(36.0);
+                number(canvas, [px + width - right, py, right, height], size, &text);
             }
         }
         let first: Vec<[f64; 4]> = self.pieces(0).iter().map(place).collect();
-        canvas.rects(&first, INK);
+        canvas.rects(&first, ON_LIGHT);
         let (width, height) = (scale * f64::from(n), scale * f64::from(m));
         canvas.frame(x0, y0, width, height, MUTED, 1.0);
-        let text = match warps {
-            1 => format!("one warp; dark: thread 0's {} elements", self.map.elements()),
-            _ => format!("numbers: warps 0 to {}; dark: thread 0's {} elements", warps - 1, self.map.elements()),
+        let elements = self.map.elements();
+        let own = if elements == 1 { "thread 0's element".into() } else { format!("thread 0's {elements} elements") };
+        let text = match (warps, unnumbered) {
+            (1, _) => format!("one warp; black: {own}"),
+            (_, true) => format!("{warps} warps by colour; black: {own}"),
+            (_, false) => format!("numbers: warps 0 to {}; black: {own}", warps - 1),
         };
         caption(canvas, x, y0 + height, &text);
+        if unnumbered {
+            // The colours of the first ones, which come again.
+            for warp in 0..warps.min(14) {
+                let x = x + 25.0 * f64::from(warp);
+                canvas.rect(x, y0 + height + 26.0, 23.0, 15.0, palette::category(warp as usize));
+                number(canvas, [x, y0 + height + 26.0, 23.0, 15.0], Size::Cell, &warp.to_string());
+            }
+        }
     }
 
     /// The elements of warp 0, with the lane that holds each piece.
@@ -144,9 +162,17 @@ impl Held<'_> {
         }
         let (width, height) = (scale * f64::from(cols), scale * f64::from(rows));
         canvas.frame(x0, y0, width, height, FAINT, 1.0);
-        let part = if whole == (rows, cols) { "all of it" } else { "a corner of it" };
-        let text = format!("rows {} to {}, columns {} to {}: {part}", row, row + rows - 1, col, col + cols - 1);
+        let text = format!("rows {} to {}, columns {} to {}", row, row + rows - 1, col, col + cols - 1);
         caption(canvas, x, y0 + height, &text);
+        let full: u32 = shown.iter().map(|(_, piece)| piece.rows * piece.cols).sum();
+        let mut more = vec!["orange: lane 0"];
+        if full < rows * cols {
+            more.push("empty: other warps");
+        }
+        if whole != (rows, cols) {
+            more.push("the pattern goes on");
+        }
+        caption(canvas, x, y0 + height + 18.0, &more.join("; "));
     }
 
     /// The accumulators of thread 0 by row and column.
@@ -211,7 +237,11 @@ impl Held<'_> {
         let mut lines = vec![self.program.roles.iter().map(role).collect::<Vec<_>>().join(" ")];
         if self.program.accumulators.len() > 1 {
             let names: Vec<&str> = self.program.accumulators.iter().map(|acc| acc.name.as_str()).collect();
-            lines.push(format!("There are {} sets of accumulators, {}; shown is the one that is stored.", names.len(), names.join(" and ")));
+            lines.push(format!(
+                "There are {} sets of accumulators, {}; shown is the one that is stored.",
+                names.len(),
+                names.join(" and ")
+            ));
         }
         lines
     }

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use ptx_gemm_runtime::tile::{Empty, Full, Index, Mover, Op, Program};
 use ptx_gemm_runtime::tile::verify::trace;
+use ptx_gemm_runtime::tile::{Empty, Full, Index, Mover, Op, Program};
 
 /// Time that data takes from global memory.
 pub(crate) const LOAD: f64 = 3.0;

@@ -20,7 +20,9 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
             let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
             (titled(name), Some(lines.join(" ")))
         }
-        Loaded::Tile(_) => (args.compile.source.source.as_ref().map_or("tile program".into(), |name| stem(Path::new(name))), None),
+        Loaded::Tile(_) => {
+            (args.compile.source.source.as_ref().map_or("tile program".into(), |name| stem(Path::new(name))), None)
+        }
     };
     let mut subject = Subject::new(name, clauses, loaded.kernel()?, args.gpu);
     if let Some(results) = &args.results {
@@ -74,7 +76,8 @@ fn measured(path: &Path, name: &str, gpu: &str) -> Result<Measured, Failure> {
         return Err(Failure::refused("file", format!("{} is no file of results of gemmc bench", path.display())));
     };
     if !device.starts_with(gpu) && !gpu.starts_with(device) {
-        let text = format!("{} has results of {device}, and the picture is for {gpu}: choose it with --gpu", path.display());
+        let text =
+            format!("{} has results of {device}, and the picture is for {gpu}: choose it with --gpu", path.display());
         return Err(Failure::refused("results", text));
     }
     let fastest = rows.iter().filter(|row| row.schedule == name).max_by(|a, b| a.tflops().total_cmp(&b.tflops()));

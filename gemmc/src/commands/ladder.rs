@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::cli;
 use crate::reply::{Failure, Format, Reply, Status};
-use ptx_gemm_bench::{Program, report};
 use ptx_gemm_bench::session::{self, Event, Order, Orders};
 use ptx_gemm_bench::suites::{Named, Size};
+use ptx_gemm_bench::{Program, report};
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
