@@ -3,9 +3,10 @@
 //! The walk of the program is compiled with tiles of one element and run by the interpreter, with one block, with two, and so
 //! on: the element that is written anew is the tile of the last block.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ptx_gemm_dsl::terms::Param;
+use ptx_gemm_dsl::terms::{Along, Param, Raster};
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::{Arg, Checks, Launch, Memory, Options, Program as Ptx, launch};
@@ -16,8 +17,26 @@ use crate::DrawError;
 /// A program that stores a zero for each tile, whatever A and B are.
 const PROBE: &str = "tile(1, 1, 1); thread(1, 1); shared(none);";
 
-/// The tile row and column of each block, in the order of the blocks, in a grid of so many tiles.
-pub(crate) fn tiles(program: &Program, rows: u32, cols: u32) -> Result<Vec<(u32, u32)>, DrawError> {
+/// Tile rows and columns in the order of the blocks.
+type Order = Arc<Vec<(u32, u32)>>;
+
+/// Orders that are known, by the raster and the tiles of the grid.
+static KNOWN: Mutex<BTreeMap<(u32, bool, u32, u32), Order>> = Mutex::new(BTreeMap::new());
+
+/// The tile row and column of each block, in the order of the blocks, in a grid of `rows` x `cols` tiles.
+pub(crate) fn tiles(program: &Program, rows: u32, cols: u32) -> Result<Order, DrawError> {
+    let Raster { group, along } = program.walk.raster;
+    let key = (group, along == Along::M, rows, cols);
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(order) = known().get(&key) {
+        return Ok(order.clone());
+    }
+    let order = Arc::new(run(program, rows, cols)?);
+    known().insert(key, order.clone());
+    Ok(order)
+}
+
+fn run(program: &Program, rows: u32, cols: u32) -> Result<Vec<(u32, u32)>, DrawError> {
     let kernel = probe(program)?;
     let entry = kernel.programs().entries.last().ok_or_else(|| failed("the probe has no entry"))?;
     let ptx = Ptx::from_text(kernel.ptx()).map_err(failed)?;
@@ -76,7 +95,7 @@ mod tests {
     fn order(raster: &str, rows: u32, cols: u32) -> Vec<(u32, u32)> {
         let schedule: Schedule = format!("tile(16, 16, 4); thread(1, 1); {raster};").parse().unwrap();
         let kernel = Kernel::compile(&schedule, None).unwrap();
-        tiles(&kernel.programs().entries[0], rows, cols).unwrap()
+        tiles(&kernel.programs().entries[0], rows, cols).unwrap().to_vec()
     }
 
     #[test]
