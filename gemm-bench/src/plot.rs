@@ -173,7 +173,8 @@ fn is_cube(size: Size) -> bool {
 }
 
 fn extents(size: Size) -> String {
-    size.to_string().replace(" x ", " × ")
+    let times = if size.batch > 1 { format!(", {} times", size.batch) } else { String::new() };
+    format!("{} × {} × {}{times}", size.m, size.n, size.k)
 }
 
 #[cfg(test)]

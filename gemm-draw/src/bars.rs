@@ -72,7 +72,7 @@ pub fn bars(bars: &Bars, scheme: Scheme) -> String {
     let width = (WIDTH - names - LEFT - GAP * (count - 1.0)) / count;
     // The lines' names are above the bars, each in a line of its own.
     let lines = bars.panels.iter().map(|panel| panel.limits.len()).max().unwrap_or(0);
-    top += 22.0 + 18.0 * lines as f64;
+    top += 4.0 + 18.0 * lines as f64;
     let titles = bars.groups.iter().filter(|group| !group.name.is_empty()).count();
     let height = ROW * (all().count() as f64) + 34.0 * titles as f64 + 6.0;
     for (index, panel) in bars.panels.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The GPUs that a wave and a roofline may be drawn for.
 
-use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::{DType, Target};
 
 /// A GPU by its data sheet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +19,8 @@ pub struct Gpu {
     pub memory_gb_s: u32,
 }
 
-/// The data sheets' figures ("NVIDIA T4", "A100 80GB SXM", "L40S", "GeForce RTX 4090", "H100 SXM", "H200 SXM", "B200").
-pub const GPUS: [Gpu; 7] = [
+/// The data sheets' figures ("NVIDIA T4", "A100 80GB SXM", "L40S", "GeForce RTX 4090", "H100 SXM", "H200 SXM", "B200", "GeForce RTX 5090").
+pub const GPUS: [Gpu; 8] = [
     gpu("h200", "NVIDIA H200", 90, 132, 1980, 4800),
     gpu("h100", "NVIDIA H100 SXM", 90, 132, 1980, 3350),
     gpu("a100", "NVIDIA A100 80GB SXM", 80, 108, 1410, 2039),
@@ -28,6 +28,7 @@ pub const GPUS: [Gpu; 7] = [
     gpu("rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 2520, 1008),
     gpu("t4", "NVIDIA T4", 75, 40, 1590, 320),
     gpu("b200", "NVIDIA B200", 100, 148, 1965, 8000),
+    gpu("rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 2407, 1792),
 ];
 
 const fn gpu(
@@ -47,6 +48,11 @@ impl Gpu {
         GPUS.into_iter().find(|gpu| gpu.name == name)
     }
 
+    /// The first of [`GPUS`] that runs code for a target.
+    pub fn for_target(target: Target) -> Option<Gpu> {
+        GPUS.into_iter().find(|gpu| target.runs_on(gpu.capability))
+    }
+
     /// The most that it does in multiply-adds of this type without tensor cores, in TFLOP/s.
     pub fn peak(&self, acc: DType) -> f64 {
         2.0 * f64::from(self.lanes(acc)) * f64::from(self.processors) * f64::from(self.boost_mhz) / 1e6
@@ -60,7 +66,7 @@ impl Gpu {
             DType::F64 if data_centre => 32,
             DType::F64 => 2,
             _ if matches!(self.capability, 75 | 80) => 64,
-            DType::I32 => 64,
+            DType::I32 if self.capability < 120 => 64,
             _ => 128,
         }
     }
@@ -80,6 +86,7 @@ mod tests {
             ("l40s", DType::F32, 91.6),
             ("rtx4090", DType::F32, 82.6),
             ("t4", DType::F32, 8.1),
+            ("rtx5090", DType::F32, 104.8),
         ] {
             let peak = Gpu::named(name).unwrap().peak(acc);
             assert!((peak - tflops).abs() < 0.02 * tflops, "{name} {acc}: {peak}");

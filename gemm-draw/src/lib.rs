@@ -12,6 +12,8 @@
 mod axis;
 pub mod bars;
 mod canvas;
+mod error;
+mod frame;
 mod gpu;
 mod idea;
 mod ladder;
@@ -30,6 +32,7 @@ mod threads;
 mod timeline;
 
 pub use canvas::Scheme;
+pub use error::DrawError;
 pub use gpu::{GPUS, Gpu};
 pub use idea::Idea;
 pub use ladder::{by_idea, ladder, middle};
@@ -38,17 +41,3 @@ pub use page::{Picture, What, draw};
 pub use png::png;
 pub use shared::{Conflicts, conflicts};
 pub use subject::{Measured, Subject};
-
-/// Why there is no picture.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum DrawError {
-    /// The interpreter's run, from which the figures come, failed.
-    #[error("no figures: {0}")]
-    Figures(String),
-    /// The picture asked for has nothing to show.
-    #[error("there is nothing to draw: {0}")]
-    Nothing(String),
-    /// The SVG could not be made a PNG.
-    #[error("no PNG: {0}")]
-    Png(String),
-}

@@ -12,7 +12,7 @@ use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::{Arg, Checks, Launch, Memory, Options, Program as Ptx, launch};
 use ptx_gemm_runtime::tile::{Program, print};
 
-use crate::DrawError;
+use crate::error::DrawError;
 
 /// A program that stores a zero for each tile, whatever A and B are.
 const PROBE: &str = "tile(1, 1, 1); thread(1, 1); shared(none);";

@@ -1,9 +1,11 @@
 //! A page: a heading, and one panel for each thing that is shown.
 
-use crate::canvas::{Anchor, Canvas, Scheme, Size};
+use crate::canvas::{Anchor, Canvas, Scheme, Size, wrapped};
+use crate::error::DrawError;
+use crate::frame::Panel;
 use crate::palette::{FAINT, INK, MUTED};
 use crate::subject::Subject;
-use crate::{DrawError, pipeline, raster, roofline, shared, threads};
+use crate::{pipeline, raster, roofline, shared, threads};
 
 /// What a panel shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +58,6 @@ impl What {
     }
 }
 
-/// Where panels are on a page.
-pub(crate) struct Panel;
-
-impl Panel {
-    pub(crate) const PAGE: f64 = 1200.0;
-    pub(crate) const LEFT: f64 = 28.0;
-    pub(crate) const WIDTH: f64 = Panel::PAGE - 2.0 * Panel::LEFT;
-}
-
 /// A picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
@@ -111,24 +104,39 @@ pub fn draw(subject: &Subject, what: &[What], scheme: Scheme) -> Result<Picture,
     Ok(Picture { svg, shown, left_out })
 }
 
+/// A schedule in lines that end with a clause, where there is room for one.
+fn by_clause(clauses: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for clause in clauses.split_inclusive(';').map(str::trim).filter(|clause| !clause.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if wrapped(&format!("{line} {clause}"), Panel::WIDTH, Size::Body).len() == 1 => {
+                line.push(' ');
+                line.push_str(clause);
+            }
+            _ => lines.push(clause.into()),
+        }
+    }
+    lines
+}
+
 /// The name, the clauses, and the entry; the next free y.
 fn heading(subject: &Subject, canvas: &mut Canvas) -> Result<f64, DrawError> {
     let program = subject.program()?;
     canvas.text(Panel::LEFT, 42.0, Anchor::Start, Size::Title, INK, &subject.name);
     let mut y = 68.0;
     if let Some(clauses) = &subject.clauses {
-        y = canvas.paragraph(Panel::LEFT, y, Panel::WIDTH, INK, clauses);
+        for line in by_clause(clauses) {
+            y = canvas.paragraph(Panel::LEFT, y, Panel::WIDTH, INK, &line);
+        }
     }
     let (block, threads) = (program.block, program.threads());
+    let staged = match program.buffers.is_empty() {
+        true => "without shared memory".to_string(),
+        false => format!("{} of k at a time, with {} bytes of shared memory", block.k, program.shared_bytes()),
+    };
     let compiled = format!(
-        "Entry {} for {}: each block of {threads} threads computes {} × {} elements of D, {} of k at a time, with {} bytes of \
-         shared memory.",
-        program.name,
-        program.target,
-        block.m,
-        block.n,
-        block.k,
-        program.shared_bytes()
+        "Entry {} for {}: each block of {threads} threads computes {} × {} elements of D, {staged}.",
+        program.name, program.target, block.m, block.n
     );
     Ok(canvas.paragraph(Panel::LEFT, y, Panel::WIDTH, MUTED, &compiled) + 4.0)
 }

@@ -3,9 +3,9 @@
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_runtime::tile::{Mover, Op, Program};
 
-use crate::DrawError;
 use crate::canvas::{Anchor, Canvas, Size};
-use crate::page::Panel;
+use crate::error::DrawError;
+use crate::frame::Panel;
 use crate::palette::{self, ALARM, Color, FAINT, GROUND, INK, MUTED, ON_LIGHT};
 use crate::subject::Subject;
 use crate::timeline::{Done, Timeline, Work, timeline};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use resvg::{tiny_skia, usvg};
 
-use crate::DrawError;
+use crate::error::DrawError;
 
 /// The most pixels along a side.
 const MOST: f32 = 16384.0;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::terms::Wave;
 
-use crate::DrawError;
 use crate::canvas::{Anchor, Canvas, Size};
+use crate::error::DrawError;
+use crate::frame::Panel;
 use crate::order;
-use crate::page::Panel;
 use crate::palette::{self, FAINT, INK, MUTED, ON_LIGHT};
 use crate::subject::Subject;
 

@@ -2,10 +2,10 @@
 
 use ptx_gemm_runtime::tile::Program;
 
-use crate::DrawError;
 use crate::axis::{Axis, number};
 use crate::canvas::{Anchor, Canvas, Size};
-use crate::page::Panel;
+use crate::error::DrawError;
+use crate::frame::Panel;
 use crate::palette::{self, ALARM, FAINT, INK, MUTED};
 use crate::subject::Subject;
 

@@ -6,9 +6,9 @@ use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
 use ptx_gemm_runtime::interp::{SharedAccess, SharedCost, WarpAccess, Way};
 use ptx_gemm_runtime::tile::{Buffer, Program};
 
-use crate::DrawError;
 use crate::canvas::{Anchor, Canvas, Size};
-use crate::page::Panel;
+use crate::error::DrawError;
+use crate::frame::Panel;
 use crate::palette::{self, ALARM, BANKS, FAINT, GROUND, INK, MUTED, on_bank};
 use crate::subject::Subject;
 

@@ -37,14 +37,14 @@ pub struct Line {
 const WIDTH: f64 = 1100.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 24.0;
-/// Room for the names of the lines, at the right.
-const NAMES: f64 = 260.0;
 
 /// The plot as SVG.
 pub fn lines(lines: &Lines, scheme: Scheme) -> String {
     let mut canvas = Canvas::new(WIDTH, scheme);
     canvas.text(LEFT, 38.0, Anchor::Start, Size::Title, INK, &lines.title);
     let top = canvas.paragraph(LEFT, 64.0, WIDTH - 2.0 * LEFT, MUTED, &lines.text) + 14.0;
+    // Room for the names of the lines, at the right.
+    let names = lines.lines.iter().map(|line| Size::Label.width(&line.name)).fold(80.0, f64::max) + 56.0;
     let points = || lines.lines.iter().flat_map(|line| &line.points);
     let mut sizes: Vec<f64> = points().map(|(size, _)| *size).collect();
     sizes.sort_by(f64::total_cmp);
@@ -52,7 +52,7 @@ pub fn lines(lines: &Lines, scheme: Scheme) -> String {
     let (first, last) = (sizes.first().copied().unwrap_or(1.0), sizes.last().copied().unwrap_or(2.0));
     let limits = lines.limits.iter().map(|(_, value)| *value);
     let highest = points().map(|(_, value)| *value).chain(limits).fold(1e-9, f64::max);
-    let (x0, right, bottom) = (LEFT + 58.0, WIDTH - NAMES, top + HEIGHT);
+    let (x0, right, bottom) = (LEFT + 58.0, WIDTH - names, top + HEIGHT);
     let x = Axis::log(first * 0.9..last.max(2.0 * first) * 1.1, x0, right);
     let y = Axis::linear(0.0..highest * 1.06, bottom, top);
     for tick in y.ticks(9) {

@@ -6,7 +6,7 @@ use ptx_gemm_check::Profile;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::tile::Program;
 
-use crate::DrawError;
+use crate::error::DrawError;
 use crate::gpu::Gpu;
 
 /// A measured speed.

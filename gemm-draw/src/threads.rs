@@ -3,15 +3,19 @@
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, Role, walk};
 
-use crate::DrawError;
 use crate::canvas::{Anchor, Canvas, Size};
-use crate::page::Panel;
+use crate::error::DrawError;
+use crate::frame::Panel;
 use crate::palette::{self, FAINT, GROUND, INK, MUTED, ON_LIGHT};
 use crate::subject::Subject;
 
-/// The side of a part's square, and the room between two parts.
-const SIDE: f64 = 352.0;
-const GAP: f64 = 44.0;
+/// Widths of the parts, and the room between two. The middle one has 32 lanes side by side.
+const SIDE: f64 = 300.0;
+const LANES: f64 = 546.0;
+const REGISTERS: f64 = 226.0;
+const GAP: f64 = 36.0;
+/// The narrowest cell with a lane's number.
+const NARROW: f64 = 17.0;
 /// The height of a line of text.
 const LINE: f64 = 21.0;
 
@@ -23,7 +27,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let left = Panel::LEFT;
     held.tile(canvas, left, top);
     held.warp(canvas, left + SIDE + GAP, top);
-    held.thread(canvas, left + 2.0 * (SIDE + GAP), top);
+    held.thread(canvas, left + SIDE + LANES + 2.0 * GAP, top);
     let mut y = top + LINE + SIDE + 2.0 * LINE + 24.0;
     for line in held.roles() {
         y = canvas.paragraph(left, y, Panel::WIDTH, MUTED, &line);
@@ -135,11 +139,11 @@ impl Held<'_> {
         let (mut rows, mut cols) = (last(|p| p.row + p.rows) - row, last(|p| p.col + p.cols) - col);
         // Where the numbers would be too small, a part of it: the rest repeats.
         let smallest = pieces.iter().map(|(_, piece)| piece.cols.min(2 * piece.rows)).min().unwrap_or(1);
-        let most = (SIDE / 17.0 * f64::from(smallest)) as u32;
+        let most = |room: f64| ((room / NARROW * f64::from(smallest)) as u32).max(1);
         let whole = (rows, cols);
-        (rows, cols) = (rows.min(most.max(1)), cols.min(most.max(1)));
+        (rows, cols) = (rows.min(most(SIDE)), cols.min(most(LANES)));
         heading(canvas, x, y, "What the lanes of warp 0 hold");
-        let scale = (SIDE / f64::from(rows.max(cols))).min(44.0);
+        let scale = (SIDE / f64::from(rows)).min(LANES / f64::from(cols)).min(40.0);
         let (x0, y0) = (x, y + LINE);
         canvas.rect(x0, y0, scale * f64::from(cols), scale * f64::from(rows), GROUND);
         let inside = |piece: &Piece| piece.row + piece.rows <= row + rows && piece.col + piece.cols <= col + cols;
@@ -162,7 +166,7 @@ impl Held<'_> {
         }
         let (width, height) = (scale * f64::from(cols), scale * f64::from(rows));
         canvas.frame(x0, y0, width, height, FAINT, 1.0);
-        let text = format!("rows {} to {}, columns {} to {}", row, row + rows - 1, col, col + cols - 1);
+        let text = format!("{}, {}", span("row", row, rows), span("column", col, cols));
         caption(canvas, x, y0 + height, &text);
         let full: u32 = shown.iter().map(|(_, piece)| piece.rows * piece.cols).sum();
         let mut more = vec!["orange: lane 0"];
@@ -177,15 +181,15 @@ impl Held<'_> {
 
     /// The accumulators of thread 0 by row and column.
     fn thread(&self, canvas: &mut Canvas, x: f64, y: f64) {
-        heading(canvas, x, y, "Thread 0's accumulators, by row and column");
+        heading(canvas, x, y, "Thread 0's registers");
         let (rows, cols) = (self.map.rows(), self.map.cols());
         let (row0, col0) = self.map.first(0);
         // Headings of rows and columns take some room.
         let (left, head) = (30.0, 16.0);
         let (x0, y0) = (x + left, y + LINE + head);
-        let most = 16;
+        let most = 8;
         let (shown_rows, shown_cols) = (rows.len().min(most), cols.len().min(most));
-        let cell = ((SIDE - left) / shown_cols.max(shown_rows) as f64).min(40.0);
+        let cell = ((REGISTERS - left) / shown_cols.max(shown_rows) as f64).min(36.0);
         let size = if cell < 24.0 { Size::Tiny } else { Size::Cell };
         for element in 0..self.map.elements() {
             let (i, j) = self.map.position(element);
@@ -204,8 +208,8 @@ impl Held<'_> {
             canvas.text(x, y0 - 5.0, Anchor::Middle, size, MUTED, (col0 + col).to_string());
         }
         let text = match (shown_rows, shown_cols) == (rows.len(), cols.len()) {
-            true => "in the cells: number of the register".to_string(),
-            false => format!("registers; {} × {} of {} × {} are shown", shown_rows, shown_cols, rows.len(), cols.len()),
+            true => "accumulators by row and column".to_string(),
+            false => format!("{shown_rows} × {shown_cols} of {} × {} are shown", rows.len(), cols.len()),
         };
         caption(canvas, x, y0 + cell * shown_rows as f64, &text);
     }
@@ -225,12 +229,15 @@ impl Held<'_> {
     fn roles(&self) -> Vec<String> {
         let role = |role: &Role| {
             let threads = format!("Threads {} to {}", role.threads.start, role.threads.end.saturating_sub(1));
-            let held = self.map.elements();
+            let held = match self.map.elements() {
+                1 => "1 element".to_string(),
+                elements => format!("{elements} elements"),
+            };
             match role.name == self.role.name {
                 true if self.program.roles.len() == 1 => {
-                    format!("{threads} ({} warps) hold {held} elements each.", role.len().div_ceil(WARP))
+                    format!("{threads} ({} warps) hold {held} each.", role.len().div_ceil(WARP))
                 }
-                true => format!("{threads} (role `{}`) hold {held} elements each.", role.name),
+                true => format!("{threads} (role `{}`) hold {held} each.", role.name),
                 false => format!("{threads} (role `{}`) hold none: they copy.", role.name),
             }
         };
@@ -245,6 +252,11 @@ impl Held<'_> {
         }
         lines
     }
+}
+
+/// Rows or columns in words.
+fn span(what: &str, first: u32, count: u32) -> String {
+    if count == 1 { format!("{what} {first}") } else { format!("{what}s {first} to {}", first + count - 1) }
 }
 
 /// First and length of each run of neighbours.

@@ -161,3 +161,19 @@ fn the_same_picture_each_time() {
     let svg = || drawn(&named("conflict_free"), &What::ALL).svg;
     assert_eq!(svg(), svg());
 }
+
+#[test]
+fn a_wave_is_what_the_device_holds_or_the_schedule_says() {
+    let words = |clauses: &str| {
+        let schedule: ptx_gemm_dsl::Schedule = clauses.parse().unwrap();
+        let kernel = Kernel::compile(&schedule, Some(ptx_gemm_dsl::Target::SM_90)).unwrap();
+        let subject = Subject::new("wave", None, kernel, Gpu::named("h200").unwrap());
+        drawn(&subject, &[What::Raster]).svg.replace('\n', " ")
+    };
+    let tile = "tile(64, 64, 8); thread(4, 4); blocks_per_sm(2);";
+    assert!(words(tile).contains("wave 1 (264 blocks)"));
+    let persistent = words(&format!("{tile} persistent(100);"));
+    assert!(persistent.contains("wave 1 (100 blocks)") && persistent.contains("Persistent: 100 blocks"));
+    let split = words(&format!("{tile} split_k(4);"));
+    assert!(split.contains("Split-K: 4 blocks sum each tile"));
+}

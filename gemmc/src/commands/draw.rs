@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use ptx_gemm::{Kernel, Target};
 use ptx_gemm_bench::report;
-use ptx_gemm_draw::{DrawError, Measured, Picture, Scheme, Subject, What, draw, png};
+use ptx_gemm_draw::{DrawError, GPUS, Gpu, Measured, Picture, Scheme, Subject, What, draw, png};
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, Status};
 use crate::source::{self, Loaded};
 
 pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
@@ -24,9 +26,10 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
             (args.compile.source.source.as_ref().map_or("tile program".into(), |name| stem(Path::new(name))), None)
         }
     };
-    let mut subject = Subject::new(name, clauses, loaded.kernel()?, args.gpu);
+    let gpu = gpu(args, &loaded)?;
+    let mut subject = Subject::new(name, clauses, kernel(args, &loaded, gpu)?, gpu);
     if let Some(results) = &args.results {
-        subject.measured = Some(measured(results, &subject.name, args.gpu.title)?);
+        subject.measured = Some(measured(results, &subject.name, gpu.title)?);
     }
     let what: Vec<What> = match args.what.is_empty() {
         true => What::ALL.into(),
@@ -39,6 +42,33 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     };
     fs::write(&args.output, bytes).map_err(|error| file(&args.output, &error))?;
     Ok(reply(args, &picture))
+}
+
+/// The GPU that is asked for, or one that runs the program.
+fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
+    let target = loaded.target();
+    let found = args.gpu.or_else(|| Gpu::for_target(target));
+    found.filter(|gpu| target.runs_on(gpu.capability)).ok_or_else(|| {
+        let able: Vec<&str> = GPUS.iter().filter(|gpu| target.runs_on(gpu.capability)).map(|gpu| gpu.name).collect();
+        let asked = args.gpu.map_or("no GPU that is known", |gpu| gpu.title);
+        Failure::Other {
+            clause: "gpu",
+            message: format!("{asked} does not run code for {target}"),
+            help: Some(format!("--gpu takes {}", able.join(", "))).filter(|_| !able.is_empty()),
+            status: Status::Refused,
+        }
+    })
+}
+
+/// The kernel that runs on that GPU: without a stated target the one for its own, as a launch there compiles it.
+fn kernel(args: &cli::Draw, loaded: &Loaded, gpu: Gpu) -> Result<Arc<Kernel>, Failure> {
+    match loaded {
+        Loaded::Schedule { schedule, .. } if args.compile.target.is_none() => {
+            let newest = Target::newest(gpu.capability);
+            Kernel::compile(schedule, newest).or_else(|_| loaded.kernel())
+        }
+        _ => loaded.kernel(),
+    }
 }
 
 /// A PNG has one scheme.
