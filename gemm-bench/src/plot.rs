@@ -37,7 +37,7 @@ impl Suite<'_> {
         let bar = |row: &Row| Bar {
             name: row.schedule.clone(),
             values: vec![Some(row.tflops())],
-            note: row.times.ratio.map_or(String::new(), |ratio| format!("{} of cuBLAS", percent(ratio))),
+            note: row.times.ratio.map_or(String::new(), percent),
             ..Bar::default()
         };
         let cublas = self.rows.iter().filter_map(|row| theirs(row)).collect();
@@ -47,8 +47,9 @@ impl Suite<'_> {
         Bars {
             title: format!("Suite {}: every schedule on one product", self.name),
             text: format!(
-                "{}; {size}. Each bar is a schedule, grouped by its main idea; its share of cuBLAS is of cuBLAS on the same \
-                 layout, whose median is the dashed line. The other one is the most that the GPU does without tensor cores.",
+                "{}; {size}. Each bar is a schedule, grouped by its main idea; next to it its speed and its share of cuBLAS's \
+                 on the same layout. The dashed lines are cuBLAS, in the median, and the most that the GPU does without tensor \
+                 cores.",
                 self.device
             ),
             panels: vec![Panel { axis: "TFLOP/s".into(), limits }],

@@ -30,8 +30,11 @@ fn speeds(ladder: &Ladder, peak: Option<f64>) -> Bars {
     }
 }
 
+/// What an axis says, and the figure of a rung.
+type Figure = (&'static str, fn(&Rung) -> f64);
+
 fn counts(ladder: &Ladder) -> Bars {
-    let figures: [(&str, fn(&Rung) -> f64); 3] = [
+    let figures: [Figure; 3] = [
         ("loads for each multiply-add (fewer is better)", |rung| rung.loads_per_fma),
         ("operations for each byte of A and B (more is better)", |rung| rung.intensity),
         ("shared-memory passes lost to conflicts", |rung| rung.bank_conflicts as f64),

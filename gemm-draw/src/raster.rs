@@ -83,7 +83,8 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
                 gpu.processors, gpu.title
             ),
             None => format!(
-                "A wave: {wave} blocks run at once, {per} on each of the {} multiprocessors of an {}.",
+                "A wave: {wave} blocks run at once, {per} on each of the {} multiprocessors of an {}, as many as the program is \
+                 compiled for.",
                 gpu.processors, gpu.title
             ),
         },

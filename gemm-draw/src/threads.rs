@@ -120,7 +120,7 @@ impl Held<'_> {
         caption(canvas, x, y0 + height, &text);
         if unnumbered {
             // The colours of the first ones, which come again.
-            for warp in 0..warps.min(14) {
+            for warp in 0..warps.min(12) {
                 let x = x + 25.0 * f64::from(warp);
                 canvas.rect(x, y0 + height + 26.0, 23.0, 15.0, palette::category(warp as usize));
                 number(canvas, [x, y0 + height + 26.0, 23.0, 15.0], Size::Cell, &warp.to_string());

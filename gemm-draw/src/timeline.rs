@@ -249,3 +249,55 @@ fn kt_of(tile: Index, kt: Option<u32>) -> u32 {
         Index::Ahead(distance) => kt.unwrap_or(0) + distance,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_check::{case, cases, tuned};
+    use ptx_gemm_runtime::Kernel;
+
+    use super::{Timeline, Work, timeline};
+
+    const K_TILES: u32 = 8;
+
+    fn of(name: &str) -> Timeline {
+        let schedule = case(name).unwrap().schedule().unwrap();
+        let kernel = Kernel::compile(&schedule, None).unwrap();
+        timeline(&kernel.programs().entries[0], K_TILES)
+    }
+
+    #[test]
+    fn every_program_runs_to_its_end() {
+        for case in cases().chain(tuned()) {
+            let line = of(case.name);
+            assert!(line.done.iter().any(|done| done.work == Work::Epilogue), "{}", case.name);
+            if line.stays.is_empty() {
+                continue;
+            }
+            let multiplied: Vec<_> =
+                line.done.iter().filter(|done| done.work == Work::Multiply).filter_map(|done| done.tile).collect();
+            assert_eq!(multiplied, (0..K_TILES).collect::<Vec<_>>(), "{}", case.name);
+            for stay in &line.stays {
+                assert!(stay.filled <= stay.there, "{}: {stay:?}", case.name);
+                // What is past the end of k is not read.
+                assert_eq!(stay.read.is_some(), stay.tile < K_TILES, "{}: {stay:?}", case.name);
+                let (Some(read), Some(freed)) = (stay.read, stay.freed) else { continue };
+                assert!(stay.there <= read && read < freed, "{}: {stay:?}", case.name);
+                let next = line.stays.iter().filter(|other| (other.ring, other.slot) == (stay.ring, stay.slot));
+                let next =
+                    next.filter(|other| other.filled > stay.filled).map(|other| other.filled).fold(f64::MAX, f64::min);
+                assert!(next >= freed - 1e-9, "{}: {stay:?} is overwritten at {next}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_slot_hides_the_loads() {
+        let waits = |name| {
+            let line = of(name);
+            let waits = line.done.iter().filter(|done| done.work == Work::Wait).map(|done| done.to - done.from);
+            (waits.sum::<f64>(), line.end)
+        };
+        let (one, two) = (waits("vectorized"), waits("double_buffered"));
+        assert!(two.0 < one.0 / 4.0 && two.1 < one.1, "{one:?} {two:?}");
+    }
+}
