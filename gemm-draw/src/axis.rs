@@ -55,6 +55,8 @@ impl Axis {
 pub fn number(value: f64) -> String {
     // Three digits, or the first two of what is less than 1.
     let text = match value.abs() {
+        large if large >= 1e6 => return format!("{} M", number(value / 1e6)),
+        large if large >= 1e4 => return format!("{} k", number(value / 1e3)),
         large if large >= 100.0 || value.fract().abs() < 1e-9 => format!("{value:.0}"),
         middle if middle >= 1.0 => format!("{value:.1}"),
         small => format!("{value:.*}", (1.0 - small.max(1e-9).log10().floor()) as usize),
@@ -79,6 +81,8 @@ mod tests {
             (0.4868, "0.49"),
             (0.0242, "0.024"),
             (0.1, "0.1"),
+            (36352.0, "36.4 k"),
+            (2_095_104.0, "2.1 M"),
         ] {
             assert_eq!(number(value), text);
         }

@@ -118,7 +118,8 @@ fn highest(bars: &Bars, index: usize) -> f64 {
 
 fn frame(canvas: &mut Canvas, panel: &Panel, axis: &Axis, (x0, top, height): (f64, f64, f64), width: f64) {
     let bottom = top + height;
-    for tick in axis.ticks(7) {
+    // Numbers of the widest form do not meet.
+    for tick in axis.ticks(((width / 75.0) as usize).clamp(2, 7)) {
         let at = axis.at(tick);
         canvas.line((at, top), (at, bottom), FAINT, 1.0, None);
         canvas.text(at, bottom + 18.0, Anchor::Middle, Size::Label, MUTED, number(tick));

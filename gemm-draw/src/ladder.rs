@@ -35,9 +35,9 @@ type Figure = (&'static str, fn(&Rung) -> f64);
 
 fn counts(ladder: &Ladder) -> Bars {
     let figures: [Figure; 3] = [
-        ("loads for each multiply-add (fewer is better)", |rung| rung.loads_per_fma),
-        ("operations for each byte of A and B (more is better)", |rung| rung.intensity),
-        ("shared-memory passes lost to conflicts", |rung| rung.bank_conflicts as f64),
+        ("loads for each multiply-add", |rung| rung.loads_per_fma),
+        ("operations for each byte of A, B", |rung| rung.intensity),
+        ("passes lost to bank conflicts", |rung| rung.bank_conflicts as f64),
     ];
     let bar = |rung: &Rung| Bar {
         name: rung.case.clone(),
@@ -47,7 +47,7 @@ fn counts(ladder: &Ladder) -> Bars {
     Bars {
         title: "The ladder: what every case costs".into(),
         text: "Counted by the interpreter on 2 × 2 tiles of D over 4 K-tiles; no GPU was there to measure times. Each row is a \
-               schedule, grouped by its main idea."
+               schedule, grouped by its main idea. Fewer loads and conflicts are better, and more operations for each byte."
             .into(),
         panels: figures.iter().map(|(axis, _)| Panel { axis: (*axis).into(), limits: Vec::new() }).collect(),
         groups: by_idea(ladder.rungs.iter().map(|rung| (rung.case.as_str(), bar(rung)))),
