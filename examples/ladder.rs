@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::Target;
-use ptx_gemm_check::ladder::{Assembler, Climb, plot};
+use ptx_gemm_check::ladder::{Assembler, Climb};
 
 /// Where to write what, and what to compile for.
 #[derive(Default)]
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("wrote {}", path.display());
     }
     if let Some(path) = args.plot {
-        std::fs::write(&path, plot(&ladder)?)?;
+        std::fs::write(&path, ptx_gemm_draw::ladder(&ladder, None, ptx_gemm_draw::Scheme::Auto))?;
         eprintln!("wrote {}", path.display());
     }
     match ladder.rungs.iter().find(|rung| !rung.ok) {

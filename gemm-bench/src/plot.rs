@@ -1,139 +1,181 @@
-//! A suite as a picture: the share of cuBLAS, and the share of the GPU's peak, product by product.
+//! A suite as a picture: the speed of the fastest schedules next to cuBLAS's and the GPU's peak.
+//!
+//! Schedules on one product are bars by their idea; cubes are lines over their size; other products, which have no order, are
+//! bars with a mark where cuBLAS is.
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use ptx_gemm_draw::bars::{Bar, Bars, Group, Panel, bars};
+use ptx_gemm_draw::sizes::{Line, Lines, lines};
+use ptx_gemm_draw::{Scheme, by_idea, middle};
 
 use crate::report::best;
 use crate::session::Row;
 use crate::suites::Size;
 
-const SIZE: (u32, u32) = (1100, 460);
-const COLORS: [RGBColor; 6] = [
-    RGBColor(31, 119, 180),
-    RGBColor(214, 96, 40),
-    RGBColor(60, 140, 70),
-    RGBColor(140, 90, 170),
-    RGBColor(120, 90, 70),
-    RGBColor(90, 90, 90),
-];
-
-type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
-/// A line: its name, and a share for each product that it has one of.
-type Line = (String, Vec<(usize, f64)>);
-
-/// The plot as SVG text. `peak` is in TFLOP/s.
-///
-/// # Errors
-///
-/// What the library of plots says.
-pub fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<String, String> {
-    let mut text = String::new();
-    draw(&mut text, suite, device, rows, peak).map_err(|error| error.to_string())?;
-    Ok(text)
+/// The plot as SVG text. `peak`, that of f32, is in TFLOP/s; 0 if it is not known.
+pub fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> String {
+    let suite = Suite { name: suite, device, rows, peak };
+    let one_product = rows.windows(2).all(|pair| pair[0].size == pair[1].size);
+    let one_schedule = rows.windows(2).all(|pair| pair[0].schedule == pair[1].schedule);
+    let cubes = rows.iter().all(|row| is_cube(row.size));
+    match () {
+        () if one_product && !one_schedule => bars(&suite.schedules(), Scheme::Auto),
+        () if cubes && !one_product => lines(&suite.cubes(), Scheme::Auto),
+        () => bars(&suite.products(), Scheme::Auto),
+    }
 }
 
-fn draw(text: &mut String, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Drawn {
-    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
-    root.fill(&WHITE).map_err(plain)?;
-    let root = root.titled(&format!("{suite}: {device}"), ("sans-serif", 18)).map_err(plain)?;
-    // The suite of cases has one product and many schedules; the others have many products, and the best counts.
-    let by_schedule = rows.windows(2).all(|pair| pair[0].size == pair[1].size);
-    let shown: Vec<&Row> = if by_schedule { by_speed(rows) } else { best(rows) };
-    let label = |row: &Row| if by_schedule { row.schedule.clone() } else { short(row.size) };
-    let mut places: Vec<String> = Vec::new();
-    for row in &shown {
-        if !places.contains(&label(row)) {
-            places.push(label(row));
+struct Suite<'a> {
+    name: &'a str,
+    device: &'a str,
+    rows: &'a [&'a Row],
+    peak: f64,
+}
+
+impl Suite<'_> {
+    /// Every schedule on one product.
+    fn schedules(&self) -> Bars {
+        let bar = |row: &Row| Bar {
+            name: row.schedule.clone(),
+            values: vec![Some(row.tflops())],
+            note: row.times.ratio.map_or(String::new(), percent),
+            ..Bar::default()
+        };
+        let cublas = self.rows.iter().filter_map(|row| theirs(row)).collect();
+        let mut limits: Vec<(String, f64)> = middle(cublas).map(|of| ("cuBLAS".to_string(), of)).into_iter().collect();
+        limits.extend(self.limit());
+        let size = self.rows.first().map_or(String::new(), |row| extents(row.size));
+        Bars {
+            title: format!("Suite {}: every schedule on one product", self.name),
+            text: format!(
+                "{}; {size}. Each bar is a schedule, grouped by its main idea; next to it its speed and its share of cuBLAS's \
+                 on the same layout. The dashed lines are cuBLAS, in the median, and the most that the GPU does without tensor \
+                 cores.",
+                self.device
+            ),
+            panels: vec![Panel { axis: "TFLOP/s".into(), limits }],
+            groups: by_idea(self.rows.iter().map(|row| (row.schedule.as_str(), bar(row)))),
+            mark: None,
         }
     }
-    let lines = |share: &dyn Fn(&Row) -> Option<f64>| -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
-        for row in &shown {
-            let name = format!("{} {}", row.types, row.layout);
-            let Some(place) = places.iter().position(|place| *place == label(row)) else { continue };
-            let Some(share) = share(row).filter(|share| (0.0..1e6).contains(share)) else { continue };
-            match lines.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, points)) => points.push((place, share)),
-                None => lines.push((name, vec![(place, share)])),
+
+    /// The fastest schedule on each cube, by layout and type.
+    fn cubes(&self) -> Lines {
+        let mut all = Vec::new();
+        for (index, (kind, rows)) in self.by_kind().into_iter().enumerate() {
+            let points = |value: fn(&Row) -> Option<f64>| {
+                let mut points: Vec<(f64, f64)> =
+                    rows.iter().filter_map(|row| Some((row.size.m as f64, value(row)?))).collect();
+                points.sort_by(|one, other| one.0.total_cmp(&other.0));
+                points
+            };
+            let ours = points(|row| Some(row.tflops()));
+            all.push(Line { name: format!("ours: {kind}"), points: ours, dashed: false, color: index });
+            let theirs = points(theirs);
+            if !theirs.is_empty() {
+                all.push(Line { name: format!("cuBLAS: {kind}"), points: theirs, dashed: true, color: index });
             }
         }
-        lines
-    };
-    let (left, right) = root.split_horizontally(SIZE.0 / 2);
-    panel(&left, "share of cuBLAS", &places, &lines(&|row| row.times.ratio))?;
-    panel(&right, "share of the f32 peak", &places, &lines(&|row| row.of_peak(peak)))?;
-    root.present().map_err(plain)
-}
+        let highest = all.iter().flat_map(|line| &line.points).map(|(_, value)| *value).fold(0.0, f64::max);
+        Lines {
+            title: format!("Suite {}: speed over the size of the product", self.name),
+            text: format!(
+                "{}; n × n × n. Solid: the fastest of our schedules at each size; dashed: cuBLAS on the same data.{}",
+                self.device,
+                self.beyond(highest)
+            ),
+            x: "n, the extent of the matrices".into(),
+            y: "TFLOP/s".into(),
+            lines: all,
+            limits: self.limit().filter(|(_, peak)| *peak < 3.0 * highest).into_iter().collect(),
+        }
+    }
 
-/// A product's extents; a cube's once.
-fn short(size: Size) -> String {
-    let text = size.to_string().replace(' ', "");
-    match size.m == size.n && size.n == size.k {
-        true => text.replacen(&format!("{m}x{m}x{m}", m = size.m), &size.m.to_string(), 1),
-        false => text,
+    /// The fastest schedule on each of some products in no order.
+    fn products(&self) -> Bars {
+        let bar = |row: &&Row| Bar {
+            name: extents(row.size),
+            values: vec![Some(row.tflops())],
+            mark: theirs(row),
+            note: match row.times.ratio {
+                Some(ratio) => format!("{}, {}", percent(ratio), row.schedule),
+                None => row.schedule.clone(),
+            },
+        };
+        let kinds = self.by_kind();
+        let highest = self.rows.iter().flat_map(|row| [Some(row.tflops()), theirs(row)]).flatten().fold(0.0, f64::max);
+        let group = |(name, rows): (String, Vec<&Row>)| Group { name, bars: rows.iter().map(bar).collect() };
+        Bars {
+            title: format!("Suite {}: speed by product", self.name),
+            text: format!(
+                "{}; m × n × k. Each bar is the fastest of our schedules on a product; next to it its speed as a share of cuBLAS's \
+                 and its name.{}",
+                self.device,
+                self.beyond(highest)
+            ),
+            panels: vec![Panel {
+                axis: "TFLOP/s".into(),
+                limits: self.limit().filter(|(_, peak)| *peak < 3.0 * highest).into_iter().collect(),
+            }],
+            groups: kinds.into_iter().map(group).collect(),
+            mark: Some("cuBLAS on the same product".into()),
+        }
+    }
+
+    /// The best rows by types and layout, in the order of the first of each.
+    fn by_kind(&self) -> Vec<(String, Vec<&Row>)> {
+        let mut kinds: Vec<(String, Vec<&Row>)> = Vec::new();
+        for row in best(self.rows) {
+            let name = kind(row);
+            match kinds.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, rows)) => rows.push(row),
+                None => kinds.push((name, vec![row])),
+            }
+        }
+        kinds
+    }
+
+    fn limit(&self) -> Option<(String, f64)> {
+        let in_f32 = self.rows.iter().all(|row| row.types == "f32");
+        (in_f32 && self.peak > 0.0).then(|| ("f32 peak".into(), self.peak))
+    }
+
+    /// Where the peak is, if the plot does not reach it.
+    fn beyond(&self, highest: f64) -> String {
+        match self.limit() {
+            Some((name, peak)) if peak >= 3.0 * highest => {
+                format!(" The {name}, {peak:.0} TFLOP/s, is beyond the plot.")
+            }
+            _ => String::new(),
+        }
     }
 }
 
-fn by_speed<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let mut rows = rows.to_vec();
-    rows.sort_by(|x, y| y.times.ms.total_cmp(&x.times.ms));
-    rows
+fn theirs(row: &Row) -> Option<f64> {
+    let of = |ratio: f64| row.tflops() / ratio;
+    row.times.ratio.filter(|ratio| *ratio > 0.0).map(of)
 }
 
-fn panel<B: DrawingBackend>(area: &DrawingArea<B, Shift>, title: &str, places: &[String], lines: &[Line]) -> Drawn
-where
-    B::ErrorType: 'static,
-{
-    let highest = lines.iter().flat_map(|(_, points)| points).map(|(_, share)| *share).fold(1.0, f64::max);
-    let last = places.len().saturating_sub(1) as f64;
-    let mut chart = ChartBuilder::on(area)
-        .margin(10)
-        .caption(title, ("sans-serif", 14))
-        .x_label_area_size(110)
-        .y_label_area_size(45)
-        .build_cartesian_2d(-0.5..last + 0.5, 0.0..highest * 1.05)
-        .map_err(plain)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .y_labels(12)
-        .x_labels(0)
-        .y_label_formatter(&|share| format!("{:.0}%", 100.0 * share))
-        .draw()
-        .map_err(plain)?;
-    // Turned, and from the axis down: the mesh would centre them on it.
-    let style = TextStyle::from(("sans-serif", 11).into_font().transform(FontTransform::Rotate90));
-    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-    let (left, top) = area.get_base_pixel();
-    for (place, name) in places.iter().enumerate() {
-        let (x, y) = chart.backend_coord(&(place as f64, 0.0));
-        area.draw_text(name, &style, (x - left, y - top + 6)).map_err(plain)?;
+/// Types and layouts in words; as in BLAS, D is row major, and what is not f32 is said.
+fn kind(row: &Row) -> String {
+    let types = if row.types == "f32" { String::new() } else { format!("{}, ", row.types) };
+    let layouts: Vec<&str> = row.layout.split(',').collect();
+    match layouts[..] {
+        [a, b, "row"] => format!("{types}A {a}, B {b} major"),
+        _ => format!("{types}{}", row.layout),
     }
-    for (index, (name, points)) in lines.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
-        let points: Vec<(f64, f64)> = points.iter().map(|&(place, share)| (place as f64, share)).collect();
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)))
-            .map_err(plain)?
-            .label(name.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
-        chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, color.filled()))).map_err(plain)?;
-    }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .position(SeriesLabelPosition::LowerRight)
-        .draw()
-        .map_err(plain)?;
-    Ok(())
 }
 
-/// An error of plotters, whose own types borrow the drawing.
-fn plain(error: impl std::fmt::Display) -> Box<dyn std::error::Error + Send + Sync> {
-    error.to_string().into()
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn is_cube(size: Size) -> bool {
+    size.m == size.n && size.n == size.k && size.batch == 1
+}
+
+fn extents(size: Size) -> String {
+    let times = if size.batch > 1 { format!(", {} times", size.batch) } else { String::new() };
+    format!("{} × {} × {}{times}", size.m, size.n, size.k)
 }
 
 #[cfg(test)]
@@ -152,25 +194,41 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_each_product_is_drawn() {
+    fn the_best_of_each_cube_is_on_a_line() {
         let rows = [row(64, "slow", 2.0), row(64, "fast", 0.5), row(128, "fast", 1.0), row(128, "slow", 1.5)];
         let rows: Vec<&Row> = rows.iter().collect();
         let chosen: Vec<&str> = best(&rows).iter().map(|row| row.schedule.as_str()).collect();
         assert_eq!(chosen, ["fast", "fast"]);
-        let svg = plot("square", "Some GPU", &rows, 60.0).unwrap();
-        assert!(svg.starts_with("<svg") && svg.contains("128") && svg.contains("square: Some GPU"), "{svg}");
-        assert_eq!(svg.matches("<circle").count(), 4, "two products, each in both panels");
+        let svg = plot("square", "Some GPU", &rows, 60.0);
+        assert!(svg.starts_with("<svg") && svg.contains("128") && svg.contains("Some GPU"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 4, "two sizes, ours and cuBLAS's");
     }
 
     #[test]
-    fn schedules_on_one_product_stand_side_by_side() {
-        let rows = [row(64, "slow", 2.0), row(64, "fast", 0.5)];
-        let svg = plot("ladder", "Some GPU", &rows.iter().collect::<Vec<_>>(), 60.0).unwrap();
-        assert!(svg.contains("slow") && svg.contains("fast"), "{svg}");
+    fn schedules_on_one_product_are_bars_by_their_idea() {
+        let rows = [row(64, "naive", 2.0), row(64, "vectorized", 0.5), row(64, "unheard_of", 0.5)];
+        let svg = plot("ladder", "Some GPU", &rows.iter().collect::<Vec<_>>(), 0.001);
+        for text in
+            ["naive", "vectorized", "unheard_of", "straight from global memory", "Others", "cuBLAS: ", "f32 peak: "]
+        {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        assert!(!svg.contains("<circle") && !svg.contains("rotate"), "nothing joins names, and none is on its head");
+    }
+
+    #[test]
+    fn products_without_an_order_are_bars_with_marks() {
+        let mut rows = [row(64, "one", 2.0), row(128, "two", 0.5)];
+        rows[1].size.k = 65;
+        let svg = plot("odd", "Some GPU", &rows.iter().collect::<Vec<_>>(), 60.0);
+        for text in ["128 × 128 × 65", "50 %, one", "200 %, two", "cuBLAS on the same product"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        assert!(svg.contains("beyond the plot"), "the bars would be too small next to the peak");
     }
 
     #[test]
     fn nothing_is_a_picture_too() {
-        assert!(plot("square", "Some GPU", &[], 0.0).is_ok());
+        assert!(plot("square", "Some GPU", &[], 0.0).starts_with("<svg"));
     }
 }

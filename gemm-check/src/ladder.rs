@@ -3,8 +3,6 @@
 //! Without a GPU the figures are those that can be known: the compiler's, what the interpreter counts beside the formula of the CUDA SGEMM worklog,
 //! and, where NVIDIA's assembler is found, what it makes of the text. Times come from whoever can measure them.
 
-#[cfg(feature = "plot")]
-mod plot;
 mod table;
 
 use std::cmp::Ordering;
@@ -15,9 +13,6 @@ use ptx_gemm_dsl::Target;
 use ptx_gemm_runtime::Kernel;
 use rayon::prelude::*;
 use serde::Serialize;
-
-#[cfg(feature = "plot")]
-pub use plot::{PlotError, plot};
 
 use crate::cases::{Case, REPORTS, cases};
 use crate::error::CheckError;
@@ -192,7 +187,5 @@ mod tests {
         assert_eq!(ladder.rungs[0].timing.as_ref().and_then(Timing::share), Some(0.75));
         let text = ladder.to_string();
         assert!(text.contains("34.36") && text.contains("75 %"), "{text}");
-        #[cfg(feature = "plot")]
-        assert!(super::plot(&ladder).unwrap().contains("warp_tiled"));
     }
 }

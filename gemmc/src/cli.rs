@@ -15,6 +15,7 @@ use ptx_gemm_bench::suites::{Size, Suite};
 
 mod ablate;
 mod diff;
+mod draw;
 mod language;
 mod profile;
 mod shell;
@@ -22,6 +23,7 @@ mod sweep;
 
 pub(crate) use ablate::Ablate;
 pub(crate) use diff::Diff;
+pub(crate) use draw::{Draw, Scheme, ends_in};
 pub(crate) use language::{Check, Explain, Fmt, Ptx};
 pub(crate) use profile::Profile;
 pub(crate) use shell::{Completions, Man};
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Diff(Diff),
     /// What each clause of a schedule buys: dropped or changed, one at a time
     Ablate(Ablate),
+    /// Pictures: threads, shared memory, pipeline, raster, roofline
+    Draw(Box<Draw>),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.

@@ -64,6 +64,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Explain(args) => commands::explain::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Ir(args) => commands::ir::run(args),
+        Command::Draw(args) => commands::draw::run(args),
         Command::Ptx(args) => commands::ptx::run(args, format),
         Command::Profile(args) => commands::profile::run(args),
         Command::Diff(args) => commands::diff::run(args, format),

@@ -57,7 +57,7 @@ fn results_become_a_table() {
     let drawn = bench(&["--table", file.to_str().expect("text"), "--plot", picture.to_str().expect("text")]);
     assert_eq!(drawn.status.code(), Some(0));
     let svg = std::fs::read_to_string(&picture).expect("drawn");
-    assert!(svg.contains("4096x512x64") && svg.contains("square: Some GPU"), "{svg}");
+    assert!(svg.contains("4096 × 512 × 64") && svg.contains("Suite square") && svg.contains("Some GPU"), "{svg}");
     let named = |names: &str| ["--table", file.to_str().expect("text"), "--schedules", names].map(String::from);
     let absent = named("nn_64x64,nn_256x128,nope");
     refused(&absent.each_ref().map(String::as_str), "no results of nn_64x64, nope");

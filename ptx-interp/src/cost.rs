@@ -24,6 +24,44 @@ pub struct Cost {
     pub traffic: BTreeMap<String, Traffic>,
     /// Accesses to shared memory by label of the launch's regions; those outside of all regions are left out.
     pub buffers: BTreeMap<String, BufferCost>,
+    /// Accesses to shared memory by the line of their instruction.
+    pub shared_by_line: BTreeMap<u32, SharedAccess>,
+}
+
+/// What one instruction asks of shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedAccess {
+    /// Which way the bytes go.
+    pub way: Way,
+    /// Bytes of one lane.
+    pub bytes: u32,
+    /// All that was counted.
+    pub cost: SharedCost,
+    /// The warp's access with the most conflicts, the first in order of offsets if there are several.
+    pub worst: WarpAccess,
+}
+
+/// One access of a warp to shared memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WarpAccess {
+    /// Passes over the banks that it took.
+    pub wavefronts: u64,
+    /// Passes that it would have taken without conflicts.
+    pub ideal: u64,
+    /// Lanes that take part, ascending, and the byte offset of each in the block's shared memory.
+    pub lanes: Vec<(usize, u32)>,
+}
+
+impl WarpAccess {
+    /// Passes lost to bank conflicts.
+    pub fn conflicts(&self) -> u64 {
+        self.wavefronts - self.ideal
+    }
+
+    /// The order does not depend on who is asked first, so that the worst of several blocks is always the same.
+    fn is_worse_than(&self, other: &WarpAccess) -> bool {
+        (other.conflicts(), &self.lanes) < (self.conflicts(), &other.lanes)
+    }
 }
 
 /// Instructions by kind, counted once per warp, predicated-off ones excluded.
@@ -146,12 +184,16 @@ pub(crate) struct Counters {
     pub(crate) traffic: Vec<Traffic>,
     /// Of each region of the launch, in order.
     regions: Vec<(Range<u32>, BufferCost)>,
+    /// By instruction.
+    pub(crate) shared: BTreeMap<u32, SharedAccess>,
 }
 
 /// Which way an access goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
+    /// From memory.
     Load,
+    /// To memory.
     Store,
 }
 
@@ -176,7 +218,7 @@ impl Counters {
     }
 
     /// Counts one shared-memory instruction by its lanes' byte offsets, in ascending order of lanes.
-    pub(crate) fn shared(&mut self, way: Way, offsets: &[(usize, u32)], bytes: u32) {
+    pub(crate) fn shared(&mut self, pc: u32, way: Way, offsets: &[(usize, u32)], bytes: u32) {
         let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
         let mut cost = SharedCost { accesses: 1, ..SharedCost::default() };
         for group in offsets.chunk_by(|a, b| a.0 / lanes_at_once == b.0 / lanes_at_once) {
@@ -200,6 +242,12 @@ impl Counters {
         match way {
             Way::Load => self.shared_loads += cost,
             Way::Store => self.shared_stores += cost,
+        }
+        let warp = WarpAccess { wavefronts: cost.wavefronts, ideal: cost.ideal, lanes: offsets.into() };
+        let one = SharedAccess { way, bytes, cost, worst: warp };
+        match self.shared.get_mut(&pc) {
+            Some(sum) => *sum += &one,
+            None => _ = self.shared.insert(pc, one),
         }
     }
 
@@ -259,7 +307,11 @@ impl Cost {
             global_stores: counters.global_stores,
             traffic: BTreeMap::new(),
             buffers: BTreeMap::new(),
+            shared_by_line: BTreeMap::new(),
         };
+        for (pc, access) in &counters.shared {
+            cost.shared_by_line.insert(code.origins[*pc as usize].line, access.clone());
+        }
         for (instr, count) in code.instrs.iter().zip(&counters.executed) {
             *cost.mix.kind(&instr.op, code) += count;
         }
@@ -311,6 +363,25 @@ impl std::ops::AddAssign<&Cost> for Cost {
         self.global_stores += other.global_stores;
         other.traffic.iter().for_each(|(label, traffic)| *self.traffic.entry(label.clone()).or_default() += *traffic);
         other.buffers.iter().for_each(|(label, buffer)| *self.buffers.entry(label.clone()).or_default() += *buffer);
+        add_accesses(&mut self.shared_by_line, &other.shared_by_line);
+    }
+}
+
+fn add_accesses(sum: &mut BTreeMap<u32, SharedAccess>, other: &BTreeMap<u32, SharedAccess>) {
+    for (at, access) in other {
+        match sum.get_mut(at) {
+            Some(sum) => *sum += access,
+            None => _ = sum.insert(*at, access.clone()),
+        }
+    }
+}
+
+impl std::ops::AddAssign<&SharedAccess> for SharedAccess {
+    fn add_assign(&mut self, other: &SharedAccess) {
+        self.cost += other.cost;
+        if other.worst.is_worse_than(&self.worst) {
+            self.worst = other.worst.clone();
+        }
     }
 }
 
@@ -386,5 +457,6 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.shared_stores += other.shared_stores;
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
+        add_accesses(&mut self.shared, &other.shared);
     }
 }

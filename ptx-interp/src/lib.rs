@@ -104,7 +104,7 @@ mod warnings;
 mod warp;
 
 pub use buffer::GRANULE;
-pub use cost::{BufferCost, Cost, GlobalCost, Mix, Region, SharedCost, Traffic};
+pub use cost::{BufferCost, Cost, GlobalCost, Mix, Region, SharedAccess, SharedCost, Traffic, WarpAccess, Way};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
 pub use options::{BlockOrder, Checks, Counting, Landing, Options, Severity, WarpOrder};

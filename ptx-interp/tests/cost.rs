@@ -1,6 +1,6 @@
 //! What the counters say of kernels whose cost can be worked out by hand.
 
-use ptx_gemm_interp::{Arg, BufferCost, Cost, Counting, GlobalCost, Region, SharedCost, Traffic};
+use ptx_gemm_interp::{Arg, BufferCost, Cost, Counting, GlobalCost, Region, SharedCost, Traffic, Way};
 
 use crate::gemm_text::{Element, gemm};
 use crate::run::Device;
@@ -47,6 +47,15 @@ fn bank_conflicts() {
         assert_eq!(cost.shared_stores, SharedCost { accesses: 1, wavefronts, ideal, words }, "{what}");
         assert_eq!(cost.shared_stores.conflicts(), wavefronts - ideal, "{what}");
     }
+    // Of an instruction that runs several times the access with the most conflicts is kept.
+    let twice = "mov.u32 %r2, 4;\nagain:\nmul.lo.u32 %r0, %t, %r2;\nadd.u32 %r1, %s, %r0;\nst.shared.u32 [%r1], %t;\n\
+                 add.u32 %r2, %r2, 4;\nsetp.le.u32 %p0, %r2, 12;\n@%p0 bra again;";
+    let cost_of_loop = cost(twice, 0);
+    let accesses: Vec<_> = cost_of_loop.shared_by_line.values().collect();
+    let [access] = accesses[..] else { panic!("one instruction: {accesses:?}") };
+    assert_eq!((access.way, access.bytes, access.cost), (Way::Store, 4, cost_of_loop.shared_stores));
+    assert_eq!((access.cost.accesses, access.cost.conflicts(), access.worst.conflicts()), (3, 1, 1));
+    assert_eq!(access.worst.lanes, (0..32).map(|lane| (lane, 8 * lane as u32)).collect::<Vec<_>>());
     // One word for all lanes is broadcast.
     let broadcast =
         cost("setp.eq.u32 %p0, %t, 0;\n@%p0 st.shared.u32 [%s], 1;\nbar.sync 0;\nld.shared.u32 %r0, [%s];", 0);

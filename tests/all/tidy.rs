@@ -18,7 +18,7 @@ const MANY_LINES: usize = 400;
 const MOST_SNAPSHOT_BYTES: u64 = 5 << 19;
 
 /// Which crate of the workspace may know which others: all its arrows, no more and no less.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("gemm-dsl", &[]),
     ("gemm-macros", &["gemm-dsl"]),
     ("ptx", &[]),
@@ -27,8 +27,9 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("runtime", &["codegen-ptx", "gemm-dsl", "ptx", "ptx-interp"]),
     ("gemm-check", &["gemm-dsl", "runtime"]),
     ("", &["codegen-ptx", "gemm-dsl", "gemm-macros", "ptx", "ptx-interp", "runtime"]),
-    ("gemm-bench", &["", "gemm-check", "gemm-dsl"]),
-    ("gemmc", &["", "gemm-bench", "gemm-check", "gemm-dsl", "ptx"]),
+    ("gemm-draw", &["gemm-check", "gemm-dsl", "runtime"]),
+    ("gemm-bench", &["", "gemm-check", "gemm-draw", "gemm-dsl"]),
+    ("gemmc", &["", "gemm-bench", "gemm-check", "gemm-draw", "gemm-dsl", "ptx"]),
     ("tests", &[]),
     ("fuzz", &["codegen-ptx", "gemm-check", "gemm-dsl"]),
 ];

@@ -112,6 +112,17 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// The byte in the block's shared memory at which an element of slot 0 begins: `own` along the operand's own dimension,
+    /// `k` along k, `element` the bytes of one.
+    pub fn address(&self, own: u32, k: u32, element: DType) -> u32 {
+        let (slow, fast) = if self.fast == Fast::K { (own, k) } else { (k, own) };
+        let address = self.offset_bytes + (slow * self.pitch + fast) * element.bytes();
+        match self.swizzle {
+            Swizzle::None => address,
+            Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
+        }
+    }
+
     /// Bytes from the first to the last element of one slot, both included.
     pub fn span_bytes(&self, element: DType) -> u64 {
         let (rows, row) = match self.fast {

@@ -298,8 +298,7 @@ impl Results<'_> {
 }
 
 fn draw(path: &Path, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<(), Failure> {
-    let svg = plot::plot(suite, device, rows, peak);
-    write(path, &svg.map_err(|error| Failure::refused("plot", error))?)
+    write(path, &plot::plot(suite, device, rows, peak))
 }
 
 /// An argument as a shell would want it.

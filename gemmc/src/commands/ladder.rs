@@ -3,18 +3,20 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ptx_gemm::cuda::Queue;
 use ptx_gemm::{Device, DeviceKind};
 use ptx_gemm_check::Case;
 use ptx_gemm_check::figures::Assembler;
-use ptx_gemm_check::ladder::{Climb, Ladder, Timing, plot};
+use ptx_gemm_check::ladder::{Climb, Ladder, Timing};
+use ptx_gemm_draw::Scheme;
 use serde_json::Value;
 
 use crate::cli;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
-use ptx_gemm_bench::Program;
 use ptx_gemm_bench::suites::{Named, Size};
 use ptx_gemm_bench::timing::time;
+use ptx_gemm_bench::{Program, report};
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
@@ -33,7 +35,13 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
         bar.set_message(case.to_string());
     })?;
     bar.finish_and_clear();
-    reply(&ladder, args)
+    reply(&ladder, args, gpu.as_ref().and_then(peak))
+}
+
+/// The most that a GPU does in f32, in TFLOP/s.
+fn peak(gpu: &Device) -> Option<f64> {
+    let properties = Queue::new(gpu).and_then(|queue| queue.properties());
+    properties.ok().map(report::peak)
 }
 
 /// Times one case next to cuBLAS; `None` where there is no GPU, or the case cannot be timed there.
@@ -44,7 +52,7 @@ fn timed(gpu: &Device, case: &Case) -> Option<Timing> {
     timings.into_iter().next()?.ok()
 }
 
-fn reply(ladder: &Ladder, args: &cli::Ladder) -> Result<Reply, Failure> {
+fn reply(ladder: &Ladder, args: &cli::Ladder, peak: Option<f64>) -> Result<Reply, Failure> {
     let json = serde_json::to_value(ladder).map_err(|error| Failure::refused("json", error.to_string()))?;
     let mut text = ladder.to_string();
     // `--json` alone means standard output, which the reply takes care of.
@@ -52,7 +60,7 @@ fn reply(ladder: &Ladder, args: &cli::Ladder) -> Result<Reply, Failure> {
         write(path, &pretty(&json))?;
     }
     if let Some(path) = &args.plot {
-        write(path, &plot(ladder).map_err(|error| Failure::refused("plot", error.to_string()))?)?;
+        write(path, &ptx_gemm_draw::ladder(ladder, peak, Scheme::Auto))?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
     let status = if ladder.rungs.iter().all(|rung| rung.figures.ok) { Status::Fine } else { Status::Wrong };

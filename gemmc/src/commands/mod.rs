@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod draw;
 pub(crate) mod exec;
 pub(crate) mod explain;
 pub(crate) mod first_launch;

@@ -91,7 +91,7 @@ pub(super) fn atomic<const WATCH: bool>(
     if WATCH {
         block.note(warp.index as usize, active, pc, true);
         block.clocks.tick(warp.index as usize);
-        tally.count(block, Verb::Writes, bytes as u64);
+        tally.count(block, Verb::Writes, bytes as u64, pc);
         let d = warp.taint.at(access.values[0]);
         warp.taint.load(d, tainted, active, pc);
     }

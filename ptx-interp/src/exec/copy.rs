@@ -82,8 +82,8 @@ pub(super) fn start<const WATCH: bool>(
         }
         return Ok(());
     }
-    reads.count(block, Verb::Reads, bytes);
-    writes.count(block, Verb::Writes, bytes);
+    reads.count(block, Verb::Reads, bytes, pc);
+    writes.count(block, Verb::Writes, bytes, pc);
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);

@@ -112,7 +112,7 @@ fn load_lanes<const WATCH: bool>(
         }
     }
     if WATCH {
-        tally.count(block, Verb::Reads, span);
+        tally.count(block, Verb::Reads, span, pc);
         for (value, tainted) in access.values[..usize::from(access.count)].iter().zip(tainted) {
             warp.taint.load(warp.taint.at(*value), tainted, active, pc);
         }
@@ -201,7 +201,7 @@ fn store_lanes<const WATCH: bool>(
         }
     }
     if WATCH {
-        tally.count(block, Verb::Writes, span);
+        tally.count(block, Verb::Writes, span, pc);
         if access.strong.is_some() {
             block.note(warp.index as usize, active, pc, true);
             block.clocks.tick(warp.index as usize);

@@ -116,7 +116,7 @@ fn shared(
     }
     if let Some(counters) = &mut block.counters {
         let touched: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
-        counters.shared(way(verb), &touched, bytes as u32);
+        counters.shared(pc, way(verb), &touched, bytes as u32);
     }
     Ok(())
 }
@@ -204,10 +204,10 @@ impl Tally {
         }
     }
 
-    pub(super) fn count(&self, block: &mut BlockMemory, verb: Verb, bytes: u64) {
+    pub(super) fn count(&self, block: &mut BlockMemory, verb: Verb, bytes: u64, pc: u32) {
         let Some(counters) = &mut block.counters else { return };
         if !self.shared.is_empty() {
-            counters.shared(way(verb), &self.shared, bytes as u32);
+            counters.shared(pc, way(verb), &self.shared, bytes as u32);
         }
         if !self.addresses.is_empty() {
             counters.global(way(verb), &self.addresses, &self.allocations, bytes);

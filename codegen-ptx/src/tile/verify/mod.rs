@@ -11,7 +11,7 @@ mod limits;
 mod order;
 mod shapes;
 mod steps;
-mod trace;
+pub mod trace;
 
 use super::{Module, Op, Program, Role, walk};
 use crate::Violation;

@@ -3,6 +3,18 @@
 use crate::tile::{Op, Role, Statement};
 use crate::violation::Site;
 
+/// What a thread of a role comes to in one tile of D with this many K-tiles: every statement that is not a loop, with the K-tile
+/// of the loop around it; before the loop there is none.
+pub fn statements(role: &Role, k_tiles: u32) -> Vec<(&Op, Option<u32>)> {
+    let nodes = nodes(0, &role.body);
+    let events = events(role, &nodes, 1, k_tiles);
+    let done = events.into_iter().filter_map(|event| match event {
+        Event::Do { node, kt } => Some((nodes[node].op, kt)),
+        Event::Begin | Event::End | Event::Reduced => None,
+    });
+    done.collect()
+}
+
 /// A statement and its place in the program.
 pub(super) struct Node<'a> {
     pub op: &'a Op,

@@ -1,0 +1,43 @@
+//! Pictures of schedules and tile programs, and plots of what they cost.
+//!
+//! ```text
+//! Kernel (tile programs, PTX) -> Subject -> threads | shared | pipeline | raster | roofline -> page -> SVG -> PNG
+//! rungs of the ladder, rows of the benchmark -> bars | lines -> SVG
+//! ```
+//!
+//! Nothing here knows how a schedule is compiled. Who holds what is read from the accumulators' maps, the order of statements
+//! from the tile program, what shared memory is asked for from a run of the interpreter, and the order of the tiles from the
+//! compiled walk, run by the interpreter on tiles of one element.
+
+mod axis;
+pub mod bars;
+mod canvas;
+mod error;
+mod frame;
+mod gpu;
+mod idea;
+mod ladder;
+mod order;
+mod page;
+mod palette;
+mod pipeline;
+#[cfg(feature = "png")]
+mod png;
+mod raster;
+mod roofline;
+mod shared;
+pub mod sizes;
+mod subject;
+mod threads;
+mod timeline;
+
+pub use canvas::Scheme;
+pub use error::DrawError;
+pub use gpu::{GPUS, Gpu};
+pub use idea::Idea;
+pub use ladder::{by_idea, ladder, middle};
+pub use page::{Picture, What, draw};
+#[cfg(feature = "png")]
+pub use png::png;
+pub use shared::{Conflicts, conflicts};
+pub use subject::{Measured, Subject};

@@ -1,0 +1,164 @@
+//! The pipeline: what each role does over time, and which K-tile is in which slot.
+
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_runtime::tile::{Mover, Op, Program};
+
+use crate::canvas::{Anchor, Canvas, Size};
+use crate::error::DrawError;
+use crate::frame::Panel;
+use crate::palette::{self, ALARM, Color, FAINT, GROUND, INK, MUTED, ON_LIGHT};
+use crate::subject::Subject;
+use crate::timeline::{Done, Timeline, Work, timeline};
+
+/// Where time begins on the page, after the names.
+const NAMES: f64 = 150.0;
+const ROW: f64 = 30.0;
+const STEP: f64 = 38.0;
+
+pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<f64, DrawError> {
+    let program = subject.program()?;
+    if program.rings.is_empty() {
+        let why = "nothing is staged in shared memory: each thread reads A and B from global memory as it multiplies";
+        return Err(DrawError::Nothing(why.into()));
+    }
+    let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
+    let k_tiles = (deepest + 3).clamp(6, 9);
+    let line = timeline(program, k_tiles);
+    let x0 = Panel::LEFT + NAMES;
+    let scale = (Panel::WIDTH - NAMES) / line.end.max(1.0);
+    let at = |time: f64| x0 + scale * time;
+    let mut y = top;
+    for (index, role) in program.roles.iter().enumerate() {
+        let warps = role.len().div_ceil(WARP);
+        let name = if role.name == "all" { "all threads" } else { &role.name };
+        names(canvas, y, name, &format!("{warps} warp{}", plural(warps)));
+        canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
+        line.done.iter().filter(|done| done.role == index).for_each(|done| work(canvas, done, y, at, k_tiles));
+        for (_, time) in line.barriers.iter().filter(|(role, _)| *role == index) {
+            canvas.line((at(*time), y - 3.0), (at(*time), y + ROW + 3.0), INK, 1.6, None);
+        }
+        y += STEP;
+    }
+    y += 6.0;
+    for (index, ring) in program.rings.iter().enumerate() {
+        let buffers: Vec<&str> = ring.buffers.iter().map(|b| program.buffers[*b].name.as_str()).collect();
+        for slot in 0..ring.depth {
+            names(canvas, y, &format!("slot {slot}"), &format!("of {}", buffers.join(", ")));
+            canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
+            slots(canvas, &line, (index, slot), y, at, k_tiles);
+            y += STEP;
+        }
+    }
+    canvas.text(at(line.end), y + 8.0, Anchor::End, Size::Label, MUTED, "time →");
+    y = legend(canvas, Panel::LEFT + NAMES, y + 8.0);
+    Ok(canvas.paragraph(Panel::LEFT, y + 10.0, Panel::WIDTH, MUTED, &explained(program, k_tiles, &line)))
+}
+
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn names(canvas: &mut Canvas, y: f64, name: &str, detail: &str) {
+    canvas.text(Panel::LEFT, y + 13.0, Anchor::Start, Size::Label, INK, name);
+    canvas.text(Panel::LEFT, y + 27.0, Anchor::Start, Size::Cell, MUTED, detail);
+}
+
+/// The colour of a K-tile; those past the end of k have none.
+fn color(tile: u32, k_tiles: u32) -> Color {
+    // The last category is the grey of what is nothing.
+    if tile >= k_tiles { palette::category(6) } else { palette::category(tile as usize % 6) }
+}
+
+fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
+    let (x, width) = (at(done.from), at(done.to) - at(done.from));
+    let (height, inset) = match done.work {
+        Work::Multiply | Work::Epilogue => (ROW, 0.0),
+        Work::Load | Work::Store | Work::Copy => (ROW * 0.55, ROW * 0.45),
+        Work::Wait => {
+            canvas.line((x, y + ROW * 0.7), (x + width, y + ROW * 0.7), ALARM, 2.0, Some("2 3"));
+            return;
+        }
+    };
+    let fill = done.tile.map_or(FAINT, |tile| color(tile, k_tiles));
+    canvas.rect(x + 0.5, y + inset, width - 1.0, height, fill);
+    let tile = done.tile.map_or(String::new(), |tile| tile.to_string());
+    let (text, size, ink) = match done.work {
+        Work::Multiply if width > 92.0 => (format!("multiply {tile}"), Size::Label, ON_LIGHT),
+        Work::Multiply if width > 34.0 => (format!("× {tile}"), Size::Label, ON_LIGHT),
+        Work::Multiply => (tile, Size::Label, ON_LIGHT),
+        Work::Epilogue if width > 64.0 => ("epilogue".into(), Size::Label, INK),
+        Work::Epilogue => ("D".into(), Size::Label, INK),
+        Work::Load => (format!("L{tile}"), Size::Cell, ON_LIGHT),
+        Work::Store => (format!("S{tile}"), Size::Cell, ON_LIGHT),
+        Work::Copy => (format!("C{tile}"), Size::Cell, ON_LIGHT),
+        Work::Wait => return,
+    };
+    let size = if size.width(&text) > width { Size::Tiny } else { size };
+    if size.width(&text) * 0.9 <= width {
+        let y = y + inset + height / 2.0 + 0.35 * size.height();
+        canvas.text(x + width / 2.0, y, Anchor::Middle, size, ink, text);
+    }
+}
+
+/// What is in one slot.
+fn slots(canvas: &mut Canvas, line: &Timeline, slot: (usize, u32), y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
+    for stay in line.stays.iter().filter(|stay| (stay.ring, stay.slot) == slot) {
+        let fill = color(stay.tile, k_tiles);
+        let (from, there) = (at(stay.filled), at(stay.there.min(line.end)));
+        let read = at(stay.read.unwrap_or(stay.there).min(line.end));
+        let freed = at(stay.freed.unwrap_or(line.end));
+        // Filling: a thin bar with a border; full: half; being read: all of it.
+        canvas.frame(from + 0.8, y + ROW * 0.6, (there - from - 1.6).max(0.0), ROW * 0.4 - 1.0, fill, 1.6);
+        canvas.rect(there, y + ROW * 0.6, (read - there).max(0.0), ROW * 0.4, fill);
+        if stay.read.is_none() {
+            continue;
+        }
+        canvas.rect(read, y, (freed - read).max(0.0), ROW, fill);
+        let text = format!("K-tile {}", stay.tile);
+        let (text, width) = (if freed - read > 62.0 { text } else { stay.tile.to_string() }, freed - read);
+        if width > 16.0 {
+            canvas.text(read + width / 2.0, y + 20.0, Anchor::Middle, Size::Label, ON_LIGHT, text);
+        }
+    }
+}
+
+/// What the shapes mean; the next free y.
+fn legend(canvas: &mut Canvas, x: f64, y: f64) -> f64 {
+    let (fill, y) = (palette::category(0), y + 22.0);
+    let mut x = x;
+    let words = ["slot being filled", "full, not read yet", "being read", "barrier of the warps", "waiting"];
+    for (kind, text) in words.into_iter().enumerate() {
+        match kind {
+            0 => canvas.frame(x, y - 8.0, 24.0, 9.0, fill, 1.6),
+            1 => canvas.rect(x, y - 8.0, 24.0, 10.0, fill),
+            2 => canvas.rect(x, y - 14.0, 24.0, 18.0, fill),
+            3 => canvas.line((x + 12.0, y - 15.0), (x + 12.0, y + 5.0), INK, 1.6, None),
+            _ => canvas.line((x, y - 4.0), (x + 24.0, y - 4.0), ALARM, 2.0, Some("2 3")),
+        }
+        canvas.text(x + 31.0, y, Anchor::Start, Size::Label, MUTED, text);
+        x += 31.0 + Size::Label.width(text) * 0.9 + 22.0;
+    }
+    y + 24.0
+}
+
+fn explained(program: &Program, k_tiles: u32, line: &Timeline) -> String {
+    let mut how = Vec::new();
+    for statement in program.statements() {
+        if let Op::Copy { by, .. } = &statement.op {
+            let words = match by {
+                Mover::Registers { .. } => "L: load into registers, S: store them to shared memory",
+                _ => "C: issue asynchronous copies",
+            };
+            if !how.contains(&words) {
+                how.push(words);
+            }
+        }
+    }
+    let ahead = line.stays.iter().any(|stay| stay.tile >= k_tiles);
+    let past = if ahead { " Grey: past the end of k, where zeros are written and nothing multiplies." } else { "" };
+    format!(
+        "One tile of D with {k_tiles} K-tiles; colours and numbers are K-tiles. {}. The order of the work and what waits for \
+         what are the program's; how long each piece takes is made up, and the same for every program.{past}",
+        how.join("; ")
+    )
+}

@@ -1,0 +1,58 @@
+//! What is drawn: a compiled kernel, and what a run of it says.
+
+use std::sync::{Arc, OnceLock};
+
+use ptx_gemm_check::Profile;
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::tile::Program;
+
+use crate::error::DrawError;
+use crate::gpu::Gpu;
+
+/// A measured speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// M, N and K.
+    pub size: [usize; 3],
+    /// In TFLOP/s.
+    pub tflops: f64,
+}
+
+/// A schedule or a tile program, compiled.
+pub struct Subject {
+    /// What it is called in headings.
+    pub name: String,
+    /// Its clauses, if it has some.
+    pub clauses: Option<String>,
+    /// The kernel. Its first entry is drawn: the one with the widest accesses.
+    pub kernel: Arc<Kernel>,
+    /// What the wave and the roofline are drawn for.
+    pub gpu: Gpu,
+    /// A speed measured on that GPU.
+    pub measured: Option<Measured>,
+    profile: OnceLock<Result<Profile, DrawError>>,
+}
+
+impl Subject {
+    /// A kernel without a measured speed.
+    pub fn new(name: impl Into<String>, clauses: Option<String>, kernel: Arc<Kernel>, gpu: Gpu) -> Subject {
+        Subject { name: name.into(), clauses, kernel, gpu, measured: None, profile: OnceLock::new() }
+    }
+
+    /// The program that is drawn.
+    ///
+    /// # Errors
+    /// A kernel without entries has nothing to draw.
+    pub fn program(&self) -> Result<&Program, DrawError> {
+        self.kernel.programs().entries.first().ok_or_else(|| DrawError::Nothing("it has no entries".into()))
+    }
+
+    /// What a product of 2 x 2 tiles over 4 K-tiles costs, counted by the interpreter when it is first asked for.
+    ///
+    /// # Errors
+    /// What the interpreter refuses.
+    pub fn profile(&self) -> Result<&Profile, DrawError> {
+        let count = || Profile::of(&self.kernel).map_err(|error| DrawError::Figures(error.to_string()));
+        self.profile.get_or_init(count).as_ref().map_err(Clone::clone)
+    }
+}

@@ -1,0 +1,303 @@
+//! What the roles of a tile program do over the K-tiles of one tile of D, in an order and with waits that are the program's.
+//!
+//! How long a statement takes is made up, and the same for all programs ([`LOAD`] and the others): what a picture shows is what
+//! waits for what, and what overlaps.
+
+use std::collections::VecDeque;
+
+use ptx_gemm_runtime::tile::verify::trace;
+use ptx_gemm_runtime::tile::{Empty, Full, Index, Mover, Op, Program};
+
+/// Time that data takes from global memory.
+pub(crate) const LOAD: f64 = 3.0;
+/// Time to issue the loads or copies of one buffer.
+const ISSUE: f64 = 0.5;
+/// Time to store one K-tile from registers to shared memory.
+const STORE: f64 = 0.8;
+/// Time to multiply one whole K-tile.
+const MULTIPLY: f64 = 4.0;
+const EPILOGUE: f64 = 2.0;
+
+/// What a role does for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Issues loads to registers.
+    Load,
+    /// Stores registers to shared memory.
+    Store,
+    /// Issues asynchronous copies.
+    Copy,
+    Multiply,
+    /// Waits for data or for room.
+    Wait,
+    Epilogue,
+}
+
+/// A piece of work of one role.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Done {
+    pub role: usize,
+    pub work: Work,
+    /// The K-tile; `None` for what is about none.
+    pub tile: Option<u32>,
+    pub from: f64,
+    pub to: f64,
+}
+
+/// What is in a slot of a ring for some time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Stay {
+    pub ring: usize,
+    pub slot: u32,
+    pub tile: u32,
+    /// Its copy begins, its bytes are there, its reader begins and ends.
+    pub filled: f64,
+    pub there: f64,
+    pub read: Option<f64>,
+    pub freed: Option<f64>,
+}
+
+/// Everything that happens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Timeline {
+    pub done: Vec<Done>,
+    pub stays: Vec<Stay>,
+    /// When a role comes to a barrier of several warps.
+    pub barriers: Vec<(usize, f64)>,
+    pub end: f64,
+}
+
+/// One role on its way.
+struct Walker<'a> {
+    role: usize,
+    events: VecDeque<(&'a Op, Option<u32>)>,
+    now: f64,
+    /// By ring: the K-tile whose copies the role has issued since it acquired the slot, when it began, and how.
+    filling: Vec<Option<Filling>>,
+    acquired: Vec<u32>,
+    taken: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Filling {
+    tile: u32,
+    from: f64,
+    issued: f64,
+    by: Mover,
+}
+
+struct Run<'a> {
+    program: &'a Program,
+    k_tiles: u32,
+    line: Timeline,
+    /// By ring: the stays in order, by index.
+    rings: Vec<Vec<usize>>,
+}
+
+/// Runs every role of a program over this many K-tiles.
+pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
+    let rings = program.rings.len();
+    let mut run = Run { program, k_tiles, line: Timeline::default(), rings: vec![Vec::new(); rings] };
+    let walker = |(role, of)| Walker {
+        role,
+        events: trace::statements(of, k_tiles).into(),
+        now: 0.0,
+        filling: vec![None; rings],
+        acquired: vec![0; rings],
+        taken: vec![0; rings],
+    };
+    let mut walkers: Vec<Walker<'_>> = program.roles.iter().enumerate().map(walker).collect();
+    // A role goes on until it needs what another one has not done yet.
+    loop {
+        let left = walkers.iter().map(|walker| walker.events.len()).sum::<usize>();
+        for walker in &mut walkers {
+            while let Some(&(op, kt)) = walker.events.front() {
+                if !run.step(walker, op, kt) {
+                    break;
+                }
+                walker.events.pop_front();
+            }
+        }
+        if left == walkers.iter().map(|walker| walker.events.len()).sum::<usize>() {
+            break;
+        }
+    }
+    run.line.end = run.line.done.iter().map(|done| done.to).fold(0.0, f64::max);
+    run.line
+}
+
+impl Run<'_> {
+    /// One statement; false if it has to wait for another role.
+    fn step(&mut self, walker: &mut Walker<'_>, op: &Op, kt: Option<u32>) -> bool {
+        match op {
+            Op::Acquire { ring } => return self.acquire(walker, *ring),
+            Op::Copy { buffer, tile, by } => self.copy(walker, *buffer, kt_of(*tile, kt), *by),
+            Op::Commit { ring } => self.commit(walker, *ring),
+            Op::Wait { ring } => return self.wait(walker, *ring),
+            Op::Release { ring } => self.release(walker, *ring),
+            Op::Steps { span, .. } => {
+                let share = match span {
+                    ptx_gemm_runtime::tile::Span::Tile(steps) => {
+                        f64::from(steps.end - steps.start) / f64::from(self.program.block.k.max(1))
+                    }
+                    ptx_gemm_runtime::tile::Span::All => f64::from(self.k_tiles),
+                };
+                self.work(walker, Work::Multiply, kt, share * MULTIPLY);
+            }
+            Op::Store { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE),
+            Op::Sync | Op::Meet { .. } => self.line.barriers.push((walker.role, walker.now)),
+            Op::Drain => {
+                let landed = self.line.stays.iter().map(|stay| stay.there).fold(walker.now, f64::max);
+                self.wait_until(walker, None, landed);
+            }
+            Op::Clear { .. } | Op::Promote { .. } | Op::Reduce { .. } => {}
+            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
+        }
+        true
+    }
+
+    fn work(&mut self, walker: &mut Walker<'_>, work: Work, tile: Option<u32>, time: f64) {
+        let (from, to) = (walker.now, walker.now + time);
+        walker.now = to;
+        // The parts of one K-tile are one piece.
+        if let Some(last) = self.line.done.iter_mut().rev().find(|done| done.role == walker.role)
+            && (last.work, last.tile) == (work, tile)
+            && last.to == from
+        {
+            last.to = to;
+            return;
+        }
+        self.line.done.push(Done { role: walker.role, work, tile, from, to });
+    }
+
+    fn wait_until(&mut self, walker: &mut Walker<'_>, tile: Option<u32>, when: f64) {
+        if when > walker.now {
+            self.work(walker, Work::Wait, tile, when - walker.now);
+        }
+    }
+
+    fn acquire(&mut self, walker: &mut Walker<'_>, ring: usize) -> bool {
+        let depth = self.program.rings[ring].depth;
+        // The slot's last reader has given it back; where the next wait frees it, the order of one thread says so.
+        if let Some(before) = walker.acquired[ring].checked_sub(depth)
+            && matches!(self.program.rings[ring].empty, Empty::Mbarrier { .. })
+        {
+            let stay = self.rings[ring].get(before as usize).map(|index| &self.line.stays[*index]);
+            match stay.and_then(|stay| stay.freed) {
+                Some(freed) => self.wait_until(walker, None, freed),
+                None if self.program.roles.len() > 1 => return false,
+                None => {}
+            }
+        }
+        walker.acquired[ring] += 1;
+        true
+    }
+
+    fn copy(&mut self, walker: &mut Walker<'_>, buffer: usize, tile: u32, by: Mover) {
+        let from = walker.now;
+        self.work(walker, if by.is_async() { Work::Copy } else { Work::Load }, Some(tile), ISSUE);
+        let Some(ring) = self.program.ring_of(buffer) else { return };
+        let from = walker.filling[ring].map_or(from, |filling| filling.from);
+        walker.filling[ring] = Some(Filling { tile, from, issued: walker.now, by });
+    }
+
+    fn commit(&mut self, walker: &mut Walker<'_>, ring: usize) {
+        let Some(filling) = walker.filling[ring].take() else { return };
+        let past_the_end = filling.tile >= self.k_tiles;
+        let latency = if past_the_end { 0.0 } else { LOAD };
+        let there = match filling.by {
+            Mover::Registers { .. } => {
+                self.wait_until(walker, Some(filling.tile), filling.issued + latency);
+                self.work(walker, Work::Store, Some(filling.tile), STORE);
+                walker.now
+            }
+            _ => filling.issued + latency,
+        };
+        let index = self.rings[ring].len() as u32;
+        let slot = index % self.program.rings[ring].depth;
+        self.rings[ring].push(self.line.stays.len());
+        let (tile, filled) = (filling.tile, filling.from);
+        self.line.stays.push(Stay { ring, slot, tile, filled, there, read: None, freed: None });
+    }
+
+    fn wait(&mut self, walker: &mut Walker<'_>, ring: usize) -> bool {
+        let Some(&index) = self.rings[ring].get(walker.taken[ring] as usize) else { return false };
+        let Stay { tile, there, .. } = self.line.stays[index];
+        self.wait_until(walker, Some(tile), there);
+        if !matches!(self.program.rings[ring].full, Full::Mbarrier { .. }) {
+            self.line.barriers.push((walker.role, walker.now));
+        }
+        walker.taken[ring] += 1;
+        let stay = &mut self.line.stays[index];
+        stay.read = Some(stay.read.unwrap_or(walker.now));
+        true
+    }
+
+    fn release(&mut self, walker: &mut Walker<'_>, ring: usize) {
+        let Some(taken) = walker.taken[ring].checked_sub(1) else { return };
+        let Some(&index) = self.rings[ring].get(taken as usize) else { return };
+        self.line.stays[index].freed = Some(walker.now);
+        if self.program.rings[ring].empty == Empty::Barrier {
+            self.line.barriers.push((walker.role, walker.now));
+        }
+    }
+}
+
+fn kt_of(tile: Index, kt: Option<u32>) -> u32 {
+    match tile {
+        Index::At(tile) => tile,
+        Index::Ahead(distance) => kt.unwrap_or(0) + distance,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_check::{case, cases, tuned};
+    use ptx_gemm_runtime::Kernel;
+
+    use super::{Timeline, Work, timeline};
+
+    const K_TILES: u32 = 8;
+
+    fn of(name: &str) -> Timeline {
+        let schedule = case(name).unwrap().schedule().unwrap();
+        let kernel = Kernel::compile(&schedule, None).unwrap();
+        timeline(&kernel.programs().entries[0], K_TILES)
+    }
+
+    #[test]
+    fn every_program_runs_to_its_end() {
+        for case in cases().chain(tuned()) {
+            let line = of(case.name);
+            assert!(line.done.iter().any(|done| done.work == Work::Epilogue), "{}", case.name);
+            if line.stays.is_empty() {
+                continue;
+            }
+            let multiplied: Vec<_> =
+                line.done.iter().filter(|done| done.work == Work::Multiply).filter_map(|done| done.tile).collect();
+            assert_eq!(multiplied, (0..K_TILES).collect::<Vec<_>>(), "{}", case.name);
+            for stay in &line.stays {
+                assert!(stay.filled <= stay.there, "{}: {stay:?}", case.name);
+                // What is past the end of k is not read.
+                assert_eq!(stay.read.is_some(), stay.tile < K_TILES, "{}: {stay:?}", case.name);
+                let (Some(read), Some(freed)) = (stay.read, stay.freed) else { continue };
+                assert!(stay.there <= read && read < freed, "{}: {stay:?}", case.name);
+                let next = line.stays.iter().filter(|other| (other.ring, other.slot) == (stay.ring, stay.slot));
+                let next =
+                    next.filter(|other| other.filled > stay.filled).map(|other| other.filled).fold(f64::MAX, f64::min);
+                assert!(next >= freed - 1e-9, "{}: {stay:?} is overwritten at {next}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_slot_hides_the_loads() {
+        let waits = |name| {
+            let line = of(name);
+            let waits = line.done.iter().filter(|done| done.work == Work::Wait).map(|done| done.to - done.from);
+            (waits.sum::<f64>(), line.end)
+        };
+        let (one, two) = (waits("vectorized"), waits("double_buffered"));
+        assert!(two.0 < one.0 / 4.0 && two.1 < one.1, "{one:?} {two:?}");
+    }
+}

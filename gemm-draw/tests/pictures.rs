@@ -1,0 +1,179 @@
+//! Every case as a picture: drawn, well-formed, legible; and its figures are the interpreter's.
+
+use ptx_gemm_check::{Case, Profile, cases, tuned};
+use ptx_gemm_draw::{Gpu, Measured, Picture, Scheme, Subject, What, conflicts, draw};
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interp::SharedCost;
+use roxmltree::{Document, Node};
+
+/// A program that no schedule makes: two rings, two sets of accumulators.
+const TWO_SUMS: &str = include_str!("../../examples/tile/two_sums.tile");
+
+fn subject(case: &Case) -> Subject {
+    let schedule = case.schedule().unwrap_or_else(|errors| panic!("{}: {errors}", case.name));
+    let kernel = Kernel::compile(&schedule, None).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    Subject::new(case.name, Some(schedule.to_string()), kernel, Gpu::named("h200").unwrap())
+}
+
+fn two_sums() -> Subject {
+    let kernel = Kernel::compile_text(TWO_SUMS).unwrap();
+    Subject::new("two_sums", None, kernel, Gpu::named("h200").unwrap())
+}
+
+fn named(name: &str) -> Subject {
+    subject(&ptx_gemm_check::case(name).unwrap_or_else(|| panic!("{name}")))
+}
+
+fn everything() -> impl Iterator<Item = Subject> {
+    cases().chain(tuned()).map(|case| subject(&case)).chain([two_sums()])
+}
+
+fn drawn(subject: &Subject, what: &[What]) -> Picture {
+    draw(subject, what, Scheme::Auto).unwrap_or_else(|error| panic!("{}: {error}", subject.name))
+}
+
+/// What holds of every picture.
+fn sound(name: &str, svg: &str) {
+    let document = Document::parse(svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let root = document.root_element();
+    let extents: Vec<f64> =
+        root.attribute("viewBox").expect(name).split(' ').map(|number| number.parse().expect(name)).collect();
+    assert!(extents[2] > 100.0 && extents[3] > 100.0, "{name}: {extents:?}");
+    assert!(root.attribute("width").is_none_or(|width| width.ends_with('%')), "{name}: it scales with the page");
+    assert_eq!(root.attribute("height"), None, "{name}");
+    for tag in ["title", "desc"] {
+        let text = root.children().find(|node| node.has_tag_name(tag)).and_then(|node| node.text());
+        assert!(text.is_some_and(|text| text.trim().len() > 3), "{name}: <{tag}>");
+    }
+    let texts: Vec<Node<'_, '_>> = root.descendants().filter(|node| node.has_tag_name("text")).collect();
+    assert!(!texts.is_empty(), "{name}");
+    for text in texts {
+        let size = text.attribute("font-size").unwrap_or_default();
+        assert!(size.ends_with("em"), "{name}: {:?} has the size {size:?}", text.text());
+    }
+    for node in root.descendants() {
+        for number in ["x", "y", "width", "height", "x1", "y1", "x2", "y2", "cx", "cy", "r"] {
+            let value = node.attribute(number).unwrap_or("0");
+            assert!(
+                value.ends_with('%') || value.parse::<f64>().is_ok_and(f64::is_finite),
+                "{name}: {number}={value:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_case_draws() {
+    for subject in everything() {
+        let picture = drawn(&subject, &What::ALL);
+        sound(&subject.name, &picture.svg);
+        let program = subject.program().unwrap();
+        // What there is no data for is left out and said, and nothing else.
+        let staged = !program.buffers.is_empty();
+        let left_out: Vec<What> = picture.left_out.iter().map(|(what, _)| *what).collect();
+        let expected: &[What] = if staged { &[] } else { &[What::Shared, What::Pipeline] };
+        assert_eq!(left_out, expected, "{}", subject.name);
+        for (what, why) in &picture.left_out {
+            assert!(picture.svg.contains(&format!("Left out: {}", what.name())) && !why.is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_conflicts_are_the_interpreters() {
+    let mut with_conflicts = 0;
+    for subject in everything() {
+        let found = conflicts(&subject).unwrap();
+        let profile = Profile::of(&subject.kernel).unwrap();
+        let sum = |all: &dyn Fn(&ptx_gemm_draw::Conflicts) -> SharedCost| {
+            found.iter().map(all).fold(SharedCost::default(), |mut sum, cost| {
+                sum += cost;
+                sum
+            })
+        };
+        assert_eq!(sum(&|one| one.stores), profile.cost.shared_stores, "{}: stores", subject.name);
+        assert_eq!(sum(&|one| one.loads), profile.cost.shared_loads, "{}: loads", subject.name);
+        if found.is_empty() {
+            continue;
+        }
+        let svg = drawn(&subject, &[What::Shared]).svg;
+        for one in &found {
+            for cost in [one.stores, one.loads] {
+                let text = match cost.conflicts() {
+                    0 => format!("no conflicts in {} passes", cost.wavefronts),
+                    lost => format!("{lost} of {} passes are conflicts", cost.wavefronts),
+                };
+                assert!(svg.contains(&text), "{}: {}: {text}", subject.name, one.buffer);
+                with_conflicts += usize::from(cost.conflicts() > 0);
+            }
+        }
+    }
+    assert!(with_conflicts > 5, "{with_conflicts}: some cases have conflicts on purpose");
+}
+
+/// The plan's own count of the same product, where there is a plan.
+#[test]
+fn the_conflicts_are_those_of_the_contracts() {
+    for name in ["conflict_free", "vectorized", "shared_deep", "producer_warps"] {
+        let subject = named(name);
+        let plan = subject.kernel.plan().unwrap();
+        let sample = plan.sample(&plan.variants[0]);
+        let found = conflicts(&subject).unwrap();
+        let (reads, stores) =
+            (found.iter().map(|one| one.loads.conflicts()), found.iter().map(|one| one.stores.conflicts()));
+        assert_eq!(
+            (reads.sum::<u64>(), stores.sum::<u64>()),
+            (sample.reads.conflicts, sample.stores.conflicts),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_measured_speed_is_a_point() {
+    let mut subject = named("vectorized");
+    let without = drawn(&subject, &[What::Roofline]).svg;
+    subject.measured = Some(Measured { size: [4096; 3], tflops: 36.25 });
+    let with = drawn(&subject, &[What::Roofline]).svg;
+    assert!(!without.contains("Measured at") && with.contains("Measured at 4096 × 4096 × 4096"));
+    assert!(with.contains("36.2") && with.matches("<circle").count() == without.matches("<circle").count() + 2);
+}
+
+#[test]
+fn schemes_differ_in_colours_alone() {
+    let subject = named("vectorized");
+    let svg = |scheme| draw(&subject, &[What::Threads], scheme).unwrap().svg;
+    let (light, dark, auto) = (svg(Scheme::Light), svg(Scheme::Dark), svg(Scheme::Auto));
+    assert!(auto.contains("prefers-color-scheme: dark") && !light.contains("@media") && !dark.contains("@media"));
+    assert!(light != dark && light.lines().count() == dark.lines().count());
+    // Every colour that is used has a rule.
+    let document = Document::parse(&auto).unwrap();
+    for node in document.descendants() {
+        for what in ["fill", "stroke"] {
+            let Some(hex) = node.attribute(what).filter(|hex| hex.starts_with('#')) else { continue };
+            assert!(auto.contains(&format!("[{what}=\"{hex}\"]")), "{hex}");
+        }
+    }
+}
+
+#[test]
+fn the_same_picture_each_time() {
+    let svg = || drawn(&named("conflict_free"), &What::ALL).svg;
+    assert_eq!(svg(), svg());
+}
+
+#[test]
+fn a_wave_is_what_the_device_holds_or_the_schedule_says() {
+    let words = |clauses: &str| {
+        let schedule: ptx_gemm_dsl::Schedule = clauses.parse().unwrap();
+        let kernel = Kernel::compile(&schedule, Some(ptx_gemm_dsl::Target::SM_90)).unwrap();
+        let subject = Subject::new("wave", None, kernel, Gpu::named("h200").unwrap());
+        drawn(&subject, &[What::Raster]).svg.replace('\n', " ")
+    };
+    let tile = "tile(64, 64, 8); thread(4, 4); blocks_per_sm(2);";
+    assert!(words(tile).contains("wave 1 (264 blocks)"));
+    let persistent = words(&format!("{tile} persistent(100);"));
+    assert!(persistent.contains("wave 1 (100 blocks)") && persistent.contains("Persistent: 100 blocks"));
+    let split = words(&format!("{tile} split_k(4);"));
+    assert!(split.contains("Split-K: 4 blocks sum each tile"));
+}

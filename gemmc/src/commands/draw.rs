@@ -1,0 +1,137 @@
+//! `gemmc draw`: pictures of a schedule or of tile programs.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ptx_gemm::{Kernel, Target};
+use ptx_gemm_bench::report;
+use ptx_gemm_draw::{DrawError, GPUS, Gpu, Measured, Picture, Scheme, Subject, What, draw, png};
+use serde_json::{Value, json};
+
+use crate::cli;
+use crate::reply::{Failure, Reply, Status};
+use crate::source::{self, Loaded};
+
+pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
+    let as_png = cli::ends_in(&args.output, "png");
+    let scheme = scheme(args, as_png)?;
+    let loaded = source::load(&args.compile)?;
+    let (name, clauses) = match &loaded {
+        Loaded::Schedule { schedule, name, .. } => {
+            let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
+            (titled(name), Some(lines.join(" ")))
+        }
+        Loaded::Tile { .. } => {
+            (args.compile.source.source.as_ref().map_or("tile program".into(), |name| stem(Path::new(name))), None)
+        }
+    };
+    let gpu = gpu(args, &loaded)?;
+    let mut subject = Subject::new(name, clauses, kernel(args, &loaded, gpu)?, gpu);
+    if let Some(results) = &args.results {
+        subject.measured = Some(measured(results, &subject.name, gpu.title)?);
+    }
+    let what: Vec<What> = match args.what.is_empty() {
+        true => What::ALL.into(),
+        false => args.what.iter().map(|&what| what.into()).collect(),
+    };
+    let picture = draw(&subject, &what, scheme).map_err(failure)?;
+    let bytes = match as_png {
+        true => png(&picture.svg, args.zoom).map_err(failure)?,
+        false => picture.svg.clone().into_bytes(),
+    };
+    fs::write(&args.output, bytes).map_err(|error| file(&args.output, &error))?;
+    Ok(reply(args, &picture))
+}
+
+/// The GPU that is asked for, or one that runs the program.
+fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
+    let target = loaded.target();
+    let found = args.gpu.or_else(|| Gpu::for_target(target));
+    found.filter(|gpu| target.runs_on(gpu.capability)).ok_or_else(|| {
+        let able: Vec<&str> = GPUS.iter().filter(|gpu| target.runs_on(gpu.capability)).map(|gpu| gpu.name).collect();
+        let asked = args.gpu.map_or("no GPU that is known", |gpu| gpu.title);
+        Failure::Other {
+            clause: "gpu",
+            message: format!("{asked} does not run code for {target}"),
+            help: Some(format!("--gpu takes {}", able.join(", "))).filter(|_| !able.is_empty()),
+            status: Status::Refused,
+        }
+    })
+}
+
+/// The kernel that runs on that GPU: without a stated target the one for its own, as a launch there compiles it.
+fn kernel(args: &cli::Draw, loaded: &Loaded, gpu: Gpu) -> Result<Arc<Kernel>, Failure> {
+    match loaded {
+        Loaded::Schedule { schedule, .. } if args.compile.target.is_none() => {
+            let newest = Target::newest(gpu.capability);
+            Kernel::compile(schedule, newest).or_else(|_| loaded.kernel())
+        }
+        _ => loaded.kernel(),
+    }
+}
+
+/// A PNG has one scheme.
+fn scheme(args: &cli::Draw, as_png: bool) -> Result<Scheme, Failure> {
+    match (args.scheme, args.dark) {
+        (_, true) => Ok(Scheme::Dark),
+        (Some(cli::Scheme::Auto), _) if as_png => {
+            Err(Failure::refused("usage", "a PNG has one scheme: --scheme light or --scheme dark"))
+        }
+        (Some(scheme), _) => Ok(scheme.into()),
+        (None, _) if as_png => Ok(Scheme::Light),
+        (None, _) => Ok(Scheme::Auto),
+    }
+}
+
+/// What a schedule is called: a case by its name, a file by its stem.
+fn titled(name: &str) -> String {
+    match name.strip_prefix("case ") {
+        Some(case) => case.into(),
+        None if name == "-e" || name == "stdin" => "schedule".into(),
+        None => stem(Path::new(name)),
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+}
+
+/// The fastest run of the schedule of that name in a file of results of that GPU.
+fn measured(path: &Path, name: &str, gpu: &str) -> Result<Measured, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| file(path, &error))?;
+    let results: Option<Value> = serde_json::from_str(&text).ok();
+    let read = results.as_ref().and_then(|results| Some((results["device"].as_str()?, report::read(results)?)));
+    let Some((device, (rows, _))) = read else {
+        return Err(Failure::refused("file", format!("{} is no file of results of gemmc bench", path.display())));
+    };
+    if !device.starts_with(gpu) && !gpu.starts_with(device) {
+        let text =
+            format!("{} has results of {device}, and the picture is for {gpu}: choose it with --gpu", path.display());
+        return Err(Failure::refused("results", text));
+    }
+    let fastest = rows.iter().filter(|row| row.schedule == name).max_by(|a, b| a.tflops().total_cmp(&b.tflops()));
+    fastest.map(|row| Measured { size: [row.size.m, row.size.n, row.size.k], tflops: row.tflops() }).ok_or_else(|| {
+        Failure::refused("results", format!("{} has no results of a schedule named {name}", path.display()))
+    })
+}
+
+fn reply(args: &cli::Draw, picture: &Picture) -> Reply {
+    let path = args.output.display().to_string();
+    let shown: Vec<&str> = picture.shown.iter().map(|what| what.name()).collect();
+    let mut text = format!("wrote {path}: {}\n", shown.join(", "));
+    for (what, why) in &picture.left_out {
+        text.push_str(&format!("left out: {}: {why}\n", what.name()));
+    }
+    let left_out = picture.left_out.iter().map(|(what, why)| (what.name().to_string(), json!(why)));
+    let left_out: serde_json::Map<String, Value> = left_out.collect();
+    Reply::fine(text, json!({ "file": path, "shown": shown, "left_out": left_out }))
+}
+
+fn failure(error: DrawError) -> Failure {
+    Failure::refused("draw", error.to_string())
+}
+
+fn file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::refused("file", format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,113 @@
+//! `gemmc draw`: files, what is refused, and the plots of `bench` and `ladder`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn gemmc(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).current_dir(folder).args(args).output().expect("gemmc starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn fine(folder: &Path, args: &[&str]) -> String {
+    let output = gemmc(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn refused(folder: &Path, args: &[&str]) -> String {
+    let output = gemmc(folder, args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn a_page_as_svg_and_as_png() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = fine(folder.path(), &["draw", "vectorized", "-o", "page.svg"]);
+    assert_eq!(said, "wrote page.svg: threads, shared, pipeline, raster, roofline\n");
+    let svg = std::fs::read_to_string(folder.path().join("page.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("prefers-color-scheme"));
+    let clauses = "tile(32, 32, 8); thread(2, 2);";
+    for scheme in ["light", "dark"] {
+        let args = ["draw", "-e", clauses, "-o", "page.png", "--scheme", scheme, "--what", "threads", "--zoom", "1"];
+        fine(folder.path(), &args);
+        let png = std::fs::read(folder.path().join("page.png")).unwrap();
+        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
+        // The width in the header.
+        assert_eq!(u32::from_be_bytes(png[16..20].try_into().unwrap()), 1200);
+    }
+}
+
+#[test]
+fn a_tile_program_and_what_it_has_no_data_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let tile = root().join("examples/tile/two_sums.tile");
+    let said = fine(folder.path(), &["draw", &tile.to_string_lossy(), "-o", "two.svg", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&json["ok"], json["shown"].as_array().map(Vec::len)), (&true.into(), Some(5)));
+    let said = fine(folder.path(), &["draw", "naive", "-o", "naive.svg"]);
+    assert!(said.contains("left out: shared: nothing is staged") && said.contains("left out: pipeline: "), "{said}");
+    let why = refused(folder.path(), &["draw", "naive", "-o", "none.svg", "--what", "shared"]);
+    assert!(why.contains("nothing is staged in shared memory"), "{why}");
+    assert!(!folder.path().join("none.svg").exists());
+}
+
+#[test]
+fn what_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (args, wanted) in [
+        (vec!["draw", "naive", "-o", "page.gif"], "pictures are SVG or PNG: write page.svg"),
+        (vec!["draw", "naive", "-o", "page.png", "--scheme", "auto"], "a PNG has one scheme"),
+        (vec!["draw", "naive", "-o", "no/such/folder.svg"], "no/such/folder.svg"),
+        (vec!["draw", "naive", "-o", "page.svg", "--gpu", "voodoo"], "one of h200, h100"),
+        (vec!["draw", "nn_256x128", "-o", "page.svg", "--gpu", "t4"], "NVIDIA T4 does not run code for sm_90"),
+        (vec!["draw", "-e", "tile(0, 1, 1);", "-o", "page.svg"], "tile"),
+        (vec!["draw", "naive", "-o", "page.svg", "--results", "none.json"], "none.json"),
+    ] {
+        let why = refused(folder.path(), &args);
+        assert!(why.contains(wanted), "{args:?}: {why}");
+    }
+}
+
+#[test]
+fn a_measured_speed_from_a_file_of_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = root().join("bench/results/h200/ladder.json");
+    let results = results.to_string_lossy();
+    let draw = |case: &str, gpu: &str| {
+        let args = ["draw", case, "-o", "roof.svg", "--what", "roofline", "--results", &results, "--gpu", gpu];
+        gemmc(folder.path(), &args)
+    };
+    assert!(draw("vectorized", "h200").status.success());
+    let svg = std::fs::read_to_string(folder.path().join("roof.svg")).unwrap();
+    assert!(svg.contains("Measured at 4096 × 4096 × 4096"), "{svg}");
+    let elsewhere = text(&draw("vectorized", "a100").stderr);
+    assert!(elsewhere.contains("results of NVIDIA H200") && elsewhere.contains("--gpu"), "{elsewhere}");
+}
+
+/// The pictures next to the results are those of the results.
+#[test]
+fn the_plots_of_the_results_are_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = root().join("bench/results/h200");
+    let mut plots = 0;
+    for entry in std::fs::read_dir(&results).unwrap() {
+        let json = entry.unwrap().path();
+        if json.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        fine(folder.path(), &["bench", "--table", &json.to_string_lossy(), "--plot", "plot.svg"]);
+        let (now, kept) = (folder.path().join("plot.svg"), json.with_extension("svg"));
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        assert_eq!(read(&now), read(&kept), "{}: gemmc bench --table F.json --plot F.svg", json.display());
+        plots += 1;
+    }
+    assert!(plots > 5, "{plots}");
+}
