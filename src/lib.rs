@@ -74,7 +74,7 @@
 //! gemm.multiply_into(&a, &b, &mut MatrixMut::new(&mut d, 2, 4))?;
 //! assert_eq!(d, [3.0; 8]);
 //!
-//! let error = gemm.multiply::<f32>(&a, &b.ld(2)).unwrap_err();
+//! let error = gemm.multiply_as::<f32>(&a, &b.ld(2)).unwrap_err();
 //! assert!(error.to_string().starts_with("ldb = 2 is too small"), "{error}");
 //! # Ok(())
 //! # }
@@ -104,7 +104,7 @@
 //! let kernel = gemm! { tile(32, 32, 8); thread(2, 2); batch(strided); };
 //! let gemm = kernel.on(&Device::interpreter())?;
 //! let (a, b) = (MatrixBatch::<f32>::random(5, 10, 20, 1), MatrixBatch::<f32>::random(5, 20, 30, 2));
-//! let d = gemm.call().multiply_batch::<f32>(&a, &b)?;
+//! let d = gemm.call().multiply_batch_as::<f32>(&a, &b)?;
 //! assert_eq!((d.count(), d.shape().rows, d.shape().cols), (5, 10, 30));
 //! # Ok(())
 //! # }
@@ -131,9 +131,10 @@ pub use ptx_gemm_interp::{BlockOrder, Checks, Options as InterpreterChecks, Warp
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,
-    DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits,
-    Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape,
-    Stack, TextError, TextErrors, cuda, interp, random,
+    DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, HostBytes, HostBytesMut, Interface,
+    InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal,
+    Resident, ResidentCall, Run, Runs, RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda,
+    interp, random,
 };
 pub use tile::TileProgram;
 

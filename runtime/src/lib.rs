@@ -72,4 +72,7 @@ pub use ptx_gemm_interp as interp;
 pub use ptx_gemm_ptx as ptx;
 pub use resident::Resident;
 pub use shape::{Shape, Stack};
-pub use view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixMut, MatrixRef};
+pub use view::{
+    AnyMut, AnyRef, AsMatrix, AsMatrixMut, HostBytes, HostBytesMut, MatrixMut, MatrixRef, Runs, RunsMut, Strides,
+    TypedMatrix,
+};

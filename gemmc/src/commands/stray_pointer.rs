@@ -50,7 +50,7 @@ fn afterwards(gemm: &CompiledGemm, ones: &PinnedMatrix<f32>, torn: Option<&Pinne
     };
     let again = torn.map(|matrix| ("the result again", matrix.as_slice().map(drop)));
     let calls = [
-        ("a product", gemm.multiply::<f32>(ones, ones).map(drop)),
+        ("a product", gemm.multiply_as::<f32>(ones, ones).map(drop)),
         ("an upload", gemm.device().upload(ones).map(drop)),
     ];
     for (what, answer) in calls.into_iter().chain(again) {
@@ -63,7 +63,7 @@ fn afterwards(gemm: &CompiledGemm, ones: &PinnedMatrix<f32>, torn: Option<&Pinne
     if intact != Ok(true) {
         return Err(format!("pinned memory after that: {intact:?}"));
     }
-    let watched = gemm.call().in_interpreter().and_then(|call| call.multiply::<f32>(ones, ones));
+    let watched = gemm.call().in_interpreter().and_then(|call| call.multiply_as::<f32>(ones, ones));
     match watched {
         Ok(d) if d.as_slice() == [4.0; 16] => Ok(
             "the context's death is told where the result is read, later calls fail at once, pinned memory is as it \
