@@ -119,15 +119,19 @@
 extern crate self as ptx_gemm;
 
 mod abi;
+pub mod builder;
 mod expansion;
 mod gemm;
 mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
+pub use ptx_gemm_dsl::diagnostic::Kind;
 pub use ptx_gemm_dsl::types::Batch;
-pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
-pub use ptx_gemm_interp::{BlockOrder, Checks, Options as InterpreterChecks, WarpOrder};
+pub use ptx_gemm_dsl::{
+    DType, Diagnostic, Diagnostics, Fix, Layout, Measured, Plan, Problem, Schedule, Severity, Span, Target, clauses,
+};
+pub use ptx_gemm_interp::{BlockOrder, Checks, Cost, Counting, Landing, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,

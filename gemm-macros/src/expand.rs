@@ -105,7 +105,8 @@ fn constructed(facade: &TokenStream, source: &Source, reading: &Reading, express
         Some(Ok(base)) => quote_spanned!(base.span()=> &(#base)),
         _ => quote!(&#facade::__private::Schedule::new()),
     };
-    quote!(#facade::__private::constructed(&[#(#pieces),*], #base))
+    let place = quote!(::core::concat!(::core::file!(), ":", ::core::line!(), ":", ::core::column!()));
+    quote!(#facade::__private::constructed(&[#(#pieces),*], #base, #place))
 }
 
 /// The top-level tokens of the schedule itself: all but the base and the two dots before it.

@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
     /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. Where the schedule says that D's
     /// are of another, [`Call::multiply_as`] gives these.
     pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
-        self.multiply_as(a, b).map_err(result_type::<A>)
+        self.multiply_as(a, b).map_err(|error| self.result_type::<A>(error))
     }
 
     /// D = epilogue(A B), in a new matrix without padding whose elements are `T`: `multiply_as::<f32>(&a, &b)`.
@@ -126,7 +126,7 @@ impl<'a> Call<'a> {
 
     /// The products of `batch(strided)`: as many as A has matrices, in new memory without padding, of A's type.
     pub fn multiply_batch<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<MatrixBatch<A::Element>, Error> {
-        self.multiply_batch_as(a, b).map_err(result_type::<A>)
+        self.multiply_batch_as(a, b).map_err(|error| self.result_type::<A>(error))
     }
 
     /// The same with elements of type `T`.
@@ -168,6 +168,20 @@ impl<'a> Call<'a> {
             checks::check_c(self.gemm.problem(), true, &[])?;
         }
         self.run(a, b, None, d, Output::InPlace)
+    }
+
+    /// Where A is right and D has other elements, how to ask for these.
+    fn result_type<A: TypedMatrix>(&self, error: Error) -> Error {
+        match error {
+            Error::Argument(ArgumentError::Type { operand: OperandName(Operand::D), expected, .. }) => {
+                let got = A::Element::DTYPE;
+                match self.check_type(Operand::A, got) {
+                    Ok(()) => ArgumentError::ResultType { got, expected }.into(),
+                    Err(of_a) => of_a.into(),
+                }
+            }
+            other => other,
+        }
     }
 
     /// C, if there is one.
@@ -293,18 +307,6 @@ fn operands<'a>(a: &'a impl AsMatrix, b: &'a impl AsMatrix) -> Result<(AnyRef<'a
 /// D as bytes.
 fn result(d: &mut impl AsMatrixMut) -> Result<AnyMut<'_>, ArgumentError> {
     d.as_any_mut().map_err(ArgumentError::strides(Operand::D))
-}
-
-/// Where D has not the elements of A, how to ask for its own.
-fn result_type<A: TypedMatrix>(error: Error) -> Error {
-    match error {
-        Error::Argument(ArgumentError::Type { operand: OperandName(Operand::D), got, expected })
-            if got == A::Element::DTYPE =>
-        {
-            ArgumentError::ResultType { got, expected }.into()
-        }
-        other => other,
-    }
 }
 
 /// What the checks of host data have found.

@@ -63,6 +63,10 @@ fn roles_take_holes() -> Result<(), Diagnostics> {
 fn what_holes_make_wrong_is_said_when_it_is_constructed() {
     let three = 3;
     let refused = gemm! { tile(128, 128, 8); thread({three}, 8); }.unwrap_err();
+    // The macro's own place, so that an error in a large program is found.
+    let place = format!("tests/all/macros.rs:{}:19", line!() - 2);
+    assert!(refused.to_string().contains(&place), "{place}: {refused}");
+    let refused = refused.to_string().replace(&place, "[macro]");
     insta::assert_snapshot!(refused, @r"
     error: thread(3, 8) does not divide tile(128, 128, 8): along m 128 = 42 x 3 + 2
      --> schedule:2:1
@@ -70,6 +74,7 @@ fn what_holes_make_wrong_is_said_when_it_is_constructed() {
     2 | thread(3, 8);
       | ^^^^^^^^^^^^
       |
+      = note: the schedule is that of `gemm!` at [macro]
       = help: thread(4, 8) does
     ");
     let infinite = f64::INFINITY;

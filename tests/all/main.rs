@@ -1,6 +1,7 @@
 //! One binary with the tests that cross crates.
 
 mod assemble;
+mod builder;
 mod conformance;
 mod contracts;
 mod cost;
