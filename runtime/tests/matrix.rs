@@ -26,7 +26,10 @@ fn the_debug_text_is_short() {
     assert_eq!(format!("{small:?}"), "Matrix<f32>(2 x 3, row major) [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]");
     let large = Matrix::from_fn(1000, 1000, |i, j| (i + j) as i32).with_ld(1024, 0).to_layout(Layout::Col);
     let text = format!("{:?}", large.with_ld(1024, 0));
-    assert!(text.starts_with("Matrix<i32>(1000 x 1000, col major, ld = 1024) [[0, 1, 2, 3, ..], [1, 2, 3, 4, ..]"), "{text}");
+    assert!(
+        text.starts_with("Matrix<i32>(1000 x 1000, col major, ld = 1024) [[0, 1, 2, 3, ..], [1, 2, 3, 4, ..]"),
+        "{text}"
+    );
     assert!(text.ends_with("[3, 4, 5, 6, ..], ..]") && text.len() < 140, "{text}");
     assert_eq!(format!("{:?}", Matrix::<f64>::zeros(0, 3)), "Matrix<f64>(0 x 3, row major)");
 }

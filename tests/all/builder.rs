@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm::builder::{
-    Along, Atom, BatchKind, Clause, Crew, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric, Operands,
-    Pace, Reduce, Relation, Roles, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail, TypesClause, VectorClause,
+    Along, Atom, BatchKind, Clause, Crew, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric,
+    Operands, Pace, Reduce, Relation, Roles, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail, TypesClause,
+    VectorClause,
 };
 use ptx_gemm::{DType, Layout, Schedule, Target};
 

@@ -17,5 +17,7 @@ fn wrong_schedules_do_not_compile() {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).unwrap();
     let programs = folder.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "rs")).count();
     assert!(programs >= 40, "only {programs} programs were found");
-    trybuild::TestCases::new().compile_fail("ui/*.rs");
+    let tests = trybuild::TestCases::new();
+    tests.compile_fail("ui/*.rs");
+    tests.pass("ui/pass/*.rs");
 }

@@ -2,11 +2,12 @@
 
 use faer::{Mat, MatMut, MatRef};
 use ndarray::{Array2, Axis, ShapeBuilder, s};
-use ptx_gemm::{ArgumentError, AsMatrix, AsMatrixMut, CompiledGemm, Device, Error, Layout, Matrix, gemm};
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_runtime::{AnyRef, ArgumentError, AsMatrix, AsMatrixMut, CompiledGemm, Device, Error, Matrix};
 
 fn compiled(layouts: &str) -> CompiledGemm {
     let text = format!("tile(16, 16, 4); thread(2, 2); {layouts}");
-    text.parse::<ptx_gemm::Gemm>().unwrap().on(&Device::interpreter()).unwrap()
+    CompiledGemm::new(&text.parse().unwrap(), &Device::interpreter()).unwrap()
 }
 
 /// The product of the plain matrices with these elements.
@@ -64,10 +65,9 @@ fn a_part_of_an_array_is_written_and_nothing_else() {
         }
     }
     // In place, and as C.
-    let gemm: ptx_gemm::Gemm = gemm! { tile(16, 16, 4); thread(2, 2); epilogue(|acc, c| acc + c) };
     let mut large = Array2::from_elem((9, 9), 1.0f32);
     let mut d = large.slice_mut(s![1..6, 2..8]);
-    let gemm = gemm.on(&Device::interpreter()).unwrap();
+    let gemm = compiled("epilogue(|acc, c| acc + c)");
     let apart = gemm.c(&d).multiply(&a, &b).unwrap();
     gemm.call().accumulate_into(&a, &b, &mut d).unwrap();
     assert_eq!(Matrix::from(&d), apart);
@@ -141,7 +141,7 @@ fn extents_of_one_and_none() {
         compiled("").multiply_into(&na, &nb, &mut d).unwrap();
         assert_eq!(Array2::from(&plain), d);
         let (fa, fb, mut fd) = (Mat::from(&a), Mat::from(&b), Mat::<f32>::zeros(m, n));
-        let layout = |operand: ptx_gemm::AnyRef<'_>| operand.shape.layout;
+        let layout = |operand: AnyRef<'_>| operand.shape.layout;
         let (x, y) = (layout(fa.as_any().unwrap()), layout(fb.as_any().unwrap()));
         let z = fd.as_any_mut().unwrap().shape.layout;
         compiled(&format!("layout(a = {x}, b = {y}, d = {z})")).multiply_into(&fa, &fb, &mut fd).unwrap();
