@@ -80,7 +80,7 @@ mod tests {
     fn the_accesses_are_wide() {
         let ptx = few_rows().ptx(Target::SM_80).unwrap();
         assert!(ptx.contains("ld.global.v4.f32") && ptx.contains("st.global.v4.f32"));
-        assert_contracts!(few_rows(), { sectors_per_load <= 16; shared <= 32 KB });
+        assert_contracts!(few_rows(), { sectors_per_load <= 16; shared <= 32 KiB });
     }
 
     #[test]

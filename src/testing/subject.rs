@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::Clause;
+use ptx_gemm_dsl::table::Key;
 use ptx_gemm_runtime::{CompiledGemm, Contract, Device};
 
 use crate::gemm::Gemm;
@@ -50,16 +51,21 @@ impl Subject for Gemm {
     }
 
     fn contracts(&self, more: &str) -> Result<Vec<Contract>, String> {
-        let mut schedule = Gemm::schedule(self).clone();
-        if !more.is_empty() {
-            let more = words(format!("expect {{ {more} }}").parse::<Schedule>())?;
-            for clause in more.clauses() {
-                if let Clause::Expect(list) = clause {
-                    schedule = list.iter().fold(schedule, |all, one| all.expect(one.metric, one.relation, one.limit));
-                }
-            }
+        if more.is_empty() {
+            return Ok(words(self.on(&self.device()))?.contracts());
         }
-        Ok(words(CompiledGemm::new(&schedule, &self.device()))?.contracts())
+        let own = Gemm::schedule(self);
+        let bare = own.clone().without(Key::Expect);
+        // Here, what cannot be read is reported, and what the plan breaks.
+        let asked = bare.clone().text(&format!("expect {{ {more} }}"));
+        words(asked.check())?;
+        // Without places: those of the schedule are not those of the test.
+        let contracts = own.clauses().chain(asked.clauses()).filter_map(|clause| match clause {
+            Clause::Expect(list) => Some(list),
+            _ => None,
+        });
+        let all = contracts.flatten().fold(bare, |all, one| all.expect(one.metric, one.relation, one.limit));
+        Ok(words(CompiledGemm::new(&all, &self.device()))?.contracts())
     }
 }
 

@@ -28,7 +28,7 @@ fn right_kernels_pass() {
     assert_correct!(gemm! { tile({size}, 16, 4); thread(2, 2) }, [(17, 16, 5)]);
     assert_no_races!(kernel());
     assert_contracts!(kernel());
-    assert_contracts!(kernel(), { bank_conflicts <= 1; shared <= 4 KB });
+    assert_contracts!(kernel(), { bank_conflicts <= 1; shared <= 4 KiB });
     let program = kernel().ir(ptx_gemm::Level::Tile, None).unwrap();
     assert_correct!(program.parse::<TileProgram>(), [(17, 15, 9)]);
 }
@@ -61,8 +61,10 @@ fn a_race_is_told_with_its_instruction_and_clause() {
 #[test]
 fn a_broken_contract_is_told_with_its_figure() {
     let said = contracts(&kernel(), "loads_per_fma <= 0.1").unwrap_err();
-    assert!(said.contains("loads_per_fma <= 0.1") && said.contains("loads_per_fma ="), "{said}");
-    assert!(contracts(&kernel(), "bank_conflict <= 0").unwrap_err().contains("bank_conflicts"));
+    assert!(said.contains("loads_per_fma <= 0.1 is broken: loads_per_fma is 1.125"), "{said}");
+    assert!(said.contains("look at thread(2, 2)") && !said.contains("1.2"), "{said}");
+    let said = contracts(&kernel(), "bank_conflict <= 0").unwrap_err();
+    assert!(said.contains("bank_conflicts") && !said.contains("no tile"), "{said}");
     let none = gemm! { tile(16, 16, 4); thread(2, 2) };
     assert!(contracts(&none, "").unwrap_err().contains("there are no contracts"));
     assert!(contracts(&none, "threads = 64").is_ok());
