@@ -50,6 +50,18 @@ fn the_crate_works_and_its_tests_see_changes() {
     assert!(!passed && text.contains("2 passed; 2 failed"), "{text}");
     assert!(text.contains("the_ptx_is_as_it_was") && text.contains("loads_per_fma <= 0.1 is broken"), "{text}");
 
+    // A file of its own is checked as the macro's text is, and the crate is built again when it changes.
+    let body = source.find("gemm! {").unwrap();
+    let from_file = format!("{}gemm!(file \"kernel.gemm\")\n}}\n", &source[..body]);
+    fs::write(&library, from_file).unwrap();
+    let file = folder.join("src/kernel.gemm");
+    fs::write(&file, "tile(64, 64, 8);\nthread(4, 4);\n").unwrap();
+    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    assert!(built, "{text}");
+    fs::write(&file, "tile(64, 64, 8);\nthread(5, 4);\n").unwrap();
+    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    assert!(!built && text.contains("thread(5, 4) does not divide") && text.contains("src/kernel.gemm:2:1"), "{text}");
+
     // One that breaks its own contract does not even build.
     fs::write(&library, source.replace("loads_per_fma <= 0.6", "loads_per_fma <= 0.1")).unwrap();
     let (built, text) = cargo(&folder, &["check", "--offline"]);

@@ -24,6 +24,17 @@ fn three_spellings_text_and_builder_are_the_same() {
 }
 
 #[test]
+fn a_file_is_found_from_the_source_file() -> Result<(), Diagnostics> {
+    let written = gemm! { tile(64, 64, 8); thread(4, 4) };
+    let kernel: Gemm = gemm!(file "../ui/schedules/good.gemm");
+    assert_eq!(kernel, written);
+    assert_eq!(gemm!(< file "../ui/schedules/good.gemm"; >), written);
+    let deeper = gemm! { ..gemm!(file "../ui/schedules/good.gemm"); double_buffer }?;
+    assert_eq!(deeper, gemm! { tile(64, 64, 8); thread(4, 4); double_buffer });
+    Ok(())
+}
+
+#[test]
 fn holes_take_values_from_the_surrounding_code() -> Result<(), Diagnostics> {
     let (columns, scale, order) = (64u8, -0.5f32, Layout::Col);
     let kernel: Gemm = gemm! {
