@@ -12,6 +12,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lexopt::Arg::Long;
+use lexopt::ValueExt;
 use ptx_gemm::Target;
 use ptx_gemm_check::ladder::{Assembler, Climb};
 
@@ -26,14 +28,13 @@ struct Args {
 impl Args {
     fn parse() -> Result<Args, Box<dyn Error>> {
         let mut args = Args::default();
-        let mut words = std::env::args().skip(1);
-        while let Some(flag) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;
-            match flag.as_str() {
-                "--json" => args.json = Some(value.into()),
-                "--plot" => args.plot = Some(value.into()),
-                "--target" => args.target = Some(value.parse().map_err(|_| format!("no such target: {value}"))?),
-                _ => return Err(format!("unknown flag {flag}: --json FILE, --plot FILE.svg, --target sm_90a").into()),
+        let mut parser = lexopt::Parser::from_env();
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("json") => args.json = Some(parser.value()?.into()),
+                Long("plot") => args.plot = Some(parser.value()?.into()),
+                Long("target") => args.target = Some(parser.value()?.parse()?),
+                other => return Err(format!("{}; there are --json, --plot and --target", other.unexpected()).into()),
             }
         }
         Ok(args)

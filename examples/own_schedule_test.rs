@@ -6,8 +6,8 @@
 //! cargo test --example own_schedule_test              # the tests
 //! ```
 //!
-//! The tests need `ptx-gemm-check` and `insta` among the dev-dependencies. A changed snapshot is looked at, and accepted
-//! with `cargo insta review` (or `INSTA_UPDATE=always cargo test`).
+//! The tests need the feature `testing` of `ptx-gemm` among the dev-dependencies; `gemmc new` makes a crate that has it. A
+//! changed snapshot is looked at, and accepted with `cargo insta review` (or `INSTA_UPDATE=always cargo test`).
 
 use std::error::Error;
 
@@ -47,8 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{device}");
     let x = Matrix::<f32>::random(3, 100, 1);
     let w = Matrix::<f32>::random(100, 70, 2);
-    let y: Matrix<f32> = few_rows().on(&device)?.multiply(&x, &w)?;
-    println!("few_rows: {} x {} elements, the first is {:?}", y.rows(), y.cols(), y.get(0, 0));
+    let y = few_rows().on(&device)?.multiply(&x, &w)?;
+    println!("few_rows: {} x {} elements, the first is {:?}", y.rows(), y.cols(), y[(0, 0)]);
     println!("plain: {} lines of PTX", plain().ptx(None)?.lines().count());
     match square(64, 3) {
         Ok(_) => return Err("64 is no multiple of 3".into()),
@@ -57,29 +57,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "testing"))]
 mod tests {
-    use ptx_gemm::{CompiledGemm, Target};
-    use ptx_gemm_check::{Request, check, edge_sizes};
+    use ptx_gemm::testing::{assert_contracts, assert_correct, assert_no_races, assert_ptx_snapshot};
+    use ptx_gemm::{Target, gemm};
 
     use super::*;
 
-    /// Runs a schedule on every size at which kernels go wrong: exact data must be equal, random data within the bound.
-    #[track_caller]
-    fn is_right(gemm: &Gemm) {
-        // The interpreter: bounds, races and values that were never written are errors there, whatever the result.
-        let gemm: CompiledGemm = gemm.on(&Device::interpreter()).unwrap();
-        for size in edge_sizes(gemm.kernel()) {
-            for request in [Request::exact(size.m, size.n, size.k), Request::random(size.m, size.n, size.k)] {
-                let outcome = check(&gemm, &request.padded(gemm.problem(), 1)).unwrap();
-                assert!(outcome.is_right(), "{size:?}: {outcome}");
-            }
-        }
-    }
-
     #[test]
     fn the_ptx_is_as_it_was() {
-        insta::assert_snapshot!(plain().ptx(None).unwrap());
+        assert_ptx_snapshot!(plain());
         // The same bytes, always: a snapshot is a useful test.
         assert_eq!(plain().ptx(None).unwrap(), plain().ptx(None).unwrap());
     }
@@ -93,20 +80,31 @@ mod tests {
     fn the_accesses_are_wide() {
         let ptx = few_rows().ptx(Target::SM_80).unwrap();
         assert!(ptx.contains("ld.global.v4.f32") && ptx.contains("st.global.v4.f32"));
+        assert_contracts!(few_rows(), { sectors_per_load <= 16; shared <= 32 KiB });
     }
 
     #[test]
     fn results_are_right_on_every_edge() {
-        is_right(&few_rows());
-        is_right(&plain());
+        assert_correct!(few_rows());
+        assert_correct!(plain());
+    }
+
+    #[test]
+    fn no_order_changes_anything() {
+        assert_no_races!(few_rows());
     }
 
     #[test]
     fn the_family_is_right_or_refused() {
         for (tile, thread) in [(16, 1), (16, 4), (32, 2), (32, 4)] {
-            is_right(&square(tile, thread).unwrap());
+            assert_correct!(square(tile, thread));
         }
         let refusal = square(64, 3).unwrap_err().to_string();
         assert!(refusal.contains("thread"), "{refusal}");
+    }
+
+    #[test]
+    fn a_file_is_the_same_schedule() {
+        assert_eq!(gemm!(file "schedules/plain.gemm"), plain());
     }
 }

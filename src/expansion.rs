@@ -19,6 +19,6 @@ pub fn checked(text: &str) -> Gemm {
 }
 
 /// A schedule that only the running program knows whole.
-pub fn constructed(pieces: &[Piece<'_>], base: &impl AsSchedule) -> Result<Gemm, Diagnostics> {
-    interpolate::construct(pieces, base.as_schedule()).map(Gemm::unchecked)
+pub fn constructed(pieces: &[Piece<'_>], base: &impl AsSchedule, place: &str) -> Result<Gemm, Diagnostics> {
+    interpolate::construct(pieces, base.as_schedule(), place).map(Gemm::unchecked)
 }

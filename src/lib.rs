@@ -28,7 +28,7 @@
 //! let gemm = kernel.on(&device)?;
 //! let a = Matrix::<f32>::random(40, 30, 1);
 //! let b = Matrix::<f32>::random(30, 50, 2);
-//! let d: Matrix<f32> = gemm.multiply(&a, &b)?;
+//! let d = gemm.multiply(&a, &b)?;       // elements of A's type; multiply_as::<T> for others
 //! assert_eq!((d.rows(), d.cols()), (40, 50));
 //! # Ok(())
 //! # }
@@ -48,7 +48,7 @@
 //! let a = Matrix::<f32>::from_fn(2, 3, |i, k| (i + k) as f32);
 //! let b = Matrix::<f32>::from_fn(3, 2, |k, j| (k * j) as f32);
 //! let c = Matrix::<f32>::from_fn(2, 2, |_, _| 1.0);
-//! let d: Matrix<f32> = gemm.c(&c).set("alpha", 2.0).set("beta", -1.0).multiply(&a, &b)?;
+//! let d = gemm.c(&c).set("alpha", 2.0).set("beta", -1.0).multiply(&a, &b)?;
 //! assert_eq!(d.as_slice(), [-1.0, 9.0, -1.0, 15.0]);
 //!
 //! // In place, as in BLAS: D is C as well.
@@ -76,7 +76,7 @@
 //! gemm.multiply_into(&a, &b, &mut MatrixMut::new(&mut d, 2, 4))?;
 //! assert_eq!(d, [3.0; 8]);
 //!
-//! let error = gemm.multiply::<f32>(&a, &b.ld(2)).unwrap_err();
+//! let error = gemm.multiply(&a, &b.ld(2)).unwrap_err();
 //! assert!(error.to_string().starts_with("ldb = 2 is too small"), "{error}");
 //! # Ok(())
 //! # }
@@ -98,6 +98,9 @@
 //! # }
 //! ```
 //!
+//! `gemm!(file "kernel.gemm")` is the schedule of a file next to the source, checked while the crate compiles; a chain of
+//! methods says the same as a text, with the values of [`builder`].
+//!
 //! # Many products at once
 //!
 //! ```
@@ -106,7 +109,7 @@
 //! let kernel = gemm! { tile(32, 32, 8); thread(2, 2); batch(strided); };
 //! let gemm = kernel.on(&Device::interpreter())?;
 //! let (a, b) = (MatrixBatch::<f32>::random(5, 10, 20, 1), MatrixBatch::<f32>::random(5, 20, 30, 2));
-//! let d = gemm.call().multiply_batch::<f32>(&a, &b)?;
+//! let d = gemm.call().multiply_batch(&a, &b)?;
 //! assert_eq!((d.count(), d.shape().rows, d.shape().cols), (5, 10, 30));
 //! # Ok(())
 //! # }
@@ -117,25 +120,39 @@
 //! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan and
 //! the PTX. The first of them is tile IR; a text of it is a program of its own, a [`TileProgram`], with or without a schedule
 //! that it began as. Output is deterministic: equal schedules give equal bytes, and so a snapshot of the PTX is a useful test.
+//!
+//! # Features
+//!
+//! - `cuda`, on by default: NVIDIA GPUs. Nothing of CUDA is needed to build; without the feature there are the PTX and the
+//!   interpreter.
+//! - `ndarray`, `faer`: their matrices, and views of them, are operands.
+//! - `testing`, for dev-dependencies: snapshots, results, contracts and races, a line for each in a test of your own.
 
 extern crate self as ptx_gemm;
 
 mod abi;
+pub mod builder;
 mod expansion;
 mod gemm;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
+pub use ptx_gemm_dsl::diagnostic::Kind;
 pub use ptx_gemm_dsl::types::Batch;
-pub use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Plan, Problem, Schedule, Target, clauses};
-pub use ptx_gemm_interp::{BlockOrder, Checks, Options as InterpreterChecks, WarpOrder};
+pub use ptx_gemm_dsl::{
+    DType, Diagnostic, Diagnostics, Fix, Layout, Measured, Plan, Problem, Schedule, Severity, Span, Target, clauses,
+};
+pub use ptx_gemm_interp::{BlockOrder, Checks, Cost, Counting, Landing, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,
-    DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, Interface, InterpreterOptions, Kernel, Limits,
-    Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Shape,
-    Stack, TextError, TextErrors, cuda, interp, random,
+    DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, HostBytes, HostBytesMut, Interface,
+    InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal,
+    Resident, ResidentCall, Run, Runs, RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda,
+    interp, random,
 };
 pub use tile::TileProgram;
 

@@ -1,7 +1,7 @@
 //! Host data of any element type, without padding: random to multiply, and what came back.
 
 use ptx_gemm::random::SplitMix64;
-use ptx_gemm::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, DType, Shape, Stack};
+use ptx_gemm::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, DType, Shape, Stack, Strides};
 use ptx_gemm_check::{decode, encode};
 
 /// A matrix, or a stack of them, of a type known when the program runs.
@@ -74,13 +74,13 @@ impl Host {
 }
 
 impl AsMatrix for Host {
-    fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &self.bytes }
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
+        Ok(AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes.as_slice().into() })
     }
 }
 
 impl AsMatrixMut for Host {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &mut self.bytes }
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
+        Ok(AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes.as_mut_slice().into() })
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_runtime::random::SplitMix64;
-use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack};
+use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack, Strides};
 
 use crate::element::{decode, encode, round};
 
@@ -147,14 +147,14 @@ impl HostMatrix {
 }
 
 impl AsMatrix for HostMatrix {
-    fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &self.bytes }
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
+        Ok(AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes.as_slice().into() })
     }
 }
 
 impl AsMatrixMut for HostMatrix {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: &mut self.bytes }
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
+        Ok(AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes.as_mut_slice().into() })
     }
 }
 

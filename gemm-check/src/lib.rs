@@ -17,6 +17,7 @@
 //! running error analysis: see [`bound`]. With exact data the bound is 0, and so right means equal.
 
 pub mod ablate;
+mod abridge;
 mod bits;
 pub mod bound;
 mod cases;
@@ -45,8 +46,10 @@ mod request;
 mod size;
 mod sizes;
 mod suite;
+mod survey;
 pub mod texts;
 
+pub use abridge::{abridge, digest, operation};
 pub use bits::{Agreement, Rule, agree, bit_requests};
 pub use cases::{Case, case, cases, tuned};
 pub use check::check;
@@ -61,3 +64,4 @@ pub use request::{Leading, Output, Request};
 pub use size::Size;
 pub use sizes::{edge_sizes, quick_sizes};
 pub use suite::{edge_requests, quick_requests};
+pub use survey::{Finding, survey};

@@ -2,6 +2,7 @@
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::CheckError;
 use crate::request::Request;
@@ -42,10 +43,11 @@ fn needed(problem: &Problem, request: &Request) -> u128 {
     values.saturating_mul(8).saturating_add(typed.saturating_mul(17) / 8).saturating_mul(batch)
 }
 
-/// Bytes that can be allocated without swapping; `None` where the system does not say.
+/// Bytes that can be allocated without swapping, by the machine and by the limit of a container; `None` where the system does
+/// not say.
 fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kib << 10)
+    let refreshed = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(refreshed);
+    let of_container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    Some(system.available_memory().min(of_container)).filter(|&bytes| bytes > 0)
 }

@@ -15,3 +15,9 @@ impl Size {
         Size { m, n, k }
     }
 }
+
+impl From<(usize, usize, usize)> for Size {
+    fn from((m, n, k): (usize, usize, usize)) -> Size {
+        Size { m, n, k }
+    }
+}

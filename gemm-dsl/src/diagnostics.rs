@@ -31,12 +31,13 @@ pub struct Diagnostics {
     list: Vec<Diagnostic>,
     source: Option<Arc<str>>,
     name: Option<String>,
+    written_at: Option<String>,
 }
 
 impl Diagnostics {
     /// Diagnostics about a schedule that did not come from text.
     pub fn new(list: Vec<Diagnostic>) -> Diagnostics {
-        Diagnostics { list, source: None, name: None }
+        Diagnostics { list, ..Diagnostics::default() }
     }
 
     /// The same, about `source`, whose lines are shown.
@@ -47,6 +48,11 @@ impl Diagnostics {
     /// The same, with the name of the file that the text came from.
     pub fn named(self, name: impl Into<String>) -> Diagnostics {
         Diagnostics { name: Some(name.into()), ..self }
+    }
+
+    /// The same, about a text that a macro put together at this place of the program, which a note under each names.
+    pub fn written_at(self, place: impl Into<String>) -> Diagnostics {
+        Diagnostics { written_at: Some(place.into()), ..self }
     }
 
     /// Drops the notes.
@@ -103,6 +109,9 @@ impl Diagnostics {
             }
             None => Group::with_title(title),
         };
+        if let Some(place) = &self.written_at {
+            group = group.element(Level::NOTE.message(format!("the schedule is that of `gemm!` at {place}")));
+        }
         if let Some(help) = &diagnostic.help {
             group = group.element(Level::HELP.message(help.as_str()));
         }

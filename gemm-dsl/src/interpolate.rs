@@ -101,8 +101,12 @@ impl<T: AsSchedule + ?Sized> AsSchedule for &T {
 /// Puts the pieces together, reads them as a schedule that extends `base`, and checks it.
 ///
 /// The text is written as the macro's user wrote it, one clause a line, with the values in place, so that errors show
-/// what was read.
-pub fn construct(pieces: &[Piece<'_>], base: &Schedule) -> Result<Schedule, Diagnostics> {
+/// what was read; `place` is where in the program that is.
+pub fn construct(pieces: &[Piece<'_>], base: &Schedule, place: &str) -> Result<Schedule, Diagnostics> {
+    read(pieces, base).map_err(|diagnostics| diagnostics.written_at(place))
+}
+
+fn read(pieces: &[Piece<'_>], base: &Schedule) -> Result<Schedule, Diagnostics> {
     let mut text = String::new();
     for piece in pieces {
         match piece {

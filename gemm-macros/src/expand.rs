@@ -10,10 +10,19 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 use crate::convert::Source;
+use crate::file::{self, Request};
 
 /// Expands one call.
 pub fn expand(input: TokenStream) -> TokenStream {
     let facade = facade();
+    match file::request(&input) {
+        Some(Request::File(path)) => return file::expand(&facade, &path, &stub(&facade, Knowledge::Complete)),
+        Some(Request::Wrong(error)) => {
+            let (error, stub) = (error.to_compile_error(), stub(&facade, Knowledge::Complete));
+            return quote!({ #error; #stub });
+        }
+        None => {}
+    }
     let source = match Source::new(input) {
         Ok(source) => source,
         Err((diagnostic, span)) => {
@@ -105,7 +114,8 @@ fn constructed(facade: &TokenStream, source: &Source, reading: &Reading, express
         Some(Ok(base)) => quote_spanned!(base.span()=> &(#base)),
         _ => quote!(&#facade::__private::Schedule::new()),
     };
-    quote!(#facade::__private::constructed(&[#(#pieces),*], #base))
+    let place = quote!(::core::concat!(::core::file!(), ":", ::core::line!(), ":", ::core::column!()));
+    quote!(#facade::__private::constructed(&[#(#pieces),*], #base, #place))
 }
 
 /// The top-level tokens of the schedule itself: all but the base and the two dots before it.

@@ -1,5 +1,7 @@
 //! The arguments of every command.
 
+mod new;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -28,6 +30,8 @@ pub(crate) use language::{Check, Explain, Fmt, Ptx};
 pub(crate) use profile::Profile;
 pub(crate) use shell::{Completions, Man};
 pub(crate) use sweep::{Sweep, SweepWorker};
+
+pub(crate) use new::New;
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -65,6 +69,8 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.
     Mutants(Mutants),
+    /// Make a crate with a schedule, a program that runs it, and tests.
+    New(New),
     /// Run any PTX file as a launch file says.
     Exec(Exec),
     /// The named cases.

@@ -71,6 +71,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Ablate(args) => commands::ablate::run(args),
         Command::Run(args) => commands::run::run(args, format),
         Command::Mutants(args) => commands::mutants::run(args, format),
+        Command::New(args) => commands::new::run(args),
         Command::Exec(args) => commands::exec::run(args),
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::Layout;
 use crate::element::Element;
 use crate::random::SplitMix64;
 use crate::shape::{Shape, Stack};
-use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixRef};
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixRef, Strides, TypedMatrix};
 
 /// Matrices of one shape, one behind the other, on the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,15 +83,20 @@ impl<T: Element> MatrixBatch<T> {
     }
 }
 
+impl<T: Element> TypedMatrix for MatrixBatch<T> {
+    type Element = T;
+}
+
 impl<T: Element> AsMatrix for MatrixBatch<T> {
-    fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes: bytemuck::cast_slice(&self.data) }
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
+        let bytes = bytemuck::cast_slice(&self.data).into();
+        Ok(AnyRef { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes })
     }
 }
 
 impl<T: Element> AsMatrixMut for MatrixBatch<T> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        let bytes = bytemuck::cast_slice_mut(&mut self.data);
-        AnyMut { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes }
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
+        let bytes = bytemuck::cast_slice_mut(&mut self.data).into();
+        Ok(AnyMut { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes })
     }
 }

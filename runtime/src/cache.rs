@@ -1,57 +1,36 @@
 //! A cache that makes each value once, however many threads ask at the same time, and keeps a bounded number of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Values by key, made once per key.
-#[derive(Debug)]
-pub(crate) struct OncePerKey<K, V> {
-    capacity: usize,
-    state: Mutex<State<K, V>>,
-}
+use quick_cache::sync::Cache;
 
-#[derive(Debug)]
-struct State<K, V> {
-    cells: HashMap<K, Arc<OnceLock<V>>>,
-    /// Oldest first.
-    order: VecDeque<K>,
-}
+/// Values by key, made once per key. The crate decides what leaves when there are too many: what was used once, early on.
+pub(crate) struct OncePerKey<K, V>(Cache<K, V>);
 
 impl<K: Clone + Eq + Hash, V: Clone> OncePerKey<K, V> {
-    /// An empty cache of at most `capacity` values; the oldest one leaves when another comes.
+    /// An empty cache of at most `capacity` values.
     pub(crate) fn new(capacity: usize) -> OncePerKey<K, V> {
-        OncePerKey { capacity, state: Mutex::new(State { cells: HashMap::new(), order: VecDeque::new() }) }
+        OncePerKey(Cache::new(capacity))
     }
 
     /// The value of `key`: made by `make` if nobody has made it yet. Others who ask for the same key meanwhile wait for
     /// it; other keys are not held up.
     pub(crate) fn get(&self, key: &K, make: impl FnOnce() -> V) -> V {
-        let cell = self.cell(key);
-        cell.get_or_init(make).clone()
+        let made = self.0.get_or_insert_with(key, || Ok::<V, Infallible>(make()));
+        made.unwrap_or_else(|never| match never {})
     }
 
     /// Lets a value be made again: a failure that may pass.
     pub(crate) fn forget(&self, key: &K) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.cells.remove(key);
-        state.order.retain(|kept| kept != key);
+        self.0.remove(key);
     }
+}
 
-    fn cell(&self, key: &K) -> Arc<OnceLock<V>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cell) = state.cells.get(key) {
-            return cell.clone();
-        }
-        let cell = Arc::new(OnceLock::new());
-        state.cells.insert(key.clone(), cell.clone());
-        state.order.push_back(key.clone());
-        if state.order.len() > self.capacity
-            && let Some(oldest) = state.order.pop_front()
-        {
-            state.cells.remove(&oldest);
-        }
-        cell
+impl<K, V> fmt::Debug for OncePerKey<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OncePerKey")
     }
 }
 
@@ -80,12 +59,16 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_value_leaves() {
+    fn no_more_than_its_capacity_is_kept() {
         let cache = OncePerKey::new(2);
-        for key in [1, 2, 3] {
-            cache.get(&key, || key * 10);
+        for key in 0..100 {
+            assert_eq!(cache.get(&key, || key * 10), key * 10);
         }
-        assert_eq!(cache.get(&3, || 0), 30);
+        let kept = (0..100).filter(|key| cache.get(key, || -1) != -1).count();
+        assert!((1..=2).contains(&kept), "{kept} are kept");
+        let cache = OncePerKey::new(2);
+        cache.get(&1, || 10);
+        cache.forget(&1);
         assert_eq!(cache.get(&1, || 11), 11);
     }
 }

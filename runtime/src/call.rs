@@ -12,14 +12,14 @@ use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error, OperandName};
 use crate::matrix::Matrix;
 use crate::shape::{Laid, Shape, Stack};
-use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Strides, TypedMatrix};
 use std::sync::Arc;
 
 /// A product in the making. Nothing is checked before [`Call::multiply`] and its like.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     gemm: CompiledGemm,
-    c: Option<AnyRef<'a>>,
+    c: Option<Result<AnyRef<'a>, Strides>>,
     scalars: Vec<(String, f64)>,
     vectors: Vec<AnyVector<'a>>,
 }
@@ -38,9 +38,20 @@ impl AnyVector<'_> {
 }
 
 impl CompiledGemm {
-    /// D = epilogue(A B), in a new matrix without padding.
-    pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
+    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. Where the schedule says that D's
+    /// are of another, [`CompiledGemm::multiply_as`] gives these.
+    pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
         self.call().multiply(a, b)
+    }
+
+    /// D = epilogue(A B), in a new matrix without padding whose elements are `T`: `multiply_as::<f32>(&a, &b)`.
+    pub fn multiply_as<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
+        self.call().multiply_as(a, b)
+    }
+
+    /// The products of `batch(strided)`: see [`Call::multiply_batch`].
+    pub fn multiply_batch<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<MatrixBatch<A::Element>, Error> {
+        self.call().multiply_batch(a, b)
     }
 
     /// D = epilogue(A B), in a matrix of the caller's.
@@ -98,18 +109,29 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// D = epilogue(A B), in a new matrix without padding.
-    pub fn multiply<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
-        let (a, b) = (a.as_any(), b.as_any());
+    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. Where the schedule says that D's
+    /// are of another, [`Call::multiply_as`] gives these.
+    pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
+        self.multiply_as(a, b).map_err(|error| self.result_type::<A>(error))
+    }
+
+    /// D = epilogue(A B), in a new matrix without padding whose elements are `T`: `multiply_as::<f32>(&a, &b)`.
+    pub fn multiply_as<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
+        let (a, b) = operands(a, b)?;
         let shape = self.result::<T>(a, b, Stack::ONE)?;
         let mut d = Matrix::try_in_shape(shape, T::default()).ok_or_else(|| out_of_memory::<T>(shape.len()))?;
         self.multiply_into(&a, &b, &mut d)?;
         Ok(d)
     }
 
-    /// The products of `batch(strided)`: as many as A has matrices, in new memory without padding.
-    pub fn multiply_batch<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<MatrixBatch<T>, Error> {
-        let (a, b) = (a.as_any(), b.as_any());
+    /// The products of `batch(strided)`: as many as A has matrices, in new memory without padding, of A's type.
+    pub fn multiply_batch<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<MatrixBatch<A::Element>, Error> {
+        self.multiply_batch_as(a, b).map_err(|error| self.result_type::<A>(error))
+    }
+
+    /// The same with elements of type `T`.
+    pub fn multiply_batch_as<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<MatrixBatch<T>, Error> {
+        let (a, b) = operands(a, b)?;
         let count = a.stack.count;
         let shape = self.result::<T>(a, b, Stack { count, stride: usize::MAX })?;
         let elements = shape.len().and_then(|len| len.checked_mul(count));
@@ -124,13 +146,14 @@ impl<'a> Call<'a> {
         let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.problem().layouts.d);
         self.check_type(Operand::D, T::DTYPE)?;
         let d = Laid { shape, stack };
-        checks::extents(self.gemm.interface(), a.laid(), b.laid(), self.c.map(|c| c.laid()), d)?;
+        checks::extents(self.gemm.interface(), a.laid(), b.laid(), self.addend()?.map(|c| c.laid()), d)?;
         Ok(shape)
     }
 
     /// D = epilogue(A B), in a matrix of the caller's. Its padding stays as it is.
     pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
-        self.run(a.as_any(), b.as_any(), self.c, d.as_any_mut(), Output::Fresh)
+        let (a, b) = operands(a, b)?;
+        self.run(a, b, self.addend()?, result(d)?, Output::Fresh)
     }
 
     /// The same in place: `d` is also what the epilogue calls `c`.
@@ -140,11 +163,30 @@ impl<'a> Call<'a> {
         b: &impl AsMatrix,
         d: &mut impl AsMatrixMut,
     ) -> Result<Run, Error> {
-        let d = d.as_any_mut();
+        let ((a, b), d) = (operands(a, b)?, result(d)?);
         if !self.gemm.problem().epilogue.uses_c() {
             checks::check_c(self.gemm.problem(), true, &[])?;
         }
-        self.run(a.as_any(), b.as_any(), None, d, Output::InPlace)
+        self.run(a, b, None, d, Output::InPlace)
+    }
+
+    /// Where A is right and D has other elements, how to ask for these.
+    fn result_type<A: TypedMatrix>(&self, error: Error) -> Error {
+        match error {
+            Error::Argument(ArgumentError::Type { operand: OperandName(Operand::D), expected, .. }) => {
+                let got = A::Element::DTYPE;
+                match self.check_type(Operand::A, got) {
+                    Ok(()) => ArgumentError::ResultType { got, expected }.into(),
+                    Err(of_a) => of_a.into(),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// C, if there is one.
+    fn addend(&self) -> Result<Option<AnyRef<'a>>, ArgumentError> {
+        self.c.transpose().map_err(ArgumentError::strides(Operand::C))
     }
 
     fn run(
@@ -163,7 +205,7 @@ impl<'a> Call<'a> {
         let on_device = self.transfer(backend, a, b, c, d.as_ref(), &prepared, output)?;
         let run = self.gemm.execute(prepared.extents, on_device.arguments.clone())?;
         let entry = run.entry.as_deref().unwrap_or_default();
-        backend.download(on_device.arguments.d.address, entry, d.as_any_mut())?;
+        backend.download(on_device.arguments.d.address, entry, d.reborrow())?;
         Ok(run)
     }
 
@@ -235,7 +277,12 @@ impl<'a> Call<'a> {
         for &index in &prepared.vectors {
             let AnyVector { name, dtype, bytes } = &self.vectors[index];
             let len = self.vectors[index].len();
-            let row = AnyRef { dtype: *dtype, shape: Shape::packed(1, len, Layout::Row), stack: Stack::ONE, bytes };
+            let row = AnyRef {
+                dtype: *dtype,
+                shape: Shape::packed(1, len, Layout::Row),
+                stack: Stack::ONE,
+                bytes: (*bytes).into(),
+            };
             let buffer = reserve(backend, name, row)?;
             backend.upload(buffer.address, row)?;
             vectors.push(DeviceVector { address: buffer.address, len });
@@ -249,6 +296,17 @@ impl<'a> Call<'a> {
         let arguments = Arguments { a, b, c, d, vectors, scalars: prepared.scalars.clone(), workspace: 0 };
         Ok(OnDevice { arguments, _buffers: buffers })
     }
+}
+
+/// A and B as bytes.
+fn operands<'a>(a: &'a impl AsMatrix, b: &'a impl AsMatrix) -> Result<(AnyRef<'a>, AnyRef<'a>), ArgumentError> {
+    let a = a.as_any().map_err(ArgumentError::strides(Operand::A))?;
+    Ok((a, b.as_any().map_err(ArgumentError::strides(Operand::B))?))
+}
+
+/// D as bytes.
+fn result(d: &mut impl AsMatrixMut) -> Result<AnyMut<'_>, ArgumentError> {
+    d.as_any_mut().map_err(ArgumentError::strides(Operand::D))
 }
 
 /// What the checks of host data have found.

@@ -141,6 +141,11 @@ impl CompiledGemm {
         &self.module
     }
 
+    /// The same kernel on another device.
+    pub fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
+        CompiledGemm::from_kernel(self.kernel.clone(), device)
+    }
+
     /// The same kernel on the interpreter: the same PTX, watched at every step.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
         CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())

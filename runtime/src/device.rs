@@ -16,6 +16,8 @@ const LOADED: usize = 128;
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
+    /// Why it is not a GPU, if a GPU was looked for.
+    instead_of_cuda: Option<Arc<Error>>,
 }
 
 #[derive(Debug)]
@@ -35,9 +37,14 @@ pub enum DeviceKind {
 }
 
 impl Device {
-    /// The first CUDA GPU, else the interpreter.
+    /// The first CUDA GPU, else the interpreter: [`Device::why_not_cuda`], and the device's text, say why.
     pub fn best() -> Result<Device, Error> {
-        Ok(Device::cuda(0).unwrap_or_else(|_| Device::interpreter()))
+        Ok(Device::cuda(0).unwrap_or_else(|why| Device { instead_of_cuda: Some(why.into()), ..Device::interpreter() }))
+    }
+
+    /// Why [`Device::best`] took the interpreter; `None` on a GPU, and where the interpreter was asked for.
+    pub fn why_not_cuda(&self) -> Option<&Error> {
+        self.instead_of_cuda.as_deref()
     }
 
     /// A CUDA GPU by its number. Without a driver, or without the feature `cuda`, an error that says so.
@@ -58,7 +65,7 @@ impl Device {
     }
 
     pub(crate) fn with(kind: DeviceKind, backend: Arc<dyn Backend>) -> Device {
-        Device { inner: Arc::new(Inner { kind, backend, modules: OncePerKey::new(LOADED) }) }
+        Device { inner: Arc::new(Inner { kind, backend, modules: OncePerKey::new(LOADED) }), instead_of_cuda: None }
     }
 
     /// A GPU or the interpreter.
@@ -101,6 +108,11 @@ impl fmt::Display for Device {
         match self.inner.kind {
             DeviceKind::Cuda(ordinal) => write!(f, "CUDA device {ordinal}: {}", self.name()),
             DeviceKind::Interpreter => f.write_str(self.name()),
+        }?;
+        match &self.instead_of_cuda {
+            // Whoever reads this runs in the interpreter already, and need not be told of it.
+            Some(why) => write!(f, " ({})", why.to_string().split(';').next().unwrap_or_default()),
+            None => Ok(()),
         }
     }
 }

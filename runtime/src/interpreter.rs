@@ -15,7 +15,7 @@ use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Outpu
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::{Launch, Value};
-use crate::view::{AnyMut, AnyRef};
+use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
 /// How the interpreter device behaves.
 #[derive(Clone, Debug, Default)]
@@ -55,9 +55,13 @@ impl Interpreter {
     }
 
     fn write_runs(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
-        for run in runs(matrix) {
-            let written = self.memory.write(address + run.start as u64, &matrix.bytes[run]);
-            written.map_err(|error| self.failed("a copy to the device", error))?;
+        let write = |at: usize, bytes: &[u8]| {
+            let written = self.memory.write(address + at as u64, bytes);
+            written.map_err(|error| self.failed("a copy to the device", error))
+        };
+        match matrix.bytes {
+            HostBytes::Slice(bytes) => runs(matrix).try_for_each(|run| write(run.start, &bytes[run]))?,
+            HostBytes::Runs(runs) => starts(matrix).enumerate().try_for_each(|(i, start)| write(start, runs.run(i)))?,
         }
         Ok(())
     }
@@ -116,9 +120,11 @@ impl Backend for Interpreter {
             self.memory.set_write_once(id).map_err(|error| self.failed("D", error))?;
         }
         // Padding goes there and back, so that a kernel that writes it is seen on the host.
-        for gap in gaps(d) {
-            let written = self.memory.write(address + gap.start as u64, &d.bytes[gap]);
-            written.map_err(|error| self.failed("D", error))?;
+        if let HostBytes::Slice(bytes) = d.bytes {
+            for gap in gaps(d) {
+                let written = self.memory.write(address + gap.start as u64, &bytes[gap]);
+                written.map_err(|error| self.failed("D", error))?;
+            }
         }
         Ok(())
     }
@@ -127,13 +133,37 @@ impl Backend for Interpreter {
         let element = d.dtype.bytes();
         let bytes = d.stack.len(d.shape).unwrap_or(0) * element as usize;
         let failed = |error| self.failed("D", error);
-        let unwritten = self.memory.first_unwritten(address, bytes as u64).map_err(failed)?;
+        let element_bytes = |start: usize, len: usize| (address + start as u64, len as u64);
+        let unwritten = match &d.bytes {
+            HostBytesMut::Slice(_) => self.memory.first_unwritten(address, bytes as u64).map_err(failed)?,
+            // What is between the runs is nobody's.
+            HostBytesMut::Runs(_) => {
+                let run = d.shape.run() * element as usize;
+                let mut unwritten = None;
+                for start in starts(d.as_ref()) {
+                    let (at, len) = element_bytes(start, run);
+                    unwritten = self.memory.first_unwritten(at, len).map_err(failed)?;
+                    if unwritten.is_some() {
+                        break;
+                    }
+                }
+                unwritten
+            }
+        };
         if let Some(at) = unwritten {
             let index = ((at - address) / u64::from(element)) as usize;
             let (row, col) = d.shape.place(if d.stack.stride > 0 { index % d.stack.stride } else { index });
             return Err(Error::Unwritten { entry: entry.into(), row, col });
         }
-        self.memory.read(address, &mut d.bytes[..bytes]).map_err(failed)?;
+        let places: Vec<usize> = starts(d.as_ref()).collect();
+        match d.bytes {
+            HostBytesMut::Slice(host) => self.memory.read(address, &mut host[..bytes]).map_err(failed)?,
+            HostBytesMut::Runs(host) => {
+                for (index, start) in places.into_iter().enumerate() {
+                    self.memory.read(address + start as u64, host.run_mut(index)).map_err(failed)?;
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -149,6 +179,13 @@ fn runs(matrix: AnyRef<'_>) -> impl Iterator<Item = Range<usize>> {
     };
     let lines = move |first: usize| (0..count).map(move |i| first + i * pitch);
     matrix.products().flat_map(lines).map(move |start| start * element..(start + len) * element)
+}
+
+/// Where each row (of a row-major matrix) or column begins, in bytes.
+fn starts(matrix: AnyRef<'_>) -> impl Iterator<Item = usize> {
+    let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
+    let count = if shape.is_empty() { 0 } else { shape.runs() };
+    (0..count).map(move |index| index * shape.ld * element)
 }
 
 /// Byte ranges of the padding between runs, and between matrices.

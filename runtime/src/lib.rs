@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Cubins are kept on disk from one process to the next: in the folder that `PTX_GEMM_CACHE` names (`off`: nowhere), else
-//! in `$XDG_CACHE_HOME/ptx-gemm`, else in `~/.cache/ptx-gemm`. A folder that others may write to is not used.
+//! in the user's folder for caches: `$XDG_CACHE_HOME/ptx-gemm`, else `~/.cache/ptx-gemm`, on Windows below `%LOCALAPPDATA%`.
+//! A folder that others may write to is not used.
 
 // Streams, and what the checks hand to them, are a GPU's alone.
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
@@ -72,4 +73,7 @@ pub use ptx_gemm_interp as interp;
 pub use ptx_gemm_ptx as ptx;
 pub use resident::Resident;
 pub use shape::{Shape, Stack};
-pub use view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixMut, MatrixRef};
+pub use view::{
+    AnyMut, AnyRef, AsMatrix, AsMatrixMut, HostBytes, HostBytesMut, MatrixMut, MatrixRef, Runs, RunsMut, Strides,
+    TypedMatrix,
+};

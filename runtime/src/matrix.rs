@@ -1,14 +1,17 @@
 //! Host matrices that own their elements.
 
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
 use ptx_gemm_dsl::Layout;
 
 use crate::element::Element;
 use crate::random::SplitMix64;
 use crate::shape::{Shape, Stack};
-use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Strides, TypedMatrix};
 
 /// A matrix on the host that owns its elements.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Matrix<T> {
     shape: Shape,
     data: Vec<T>,
@@ -43,6 +46,21 @@ impl<T: Element> Matrix<T> {
         let elements = 0..rows * cols;
         let data = elements.map(|index| element(index / cols, index % cols)).collect();
         Matrix { shape: Shape::packed(rows, cols, Layout::Row), data }
+    }
+
+    /// The same in a layout, without padding.
+    #[cfg(any(feature = "faer", feature = "ndarray"))]
+    pub(crate) fn from_fn_in(
+        layout: Layout,
+        rows: usize,
+        cols: usize,
+        mut element: impl FnMut(usize, usize) -> T,
+    ) -> Matrix<T> {
+        let mut matrix = Matrix::in_shape(Shape::packed(rows, cols, layout), T::default());
+        for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+            matrix[(row, col)] = element(row, col);
+        }
+        matrix
     }
 
     /// Row major, from its elements row by row; `None` if there are not exactly `rows * cols` of them.
@@ -99,6 +117,14 @@ impl<T: Element> Matrix<T> {
         inside.then(|| self.data[self.shape.index(row, col)])
     }
 
+    /// Index of an element in the slice.
+    #[track_caller]
+    fn place(&self, row: usize, col: usize) -> usize {
+        let (rows, cols) = (self.rows(), self.cols());
+        assert!(row < rows && col < cols, "element ({row}, {col}) of a matrix of {rows} x {cols}");
+        self.shape.index(row, col)
+    }
+
     /// All elements in memory order, padding included.
     pub fn as_slice(&self) -> &[T] {
         &self.data
@@ -110,19 +136,62 @@ impl<T: Element> Matrix<T> {
     }
 }
 
+/// One element; a panic if the matrix does not have it, as for a slice. [`Matrix::get`] gives `None` there.
+impl<T: Element> Index<(usize, usize)> for Matrix<T> {
+    type Output = T;
+
+    #[track_caller]
+    fn index(&self, (row, col): (usize, usize)) -> &T {
+        &self.data[self.place(row, col)]
+    }
+}
+
+impl<T: Element> IndexMut<(usize, usize)> for Matrix<T> {
+    #[track_caller]
+    fn index_mut(&mut self, (row, col): (usize, usize)) -> &mut T {
+        let place = self.place(row, col);
+        &mut self.data[place]
+    }
+}
+
+/// Elements shown of each row, and rows shown.
+const SHOWN: usize = 4;
+
+/// Short, however large the matrix: its type, extents and layout, and its first elements.
+impl<T: Element> fmt::Debug for Matrix<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape { rows, cols, layout, ld } = self.shape;
+        write!(f, "Matrix<{}>({rows} x {cols}, {layout} major", T::DTYPE)?;
+        if ld != self.shape.min_ld() {
+            write!(f, ", ld = {ld}")?;
+        }
+        f.write_str(")")?;
+        if self.shape.is_empty() {
+            return Ok(());
+        }
+        let more = |all: usize| if all > SHOWN { ", .." } else { "" };
+        let row = |row: usize| {
+            let elements = (0..cols.min(SHOWN)).map(|col| format!("{:?}", self[(row, col)]));
+            format!("[{}{}]", elements.collect::<Vec<_>>().join(", "), more(cols))
+        };
+        write!(f, " [{}{}]", (0..rows.min(SHOWN)).map(row).collect::<Vec<_>>().join(", "), more(rows))
+    }
+}
+
+impl<T: Element> TypedMatrix for Matrix<T> {
+    type Element = T;
+}
+
 impl<T: Element> AsMatrix for Matrix<T> {
-    fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes: bytemuck::cast_slice(&self.data) }
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
+        let bytes = bytemuck::cast_slice(&self.data).into();
+        Ok(AnyRef { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes })
     }
 }
 
 impl<T: Element> AsMatrixMut for Matrix<T> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut {
-            dtype: T::DTYPE,
-            shape: self.shape,
-            stack: Stack::ONE,
-            bytes: bytemuck::cast_slice_mut(&mut self.data),
-        }
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
+        let bytes = bytemuck::cast_slice_mut(&mut self.data).into();
+        Ok(AnyMut { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes })
     }
 }

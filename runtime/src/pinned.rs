@@ -8,7 +8,7 @@ use crate::element::Element;
 use crate::error::{DeviceError, Error};
 use crate::matrix::Matrix;
 use crate::shape::{Shape, Stack};
-use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
+use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, HostBytes, HostBytesMut, Strides, TypedMatrix};
 
 /// A matrix on the host that owns its elements, in page-locked memory. It is taken wherever a [`Matrix`] is, by every
 /// device; [`crate::cuda::Queue`] also copies it without waiting.
@@ -34,7 +34,7 @@ pub struct PinnedMatrix<T> {
     memory: Memory<T>,
 }
 
-/// Bytes that no process has: its share of a 48-bit address space.
+/// HostBytes that no process has: its share of a 48-bit address space.
 const ADDRESSES: u64 = 1 << 47;
 
 /// Where the elements are.
@@ -131,27 +131,31 @@ impl<T: Element> PinnedMatrix<T> {
     }
 }
 
+impl<T: Element> TypedMatrix for PinnedMatrix<T> {
+    type Element = T;
+}
+
 /// Waits for copies under way. What these have to tell is told by the next call on their device, which a failed copy has
 /// ended.
 impl<T: Element> AsMatrix for PinnedMatrix<T> {
-    fn as_any(&self) -> AnyRef<'_> {
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
         let bytes = match &self.memory {
             Memory::Ordinary(data) => bytemuck::cast_slice(data),
             #[cfg(feature = "cuda")]
             Memory::Locked(locked) => locked.bytes_whatever_happened(),
         };
-        AnyRef { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes }
+        Ok(AnyRef { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes: HostBytes::Slice(bytes) })
     }
 }
 
 impl<T: Element> AsMatrixMut for PinnedMatrix<T> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
         let bytes = match &mut self.memory {
             Memory::Ordinary(data) => bytemuck::cast_slice_mut(data),
             #[cfg(feature = "cuda")]
             Memory::Locked(locked) => locked.bytes_mut_whatever_happened(),
         };
-        AnyMut { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes }
+        Ok(AnyMut { dtype: T::DTYPE, shape: self.shape, stack: Stack::ONE, bytes: HostBytesMut::Slice(bytes) })
     }
 }
 

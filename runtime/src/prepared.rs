@@ -59,7 +59,7 @@ impl CompiledGemm {
             // Once, and waited for: each launch leaves them zero for the next.
             let zeros = vec![0; *flag_bytes as usize];
             let shape = Shape::packed(1, zeros.len(), Layout::Row);
-            let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: &zeros };
+            let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: zeros.as_slice().into() };
             self.device().backend().upload(buffer.address, flags)?;
         }
         let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));

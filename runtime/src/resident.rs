@@ -23,7 +23,7 @@ pub struct Resident {
 impl Device {
     /// Copies a matrix to the device, into memory with the same padding.
     pub fn upload(&self, matrix: &impl AsMatrix) -> Result<Resident, Error> {
-        let matrix = matrix.as_any();
+        let matrix = matrix.as_any().map_err(ArgumentError::from)?;
         let elements = matrix.stack.len(matrix.shape).unwrap_or(usize::MAX);
         let got = matrix.elements();
         if got < elements || matrix.shape.ld < matrix.shape.min_ld() {
@@ -62,7 +62,7 @@ impl Resident {
     /// Copies other elements into it, from a matrix of the same type and shape, and waits for the end. What runs on a
     /// queue meanwhile must not use it.
     pub fn overwrite(&self, with: &impl AsMatrix) -> Result<(), Error> {
-        let with = with.as_any();
+        let with = with.as_any().map_err(ArgumentError::from)?;
         self.is_like(with)?;
         self.device.backend().prepare(self.buffer.address, with, Output::InPlace)
     }
@@ -70,7 +70,7 @@ impl Resident {
     /// Copies it back into a matrix of the same type and shape, and waits for the end. Padding is no part of it: the host's
     /// is left alone or gets what the device has there.
     pub fn download(&self, into: &mut impl AsMatrixMut) -> Result<(), Error> {
-        let into = into.as_any_mut();
+        let into = into.as_any_mut().map_err(ArgumentError::from)?;
         self.is_like(into.as_ref())?;
         self.device.backend().download(self.buffer.address, "upload", into)
     }

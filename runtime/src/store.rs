@@ -3,11 +3,16 @@
 //! An entry is one file, named by the hash of everything that its bytes follow from. It is written beside its place and
 //! renamed into it, so that other processes see all of it or nothing; what is torn or damaged all the same does not match
 //! its own header and is made again. Nothing here is an error of the user's: without a store, programs only start slower.
+//!
+//! Not the crate `cacache`, whose index and content are two files for each entry, and which neither bounds how many there are
+//! nor asks whose the folder is: the bytes become code that runs.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use etcetera::{BaseStrategy, choose_base_strategy};
 
 /// Names the folder of the store, or says `off`.
 const VARIABLE: &str = "PTX_GEMM_CACHE";
@@ -55,18 +60,15 @@ impl Key {
 impl Store {
     /// Where this process keeps its cubins; `None` if the environment says `off`, or knows no folder of the user's.
     pub(crate) fn of_user() -> Option<Store> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        Store::choose(variable(VARIABLE), variable("XDG_CACHE_HOME"), variable("HOME"))
+        let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Store::choose(named, choose_base_strategy().ok().map(|user| user.cache_dir()))
     }
 
-    fn choose(named: Option<PathBuf>, caches: Option<PathBuf>, home: Option<PathBuf>) -> Option<Store> {
+    fn choose(named: Option<PathBuf>, caches: Option<PathBuf>) -> Option<Store> {
         let folder = match named {
             Some(word) if word.as_os_str() == "off" => return None,
             Some(folder) => folder,
-            // A relative path there is to be ignored (XDG Base Directory Specification).
-            None => {
-                caches.filter(|folder| folder.is_absolute()).or_else(|| Some(home?.join(".cache")))?.join("ptx-gemm")
-            }
+            None => caches?.join("ptx-gemm"),
         };
         Some(Store { folder })
     }
@@ -162,7 +164,7 @@ mod tests {
 
     fn store() -> (tempfile::TempDir, Store) {
         let home = tempfile::tempdir().unwrap();
-        let store = Store::choose(None, None, Some(home.path().into())).unwrap();
+        let store = Store::choose(None, Some(home.path().join(".cache"))).unwrap();
         (home, store)
     }
 
@@ -257,21 +259,19 @@ mod tests {
 
     #[test]
     fn the_environment_says_where() {
-        let at = |named: Option<&str>, caches: Option<&str>, home: Option<&str>| {
-            Store::choose(named.map(PathBuf::from), caches.map(PathBuf::from), home.map(PathBuf::from))
-                .map(|store| store.folder)
+        let at = |named: Option<&str>, caches: Option<&str>| {
+            Store::choose(named.map(PathBuf::from), caches.map(PathBuf::from)).map(|store| store.folder)
         };
-        assert_eq!(at(Some("off"), Some("/c"), Some("/h")), None);
-        assert_eq!(at(Some("/x"), Some("/c"), Some("/h")), Some("/x".into()));
-        assert_eq!(at(None, Some("/c"), Some("/h")), Some("/c/ptx-gemm".into()));
-        assert_eq!(at(None, Some("c"), Some("/h")), Some("/h/.cache/ptx-gemm".into()));
-        assert_eq!(at(None, None, None), None);
+        assert_eq!(at(Some("off"), Some("/c")), None);
+        assert_eq!(at(Some("/x"), Some("/c")), Some("/x".into()));
+        assert_eq!(at(None, Some("/c")), Some("/c/ptx-gemm".into()));
+        assert_eq!(at(None, None), None);
     }
 
     #[test]
     fn a_store_that_cannot_be_is_no_store() {
         let home = tempfile::NamedTempFile::new().unwrap();
-        let store = Store::choose(None, None, Some(home.path().into())).unwrap();
+        let store = Store::choose(None, Some(home.path().into())).unwrap();
         assert!(store.save(Key::of(ORIGIN), b"code").is_err());
         assert_eq!(store.load(Key::of(ORIGIN)), None);
     }

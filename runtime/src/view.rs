@@ -3,10 +3,22 @@
 //! A view states what its slice is taken for; whether the slice is long enough is checked when it is used, where the error
 //! can name the argument.
 
-use ptx_gemm_dsl::{DType, Layout};
+mod any;
+#[cfg(feature = "faer")]
+mod faer;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+#[cfg(any(feature = "faer", feature = "ndarray"))]
+mod strided;
+mod strides;
+
+use ptx_gemm_dsl::Layout;
+
+pub use any::{AnyMut, AnyRef, HostBytes, HostBytesMut, Runs, RunsMut};
+pub use strides::Strides;
 
 use crate::element::Element;
-use crate::shape::{Laid, Shape, Stack};
+use crate::shape::{Shape, Stack};
 
 /// A view of a slice as a matrix, or as a stack of them.
 #[derive(Clone, Copy, Debug)]
@@ -78,91 +90,47 @@ impl<'a, T: Element> MatrixMut<'a, T> {
     }
 }
 
-/// A matrix whose element type is known only when the program runs.
-#[derive(Clone, Copy, Debug)]
-pub struct AnyRef<'a> {
-    /// Element type.
-    pub dtype: DType,
-    /// Extents, layout and leading dimension.
-    pub shape: Shape,
-    /// [`Stack::ONE`], or how many there are.
-    pub stack: Stack,
-    /// The elements' bytes, padding between rows included.
-    pub bytes: &'a [u8],
-}
-
-impl AnyRef<'_> {
-    /// How it lies in memory.
-    pub(crate) fn laid(&self) -> Laid {
-        Laid { shape: self.shape, stack: self.stack }
-    }
-
-    /// Elements of the slice.
-    pub(crate) fn elements(&self) -> usize {
-        self.bytes.len() / self.dtype.bytes() as usize
-    }
-
-    /// Index of the first element of each matrix that is stored.
-    pub(crate) fn products(&self) -> impl Iterator<Item = usize> + use<> {
-        let Stack { stride, .. } = self.stack;
-        (0..self.stack.stored()).map(move |product| product * stride)
-    }
-}
-
-/// The same, to be written.
-#[derive(Debug)]
-pub struct AnyMut<'a> {
-    /// Element type.
-    pub dtype: DType,
-    /// Extents, layout and leading dimension.
-    pub shape: Shape,
-    /// [`Stack::ONE`], or how many there are.
-    pub stack: Stack,
-    /// The elements' bytes, padding between rows included.
-    pub bytes: &'a mut [u8],
-}
-
-impl AnyMut<'_> {
-    /// The same matrix, only to be read.
-    pub fn as_ref(&self) -> AnyRef<'_> {
-        AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes }
-    }
-}
-
-/// Whatever can be passed as a matrix to read: [`crate::Matrix`], [`crate::PinnedMatrix`], [`MatrixRef`],
-/// [`AnyRef`].
+/// Whatever can be passed as a matrix to read: [`crate::Matrix`], [`crate::MatrixBatch`], [`crate::PinnedMatrix`],
+/// [`MatrixRef`], [`AnyRef`]; with the feature `ndarray` two-dimensional arrays and views of them, with `faer` its `Mat` and
+/// `MatRef`.
 pub trait AsMatrix {
-    /// The matrix as bytes.
-    fn as_any(&self) -> AnyRef<'_>;
+    /// The matrix as bytes. An error if no leading dimension says how it lies in memory.
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides>;
 }
 
-/// Whatever can be passed as a matrix to write: [`crate::Matrix`], [`crate::PinnedMatrix`], [`MatrixMut`],
-/// [`AnyMut`].
+/// Whatever can be passed as a matrix to write: [`crate::Matrix`], [`crate::MatrixBatch`], [`crate::PinnedMatrix`],
+/// [`MatrixMut`], [`AnyMut`]; with the feature `ndarray` two-dimensional arrays and mutable views of them, with `faer` its
+/// `Mat` and `MatMut`.
 pub trait AsMatrixMut {
-    /// The matrix as bytes.
-    fn as_any_mut(&mut self) -> AnyMut<'_>;
+    /// The matrix as bytes. An error if no leading dimension says how it lies in memory.
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides>;
+}
+
+/// A matrix whose element type is known while the program is compiled: what
+/// [`CompiledGemm::multiply`](crate::CompiledGemm::multiply) takes the type of its result from.
+#[diagnostic::on_unimplemented(
+    message = "the element type of `{Self}` is not known while the program is compiled",
+    label = "`multiply_as::<T>` states the type of the result"
+)]
+pub trait TypedMatrix: AsMatrix {
+    /// Type of its elements.
+    type Element: Element;
+}
+
+impl<T: Element> TypedMatrix for MatrixRef<'_, T> {
+    type Element = T;
 }
 
 impl<T: Element> AsMatrix for MatrixRef<'_, T> {
-    fn as_any(&self) -> AnyRef<'_> {
-        AnyRef { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes: bytemuck::cast_slice(self.data) }
-    }
-}
-
-impl AsMatrix for AnyRef<'_> {
-    fn as_any(&self) -> AnyRef<'_> {
-        *self
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
+        let bytes = bytemuck::cast_slice(self.data).into();
+        Ok(AnyRef { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes })
     }
 }
 
 impl<T: Element> AsMatrixMut for MatrixMut<'_, T> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes: bytemuck::cast_slice_mut(self.data) }
-    }
-}
-
-impl AsMatrixMut for AnyMut<'_> {
-    fn as_any_mut(&mut self) -> AnyMut<'_> {
-        AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes }
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
+        let bytes = bytemuck::cast_slice_mut(self.data).into();
+        Ok(AnyMut { dtype: T::DTYPE, shape: self.shape, stack: self.stack, bytes })
     }
 }

@@ -22,7 +22,7 @@ fn a_batch_is_its_products() {
     let one = compiled("");
     let many = compiled("batch(strided);");
     let (a, b) = (MatrixBatch::<f32>::random(3, 20, 9, 1), MatrixBatch::<f32>::random(3, 9, 18, 2));
-    let d = many.call().multiply_batch::<f32>(&a, &b).unwrap();
+    let d = many.call().multiply_batch_as::<f32>(&a, &b).unwrap();
     for product in 0..3 {
         let expected: Matrix<f32> = one.multiply(&a.product(product).unwrap(), &b.product(product).unwrap()).unwrap();
         for (row, col) in (0..20).flat_map(|row| (0..18).map(move |col| (row, col))) {
@@ -52,8 +52,8 @@ fn wrong_batches_are_refused() {
     let data = [1.0f32; 64];
     let matrix = MatrixRef::new(&data, 4, 4);
     let words = "A is 2 matrices, 1 are needed; batch(strided) computes many products";
-    refused(one.multiply::<f32>(&matrix.stack(2, 16), &matrix), words);
-    refused(many.multiply::<f32>(&matrix.stack(2, 16), &matrix.stack(3, 16)), "B is 3 matrices, 2 are needed");
+    refused(one.multiply_as::<f32>(&matrix.stack(2, 16), &matrix), words);
+    refused(many.multiply_as::<f32>(&matrix.stack(2, 16), &matrix.stack(3, 16)), "B is 3 matrices, 2 are needed");
     let words = "the slice of B has 64 elements, 4 x 4 with ldb = 4 needs 76";
     let mut d = [0.0f32; 64];
     let into = |b: MatrixRef<'_, f32>, d: MatrixMut<'_, f32>| {

@@ -71,7 +71,7 @@ fn devices_work_side_by_side() {
                     let resident = device.upload(&a).unwrap();
                     let mut back = Matrix::<f32>::zeros(50, 40);
                     resident.download(&mut back).unwrap();
-                    assert_eq!(gemm.set("beta", 0).multiply::<f32>(&back, &b).unwrap(), expected);
+                    assert_eq!(gemm.set("beta", 0).multiply_as::<f32>(&back, &b).unwrap(), expected);
                 }
             });
         }

@@ -33,7 +33,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
 #[test]
 fn shapes_must_agree() {
     let gemm = compiled(CLAUSES);
-    let multiply = |a: &Matrix<f32>, b: &Matrix<f32>| gemm.multiply::<f32>(a, b);
+    let multiply = |a: &Matrix<f32>, b: &Matrix<f32>| gemm.multiply_as::<f32>(a, b);
     refused(multiply(&ones(2, 3), &ones(4, 5)), "B is 4 x 5, and A is 2 x 3: B needs 3 rows");
     refused(
         multiply(&ones(2, 3).to_layout(Layout::Col), &ones(3, 5)),
@@ -46,7 +46,7 @@ fn shapes_must_agree() {
     );
     let with_c = compiled(&format!("{CLAUSES}{ALPHA_BETA}"));
     let (c, call) = (ones(1, 5), with_c.set("alpha", 1).set("beta", 1));
-    refused(call.c(&c).multiply::<f32>(&ones(2, 3), &ones(3, 5)), "C is 1 x 5, it is added to a product of 2 x 5");
+    refused(call.c(&c).multiply_as::<f32>(&ones(2, 3), &ones(3, 5)), "C is 1 x 5, it is added to a product of 2 x 5");
 }
 
 #[test]
@@ -54,11 +54,11 @@ fn types_must_agree() {
     let gemm = compiled(CLAUSES);
     let (a, b) = (ones(2, 2), ones(2, 2));
     refused(
-        gemm.multiply::<f32>(&Matrix::<f64>::zeros(2, 2), &b),
+        gemm.multiply_as::<f32>(&Matrix::<f64>::zeros(2, 2), &b),
         "A has elements of type f64, the schedule says a = f32",
     );
-    refused(gemm.multiply::<f64>(&a, &b), "D has elements of type f64, the schedule says d = f32");
-    refused(gemm.multiply::<i32>(&a, &b), "D has elements of type i32, the schedule says d = f32");
+    refused(gemm.multiply_as::<f64>(&a, &b), "D has elements of type f64, the schedule says d = f32");
+    refused(gemm.multiply_as::<i32>(&a, &b), "D has elements of type i32, the schedule says d = f32");
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn slices_and_leading_dimensions_must_suffice() {
     let data = [1.0f32; 12];
     let (a, b) = (MatrixRef::new(&data[..6], 2, 3), MatrixRef::new(&data, 3, 4));
     refused(
-        gemm.multiply::<f32>(&a.ld(2), &b),
+        gemm.multiply_as::<f32>(&a.ld(2), &b),
         "lda = 2 is too small: A is row major with 3 elements to a row, so lda is at least 3",
     );
-    refused(gemm.multiply::<f32>(&a.ld(4), &b), "the slice of A has 6 elements, 2 x 3 with lda = 4 needs 7");
+    refused(gemm.multiply_as::<f32>(&a.ld(4), &b), "the slice of A has 6 elements, 2 x 3 with lda = 4 needs 7");
     refused(
-        gemm.multiply::<f32>(&a, &b.ld(usize::MAX)),
+        gemm.multiply_as::<f32>(&a, &b.ld(usize::MAX)),
         &format!("the slice of B has 12 elements, 3 x 4 with ldb = {} needs {}", usize::MAX, u64::MAX),
     );
     let mut short = [0.0f32; 7];
@@ -80,7 +80,7 @@ fn slices_and_leading_dimensions_must_suffice() {
         gemm.multiply_into(&a, &b, &mut MatrixMut::new(&mut short, 2, 4)),
         "the slice of D has 7 elements, 2 x 4 with ldd = 4 needs 8",
     );
-    assert!(gemm.multiply::<f32>(&a, &b).is_ok());
+    assert!(gemm.multiply_as::<f32>(&a, &b).is_ok());
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn extents_have_a_limit() {
     let tall = |rows| MatrixRef::new(&nothing, rows, 0);
     let b = MatrixRef::new(&nothing, 0, 0);
     refused(
-        gemm.multiply::<f32>(&tall(u32::MAX as usize), &b),
+        gemm.multiply_as::<f32>(&tall(u32::MAX as usize), &b),
         "M = 4294967295 is above 4294901760, the largest extent",
     );
-    assert!(gemm.multiply::<f32>(&tall(u32::MAX as usize - 65_535), &b).is_ok());
+    assert!(gemm.multiply_as::<f32>(&tall(u32::MAX as usize - 65_535), &b).is_ok());
     let wide = compiled("tile(1, 1); thread(1, 1); shared(none);");
     let b = MatrixRef::new(&nothing, 0, 1 << 20);
     let error = wide.multiply_into(&tall(1 << 20), &b, &mut MatrixMut::<f32>::new(&mut [], 1 << 20, 1 << 20));
@@ -106,46 +106,46 @@ fn scalars_and_vectors_must_fit_the_epilogue() {
     let gemm = compiled(&format!("{CLAUSES}{BIAS}"));
     let bias = [1.0f32; 4];
     refused(
-        gemm.vector("bias", &bias).multiply::<f32>(&a, &b),
+        gemm.vector("bias", &bias).multiply_as::<f32>(&a, &b),
         "the epilogue's scalar `scale` has no value; set(\"scale\", …)",
     );
     refused(
-        gemm.set("scale", 1).multiply::<f32>(&a, &b),
+        gemm.set("scale", 1).multiply_as::<f32>(&a, &b),
         "the epilogue's vector `bias` was not given; vector(\"bias\", …)",
     );
     let call = gemm.set("scale", 1).vector("bias", &bias);
     refused(
-        call.clone().set("alpha", 1).multiply::<f32>(&a, &b),
+        call.clone().set("alpha", 1).multiply_as::<f32>(&a, &b),
         "the epilogue has no scalar `alpha` (its scalars are scale)",
     );
     refused(
-        call.clone().vector("offset", &bias).multiply::<f32>(&a, &b),
+        call.clone().vector("offset", &bias).multiply_as::<f32>(&a, &b),
         "the epilogue has no vector `offset` (its vectors are bias)",
     );
     refused(
-        call.clone().vector("bias", &bias[..3]).multiply::<f32>(&a, &b),
+        call.clone().vector("bias", &bias[..3]).multiply_as::<f32>(&a, &b),
         "vector `bias` has 3 elements, N = 4 are needed",
     );
     refused(
-        call.clone().vector("bias", &[1.0f64; 4]).multiply::<f32>(&a, &b),
+        call.clone().vector("bias", &[1.0f64; 4]).multiply_as::<f32>(&a, &b),
         "vector `bias` has elements of type f64, the epilogue computes in f32",
     );
     refused(
-        call.clone().set("scale", 1e39).multiply::<f32>(&a, &b),
+        call.clone().set("scale", 1e39).multiply_as::<f32>(&a, &b),
         &format!("scalar `scale` = {} is not a value of type f32, in which the epilogue computes", 1e39),
     );
     refused(
-        compiled(CLAUSES).set("alpha", 1).multiply::<f32>(&a, &b),
+        compiled(CLAUSES).set("alpha", 1).multiply_as::<f32>(&a, &b),
         "the epilogue has no scalar `alpha` (it has no scalars)",
     );
-    assert_eq!(call.multiply::<f32>(&a, &b).unwrap(), Matrix::from_fn(2, 4, |_, _| 4.0));
+    assert_eq!(call.multiply_as::<f32>(&a, &b).unwrap(), Matrix::from_fn(2, 4, |_, _| 4.0));
 }
 
 #[test]
 fn c_is_there_exactly_if_it_is_read() {
     let (a, b, c) = (ones(2, 3), ones(3, 4), ones(2, 4));
     refused(
-        compiled(CLAUSES).c(&c).multiply::<f32>(&a, &b),
+        compiled(CLAUSES).c(&c).multiply_as::<f32>(&a, &b),
         "a C was given, and the epilogue does not read c: epilogue(|acc| acc)",
     );
     let mut d = c.clone();
@@ -154,9 +154,12 @@ fn c_is_there_exactly_if_it_is_read() {
         "a C was given, and the epilogue does not read c: epilogue(|acc| acc)",
     );
     let gemm = compiled(&format!("{CLAUSES}{ALPHA_BETA}"));
-    refused(gemm.set("alpha", 1).set("beta", 1).multiply::<f32>(&a, &b), "the epilogue reads c, and no C was given");
+    refused(gemm.set("alpha", 1).set("beta", 1).multiply_as::<f32>(&a, &b), "the epilogue reads c, and no C was given");
     // BLAS's rule: beta = 0 does not read C.
-    assert_eq!(gemm.set("alpha", 2).set("beta", 0).multiply::<f32>(&a, &b).unwrap(), Matrix::from_fn(2, 4, |_, _| 6.0));
+    assert_eq!(
+        gemm.set("alpha", 2).set("beta", 0).multiply_as::<f32>(&a, &b).unwrap(),
+        Matrix::from_fn(2, 4, |_, _| 6.0)
+    );
 }
 
 #[test]
@@ -177,13 +180,13 @@ fn a_zero_scalar_drops_what_it_multiplies() {
 #[test]
 fn sizes_must_divide_without_a_tail() {
     let gemm = compiled("tile(16, 16, 8); thread(2, 4); tail(none);");
-    assert!(gemm.multiply::<f32>(&ones(32, 8), &ones(8, 16)).is_ok());
+    assert!(gemm.multiply_as::<f32>(&ones(32, 8), &ones(8, 16)).is_ok());
     for (m, n, k, words) in [
         (31, 16, 8, "M = 31 is not a multiple of 16"),
         (32, 17, 8, "N = 17 is not a multiple of 16"),
         (32, 16, 9, "K = 9 is not a multiple of 8"),
     ] {
-        let error = gemm.multiply::<f32>(&ones(m, k), &ones(k, n));
+        let error = gemm.multiply_as::<f32>(&ones(m, k), &ones(k, n));
         refused(error, &format!("{words}, and the schedule says tail(none); tail(predicate) takes any size"));
     }
 }
@@ -323,21 +326,23 @@ fn an_illegal_address_is_told_once() {
     // SAFETY: none. The address is nobody's, which is the point: the GPU refuses it, and the process ends after this.
     let first = unsafe { gemm.launch(&call) }.unwrap_err();
     assert!(matches!(first, Error::Device(DeviceError::ContextDead { .. })), "{first:?}");
-    let later = gemm.multiply::<f32>(&ones(4, 4), &ones(4, 4)).unwrap_err();
+    let later = gemm.multiply_as::<f32>(&ones(4, 4), &ones(4, 4)).unwrap_err();
     assert!(matches!(later, Error::Device(DeviceError::ContextLost { .. })), "{later:?}");
-    let watched = gemm.call().in_interpreter().unwrap().multiply::<f32>(&ones(4, 4), &ones(4, 4)).unwrap();
+    let watched = gemm.call().in_interpreter().unwrap().multiply_as::<f32>(&ones(4, 4), &ones(4, 4)).unwrap();
     assert_eq!(watched.as_slice(), [4.0; 16]);
 }
 
 #[test]
 fn sixteen_threads_share_one_kernel() {
     let gemm = compiled(CLAUSES);
-    let expected = gemm.multiply::<f32>(&Matrix::<f32>::random(33, 20, 1), &Matrix::<f32>::random(20, 17, 2)).unwrap();
+    let expected =
+        gemm.multiply_as::<f32>(&Matrix::<f32>::random(33, 20, 1), &Matrix::<f32>::random(20, 17, 2)).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
                 let compiled = compiled(CLAUSES);
-                let d = compiled.multiply::<f32>(&Matrix::<f32>::random(33, 20, 1), &Matrix::<f32>::random(20, 17, 2));
+                let d =
+                    compiled.multiply_as::<f32>(&Matrix::<f32>::random(33, 20, 1), &Matrix::<f32>::random(20, 17, 2));
                 assert_eq!(d.unwrap(), expected);
             });
         }

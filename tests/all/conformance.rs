@@ -265,7 +265,7 @@ fn offsets_beyond_two_to_the_31() {
     for kind in KINDS {
         let gemm = gemm(kind, [Layout::Row; 4], &device);
         let multiply =
-            |a: &MatrixRef<f32>, b: &Matrix<f32>| gemm.set("alpha", 1.0).set("beta", 0.0).multiply::<f32>(a, b);
+            |a: &MatrixRef<f32>, b: &Matrix<f32>| gemm.set("alpha", 1.0).set("beta", 0.0).multiply_as::<f32>(a, b);
         let expected = multiply(&MatrixRef::new(packed.as_mut_slice(), m, k), &near).unwrap();
         let found = multiply(&MatrixRef::new(&far, m, k).ld(LD), &near).unwrap();
         assert_eq!(found, expected, "{kind}");
@@ -279,7 +279,7 @@ fn results_are_repeatable() {
     for kind in KINDS {
         let gemm = gemm(kind, [Layout::Row; 4], &device);
         let (a, b) = (Matrix::<f32>::random(150, 70, 1), Matrix::<f32>::random(70, 140, 2));
-        let multiply = || gemm.set("alpha", 0.7).set("beta", 0.0).multiply::<f32>(&a, &b).unwrap();
+        let multiply = || gemm.set("alpha", 0.7).set("beta", 0.0).multiply_as::<f32>(&a, &b).unwrap();
         let first = multiply();
         std::thread::scope(|scope| {
             for _ in 0..16 {

@@ -8,12 +8,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm_check::{Case, abridge, cases, digest, operation, tuned};
 use ptx_gemm_codegen::{Level, compile, compile_observed};
 use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_ptx::normal::instructions;
-
-use crate::net::digest;
 
 /// The cases whose texts are kept in full, and what each of them shows.
 const FULL: [&str; 8] = [
@@ -28,54 +26,6 @@ const FULL: [&str; 8] = [
 ];
 
 const LEVELS: [&str; 4] = ["plan", "tile", "kernel", "ptx"];
-
-/// The longest cycle of unlike lines that is looked for, and the fewest rounds of a cycle that are abridged to one.
-const CYCLE: usize = 5;
-const ROUNDS: usize = 3;
-
-/// The first word of a line, or that of the value where the line begins with a destination.
-fn operation(line: &str) -> &str {
-    let text = line.split_once(" = ").map_or(line, |(_, value)| value);
-    text.split_whitespace().next().unwrap_or("")
-}
-
-/// What makes two lines alike: the operation, and the note after the text.
-fn kind(line: &str) -> (String, &str) {
-    let note = line.split_once("//@ ").or_else(|| line.split_once("; ")).map_or("", |(_, note)| note);
-    (operation(line).chars().filter(|c| !c.is_ascii_digit()).collect(), note)
-}
-
-/// Rounds of the best cycle that begins at the first line: (lines of a round, rounds).
-fn cycle(kinds: &[(String, &str)]) -> (usize, usize) {
-    let rounds =
-        |length: usize| 1 + kinds[length..].chunks(length).take_while(|round| *round == &kinds[..length]).count();
-    let all = (1..=CYCLE.min(kinds.len())).map(|length| (length, rounds(length)));
-    all.filter(|(_, rounds)| *rounds >= ROUNDS)
-        .max_by_key(|(length, rounds)| (length * (rounds - 1), usize::MAX - length))
-        .unwrap_or((1, 1))
-}
-
-/// The text with its long runs shortened, and its digest.
-fn abridge(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let kinds: Vec<(String, &str)> = lines.iter().map(|line| kind(line)).collect();
-    let mut out = String::new();
-    let mut i = 0;
-    while i < lines.len() {
-        // A line without a note is structure.
-        let (length, rounds) = if kinds[i].1.is_empty() { (1, 1) } else { cycle(&kinds[i..]) };
-        for line in &lines[i..i + length] {
-            writeln!(out, "{}", line.trim_end()).unwrap();
-        }
-        if rounds > 1 {
-            let indent = lines[i].len() - lines[i].trim_start().len();
-            writeln!(out, "{:indent$}... {} more lines like these", "", (rounds - 1) * length).unwrap();
-        }
-        i += length * rounds;
-    }
-    writeln!(out, "{} lines, digest {:016x}", lines.len(), digest(text)).unwrap();
-    out
-}
 
 fn every_case() -> impl Iterator<Item = Case> {
     cases().chain(tuned())

@@ -24,6 +24,17 @@ fn three_spellings_text_and_builder_are_the_same() {
 }
 
 #[test]
+fn a_file_is_found_from_the_source_file() -> Result<(), Diagnostics> {
+    let written = gemm! { tile(64, 64, 8); thread(4, 4) };
+    let kernel: Gemm = gemm!(file "../ui/schedules/good.gemm");
+    assert_eq!(kernel, written);
+    assert_eq!(gemm!(< file "../ui/schedules/good.gemm"; >), written);
+    let deeper = gemm! { ..gemm!(file "../ui/schedules/good.gemm"); double_buffer }?;
+    assert_eq!(deeper, gemm! { tile(64, 64, 8); thread(4, 4); double_buffer });
+    Ok(())
+}
+
+#[test]
 fn holes_take_values_from_the_surrounding_code() -> Result<(), Diagnostics> {
     let (columns, scale, order) = (64u8, -0.5f32, Layout::Col);
     let kernel: Gemm = gemm! {
@@ -63,6 +74,10 @@ fn roles_take_holes() -> Result<(), Diagnostics> {
 fn what_holes_make_wrong_is_said_when_it_is_constructed() {
     let three = 3;
     let refused = gemm! { tile(128, 128, 8); thread({three}, 8); }.unwrap_err();
+    // The macro's own place, so that an error in a large program is found.
+    let place = format!("tests/all/macros.rs:{}:19", line!() - 2);
+    assert!(refused.to_string().contains(&place), "{place}: {refused}");
+    let refused = refused.to_string().replace(&place, "[macro]");
     insta::assert_snapshot!(refused, @r"
     error: thread(3, 8) does not divide tile(128, 128, 8): along m 128 = 42 x 3 + 2
      --> schedule:2:1
@@ -70,6 +85,7 @@ fn what_holes_make_wrong_is_said_when_it_is_constructed() {
     2 | thread(3, 8);
       | ^^^^^^^^^^^^
       |
+      = note: the schedule is that of `gemm!` at [macro]
       = help: thread(4, 8) does
     ");
     let infinite = f64::INFINITY;

@@ -1,6 +1,7 @@
 //! One binary with the tests that cross crates.
 
 mod assemble;
+mod builder;
 mod conformance;
 mod contracts;
 mod cost;
@@ -16,6 +17,7 @@ mod net;
 mod nvrtc;
 mod random;
 mod special;
+mod testing;
 mod tidy;
 mod tile_rules;
 mod tile_text;

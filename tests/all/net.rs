@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use ptx_gemm_check::{cases, tuned};
+use ptx_gemm_check::{cases, digest, tuned};
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_ptx::normal::instructions;
 
@@ -13,11 +13,6 @@ pub(crate) const SNAPSHOT: &str = "net";
 
 /// Random legal schedules, one a line, drawn once and kept: the net does not move when the generator does.
 pub(crate) const RANDOM: &str = include_str!("../net/schedules.txt");
-
-/// FNV-1a.
-pub(crate) fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-}
 
 fn row(out: &mut String, name: &str, schedule: &Schedule) {
     let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));

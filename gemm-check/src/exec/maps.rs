@@ -1,5 +1,6 @@
 //! Random arguments of tensor maps: what the driver makes of them, compared with the interpreter's checks.
 
+#[cfg(feature = "cuda")]
 use ptx_gemm_runtime::cuda::encode_tensor_map;
 use ptx_gemm_runtime::interp::{TensorMap, TensorMapArgs, TensorMapError, random_tensor_maps};
 use ptx_gemm_runtime::{Device, DeviceError, Error};
@@ -50,6 +51,7 @@ impl MapOpinion {
     ///
     /// # Errors
     /// The driver's, but for its refusals of a set.
+    #[cfg(feature = "cuda")]
     pub fn on_gpu(device: &Device, seed: u64, count: usize) -> Result<MapOpinion, Error> {
         MapOpinion::of(&random_tensor_maps(seed, count), |args| match encode_tensor_map(device, args) {
             Ok(_) => Ok(true),

@@ -16,6 +16,7 @@ pub(crate) mod fuzz;
 pub(crate) mod ir;
 pub(crate) mod ladder;
 pub(crate) mod mutants;
+pub(crate) mod new;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod ptx;

@@ -1,12 +1,17 @@
 //! `gemmc stray-pointer`, for `gemmc selftest` alone: a kernel reads where nothing is, which ends the GPU's context for this
 //! process, and so needs a process of its own.
 
-use ptx_gemm::cuda::{self, Queue};
-use ptx_gemm::{CompiledGemm, Device, DeviceError, Error, Layout, Matrix, PinnedMatrix, ResidentCall, Schedule, Shape};
+#![allow(unsafe_code)] // The wrong pointer is the point.
+
+use ptx_gemm::cuda::Queue;
+use ptx_gemm::{CompiledGemm, Device, DeviceCall, DeviceError, Error, Layout, Matrix, PinnedMatrix, Schedule, Shape};
 use serde_json::json;
 
 use crate::cli::StrayPointer;
 use crate::reply::{Failure, Reply, Status};
+
+/// An address in the first pages, which no driver gives to anybody.
+const NOBODYS: u64 = 0x1000;
 
 const CLAUSES: &str = "tile(32, 32, 8); thread(4, 4); vector(4);";
 
@@ -30,7 +35,12 @@ fn die(device: &Device) -> Result<Seen, Error> {
     let mut back = device.pinned(Shape::packed(4, 4, Layout::Row), 0.0f32)?;
     let [a, b, d] = [device.upload(&ones)?, device.upload(&ones)?, device.upload(&ones)?];
     let queue = Queue::new(device)?;
-    let prepared = cuda::prepare_stray(&gemm, &ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] })?;
+    let mut stray = a.matrix();
+    stray.address = NOBODYS;
+    let call = DeviceCall { a: stray, b: b.matrix(), c: None, d: d.matrix(), vectors: &[], scalars: &[] };
+    // SAFETY: B and D outlive the launch below, which is waited for. Reading A is an error of the device's, which touches no
+    // memory of this process.
+    let prepared = unsafe { gemm.prepare(&call) }?;
     queue.launch(&prepared)?;
     // Put on the queue behind the launch, before anybody knows. An error here is as good as one below.
     let begun = queue.download(&d, &mut back);
@@ -50,7 +60,7 @@ fn afterwards(gemm: &CompiledGemm, ones: &PinnedMatrix<f32>, torn: Option<&Pinne
     };
     let again = torn.map(|matrix| ("the result again", matrix.as_slice().map(drop)));
     let calls = [
-        ("a product", gemm.multiply::<f32>(ones, ones).map(drop)),
+        ("a product", gemm.multiply_as::<f32>(ones, ones).map(drop)),
         ("an upload", gemm.device().upload(ones).map(drop)),
     ];
     for (what, answer) in calls.into_iter().chain(again) {
@@ -63,7 +73,7 @@ fn afterwards(gemm: &CompiledGemm, ones: &PinnedMatrix<f32>, torn: Option<&Pinne
     if intact != Ok(true) {
         return Err(format!("pinned memory after that: {intact:?}"));
     }
-    let watched = gemm.call().in_interpreter().and_then(|call| call.multiply::<f32>(ones, ones));
+    let watched = gemm.call().in_interpreter().and_then(|call| call.multiply_as::<f32>(ones, ones));
     match watched {
         Ok(d) if d.as_slice() == [4.0; 16] => Ok(
             "the context's death is told where the result is read, later calls fail at once, pinned memory is as it \

@@ -4,12 +4,14 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUmemorytype as MemoryType};
 
-use crate::view::AnyRef;
+use crate::view::{AnyRef, HostBytes};
 
 /// Runs of bytes at equal distances, at the same offsets on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) offset: usize,
+    /// Which run is the first.
+    pub(super) first: usize,
     run: usize,
     runs: usize,
     pitch: usize,
@@ -25,11 +27,18 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
     if shape.is_empty() {
         return Vec::new();
     }
-    let of_one = |first: usize| match pitch <= MAX_PITCH {
-        // One run, however many rows: a copy of rows is slow where they are short.
-        _ if run == pitch => vec![Piece { offset: first * element, run: run * runs, runs: 1, pitch: run * runs }],
-        true => vec![Piece { offset: first * element, run, runs, pitch }],
-        false => (0..runs).map(|i| Piece { offset: first * element + i * pitch, run, runs: 1, pitch: run }).collect(),
+    let one_slice = matches!(matrix.bytes, HostBytes::Slice(_));
+    let of_one = |start: usize| {
+        let whole = Piece { offset: start * element, first: 0, run, runs, pitch };
+        match pitch <= MAX_PITCH {
+            // One run, however many rows: a copy of rows is slow where they are short.
+            _ if one_slice && run == pitch => vec![Piece { run: run * runs, runs: 1, pitch: run * runs, ..whole }],
+            true => vec![whole],
+            false => {
+                let run = |i| Piece { offset: whole.offset + i * pitch, first: i, runs: 1, pitch: run, ..whole };
+                (0..runs).map(run).collect()
+            }
+        }
     };
     matrix.products().flat_map(of_one).collect()
 }

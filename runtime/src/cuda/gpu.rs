@@ -17,7 +17,7 @@ use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::pool::{Capacity, Pool};
 use crate::store::{Key, Origin, Store};
-use crate::view::{AnyMut, AnyRef};
+use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
 /// One GPU, with a stream of its own.
 pub(crate) struct Gpu {
@@ -114,10 +114,13 @@ impl Gpu {
     /// the stream has caught up, also after an error.
     pub(super) fn enqueue_upload(&self, address: u64, matrix: AnyRef<'_>, stream: sys::CUstream) -> Result<(), Error> {
         for piece in pieces(matrix) {
-            let host = &matrix.bytes[piece.offset..piece.offset + piece.span()];
+            let host = match matrix.bytes {
+                HostBytes::Slice(bytes) => &bytes[piece.offset..piece.offset + piece.span()],
+                HostBytes::Runs(runs) => runs.run(piece.first),
+            };
             let copy = piece.to_device(host, address);
-            // SAFETY: the slice above proves that the host side holds the piece, and the caller keeps it; the device side
-            // was allocated for the same shape.
+            // SAFETY: the slice above proves that the host side holds the piece, or is the first of runs that lie as far
+            // apart as the shape says, and the caller keeps it; the device side was allocated for the same shape.
             let copied = match piece.is_one_run() {
                 true => unsafe { result::memcpy_htod_async(address + piece.offset as u64, host, stream) },
                 false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
@@ -128,9 +131,12 @@ impl Gpu {
     }
 
     /// The same to the host, whose bytes nobody touches until the stream has caught up.
-    pub(super) fn enqueue_download(&self, address: u64, d: AnyMut<'_>, stream: sys::CUstream) -> Result<(), Error> {
+    pub(super) fn enqueue_download(&self, address: u64, mut d: AnyMut<'_>, stream: sys::CUstream) -> Result<(), Error> {
         for piece in pieces(d.as_ref()) {
-            let host = &mut d.bytes[piece.offset..piece.offset + piece.span()];
+            let host = match &mut d.bytes {
+                HostBytesMut::Slice(bytes) => &mut bytes[piece.offset..piece.offset + piece.span()],
+                HostBytesMut::Runs(runs) => runs.run_mut(piece.first),
+            };
             let copy = piece.to_host(address, host);
             // SAFETY: as above; the copy writes the runs and leaves the padding between them alone.
             let copied = match piece.is_one_run() {

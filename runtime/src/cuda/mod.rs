@@ -31,8 +31,6 @@ mod queue;
 #[cfg(feature = "cuda")]
 mod shared;
 mod status;
-#[cfg(feature = "cuda")]
-mod stray;
 
 #[cfg(not(feature = "cuda"))]
 pub(crate) use absent::open;
@@ -58,6 +56,3 @@ pub use ptx::{Bytes, PtxLaunch, encode_tensor_map, launch_ptx};
 #[cfg(feature = "cuda")]
 pub use queue::{Enqueue, Graph, Properties, Queue};
 pub use status::CudaStatus;
-#[cfg(feature = "cuda")]
-#[doc(hidden)]
-pub use stray::prepare_stray;

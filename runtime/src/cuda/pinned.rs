@@ -21,7 +21,7 @@ impl Queue {
     ///
     /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
     pub fn upload<T: Element>(&self, from: &PinnedMatrix<T>, to: &Resident) -> Result<(), Error> {
-        let any = from.as_any();
+        let any = from.as_any().map_err(ArgumentError::from)?;
         let gpu = self.destination(to, any)?;
         let copy = || gpu.enqueue_upload(to.matrix().address, any, self.stream().cu_stream());
         match from.locked() {
@@ -39,14 +39,17 @@ impl Queue {
     /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
     pub fn download<T: Element>(&self, from: &Resident, into: &mut PinnedMatrix<T>) -> Result<(), Error> {
         // Waits for what is under way on `into`; another copy to it begins after that.
-        let gpu = self.destination(from, into.as_any())?;
+        let gpu = self.destination(from, into.as_any().map_err(ArgumentError::from)?)?;
         let (address, stream) = (from.matrix().address, self.stream().cu_stream());
         let shape = into.shape();
         match into.locked_mut() {
-            None => gpu.enqueue_download(address, into.as_any_mut(), stream).and(self.wait()),
+            None => {
+                let into = into.as_any_mut().map_err(ArgumentError::from)?;
+                gpu.enqueue_download(address, into, stream).and(self.wait())
+            }
             Some(locked) => {
                 let (bytes, copies) = locked.idle();
-                let any = AnyMut { dtype: T::DTYPE, shape, stack: Stack::ONE, bytes };
+                let any = AnyMut { dtype: T::DTYPE, shape, stack: Stack::ONE, bytes: bytes.into() };
                 self.tracked(&mut copies.writing, || gpu.enqueue_download(address, any, stream))
             }
         }

@@ -5,6 +5,8 @@ use std::ops::Range;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
+use crate::view::Strides;
+
 /// A wrong argument of a launch.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -18,6 +20,25 @@ pub enum ArgumentError {
         got: DType,
         /// Type in the schedule.
         expected: DType,
+    },
+    /// The result would have the elements of A, and the schedule says otherwise.
+    #[error(
+        "D has elements of type {expected} in the schedule, and `multiply` gives those of A, {got}: `multiply_as::<{}>`",
+        element_type(*.expected)
+    )]
+    ResultType {
+        /// Type of the elements of A.
+        got: DType,
+        /// Type of D in the schedule.
+        expected: DType,
+    },
+    /// A matrix of another library whose elements lie in memory as no leading dimension says.
+    #[error("{}{strides}", .operand.map_or(String::new(), |operand| format!("{}: ", operand.upper())))]
+    Strides {
+        /// Which matrix, of a product.
+        operand: Option<OperandName>,
+        /// Its extents and strides.
+        strides: Strides,
     },
     /// The layout is not the schedule's.
     #[error(
@@ -305,6 +326,24 @@ pub enum ArgumentError {
         /// Most blocks possible.
         limit: u64,
     },
+}
+
+impl From<Strides> for ArgumentError {
+    fn from(strides: Strides) -> ArgumentError {
+        ArgumentError::Strides { operand: None, strides }
+    }
+}
+
+impl ArgumentError {
+    /// What is wrong with the strides of `operand`.
+    pub(crate) fn strides(operand: Operand) -> impl Fn(Strides) -> ArgumentError {
+        move |strides| ArgumentError::Strides { operand: Some(OperandName(operand)), strides }
+    }
+}
+
+/// The Rust type that holds elements of `dtype`.
+fn element_type(dtype: DType) -> &'static str {
+    if dtype == DType::Tf32 { "f32" } else { dtype.name() }
 }
 
 /// Why an entry does not take these operands.

@@ -45,7 +45,7 @@ fn on_slices(context: &Arc<CudaContext>, gemm: &CompiledGemm, count: u32) -> Res
         gemm.on_stream(&stream)?.multiply_into(a, b, d)
     };
     let free = || driver("asking for free memory", context.mem_get_info()).map(|(free, _)| free);
-    let host = || gemm.multiply::<f32>(&ones(N, N), &ones(N, N)).map(drop);
+    let host = || gemm.multiply_as::<f32>(&ones(N, N), &ones(N, N)).map(drop);
     (0..20).try_for_each(|_| launch().and_then(|()| host()))?;
     driver("waiting", stream.synchronize())?;
     let before = free()?;

@@ -70,28 +70,28 @@ pub(crate) fn refused(device: &Device) -> Answer {
         ),
         mistake!(
             "elements of another type",
-            gemm.multiply::<f32>(&doubles, &ones(4, 4)).map(drop),
+            gemm.multiply_as::<f32>(&doubles, &ones(4, 4)).map(drop),
             Error::Argument(Argument::Type { .. })
         ),
         mistake!(
             "an extent of 2^33",
-            gemm.multiply::<f32>(&tall, &MatrixRef::new(empty.as_slice(), 0, 1)).map(drop),
+            gemm.multiply_as::<f32>(&tall, &MatrixRef::new(empty.as_slice(), 0, 1)).map(drop),
             Error::Argument(Argument::ExtentTooLarge { .. })
         ),
         mistake!("D over A", gemm.prepare_resident(&onto_itself).map(drop), Error::Argument(Argument::Overlap { .. })),
         mistake!(
             "a scalar that is missing",
-            scaled.c(&ones(4, 4)).set("alpha", 1).multiply::<f32>(&whole(), &whole()).map(drop),
+            scaled.c(&ones(4, 4)).set("alpha", 1).multiply_as::<f32>(&whole(), &whole()).map(drop),
             Error::Argument(Argument::MissingScalar { .. })
         ),
         mistake!(
             "a scalar that is unknown",
-            gemm.set("gamma", 1).multiply::<f32>(&whole(), &whole()).map(drop),
+            gemm.set("gamma", 1).multiply_as::<f32>(&whole(), &whole()).map(drop),
             Error::Argument(Argument::UnknownScalar { .. })
         ),
         mistake!(
             "a C that is missing",
-            scaled.set("alpha", 1).set("beta", 1).multiply::<f32>(&whole(), &whole()).map(drop),
+            scaled.set("alpha", 1).set("beta", 1).multiply_as::<f32>(&whole(), &whole()).map(drop),
             Error::Argument(Argument::MissingC)
         ),
     ];

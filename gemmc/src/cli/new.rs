@@ -1,0 +1,18 @@
+//! The arguments of `gemmc new`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Args, Debug)]
+pub(crate) struct New {
+    /// A folder that is not there yet; its last part is the name of the crate
+    #[arg(value_name = "NAME")]
+    pub(crate) folder: PathBuf,
+    /// Depend on a checkout of ptx-gemm in this folder, not on the version on crates.io
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// One JSON object on standard output, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}

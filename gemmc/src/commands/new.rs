@@ -1,0 +1,96 @@
+//! `gemmc new NAME`: a crate with a schedule, a program that runs it, and tests of each kind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ptx_gemm::Gemm;
+use ptx_gemm_check::abridge;
+use serde_json::json;
+
+use crate::cli::New;
+use crate::reply::{Failure, Reply};
+
+/// The schedule that the crate begins with.
+const CLAUSES: &str = include_str!("new/kernel.gemm");
+
+/// What is in the crate: where, and the text with its `{{…}}` to be filled in.
+const FILES: [(&str, &str); 7] = [
+    ("Cargo.toml", include_str!("new/Cargo.toml.in")),
+    (".gitignore", "/target\n*.snap.new\n*.pending-snap\n"),
+    ("README.md", include_str!("new/README.md.in")),
+    ("src/lib.rs", include_str!("new/lib.rs.in")),
+    ("src/main.rs", include_str!("new/main.rs.in")),
+    ("tests/kernels.rs", include_str!("new/kernels.rs.in")),
+    ("tests/snapshots/kernels__the_ptx_is_as_it_was.snap", "---\nsource: tests/kernels.rs\n---\n{{snapshot}}"),
+];
+
+pub(crate) fn run(args: &New) -> Result<Reply, Failure> {
+    let name = name(&args.folder)?;
+    let source = match &args.path {
+        None => format!("version = \"{}\"", release()),
+        Some(checkout) => format!("path = {:?}", checked(checkout)?.to_string_lossy()),
+    };
+    if args.folder.exists() {
+        return Err(Failure::refused("usage", format!("{} is there already", args.folder.display())));
+    }
+    let kernel: Gemm = CLAUSES.parse()?;
+    let ptx = kernel.ptx(None)?;
+    let indented: String = CLAUSES.lines().map(|line| format!("        {line}\n")).collect();
+    let values = [
+        ("{{name}}", name.to_string()),
+        ("{{crate}}", name.replace('-', "_")),
+        ("{{source}}", source),
+        ("{{clauses}}", indented.trim_end().to_string()),
+        ("{{snapshot}}", abridge(&ptx)),
+    ];
+    for (path, text) in FILES {
+        let text = values.iter().fold(text.to_string(), |text, (hole, value)| text.replace(hole, value));
+        write(&args.folder.join(path), &text)?;
+    }
+    let text = format!(
+        "{} is a crate with a schedule, a program and tests:\n\n    cd {}\n    cargo run\n    cargo test\n\n\
+         `cargo insta review` accepts a changed snapshot (cargo install cargo-insta).\n",
+        name,
+        args.folder.display()
+    );
+    let files: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
+    Ok(Reply::fine(text, json!({ "name": name, "folder": args.folder, "files": files })))
+}
+
+/// The name of the crate, which cargo and rustc have to accept.
+fn name(folder: &Path) -> Result<&str, Failure> {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if !letters || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        let message = format!("`{name}` is not a name for a crate: letters, digits, `-` and `_`, a letter first");
+        return Err(Failure::refused("usage", message));
+    }
+    // Names that a crate of this kind cannot have: its dependency's, those of Rust's own crates, and keywords.
+    const TAKEN: [&str; 7] = ["ptx-gemm", "ptx_gemm", "test", "core", "std", "alloc", "proc-macro"];
+    if TAKEN.contains(&name) || syn::parse_str::<syn::Ident>(&name.replace('-', "_")).is_err() {
+        return Err(Failure::refused("usage", format!("`{name}` is taken: by Rust, or by this project")));
+    }
+    Ok(name)
+}
+
+/// The version of this program as a requirement: what differs after the first number that is not 0 is compatible.
+fn release() -> &'static str {
+    let (major_minor, _patch) = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap_or_default();
+    major_minor
+}
+
+/// The folder of a checkout, as a path that does not depend on where cargo runs.
+fn checked(checkout: &Path) -> Result<PathBuf, Failure> {
+    let manifest = fs::read_to_string(checkout.join("Cargo.toml")).unwrap_or_default();
+    if !manifest.lines().any(|line| line == "name = \"ptx-gemm\"") {
+        let message =
+            format!("{} is not a checkout of ptx-gemm: no Cargo.toml there has that name", checkout.display());
+        return Err(Failure::refused("usage", message));
+    }
+    fs::canonicalize(checkout).map_err(|error| Failure::refused("usage", format!("{}: {error}", checkout.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
+    written.map_err(|error| Failure::refused("usage", format!("{}: {error}", path.display())))
+}

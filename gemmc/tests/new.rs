@@ -1,0 +1,106 @@
+//! `gemmc new`: the crate that it makes builds by itself, its tests pass, and they fail when the schedule changes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn gemmc(folder: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("new").arg(folder).args(more).output().expect("gemmc starts")
+}
+
+/// Runs cargo in the crate. Dependencies are built once, for all runs of this test.
+fn cargo(folder: &Path, args: &[&str]) -> (bool, String) {
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(args)
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("new"))
+        .envs([("INSTA_UPDATE", "no"), ("CARGO_TERM_COLOR", "never"), ("RUST_BACKTRACE", "0")])
+        .output()
+        .expect("cargo starts");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn the_crate_works_and_its_tests_see_changes() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("my-kernels");
+    let made = gemmc(&folder, &["--path", checkout().to_str().unwrap()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // The versions of this workspace, which are at hand without a network.
+    fs::copy(checkout().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let (passed, text) = cargo(&folder, &["test", "--offline"]);
+    assert!(passed && text.contains("4 passed"), "{text}");
+    let (ran, text) = cargo(&folder, &["run", "--offline"]);
+    assert!(ran && text.contains("Matrix<f32>(100 x 70, row major)"), "{text}");
+
+    // Another schedule: other instructions, and more loads for each multiply-add.
+    let library = folder.join("src/lib.rs");
+    let source = fs::read_to_string(&library).unwrap();
+    let changed = source.replace("loads_per_fma <= 0.6; ", "").replace("vector(4)", "vector(2)");
+    fs::write(&library, changed.replace("relu(acc)", "2 * acc")).unwrap();
+    let tests = folder.join("tests/kernels.rs");
+    let kernels = fs::read_to_string(&tests).unwrap();
+    fs::write(&tests, kernels.replace("bank_conflicts <= 4", "loads_per_fma <= 0.1")).unwrap();
+    let (passed, text) = cargo(&folder, &["test", "--offline", "--no-fail-fast"]);
+    assert!(!passed && text.contains("2 passed; 2 failed"), "{text}");
+    assert!(text.contains("the_ptx_is_as_it_was") && text.contains("loads_per_fma <= 0.1 is broken"), "{text}");
+
+    // A file of its own is checked as the macro's text is, and the crate is built again when it changes.
+    let body = source.find("gemm! {").unwrap();
+    let from_file = format!("{}gemm!(file \"kernel.gemm\")\n}}\n", &source[..body]);
+    fs::write(&library, from_file).unwrap();
+    let file = folder.join("src/kernel.gemm");
+    fs::write(&file, "tile(64, 64, 8);\nthread(4, 4);\n").unwrap();
+    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    assert!(built, "{text}");
+    fs::write(&file, "tile(64, 64, 8);\nthread(5, 4);\n").unwrap();
+    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    assert!(!built && text.contains("thread(5, 4) does not divide") && text.contains("src/kernel.gemm:2:1"), "{text}");
+
+    // One that breaks its own contract does not even build.
+    fs::write(&library, source.replace("loads_per_fma <= 0.6", "loads_per_fma <= 0.1")).unwrap();
+    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    assert!(!built && text.contains("expect loads_per_fma <= 0.1 is broken"), "{text}");
+}
+
+#[test]
+fn outside_a_checkout_it_depends_on_the_release() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("kernels");
+    let made = gemmc(&folder, &["--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert_eq!((made.status.code(), &answer["ok"], &answer["name"]), (Some(0), &true.into(), &"kernels".into()));
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let mut parts = env!("CARGO_PKG_VERSION").split('.');
+    let release = format!("{}.{}", parts.next().unwrap(), parts.next().unwrap());
+    assert!(manifest.contains(&format!("\n[dependencies]\nptx-gemm = {{ version = \"{release}\" }}\n")), "{manifest}");
+    assert!(manifest.contains("[profile.dev.package.\"*\"]\nopt-level = 2"), "{manifest}");
+    for file in answer["files"].as_array().unwrap() {
+        let text = fs::read_to_string(folder.join(file.as_str().unwrap())).unwrap();
+        assert!(!text.contains("{{"), "{file}: {text}");
+    }
+    // What is there is not written over.
+    let again = gemmc(&folder, &[]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"));
+}
+
+#[test]
+fn names_and_checkouts_that_cannot_be_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, said) in [("3d", "not a name"), ("a b", "not a name"), ("match", "is taken"), ("ptx-gemm", "is taken")] {
+        let refused = gemmc(&home.path().join(name), &[]);
+        assert_eq!(refused.status.code(), Some(1), "{name}");
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(words.contains(said), "{name}: {words}");
+        assert!(!home.path().join(name).exists());
+    }
+    let refused = gemmc(&home.path().join("kernels"), &["--path", home.path().to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is not a checkout of ptx-gemm"));
+}

@@ -1,0 +1,148 @@
+//! Matrices whose element type is known only when the program runs.
+
+use std::fmt;
+
+use ptx_gemm_dsl::DType;
+
+use super::strides::Strides;
+use super::{AsMatrix, AsMatrixMut};
+use crate::shape::{Laid, Shape, Stack};
+
+/// A matrix whose element type is known only when the program runs.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyRef<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, layout and leading dimension.
+    pub shape: Shape,
+    /// [`Stack::ONE`], or how many there are.
+    pub stack: Stack,
+    /// The elements' bytes; `(&[u8]).into()`.
+    pub bytes: HostBytes<'a>,
+}
+
+/// The same, to be written.
+#[derive(Debug)]
+pub struct AnyMut<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, layout and leading dimension.
+    pub shape: Shape,
+    /// [`Stack::ONE`], or how many there are.
+    pub stack: Stack,
+    /// The elements' bytes; `(&mut [u8]).into()`.
+    pub bytes: HostBytesMut<'a>,
+}
+
+/// The bytes of a matrix to read.
+#[derive(Clone, Copy)]
+pub enum HostBytes<'a> {
+    /// All of them, padding between rows included.
+    Slice(&'a [u8]),
+    /// The rows (of a row-major matrix) or columns one by one, at the distance that the leading dimension says: what is
+    /// between them belongs to somebody else, and may not even be initialised.
+    Runs(&'a dyn Runs),
+}
+
+/// The bytes of a matrix to write.
+pub enum HostBytesMut<'a> {
+    /// All of them, padding between rows included.
+    Slice(&'a mut [u8]),
+    /// The rows or columns one by one.
+    Runs(&'a mut dyn RunsMut),
+}
+
+/// A matrix that gives its contiguous runs one by one.
+pub trait Runs: Sync {
+    /// The bytes of a row of a row-major matrix, or of a column of a column-major one.
+    fn run(&self, index: usize) -> &[u8];
+}
+
+/// The same, to be written.
+pub trait RunsMut: Runs {
+    /// The bytes of a row of a row-major matrix, or of a column of a column-major one.
+    fn run_mut(&mut self, index: usize) -> &mut [u8];
+}
+
+impl<'a> From<&'a [u8]> for HostBytes<'a> {
+    fn from(bytes: &'a [u8]) -> HostBytes<'a> {
+        HostBytes::Slice(bytes)
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
+    fn from(bytes: &'a mut [u8]) -> HostBytesMut<'a> {
+        HostBytesMut::Slice(bytes)
+    }
+}
+
+impl AnyRef<'_> {
+    /// How it lies in memory.
+    pub(crate) fn laid(&self) -> Laid {
+        Laid { shape: self.shape, stack: self.stack }
+    }
+
+    /// Elements of the slice; where there is none, those that the shape says.
+    pub(crate) fn elements(&self) -> usize {
+        match self.bytes {
+            HostBytes::Slice(bytes) => bytes.len() / self.dtype.bytes() as usize,
+            HostBytes::Runs(_) => self.shape.len().unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Index of the first element of each matrix that is stored.
+    pub(crate) fn products(&self) -> impl Iterator<Item = usize> + use<> {
+        let Stack { stride, .. } = self.stack;
+        (0..self.stack.stored()).map(move |product| product * stride)
+    }
+}
+
+impl AnyMut<'_> {
+    /// The same matrix, only to be read.
+    pub fn as_ref(&self) -> AnyRef<'_> {
+        let bytes = match &self.bytes {
+            HostBytesMut::Slice(bytes) => HostBytes::Slice(bytes),
+            HostBytesMut::Runs(runs) => HostBytes::Runs(&**runs),
+        };
+        AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes }
+    }
+
+    /// The same matrix for a while.
+    pub(crate) fn reborrow(&mut self) -> AnyMut<'_> {
+        let bytes = match &mut self.bytes {
+            HostBytesMut::Slice(bytes) => HostBytesMut::Slice(bytes),
+            HostBytesMut::Runs(runs) => HostBytesMut::Runs(&mut **runs),
+        };
+        AnyMut { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes }
+    }
+}
+
+impl AsMatrix for AnyRef<'_> {
+    fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
+        Ok(*self)
+    }
+}
+
+impl AsMatrixMut for AnyMut<'_> {
+    fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides> {
+        Ok(self.reborrow())
+    }
+}
+
+impl fmt::Debug for HostBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostBytes::Slice(bytes) => write!(f, "{} bytes", bytes.len()),
+            HostBytes::Runs(_) => f.write_str("runs"),
+        }
+    }
+}
+
+impl fmt::Debug for HostBytesMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostBytesMut::Slice(bytes) => write!(f, "{} bytes", bytes.len()),
+            HostBytesMut::Runs(_) => f.write_str("runs"),
+        }
+    }
+}

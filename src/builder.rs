@@ -1,0 +1,36 @@
+//! What the methods of [`Schedule`](crate::Schedule) take, and what its clauses and a [`Plan`](crate::Plan) hold.
+//!
+//! A schedule as a chain of methods says the same as its text:
+//!
+//! ```
+//! use ptx_gemm::builder::{FmaOrder, Load, Metric, Relation};
+//! use ptx_gemm::{Gemm, Schedule};
+//!
+//! # fn main() -> Result<(), ptx_gemm::Diagnostics> {
+//! let schedule = Schedule::new()
+//!     .tile(64, 64, 16)
+//!     .thread(8, 8)
+//!     .load(Load::CpAsync)
+//!     .stages(3)
+//!     .order(FmaOrder::Snake)
+//!     .expect(Metric::LoadsPerFma, Relation::AtMost, 0.3);
+//! let text = "tile(64, 64, 16); thread(8, 8); load(cp_async); stages(3); order(snake); expect { loads_per_fma <= 0.3 }";
+//! assert_eq!(Gemm::new(schedule)?, text.parse()?);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use ptx_gemm_dsl::clause::{
+    Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, Knower, LayoutClause, Metric, MulticastClause,
+    RasterClause, RegistersClause, Relation, Roles, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
+    StagedOrder, Store, TileClause, TypesClause, VectorClause,
+};
+pub use ptx_gemm_dsl::contract::FigureSource;
+pub use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};
+pub use ptx_gemm_dsl::figure::Figure;
+pub use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Placement, Provenance, Variant};
+pub use ptx_gemm_dsl::terms::{
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reduce, Side, SplitK,
+    Swizzle, Tail, Wave,
+};
+pub use ptx_gemm_dsl::types::{Layouts, Types};
