@@ -4,6 +4,8 @@
 //! and writes raw PTX text: no LLVM, no nvcc, no CUDA toolkit. The runtime loads the text on an NVIDIA GPU; where there is
 //! none, the project's own PTX interpreter runs the same text on the CPU.
 //!
+//! Each clause is an item of [`clauses`]; `docs/language.md` in the repository is the whole reference.
+//!
 //! # A schedule becomes a result
 //!
 //! ```

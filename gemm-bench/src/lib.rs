@@ -17,6 +17,7 @@ mod program;
 pub mod report;
 pub mod session;
 pub mod suites;
+pub mod sweep;
 
 pub use measure::{How, Times};
 pub use program::Program;

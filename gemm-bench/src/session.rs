@@ -1,15 +1,17 @@
 //! The work on the GPU, on a thread of its own: suite by suite, size by size, schedule by schedule.
 
+use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
 use ptx_gemm::cuda::{Cublas, Enqueue, Properties, Queue};
-use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error};
+use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error, Problem};
 
 use crate::agree::{Agreement, Reference};
 use crate::measure::{Times, measure};
 use crate::operands::Operands;
+use crate::program::Program;
 use crate::suites::{Named, Size};
 
 /// What to measure.
@@ -76,6 +78,15 @@ pub enum Event {
         /// Its version, or why there is none.
         cublas: Result<String, String>,
     },
+    /// A schedule is loaded and timed on a product. What comes next is its row, or that there is none.
+    Started {
+        /// Of which suite.
+        suite: String,
+        /// Which schedule.
+        schedule: String,
+        /// On which product.
+        size: Size,
+    },
     /// One more row.
     Row(Row),
     /// A row that there is not.
@@ -141,10 +152,13 @@ fn all(orders: &Orders, events: &Sender<Event>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A schedule that has been loaded.
+/// A schedule, loaded when it is first needed: the assembler takes a second for some, and a sweep has hundreds.
 struct Loaded<'a> {
     name: &'a str,
-    gemm: CompiledGemm,
+    program: &'a Program,
+    problem: Problem,
+    /// `None` if it cannot be loaded, which has been told.
+    gemm: OnceCell<Option<CompiledGemm>>,
 }
 
 impl Session<'_> {
@@ -155,20 +169,18 @@ impl Session<'_> {
         }
         let mut loaded = Vec::new();
         for Named { name, program } in &order.schedules {
-            match program.on(self.device) {
-                Ok(gemm) => loaded.push(Loaded { name, gemm }),
-                Err(error) => self.missing(order, name, None, error)?,
+            match program.problem() {
+                Ok(problem) => loaded.push(Loaded { name, program, problem, gemm: OnceCell::new() }),
+                Err(errors) => self.missing(order, name, None, Error::Schedule(errors))?,
             }
         }
         for &size in &order.sizes {
             // Those that multiply the same data have it in common.
             let mut rest: Vec<&Loaded<'_>> = loaded.iter().collect();
             while let Some(first) = rest.first() {
-                let problem = first.gemm.problem().clone();
-                let same = |one: &&&Loaded<'_>| {
-                    let other = one.gemm.problem();
-                    (other.types, other.layouts) == (problem.types, problem.layouts)
-                };
+                let problem = &first.problem;
+                let same =
+                    |one: &&&Loaded<'_>| (one.problem.types, one.problem.layouts) == (problem.types, problem.layouts);
                 let group: Vec<&Loaded<'_>> = rest.iter().filter(same).copied().collect();
                 rest.retain(|one| !same(&one));
                 self.size(order, size, &group)?;
@@ -202,7 +214,10 @@ impl Session<'_> {
                 self.late(order, one.name, size);
                 continue;
             }
-            match self.row(order, one, &operands, &reference) {
+            let (suite, schedule) = (order.suite.clone(), one.name.to_string());
+            send(self.events, Event::Started { suite, schedule, size });
+            let Some(gemm) = self.loaded(order, one)? else { continue };
+            match self.row(order, one.name, gemm, &operands, &reference) {
                 Ok(event) => send(self.events, event),
                 Err(error) => self.missing(order, one.name, Some(size), error)?,
             }
@@ -211,21 +226,43 @@ impl Session<'_> {
     }
 
     fn begin(&self, first: &Loaded<'_>, size: Size) -> Result<(Operands, Reference), Error> {
-        let operands = Operands::new(self.device, self.properties, first.gemm.problem(), size, 1)?;
+        let operands = Operands::new(self.device, self.properties, &first.problem, size, 1)?;
         let cublas = self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok());
         let reference = Reference::new(self.device, &self.queue, cublas, &operands, 2)?;
         Ok((operands, reference))
     }
 
-    fn row(&self, order: &Order, one: &Loaded<'_>, operands: &Operands, reference: &Reference) -> Result<Event, Error> {
-        let (suite, schedule, size) = (order.suite.clone(), one.name.to_string(), operands.size);
-        let equal_bits = match reference.compare(self.device, &self.queue, operands, &one.gemm)? {
+    /// Loads a schedule, or tells once why it cannot be.
+    fn loaded<'l>(&self, order: &Order, one: &'l Loaded<'_>) -> Result<Option<&'l CompiledGemm>, Error> {
+        if one.gemm.get().is_none() {
+            let gemm = match one.program.on(self.device) {
+                Ok(gemm) => Some(gemm),
+                Err(error) => {
+                    self.missing(order, one.name, None, error)?;
+                    None
+                }
+            };
+            one.gemm.get_or_init(|| gemm);
+        }
+        Ok(one.gemm.get().and_then(Option::as_ref))
+    }
+
+    fn row(
+        &self,
+        order: &Order,
+        name: &str,
+        gemm: &CompiledGemm,
+        operands: &Operands,
+        reference: &Reference,
+    ) -> Result<Event, Error> {
+        let (suite, schedule, size) = (order.suite.clone(), name.to_string(), operands.size);
+        let equal_bits = match reference.compare(self.device, &self.queue, operands, gemm)? {
             Agreement::Right { equal_bits } => equal_bits,
             Agreement::Wrong(what) => {
                 return Ok(Event::Missing { suite, schedule, size: Some(size), reason: Reason::Wrong, what });
             }
         };
-        let ours = operands.prepared(&one.gemm)?;
+        let ours = operands.prepared(gemm)?;
         // What cuBLAS does not compute is measured alone.
         let theirs = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();

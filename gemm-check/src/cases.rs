@@ -2,6 +2,15 @@
 
 use ptx_gemm_dsl::{Diagnostics, Schedule};
 
+/// The reports that the project grew from, as the cases name them, in the order in which they came.
+pub(crate) const REPORTS: [&str; 5] = [
+    "CUDA SGEMM lab of a course",
+    "CUDA tutorial cuda_learning_03",
+    "CUDA SGEMM worklog",
+    "course project on matrix multiplication",
+    "course project on tile sizes in CUDA",
+];
+
 /// One file of `cases/` or `tuned/`.
 ///
 /// Its first comment line names where the kernel comes from, the lines after it say what it is there to show.
@@ -15,7 +24,7 @@ pub struct Case {
 
 impl Case {
     /// Where the kernel comes from: the first comment line.
-    pub fn seed(&self) -> &'static str {
+    pub fn origin(&self) -> &'static str {
         self.comments().next().unwrap_or_default()
     }
 

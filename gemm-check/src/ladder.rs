@@ -1,6 +1,6 @@
 //! The ladder: one table over all cases, from the first kernel of each report to the best, with what each costs.
 //!
-//! Without a GPU the figures are those that can be known: the compiler's, what the interpreter counts beside seed 002's formula,
+//! Without a GPU the figures are those that can be known: the compiler's, what the interpreter counts beside the formula of the CUDA SGEMM worklog,
 //! and, where NVIDIA's assembler is found, what it makes of the text. Times come from whoever can measure them.
 
 mod assembler;
@@ -22,7 +22,7 @@ pub use assembler::{Assembled, Assembler};
 pub use plot::{PlotError, plot};
 pub use sass::Loop;
 
-use crate::cases::{Case, cases};
+use crate::cases::{Case, REPORTS, cases};
 use crate::error::CheckError;
 use crate::profile::Profile;
 
@@ -55,7 +55,7 @@ pub struct Rung {
     /// Its name.
     pub case: String,
     /// Where it comes from.
-    pub seed: String,
+    pub origin: String,
     /// What it is there to show.
     pub point: String,
     /// The schedule in canonical form, on one line.
@@ -154,7 +154,7 @@ impl Climb<'_> {
         let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
         Ok(Rung {
             case: case.name.into(),
-            seed: case.seed().into(),
+            origin: case.origin().into(),
             point: case.point(),
             clauses: lines.join(" "),
             target: target.to_string(),
@@ -182,11 +182,17 @@ fn schedule(case: &Case) -> Result<ptx_gemm_dsl::Schedule, CheckError> {
 }
 
 impl Rung {
-    /// The numbers in the reference to the report: seed, section or kernel. A place without one comes last in its report.
+    /// The report and the numbers of the section or kernel in it. A place without them comes last in its report.
     fn place(&self) -> Vec<u32> {
-        let reference = self.seed.split(';').find_map(|part| part.split_once("eed ").map(|(_, number)| number));
-        let numbers = reference.unwrap_or("").split(|c: char| !c.is_ascii_digit());
-        let mut place: Vec<u32> = numbers.filter_map(|number| number.parse().ok()).collect();
+        let named = |part: &str| {
+            let found = REPORTS.iter().position(|report| part.contains(report))?;
+            let (_, place) = part.split_once(REPORTS[found])?;
+            Some((found, place.to_string()))
+        };
+        let reference = self.origin.split(';').find_map(named);
+        let mut place: Vec<u32> = reference.iter().map(|(report, _)| *report as u32).collect();
+        let numbers = reference.iter().flat_map(|(_, place)| place.split(|c: char| !c.is_ascii_digit()));
+        place.extend(numbers.filter_map(|number| number.parse::<u32>().ok()));
         if place.len() < 2 {
             place.push(u32::MAX);
         }

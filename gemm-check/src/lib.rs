@@ -24,6 +24,7 @@ mod compare;
 mod data;
 #[cfg(feature = "draws")]
 pub mod draws;
+mod effect;
 mod element;
 mod epilogue;
 mod error;
@@ -48,6 +49,7 @@ pub use cases::{Case, case, cases, tuned};
 pub use check::check;
 pub use compare::{Mismatch, Outcome};
 pub use data::{Data, Values};
+pub use effect::Effect;
 pub use element::{decode, encode};
 pub use error::CheckError;
 pub use profile::{Profile, formula_bytes};

@@ -1,6 +1,6 @@
 //! What a product costs, counted by the interpreter, beside what a formula says that it should.
 //!
-//! Seed 002 derives the bytes of A and B that all blocks together load from global memory:
+//! The CUDA SGEMM worklog derives the bytes of A and B that all blocks together load from global memory:
 //!
 //! ```text
 //! (m n / (block_m block_n)) * (block_m block_k + block_n block_k) * bytes * (k / block_k)
@@ -141,7 +141,7 @@ fn multiplying_threads(program: &Program) -> u64 {
     program.roles.iter().filter(|role| multiplies(&role.body)).map(|role| u64::from(role.len())).sum()
 }
 
-/// Bytes of A and B that a product of whole tiles loads from global memory, by seed 002's formula.
+/// Bytes of A and B that a product of whole tiles loads from global memory, by the formula of the CUDA SGEMM worklog.
 pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
     let bytes = |side: Side| {

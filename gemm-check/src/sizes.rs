@@ -20,7 +20,7 @@ pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
 }
 
 /// For what [`edge_sizes`] leaves to chance: sizes at which m, n and k end at every place of a tile of every entry with guards, in
-/// the first K-tile, and in those that fill the slots of a pipeline.
+/// the first K-tile, and in those that fill the slots of a pipeline; of each part, where K is split.
 pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
     for landmarks in of_kernel(kernel).iter().filter(|landmarks| landmarks.guarded) {
@@ -29,7 +29,8 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
         for end in 0..m.max(n).max(k) {
             let (slot, rest) = (end % tiles, 1 + end / tiles % k);
             // Ends of m and n that are not equal.
-            let size = Size::new(1 + end % m, 1 + (end + n / 2 + 1) % n, slot * k + rest);
+            let whole = landmarks.parts.max(1) * (slot + 1) - 1;
+            let size = Size::new(1 + end % m, 1 + (end + n / 2 + 1) % n, whole * k + rest);
             sizes.insert(landmarks.suited(size));
         }
     }

@@ -17,9 +17,11 @@ fn is_legal(case: &Case) -> Result<(), String> {
 }
 
 #[test]
-fn every_case_names_its_seed_and_its_point() {
-    each(cases(), 30, |case| match case.seed() {
-        seed if !seed.contains("eed 00") && !seed.contains("project's own") => Err(format!("no seed in `{seed}`")),
+fn every_case_names_its_origin_and_its_point() {
+    let known = ["CUDA SGEMM", "cuda_learning_03", "course project", "The project's own"];
+    each(cases(), 30, |case| match case.origin() {
+        origin if !known.iter().any(|name| origin.contains(name)) => Err(format!("no origin in `{origin}`")),
+        origin if origin.contains("eed 00") => Err(format!("only the project knows `{origin}`")),
         _ if !case.point().ends_with('.') => Err(format!("the point is not a sentence: `{}`", case.point())),
         _ => Ok(()),
     });

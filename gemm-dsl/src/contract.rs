@@ -11,6 +11,7 @@ use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
 use crate::plan::{Plan, Variant};
 use crate::schedule::Schedule;
+use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{Target, WARP};
 use crate::terms::Extent3;
@@ -160,11 +161,15 @@ impl Plan {
         let threads = self.target.sm_threads() / self.threads().next_multiple_of(WARP);
         let shared = self.shared_bytes + self.target.reserved_shared_bytes();
         if threads <= resident {
-            format!("{} and {}: {} threads a block", clauses.tile, clauses.thread, self.threads())
+            format!("{} and {}: {} a block", clauses.tile, clauses.thread, count(self.threads(), "thread"))
         } else if self.shared_bytes > 0 && self.target.sm_shared_bytes() / shared <= resident {
             format!("{} and {}: {} B of shared memory a block", clauses.tile, clauses.stages, self.shared_bytes)
         } else {
-            format!("{}: {} registers a thread hold accumulators", clauses.thread, self.accumulator_registers)
+            format!(
+                "{}: {} of a thread for accumulators",
+                clauses.thread,
+                count(self.accumulator_registers, "register")
+            )
         }
     }
 }

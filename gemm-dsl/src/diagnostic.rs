@@ -84,6 +84,11 @@ impl Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
+    /// The same about a misspelt word, of which `word` was meant.
+    pub(crate) fn meant(self, word: &str) -> Diagnostic {
+        self.help(format!("did you mean `{word}`?")).fix(Fix::Spell(word.into()))
+    }
+
     /// The same, at a place.
     pub fn at(self, span: Span) -> Diagnostic {
         Diagnostic { span: Some(span), ..self }

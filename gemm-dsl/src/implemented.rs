@@ -7,7 +7,7 @@ use std::any::Any;
 
 use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, Store};
 use crate::epilogue::{Expr, Function};
-use crate::table::Key;
+use crate::keys::Key;
 use crate::terms::{Load, Pace};
 use crate::types::DType;
 use crate::words::Word;
@@ -38,6 +38,20 @@ pub(crate) fn works(word: &dyn Any) -> bool {
         word.is::<Emulation>(),
     ];
     !lacks.contains(&true)
+}
+
+/// Whether the compiler knows a clause at all.
+pub(crate) fn has(key: Key) -> bool {
+    !matches!(key, Key::StreamK | Key::Cluster | Key::Multicast | Key::Registers | Key::Promote | Key::Emulate)
+}
+
+/// What of a clause does not work, besides words of [`crate::words`].
+pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
+    match key {
+        Key::Atom => &["mma", "wgmma"],
+        Key::Warp => &["a depth"],
+        _ => &[],
+    }
 }
 
 /// Everything in the clauses of a schedule that is not implemented yet.
@@ -88,12 +102,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             }
             Clause::Store(store) if !works(store) => lacks(whole, &["store(direct)"]),
             Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),
-            Clause::StreamK
-            | Clause::Cluster(_)
-            | Clause::Multicast(_)
-            | Clause::Registers(_)
-            | Clause::Promote(_)
-            | Clause::Emulate(_) => lacks(whole, &[]),
+            clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}
         }
     }

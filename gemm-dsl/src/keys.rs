@@ -1,6 +1,14 @@
-//! Sets of clause kinds.
+//! Kinds of clauses, and sets of them.
 
-use crate::table::Key;
+/// What a clause settles. A schedule settles a thing at most once; `double_buffer` and `stages` settle the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[rustfmt::skip]
+pub enum Key {
+    Types, Layout, Epilogue, Batch, Target, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
+    Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
+    Specialize, Registers, Store, Promote, Emulate, Tail, Expect,
+}
 
 /// A set of [`Key`]s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -14,11 +14,16 @@ impl Schedule {
     ///
     /// An error lists everything that is wrong, not only with the grammar.
     pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
+        Schedule::parse_for(text, None)
+    }
+
+    /// The same, of which the rules ask what it is to be compiled for as well.
+    pub fn parse_for(text: &str, target: Option<Target>) -> Result<Schedule, Diagnostics> {
         let source: Arc<str> = text.into();
         let parsed = Schedule::read(text);
         let (errors, unknown) = (parsed.errors, parsed.unknown);
         let schedule = Schedule { items: parsed.items, source: Some(source), ..Schedule::default() };
-        if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, unknown, errors)) }
+        if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, target, unknown, errors)) }
     }
 
     /// What the schedule computes: types, layouts, epilogue, batch.
@@ -35,6 +40,12 @@ impl Schedule {
     pub fn check(&self) -> Result<Diagnostics, Diagnostics> {
         check::plan(self, None).map(|(_, notes)| notes)
     }
+}
+
+/// What there is to say about a text: errors, or notes.
+pub(crate) fn read_for(text: &str, target: Option<Target>) -> Result<Diagnostics, Diagnostics> {
+    let schedule = Schedule::parse_for(text, target)?;
+    check::plan(&schedule, target).map(|(_, notes)| notes)
 }
 
 impl Plan {

@@ -32,6 +32,8 @@ const SECTOR: u64 = 32;
 pub struct Passes {
     /// Instructions of warps.
     pub accesses: u64,
+    /// Passes that they take, those lost to conflicts included.
+    pub passes: u64,
     /// Passes lost to conflicts.
     pub conflicts: u64,
 }
@@ -45,6 +47,8 @@ pub struct Sample {
     pub reads: Passes,
     /// K-tiles stored to shared memory.
     pub stores: Passes,
+    /// How many K-tiles those are: the sample's own, and what pipelines store past the end of k.
+    pub stored_tiles: u64,
     /// Loads of A and B from global memory, asynchronous copies included.
     pub loads: u64,
     /// The same without asynchronous copies: what a thread's registers wait for.
@@ -54,6 +58,9 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// K-tiles of the sample, those of all blocks together.
+    pub const K_TILES: u64 = (SAMPLE_TILES * SAMPLE_TILES * SAMPLE_DEPTH) as u64;
+
     /// Passes lost to bank conflicts.
     pub fn bank_conflicts(&self) -> Figure {
         (self.reads.conflicts + self.stores.conflicts).into()
@@ -84,13 +91,14 @@ impl Plan {
         let k_tiles = tiles * u64::from(SAMPLE_DEPTH);
         let warps = u64::from(threads.div_ceil(WARP));
         let fma = u64::from(thread.m * thread.n * self.block.k) * warps * k_tiles;
-        let mut sample = Sample { fma, ..Sample::default() };
+        let stored_tiles = k_tiles + tiles * self.past_the_end();
+        let mut sample = Sample { fma, stored_tiles, ..Sample::default() };
         for (operand, copy) in [(&self.a, &variant.a), (&self.b, &variant.b)] {
             match operand.placement {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
                     sample.reads += self.reads(slot).times(k_tiles);
-                    sample.stores += self.stores(slot, copy).times(k_tiles + tiles * self.past_the_end());
+                    sample.stores += self.stores(slot, copy).times(stored_tiles);
                     self.copies(operand, copy, &mut sample);
                 }
                 None => self.direct_loads(operand, copy.width, &mut sample),
@@ -336,7 +344,7 @@ fn for_chunks(threads: u32, copy: &CopyPlan, mut f: impl FnMut(&[(usize, u32, u3
 fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
     let lanes: Vec<_> = lanes.collect();
     let at_once = (BANKS * WORD / bytes.max(WORD)) as usize;
-    let mut conflicts = 0;
+    let mut total = Passes { accesses: 1, ..Passes::default() };
     for group in lanes.chunk_by(|a, b| a.0 / at_once == b.0 / at_once) {
         let mut words: Vec<u32> =
             group.iter().flat_map(|(_, address)| address / WORD..(address + bytes).div_ceil(WORD)).collect();
@@ -345,9 +353,10 @@ fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
         let mut demand = [0u64; BANKS as usize];
         words.iter().for_each(|word| demand[(word % BANKS) as usize] += 1);
         let taken = demand.into_iter().max().unwrap_or(0);
-        conflicts += taken - (words.len() as u64).div_ceil(BANKS.into());
+        total.passes += taken;
+        total.conflicts += taken - (words.len() as u64).div_ceil(BANKS.into());
     }
-    Passes { accesses: 1, conflicts }
+    total
 }
 
 /// Different sectors of some accesses, none of which crosses the border of one.
@@ -361,13 +370,15 @@ fn touched(addresses: impl Iterator<Item = u64>, bytes: u32) -> u64 {
 
 impl Passes {
     fn times(self, count: u64) -> Passes {
-        Passes { accesses: self.accesses * count, conflicts: self.conflicts * count }
+        let Passes { accesses, passes, conflicts } = self;
+        Passes { accesses: accesses * count, passes: passes * count, conflicts: conflicts * count }
     }
 }
 
 impl std::ops::AddAssign for Passes {
     fn add_assign(&mut self, other: Passes) {
         self.accesses += other.accesses;
+        self.passes += other.passes;
         self.conflicts += other.conflicts;
     }
 }

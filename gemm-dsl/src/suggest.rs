@@ -70,6 +70,12 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone)
         .map(|(_, candidate)| candidate)
 }
 
+/// `1 thread`, `2 threads`.
+pub fn count(n: impl Into<u64>, what: &str) -> String {
+    let n: u64 = n.into();
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// `a`, `b` and `c`, for messages.
 pub fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.into_iter().collect();

@@ -50,7 +50,7 @@ pub fn read(tokens: &[Token]) -> Reading {
         unknown = unknown.union(unsaid);
     }
     let schedule = Schedule { items: parsed.items, ..Schedule::default() };
-    let errors = check::report(&schedule, unknown, parsed.errors);
+    let errors = check::report(&schedule, None, unknown, parsed.errors);
     let knowledge = if holes || base.is_some() { Knowledge::Partial } else { Knowledge::Complete };
     Reading { schedule, base, knowledge, mentions: parsed.mentions, errors }
 }

@@ -13,24 +13,38 @@ use ptx_gemm_check::exec::Orders;
 
 use ptx_gemm_bench::suites::{Size, Suite};
 
+mod language;
+mod shell;
+mod sweep;
+
+pub(crate) use language::{Check, Explain, Fmt, Ptx};
+pub(crate) use shell::{Completions, Man};
+pub(crate) use sweep::{Sweep, SweepWorker};
+
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
-#[command(name = "gemmc", version, disable_help_subcommand = true)]
+#[command(name = "gemmc", version)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) color: colorchoice_clap::Color,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say everything that is wrong with a schedule or tile programs, or worth knowing.
-    Check(Compile),
+    Check(Check),
+    /// The canonical form of schedules: one clause a line, comments kept.
+    Fmt(Fmt),
+    /// What a clause or a topic of the language means, or all of them in one line each.
+    Explain(Explain),
     /// Every number that follows from a schedule; tile programs state their own.
     Plan(Compile),
     /// The text of a level between plan and PTX.
     Ir(Ir),
     /// The PTX text.
-    Ptx(Compile),
+    Ptx(Ptx),
     /// Multiply, and compare the result with a reference.
     Run(Box<Run>),
     /// Plant faults in a kernel's PTX or in tile programs, one at a time, and see whether the checks find them.
@@ -47,8 +61,17 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
+    /// Every schedule that a text with alternatives stands for: which are legal, which is fastest
+    Sweep(Box<Sweep>),
     /// What there is on this machine to compile and run with.
     Doctor(Plain),
+    /// What a shell needs to complete commands and their arguments.
+    Completions(Completions),
+    /// The manual page of gemmc or of one of its commands.
+    Man(Man),
+    /// Time schedules for a sweep: requests and answers are lines of JSON
+    #[command(hide = true)]
+    SweepWorker(SweepWorker),
     /// Time the first launch of a process: a part of selftest
     #[command(hide = true)]
     FirstLaunch(FirstLaunch),
@@ -216,6 +239,9 @@ pub(crate) struct Fuzz {
     /// Draw for so long
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
+    /// Instead break random schedules, and count what the offered fixes lead to
+    #[arg(long, conflicts_with_all = ["seconds", "device"])]
+    pub(crate) fixes: bool,
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,

@@ -6,14 +6,15 @@
 
 mod cli;
 mod commands;
+mod progress;
 mod reply;
 mod source;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Parser, ValueEnum};
 
 use crate::cli::{Cli, Command};
 use crate::reply::{Failure, Format, Reply};
@@ -22,15 +23,16 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // Also for what clap refuses, and so before it.
     let format = if args.iter().any(|arg| arg == "--json") { Format::Json } else { Format::Text };
+    colors(&args);
     let outcome = match Cli::try_parse_from(&args) {
         Ok(cli) => dispatch(&cli.command, format),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                return reply::print(&error.to_string()).into();
+                return reply::print(&error.render().ansi().to_string()).into();
             }
             // `gemmc` by itself asks what there is.
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if format == Format::Text => {
-                return reply::print(&error.to_string()).into();
+                return reply::print(&error.render().ansi().to_string()).into();
             }
             _ => Err(Failure::usage(&error)),
         },
@@ -41,9 +43,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether there are colours is also a question of what clap refuses, and so comes before it.
+fn colors(args: &[OsString]) {
+    let args = args.iter().map(|arg| arg.to_string_lossy());
+    let next = args.clone().skip(1).map(Some).chain([None]);
+    for (arg, next) in args.zip(next) {
+        let value = arg.strip_prefix("--color=").map(str::to_string);
+        let value = value.or_else(|| next.filter(|_| arg == "--color").map(|next| next.into_owned()));
+        let choice = value.and_then(|value| clap::ColorChoice::from_str(&value, true).ok());
+        if let Some(choice) = choice {
+            colorchoice_clap::Color { color: choice }.write_global();
+        }
+    }
+}
+
 fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
     match command {
-        Command::Check(args) => commands::check::run(args),
+        Command::Check(args) => commands::check::run(args, format),
+        Command::Fmt(args) => commands::fmt::run(args),
+        Command::Explain(args) => commands::explain::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Ir(args) => commands::ir::run(args),
         Command::Ptx(args) => commands::ptx::run(args, format),
@@ -59,6 +77,10 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::FirstLaunch(args) => commands::first_launch::run(args),
         Command::StrayPointer(args) => commands::stray_pointer::run(args),
         Command::SecondOpinion(args) => commands::second_opinion::run(args),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::completions::man(args),
+        Command::Sweep(args) => commands::sweep::run(args, format),
+        Command::SweepWorker(args) => commands::sweep::work(args),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }
 }

@@ -1,6 +1,6 @@
 //! What a command answers, as text or as one JSON object, and with which exit status.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use ptx_gemm::{Contract, Diagnostic, Diagnostics, Error, TextError, TextErrors};
@@ -120,8 +120,7 @@ impl Failure {
 
     fn text(&self) -> String {
         match self {
-            Failure::Schedule(diagnostics) if io::stderr().is_terminal() => diagnostics.styled(),
-            Failure::Schedule(diagnostics) => diagnostics.to_string(),
+            Failure::Schedule(diagnostics) => styled(diagnostics),
             Failure::Tile { name, errors, .. } => errors.0.iter().map(|error| format!("{name}:{error}\n")).collect(),
             Failure::Other { message, help: None, .. } => format!("error: {message}\n"),
             Failure::Other { message, help: Some(help), .. } => format!("error: {message}\n\n{help}\n"),
@@ -210,9 +209,15 @@ fn line(json: &Value) -> String {
     format!("{json}\n")
 }
 
+/// Diagnostics with their colours, which [`print`] and [`complain`] leave out where they are not wanted.
+pub(crate) fn styled(diagnostics: &Diagnostics) -> String {
+    diagnostics.styled()
+}
+
 /// Writes to standard output. A reader that has gone away has seen what it wanted.
 pub(crate) fn print(text: &str) -> Status {
-    let mut out = io::stdout().lock();
+    // Colours are for terminals, or for whom they are asked for with --color; $NO_COLOR and $TERM are heard.
+    let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format!("error: standard output: {error}\n"));
@@ -224,7 +229,7 @@ pub(crate) fn print(text: &str) -> Status {
 
 /// Writes to standard error; if that is closed there is no one left to tell.
 pub(crate) fn complain(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

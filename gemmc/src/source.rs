@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
@@ -93,7 +93,7 @@ pub(crate) fn load_named(name: &OsStr) -> Result<Loaded, Failure> {
     planned(named(name)?, None)
 }
 
-fn planned(Text { name, text, kind }: Text, target: Option<Target>) -> Result<Loaded, Failure> {
+fn planned(Text { name, text, kind, .. }: Text, target: Option<Target>) -> Result<Loaded, Failure> {
     if kind == Kind::Tile {
         let program = tile(&name, &text)?;
         return match target {
@@ -101,7 +101,7 @@ fn planned(Text { name, text, kind }: Text, target: Option<Target>) -> Result<Lo
             _ => Ok(Loaded::Tile(program)),
         };
     }
-    let planned = text.parse::<Schedule>().and_then(|schedule| {
+    let planned = Schedule::parse_for(&text, target).and_then(|schedule| {
         let plan = Box::new(schedule.plan(target)?);
         Ok((schedule, plan))
     });
@@ -111,8 +111,8 @@ fn planned(Text { name, text, kind }: Text, target: Option<Target>) -> Result<Lo
 
 /// A program of `gemmc bench`: the name of a case or of a file.
 pub(crate) fn program(name: &str) -> Result<Program, Failure> {
-    let Text { name, text, kind } = match case(name) {
-        Some(case) => Text { name: name.into(), text: case.text.into(), kind: Kind::Schedule },
+    let Text { name, text, kind, .. } = match case(name) {
+        Some(case) => Text { name: name.into(), text: case.text.into(), kind: Kind::Schedule, path: None },
         None => named(name.as_ref())?,
     };
     match kind {
@@ -141,21 +141,29 @@ fn other_target(name: &str, own: Target, wanted: Target) -> Failure {
 }
 
 /// What was read.
-struct Text {
+pub(crate) struct Text {
     /// The name to show in diagnostics.
-    name: String,
-    text: String,
-    kind: Kind,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+    /// The file that it is in.
+    pub(crate) path: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Schedule,
     Tile,
 }
 
-fn text(source: &Source) -> Result<Text, Failure> {
-    let schedule = |name: &str, text| Text { name: name.into(), text, kind: Kind::Schedule };
+/// Writes a file of the user's.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
+}
+
+/// The text of a schedule or of tile programs.
+pub(crate) fn text(source: &Source) -> Result<Text, Failure> {
+    let schedule = |name: &str, text| Text { name: name.into(), text, kind: Kind::Schedule, path: None };
     match (&source.clauses, &source.source) {
         (Some(text), _) => Ok(schedule("-e", text.clone())),
         (None, Some(name)) if name == "-" => {
@@ -165,6 +173,28 @@ fn text(source: &Source) -> Result<Text, Failure> {
         (None, None) => {
             Err(Failure::refused("usage", "no schedule: name a .gemm or .tile file or a case, or use -e 'clauses'"))
         }
+    }
+}
+
+/// The name and the text of a sweep: clauses with alternatives, or where they are.
+pub(crate) fn space(source: Option<&OsStr>, clauses: Option<&str>) -> Result<(String, String), Failure> {
+    if let Some(text) = clauses {
+        return Ok(("-e".into(), text.into()));
+    }
+    let name =
+        source.ok_or_else(|| Failure::refused("usage", "no schedules: name them as 'tile({64, 128}, 64, 8); …'"))?;
+    let shown = name.to_string_lossy();
+    // No case has a bracket in its name; a file may.
+    if shown.contains(['(', '{']) && !Path::new(name).exists() {
+        return Ok(("sweep".into(), shown.into_owned()));
+    }
+    if name == "-" {
+        return Ok(("stdin".into(), read(io::stdin(), "standard input", Kind::Schedule)?));
+    }
+    let Text { name, text, kind, .. } = named(name)?;
+    match kind {
+        Kind::Schedule => Ok((name, text)),
+        Kind::Tile => Err(Failure::refused("file", format!("{name}: a tile program has no clauses to vary"))),
     }
 }
 
@@ -179,7 +209,9 @@ fn named(name: &OsStr) -> Result<Text, Failure> {
         return file(path);
     }
     match name.to_str().and_then(case) {
-        Some(case) => Ok(Text { name: format!("case {shown}"), text: case.text.into(), kind: Kind::Schedule }),
+        Some(case) => {
+            Ok(Text { name: format!("case {shown}"), text: case.text.into(), kind: Kind::Schedule, path: None })
+        }
         None => Err(no_case(&shown)),
     }
 }
@@ -220,7 +252,7 @@ fn file(path: &Path) -> Result<Text, Failure> {
     let kind = if path.extension().is_some_and(|extension| extension == "tile") { Kind::Tile } else { Kind::Schedule };
     let file = File::open(path).map_err(|error| Failure::refused("file", format!("{name}: {error}")))?;
     let text = read(file, &name, kind)?;
-    Ok(Text { name, text, kind })
+    Ok(Text { name, text, kind, path: Some(path.into()) })
 }
 
 fn read(from: impl Read, name: &str, kind: Kind) -> Result<String, Failure> {

@@ -91,7 +91,7 @@ fn traffic_of_the_gemm_is_what_the_formula_says() {
     assert_eq!(run(2), report, "for every number of host threads");
     let cost = report.cost.expect("asked for");
     let blocks = (m / 128) * (n / 128);
-    // Blocks x (block_m x block_k + block_n x block_k) x 4 bytes x (k / block_k).
+    // The CUDA SGEMM worklog: blocks x (block_m x block_k + block_n x block_k) x 4 bytes x (k / block_k).
     assert_eq!(cost.bytes_read(), blocks * (128 * 8 + 128 * 8) * 4 * (k / 8));
     assert_eq!(cost.bytes_written(), m * n * 4);
     assert_eq!(report.fma, m * n * k);

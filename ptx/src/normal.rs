@@ -35,9 +35,36 @@ pub fn instructions(ptx: &str) -> String {
     out
 }
 
+/// The same text without its comments, and without the lines that hold nothing else. No string of a module holds `//`.
+pub fn without_comments(ptx: &str) -> String {
+    let kept = ptx.lines().filter_map(|line| {
+        let code = line.split("//").next().unwrap_or_default().trim_end();
+        (!code.is_empty() || line.is_empty()).then_some(code)
+    });
+    let mut out = String::new();
+    for line in kept {
+        // Where a comment was between two blank lines, one is left.
+        if line.is_empty() && (out.is_empty() || out.ends_with("\n\n")) {
+            continue;
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
-    use super::instructions;
+    use super::{instructions, without_comments};
+
+    #[test]
+    fn without_comments_the_instructions_are_the_same() {
+        let text =
+            "// made by hand\n\n.version 7.8 // old\n\n.visible .entry f()\n{\n    // nothing\n    ret; // done\n}\n";
+        let bare = without_comments(text);
+        assert_eq!(bare, ".version 7.8\n\n.visible .entry f()\n{\n    ret;\n}\n");
+        assert_eq!(instructions(&bare), instructions(text));
+    }
 
     #[test]
     fn names_and_comments_make_no_difference_and_all_else_does() {

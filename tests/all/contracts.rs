@@ -43,8 +43,10 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
         ("reads", sample.reads.accesses, reads.accesses),
+        ("passes of reads", sample.reads.passes, reads.wavefronts),
         ("conflicts of reads", sample.reads.conflicts, reads.conflicts()),
         ("stores", sample.stores.accesses, stores.accesses),
+        ("passes of stores", sample.stores.passes, stores.wavefronts),
         ("conflicts of stores", sample.stores.conflicts, stores.conflicts()),
         ("loads", sample.loads, of_a_and_b(loads.accesses, sample.loads)),
         ("loads to registers", sample.register_loads, of_a_and_b(mix.load_global, sample.register_loads)),

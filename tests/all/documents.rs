@@ -1,4 +1,5 @@
-//! The parts of README.md and ARCHITECTURE.md that the compiler writes are up to date.
+//! The parts of README.md and ARCHITECTURE.md that the compiler writes are up to date, and docs/language.md agrees with the
+//! language's own table.
 //!
 //! A fenced block after `<!-- live: LEVEL of CLAUSES, from "A" to "B" -->` is compared with that part of that level's
 //! text (the whole text without `from`); `PTX_GEMM_WRITE_DOCUMENTS=1` rewrites the blocks.
@@ -91,5 +92,23 @@ fn documents_show_what_the_compiler_writes() {
         } else {
             assert!(document == renewed, "{name} is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test documents");
         }
+    }
+}
+
+#[test]
+fn the_reference_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language.md");
+    let text = ptx_gemm_dsl::reference::markdown();
+    if std::env::var_os("PTX_GEMM_WRITE_DOCUMENTS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let document = std::fs::read_to_string(&path).unwrap_or_default();
+    let advice = "docs/language.md is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test documents";
+    assert!(document == text, "{advice}");
+    // What the documents link to is there.
+    for name in ["README.md", "src/lib.rs"] {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap();
+        assert!(text.contains("docs/language.md"), "{name} does not name the reference");
     }
 }

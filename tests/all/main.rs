@@ -7,6 +7,7 @@ mod cost;
 mod documents;
 mod execution;
 mod faults;
+mod fixes;
 mod levels;
 mod macros;
 mod mutilated;

@@ -27,8 +27,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("runtime", &["codegen-ptx", "gemm-dsl", "ptx", "ptx-interp"]),
     ("gemm-check", &["gemm-dsl", "runtime"]),
     ("", &["codegen-ptx", "gemm-dsl", "gemm-macros", "ptx", "ptx-interp", "runtime"]),
-    ("gemm-bench", &["", "gemm-check"]),
-    ("gemmc", &["", "gemm-check", "gemm-bench"]),
+    ("gemm-bench", &["", "gemm-check", "gemm-dsl"]),
+    ("gemmc", &["", "gemm-bench", "gemm-check", "gemm-dsl", "ptx"]),
     ("tests", &[]),
     ("fuzz", &["codegen-ptx", "gemm-check", "gemm-dsl"]),
 ];

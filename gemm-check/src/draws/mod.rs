@@ -4,7 +4,9 @@
 //! reproduced by its seed alone; what is reported is the smallest draw that was found to fail in the same way, with few clauses,
 //! small tiles and small matrices.
 
+mod fixes;
 mod schedules;
+mod wrong;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +23,9 @@ use crate::data::Data;
 use crate::request::{Output, Request};
 
 use schedules::{maybe, of, schedule};
+
+pub use fixes::{Fixes, Outcomes, Useless};
+pub use wrong::wrong_schedule;
 
 /// One draw: a schedule, how it is executed, and on what.
 #[derive(Clone, Debug)]

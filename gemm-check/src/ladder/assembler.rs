@@ -44,6 +44,11 @@ impl Assembler {
         self.ptxas.version()
     }
 
+    /// The machine code of a module. The error is what the assembler said.
+    pub fn cubin(&self, ptx: &str, target: Target) -> Result<Vec<u8>, String> {
+        Ok(self.ptxas.assemble(ptx, target)?.cubin)
+    }
+
     /// Assembles a module and says what became of one entry; `None` if it did not take the text or said something unknown.
     pub fn assemble(&self, ptx: &str, target: Target, entry: &str, acc: DType) -> Option<Assembled> {
         let assembly = self.ptxas.assemble(ptx, target).ok()?;

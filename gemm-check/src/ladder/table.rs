@@ -75,7 +75,7 @@ impl fmt::Display for Ladder {
         }
         self.legend(f)?;
         for rung in &self.rungs {
-            writeln!(f, "\n{}: {}\n    {}", rung.case, rung.seed, rung.clauses)?;
+            writeln!(f, "\n{}: {}\n    {}", rung.case, rung.origin, rung.clauses)?;
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ words/FMA  different words of shared memory that a warp reads for each multiply-
 conflicts  passes over the banks of shared memory beyond those that as many words need
 sectors    32-byte sectors touched by loads from global memory, as a multiple of the fewest possible
 bytes A+B  loaded from global memory by all threads; op/B: operations for each of them
-formula    seed 002: (m n / (block_m block_n)) (block_m block_k + block_n block_k) bytes (k / block_k)
+formula    (m n / (block_m block_n)) (block_m block_k + block_n block_k) bytes (k / block_k)
 error      largest |D - reference| / bound
 ",
         )?;

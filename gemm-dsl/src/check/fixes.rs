@@ -17,12 +17,16 @@ const MAX_FIXED: usize = 16;
 /// Gives every finding the proposal that leaves the fewest errors, the first of several, if it works at all.
 pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<Finding>) -> Vec<Finding> {
     let errors: Vec<Identity> = findings.iter().filter(|f| is_error(f)).map(identity).collect();
+    let unknown = question.unknown.union(schedule.unknown);
     for finding in findings.iter_mut().filter(|finding| is_error(finding)).take(MAX_FIXED) {
         let mut others = errors.clone();
         if let Some(own) = others.iter().position(|id| *id == identity(finding)) {
             others.swap_remove(own);
         }
-        let candidates = std::mem::take(&mut finding.candidates).into_iter().take(MAX_TRIES);
+        // What replaces a clause that could not be read would be judged without it.
+        let known = |fix: &Fix| !fix.keys().is_some_and(|keys| keys.meets(unknown));
+        let candidates =
+            std::mem::take(&mut finding.candidates).into_iter().filter(|(fix, _)| known(fix)).take(MAX_TRIES);
         let working = candidates.filter_map(|(fix, help)| Some((left(&fix, schedule, question, &others)?, fix, help)));
         if let Some((_, fix, help)) = working.min_by_key(|(left, ..)| *left) {
             finding.diagnostic.help = Some(help);
@@ -55,19 +59,4 @@ type Identity = (&'static str, String, String);
 
 fn identity(finding: &Finding) -> Identity {
     (finding.diagnostic.rule, finding.diagnostic.clause.clone(), finding.subject.clone())
-}
-
-impl Fix {
-    /// The schedule with this change; `None` for [`Fix::Spell`], which changes text before it is a schedule.
-    pub fn apply(&self, schedule: &Schedule) -> Option<Schedule> {
-        match self {
-            Fix::Spell(_) => None,
-            Fix::Set(text) => Some(schedule.clone().with(Schedule::parse(text).ok()?)),
-            Fix::Remove(name) => {
-                let mut schedule = schedule.clone();
-                schedule.items.retain(|item| item.clause.name() != name);
-                Some(schedule)
-            }
-        }
-    }
 }

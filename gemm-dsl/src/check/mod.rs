@@ -129,7 +129,9 @@ fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnost
             schedule.items.iter().position(|item| item.clause.key() == key)
         })
     };
-    let mut list: Vec<(u32, Diagnostic)> = Vec::new();
+    // What is misspelt comes before what is wrong with its meaning.
+    let told = |diagnostic: Diagnostic| (diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic);
+    let mut list: Vec<(u32, Diagnostic)> = before.into_iter().map(told).collect();
     for finding in findings {
         let item = place(&finding);
         let mut diagnostic = finding.diagnostic;
@@ -139,9 +141,6 @@ fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnost
         }
         let order = diagnostic.span.map_or(item.map_or(u32::MAX, |index| index as u32), |span| span.start);
         list.push((order, diagnostic));
-    }
-    for diagnostic in before {
-        list.push((diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic));
     }
     list.sort_by_key(|(order, _)| *order);
     let mut list: Vec<Diagnostic> = list.into_iter().map(|(_, diagnostic)| diagnostic).collect();
@@ -175,8 +174,13 @@ fn answer(schedule: &Schedule, question: Question) -> Result<(Plan, Diagnostics)
 }
 
 /// Every error that can be known of a schedule with `errors` already, of which `unknown` is not known.
-pub(crate) fn report(schedule: &Schedule, unknown: KeySet, errors: Vec<Diagnostic>) -> Diagnostics {
-    let question = Question { unknown, ..Question::default() };
+pub(crate) fn report(
+    schedule: &Schedule,
+    target: Option<Target>,
+    unknown: KeySet,
+    errors: Vec<Diagnostic>,
+) -> Diagnostics {
+    let question = Question { target, unknown, ..Question::default() };
     let findings = fixes::choose(schedule, question, judge(schedule, question).findings);
     let mut all = diagnostics(schedule, findings, errors);
     all.retain_errors();

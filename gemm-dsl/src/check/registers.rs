@@ -6,6 +6,7 @@ use crate::check::settings::Settings;
 use crate::clause::{Clause, Crew, SpecializeClause, Spills};
 use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
+use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{MAX_THREADS, registers_per_thread};
 use crate::terms::Extent2;
@@ -28,10 +29,11 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         return occupancy(settings, geometry, kept, findings);
     }
     let message = format!(
-        "{} keeps {} {acc} accumulators: with the {BESIDES} registers that everything else needs that is {}, {threads} threads get at most {limit} each",
+        "{} keeps {} {acc} accumulators: with the {BESIDES} registers that everything else needs that is {}, each of {} gets at most {limit}",
         settings.text(Key::Thread, ""),
         geometry.thread.m * geometry.thread.n,
-        kept + BESIDES
+        kept + BESIDES,
+        count(threads, "thread")
     );
     let finding = findings.error("registers", Key::Thread, &DEPENDS, message);
     // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit go together with
@@ -46,7 +48,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
             let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
             let fewer = Geometry { threads: geometry.threads / (m * n), ..*geometry };
-            finding.set(&text, format!("{text} takes {} threads", settings.threads(&fewer)));
+            finding.set(&text, format!("{text} takes {}", count(settings.threads(&fewer), "thread")));
         }
     }
     if let Some(specialize) = settings.specialize {

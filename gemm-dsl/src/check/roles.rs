@@ -4,6 +4,7 @@ use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, Crew, Roles, SpecializeClause};
 use crate::plan::Geometry;
+use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{MAX_THREADS, WARP};
 use crate::terms::Load;
@@ -65,10 +66,10 @@ fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings
     }
     let (Some(tile), Some(thread)) = (settings.tile, settings.thread) else { return false };
     let message = format!(
-        "{} / {} = {} threads are not whole warps, which specialize needs",
+        "{} / {} = {}, not a whole number of warps, which specialize needs",
         settings.text(Key::Tile, ""),
         settings.text(Key::Thread, ""),
-        geometry.threads
+        count(geometry.threads, "thread")
     );
     let finding = findings.error("specialize-warps", Key::Specialize, &[Key::Tile, Key::Thread], message);
     for (m, n) in [(1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (4, 4), (8, 8)] {
@@ -99,12 +100,12 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
     let warps = geometry.threads / WARP;
     let Some(named) = clause.consumers.map(Crew::warps).filter(|named| *named != warps) else { return };
     let message = format!(
-        "{} names {named} consumer {}, and {} / {} = {} threads are {warps}",
+        "{} names {named} consumer {}, and {} / {} = {} are {warps}",
         text(clause),
         if named == 1 { "warp" } else { "warps" },
         settings.text(Key::Tile, ""),
         settings.text(Key::Thread, ""),
-        geometry.threads
+        count(geometry.threads, "thread")
     );
     let finding =
         findings.error("specialize-consumers", Key::Specialize, &[Key::Tile, Key::Thread, Key::Atom], message);
@@ -119,7 +120,7 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
         return;
     }
     let message = format!(
-        "{}: {} threads that multiply and {} that copy are {threads}, at most {MAX_THREADS}",
+        "{}: {} threads to multiply and {} to copy are {threads}, at most {MAX_THREADS}",
         text(clause),
         geometry.threads,
         threads - geometry.threads

@@ -5,6 +5,7 @@ use crate::check::finding::Findings;
 use crate::check::geometry::parts;
 use crate::check::settings::Settings;
 use crate::clause::Atom;
+use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{MAX_REGISTERS, WARP};
 use crate::terms::Extent2;
@@ -22,8 +23,11 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         return;
     }
     if settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
-        let message =
-            format!("unroll({unroll}) does not divide the {} steps of {}", block.k, settings.text(Key::Tile, ""));
+        let message = format!(
+            "unroll({unroll}) does not divide the {} of {}",
+            count(block.k, "step"),
+            settings.text(Key::Tile, "")
+        );
         let finding = findings.error("unroll", Key::Unroll, &[Key::Tile, Key::Shared], message);
         let mut divisors: Vec<u32> = (1..=block.k).filter(|d| block.k.is_multiple_of(*d)).collect();
         divisors.sort_by_key(|d| (d.abs_diff(unroll), *d));
@@ -77,8 +81,9 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
     let copies = (u64::from(tile.m) + u64::from(tile.n)) * u64::from(depth) / threads;
     if copies > MAX_COPIES {
         let message = format!(
-            "{}: each of {threads} threads copies {copies} elements of a K-tile, at most {MAX_COPIES}",
-            settings.text(Key::Tile, "")
+            "{}: each of {} copies {copies} elements of a K-tile, at most {MAX_COPIES}",
+            settings.text(Key::Tile, ""),
+            count(threads, "thread")
         );
         let finding = findings.error("copies", Key::Tile, &depends, message);
         finding.depends.insert(Key::Specialize);

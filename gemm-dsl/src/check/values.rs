@@ -8,15 +8,10 @@ use crate::clause::{
     Clause, Crew, Expectation, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause,
     StagedOrder, TileClause, VectorClause,
 };
+use crate::limits;
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::terms::{Along, Extent2};
-
-/// Largest extent of a tile along one dimension.
-const MAX_EXTENT: u32 = 32_768;
-
-/// Largest pad: the longest row that a bank-conflict argument can need, many times over.
-const MAX_PAD: u32 = 1024;
 
 /// Checks every number of every clause.
 pub(super) fn check(schedule: &Schedule, findings: &mut Findings) {
@@ -40,25 +35,25 @@ impl Values<'_> {
         match self.clause {
             Clause::Tile(t) => self.tile(*t, Clause::Tile),
             Clause::Warp(t) => self.tile(*t, Clause::Warp),
-            Clause::Thread(t) => self.extent(*t, MAX_EXTENT, Clause::Thread),
-            Clause::Fragment(t) => self.extent(*t, MAX_EXTENT, Clause::Fragment),
+            Clause::Thread(t) => self.extent(*t, limits::EXTENT, Clause::Thread),
+            Clause::Fragment(t) => self.extent(*t, limits::EXTENT, Clause::Fragment),
             Clause::Cluster(t) => self.cluster(*t),
             Clause::Vector(v) => self.vector(*v),
             Clause::Shared(SharedClause::Orders { a, b }) => self.orders(*a, *b),
-            Clause::Stages(n) => self.range("n", *n, 1..=64, Clause::Stages),
-            Clause::Unroll(n) => self.range("n", *n, 1..=1024, Clause::Unroll),
-            Clause::Prefetch(n) => self.range("n", *n, 0..=64, Clause::Prefetch),
-            Clause::BlocksPerSm(n) => self.range("n", *n, 1..=32, Clause::BlocksPerSm),
+            Clause::Stages(n) => self.range("n", *n, limits::STAGES, Clause::Stages),
+            Clause::Unroll(n) => self.range("n", *n, limits::UNROLL, Clause::Unroll),
+            Clause::Prefetch(n) => self.range("n", *n, limits::PREFETCH, Clause::Prefetch),
+            Clause::BlocksPerSm(n) => self.range("n", *n, limits::BLOCKS, Clause::BlocksPerSm),
             Clause::Raster(RasterClause { group: Some(group), along }) => {
-                self.range("group", *group, 1..=65_535, |n| {
+                self.range("group", *group, limits::GROUP, |n| {
                     Clause::Raster(RasterClause { group: Some(n), along: *along })
                 });
             }
-            Clause::Persistent(Some(n)) => self.range("n", *n, 1..=65_535, |n| Clause::Persistent(Some(n))),
+            Clause::Persistent(Some(n)) => self.range("n", *n, limits::WAVE, |n| Clause::Persistent(Some(n))),
             Clause::SplitK(s) => {
-                self.range("n", s.parts, 1..=1024, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
+                self.range("n", s.parts, limits::PARTS, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
             }
-            Clause::Promote(n) => self.range("every", *n, 1..=1024, Clause::Promote),
+            Clause::Promote(n) => self.range("every", *n, limits::EVERY, Clause::Promote),
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
             Clause::Expect(list) => self.contracts(list),
@@ -109,24 +104,25 @@ impl Values<'_> {
         }
     }
 
-    fn extent(&mut self, e: Extent2, high: u32, rebuild: impl Fn(Extent2) -> Clause) {
-        self.range("m", e.m, 1..=high, |m| rebuild(Extent2 { m, ..e }));
-        self.range("n", e.n, 1..=high, |n| rebuild(Extent2 { n, ..e }));
+    fn extent(&mut self, e: Extent2, range: RangeInclusive<u32>, rebuild: impl Fn(Extent2) -> Clause) {
+        self.range("m", e.m, range.clone(), |m| rebuild(Extent2 { m, ..e }));
+        self.range("n", e.n, range, |n| rebuild(Extent2 { n, ..e }));
     }
 
     fn tile(&mut self, t: TileClause, rebuild: impl Fn(TileClause) -> Clause) {
-        self.range("m", t.m, 1..=MAX_EXTENT, |m| rebuild(TileClause { m, ..t }));
-        self.range("n", t.n, 1..=MAX_EXTENT, |n| rebuild(TileClause { n, ..t }));
+        self.range("m", t.m, limits::EXTENT, |m| rebuild(TileClause { m, ..t }));
+        self.range("n", t.n, limits::EXTENT, |n| rebuild(TileClause { n, ..t }));
         if let Some(k) = t.k {
-            self.range("k", k, 1..=MAX_EXTENT, |k| rebuild(TileClause { k: Some(k), ..t }));
+            self.range("k", k, limits::EXTENT, |k| rebuild(TileClause { k: Some(k), ..t }));
         }
     }
 
     fn cluster(&mut self, e: Extent2) {
         let blocks = u64::from(e.m) * u64::from(e.n);
-        self.extent(e, 16, Clause::Cluster);
-        if e.m <= 16 && e.n <= 16 && blocks > 16 {
-            let message = format!("{}: {blocks} blocks, a cluster has at most 16", self.clause);
+        self.extent(e, limits::CLUSTER, Clause::Cluster);
+        let most = *limits::CLUSTER.end();
+        if e.m <= most && e.n <= most && blocks > u64::from(most) {
+            let message = format!("{}: {blocks} blocks, a cluster has at most {most}", self.clause);
             let finding = self.findings.error("range", self.clause.key(), &[], message);
             finding.item = Some(self.index);
             finding.set("cluster(2, 1)", "such as cluster(2, 1)");
@@ -146,7 +142,7 @@ impl Values<'_> {
 
     /// The width of an access: a power of two.
     fn width(&mut self, name: &str, width: u32, rebuild: impl Fn(u32) -> Clause) {
-        let range = 1..=1024;
+        let range = limits::WIDTH;
         if !range.contains(&width) || width.is_power_of_two() {
             return self.range(name, width, range, rebuild);
         }
@@ -193,9 +189,9 @@ impl Values<'_> {
     fn skew(&mut self, name: &str, order: Option<StagedOrder>, rebuild: impl Fn(Skew) -> Clause) {
         match order.map(|order| order.skew) {
             Some(Skew::Pad(elements)) => {
-                self.range(&format!("the pad of {name}"), elements, 0..=MAX_PAD, |n| rebuild(Skew::Pad(n)));
+                self.range(&format!("the pad of {name}"), elements, limits::PAD, |n| rebuild(Skew::Pad(n)));
             }
-            Some(Skew::Swizzle(span)) if ![32, 64, 128].contains(&span) => {
+            Some(Skew::Swizzle(span)) if !limits::SWIZZLES.contains(&span) => {
                 let message = format!("{}: the swizzle of {name} spans {span} B, one of 32, 64, 128", self.clause);
                 let finding = self.findings.error("range", self.clause.key(), &[], message);
                 finding.item = Some(self.index);
@@ -209,13 +205,13 @@ impl Values<'_> {
     /// `setmaxnreg` takes multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg).
     fn registers(&mut self, r: RegistersClause) {
         for (name, value) in [("producer", r.producer), ("consumer", r.consumer)] {
-            if (24..=256).contains(&value) && value.is_multiple_of(8) {
+            if limits::REGISTERS.contains(&value) && value.is_multiple_of(8) {
                 continue;
             }
             let message = format!("{}: {name} = {value}, a multiple of 8 from 24 to 256 is needed", self.clause);
             let finding = self.findings.error("range", self.clause.key(), &[], message);
             finding.item = Some(self.index);
-            let valid = |n: u32| n.clamp(24, 256) / 8 * 8;
+            let valid = |n: u32| n.clamp(*limits::REGISTERS.start(), *limits::REGISTERS.end()) / 8 * 8;
             let fixed = RegistersClause { producer: valid(r.producer), consumer: valid(r.consumer) };
             let text = Clause::Registers(fixed).to_string();
             finding.set(&text, format!("such as {text}"));
@@ -232,8 +228,8 @@ impl Values<'_> {
 
     fn crew(&mut self, name: &str, crew: Crew, rebuild: impl Fn(Crew) -> Clause) {
         match crew {
-            Crew::Warps(n) => self.range(name, n, 1..=31, |n| rebuild(Crew::Warps(n))),
-            Crew::Groups(n) => self.range(name, n, 1..=7, |n| rebuild(Crew::Groups(n))),
+            Crew::Warps(n) => self.range(name, n, limits::WARPS, |n| rebuild(Crew::Warps(n))),
+            Crew::Groups(n) => self.range(name, n, limits::GROUPS, |n| rebuild(Crew::Groups(n))),
         }
     }
 }

@@ -31,12 +31,43 @@ pub(super) struct Args<'t> {
     /// The first argument that is not there: told only if nothing else is wrong.
     absent: Option<Diagnostic>,
     holes: bool,
+    /// Whether an error leaves it open what was meant. The others are slips: the clause is read as their fixes would have it,
+    /// so that the rules say what else is wrong with it.
+    lost: bool,
+    /// Where a name is misspelt, and what was meant.
+    misnamed: Vec<(u32, &'static str)>,
+    /// The same, to be read as what was meant.
+    renamed: Vec<(u32, &'static str)>,
 }
 
 impl<'t> Args<'t> {
     pub fn new(info: &'static Info, span: Span, origin: Origin) -> Args<'t> {
-        let (list, known, errors) = (Vec::new(), Vec::new(), Vec::new());
-        Args { info, span, origin, list, known, errors, absent: None, holes: false }
+        Args {
+            info,
+            span,
+            origin,
+            list: Vec::new(),
+            known: Vec::new(),
+            errors: Vec::new(),
+            absent: None,
+            holes: false,
+            lost: false,
+            misnamed: Vec::new(),
+            renamed: Vec::new(),
+        }
+    }
+
+    /// The same clause once more, its misspelt names read as what was meant; `None` if it has none.
+    pub fn again(&self) -> Option<Args<'t>> {
+        let renamed = self.misnamed.clone();
+        (!renamed.is_empty()).then(|| Args { renamed, ..Args::new(self.info, self.span, self.origin) })
+    }
+
+    /// The arguments of an argument.
+    pub fn inside(&self, tokens: &'t [Token]) -> Args<'t> {
+        let mut inner = Args { renamed: self.renamed.clone(), ..Args::new(self.info, self.span, self.origin) };
+        inner.split(tokens);
+        inner
     }
 
     /// Cuts the inside of the parentheses at its commas.
@@ -66,6 +97,14 @@ impl<'t> Args<'t> {
                 self.fail("argument", format!("{}: `{} =` needs a value", self.info.name, abridged(name)), span);
                 continue;
             }
+            let renamed = |at: Span| self.renamed.iter().find(|(start, _)| *start == at.start).map(|(_, meant)| *meant);
+            let name = match name.map(|(name, at)| (name, at, renamed(at))) {
+                Some((name, at, Some(meant))) => {
+                    self.slip(unknown_argument(self.info, name).at(at).meant(meant));
+                    Some((meant, at))
+                }
+                _ => name,
+            };
             self.list.push(Arg { name, value, span, taken: false });
         }
     }
@@ -76,31 +115,44 @@ impl<'t> Args<'t> {
     }
 
     pub fn fail_with(&mut self, rule: &'static str, message: impl Into<String>, help: impl Into<String>, span: Span) {
-        self.errors.push(Diagnostic::error(rule, self.info.name, message).help(help).at(span));
+        self.push(Diagnostic::error(rule, self.info.name, message).help(help).at(span));
     }
 
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.errors.push(diagnostic);
+        self.lost = true;
     }
 
-    /// The errors found, and whether a value is a hole.
-    pub fn outcome(mut self) -> (Vec<Diagnostic>, bool) {
-        if self.errors.is_empty() {
-            self.errors.extend(self.absent);
-        }
-        (self.errors, self.holes)
+    /// Reports an error whose fix is what the clause is read as.
+    pub fn slip(&mut self, diagnostic: Diagnostic) {
+        self.errors.push(diagnostic);
+    }
+
+    /// What came of the clause.
+    pub fn outcome(mut self) -> Outcome {
+        let absent = if self.lost { None } else { self.absent };
+        self.lost |= absent.is_some();
+        self.errors.extend(absent);
+        Outcome { errors: self.errors, holes: self.holes, lost: self.lost }
     }
 
     /// Takes over the errors of arguments inside an argument.
     pub fn absorb(&mut self, inner: Args) {
         self.errors.extend(inner.errors);
+        self.misnamed.extend(inner.misnamed);
+        self.lost |= inner.lost;
         self.absent = self.absent.take().or(inner.absent);
         self.holes |= inner.holes;
     }
 
-    /// True if nothing is wrong so far.
-    pub fn is_fine(&self) -> bool {
-        self.errors.is_empty()
+    /// Leaves out what is still there, since it was reported as a whole.
+    pub fn ignore_rest(&mut self) {
+        self.list.clear();
+    }
+
+    /// True if it is known so far what is meant.
+    pub fn is_clear(&self) -> bool {
+        !self.lost
     }
 
     /// Notes that a value is a hole.
@@ -187,10 +239,12 @@ impl<'t> Args<'t> {
                     let message = format!("{clause}: {name} = {} {problem}", abridged(text));
                     let diagnostic = Diagnostic::error("integer", clause, message);
                     let diagnostic = diagnostic.at(span_of(value));
-                    self.push(match meant {
-                        Some(meant) => diagnostic.help(format!("write {meant}")).fix(Fix::Spell(meant)),
-                        None => diagnostic.help(format!("write {}", self.info.signature)),
-                    });
+                    if let Some(meant) = meant {
+                        let value = meant.parse().unwrap_or(stand_in);
+                        self.slip(diagnostic.help(format!("write {meant}")).fix(Fix::Spell(meant)));
+                        return value;
+                    }
+                    self.push(diagnostic.help(format!("write {}", self.info.signature)));
                 }
             },
             [minus, Token { kind: TokenKind::Number(text), .. }] if minus.is_punct('-') => {
@@ -199,6 +253,10 @@ impl<'t> Args<'t> {
             [Token { kind: TokenKind::Group(Delimiter::Brace, _), .. }] => self.braces(span),
             other => {
                 let diagnostic = self.no_integer(name, other).at(span_of(other));
+                if let Some(number) = number::value(other) {
+                    self.slip(diagnostic);
+                    return number;
+                }
                 self.push(diagnostic);
             }
         }
@@ -240,11 +298,11 @@ impl<'t> Args<'t> {
                 self.hole();
                 return W::TABLE.first().map(|(_, value)| *value);
             }
-            [Token { kind: TokenKind::Ident(word), .. }] => {
+            [Token { kind: TokenKind::Ident(word), span }] => {
                 if let Some((_, value)) = W::TABLE.iter().find(|(known, _)| known == word) {
                     return Some(*value);
                 }
-                self.unknown_word::<W>(word, span);
+                return self.unknown_word::<W>(word, *span);
             }
             [Token { kind: TokenKind::Group(Delimiter::Brace, _), .. }] => self.braces(span),
             other => {
@@ -255,15 +313,18 @@ impl<'t> Args<'t> {
         None
     }
 
-    pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) {
+    /// Reports a word that is none of `W`; the one that was meant, if that is plain.
+    pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) -> Option<W> {
         let words = || W::TABLE.iter().map(|(word, _)| *word);
         let working = || W::TABLE.iter().filter(|(_, value)| implemented::works(value)).map(|(word, _)| *word);
         let message = format!("{}: `{}` is not {}", self.info.name, abridged(word), W::WHAT);
         let diagnostic = Diagnostic::error("unknown-word", self.info.name, message).at(span);
-        self.push(match suggest::nearest(word, words()) {
-            Some(near) if working().any(|word| word == near) => {
-                diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into()))
-            }
+        let near = suggest::nearest(word, words());
+        if let Some(near) = near.filter(|near| working().any(|word| word == *near)) {
+            self.slip(diagnostic.meant(near));
+            return W::TABLE.iter().find(|(word, _)| *word == near).map(|(_, value)| *value);
+        }
+        self.push(match near {
             Some(near) if working().next().is_some() => {
                 diagnostic.help(format!("`{near}` is not implemented yet: write {}", suggest::list(working())))
             }
@@ -271,31 +332,36 @@ impl<'t> Args<'t> {
             None if working().next().is_some() => diagnostic.help(format!("write {}", suggest::list(working()))),
             None => diagnostic.help(format!("leave {} out: it is not implemented yet", self.info.name)),
         });
+        None
     }
 
     fn braces(&mut self, span: Span) {
         let message = format!("{}: `{{...}}` takes a value from Rust code, and this schedule is text", self.info.name);
-        self.errors.push(Diagnostic::error("hole", self.info.name, message).help("write the value").at(span));
+        self.push(Diagnostic::error("hole", self.info.name, message).help("write the value").at(span));
     }
 
     /// Complains about what nobody took.
     pub fn finish(&mut self) {
         let clause = self.info.name;
+        let given: Vec<&str> = self.list.iter().filter_map(|arg| arg.name.map(|(name, _)| name)).collect();
         for arg in std::mem::take(&mut self.list).into_iter().filter(|arg| !arg.taken) {
             match arg.name {
                 Some((name, _)) if self.known.contains(&name) => {
                     self.fail_with("argument-twice", format!("{clause}: {name} is given twice"), "keep one", arg.span);
                 }
                 Some((name, at)) => {
-                    let message = format!("{clause} has no argument `{}`", abridged(name));
-                    let diagnostic = Diagnostic::error("unknown-argument", clause, message).at(at);
-                    self.push(match suggest::nearest(name, self.known.iter().copied()) {
-                        Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
-                        None => diagnostic.help(format!("write {}", self.info.signature)),
-                    });
+                    let diagnostic = unknown_argument(self.info, name).at(at);
+                    let free = self.known.iter().copied().filter(|known| !given.contains(known));
+                    match suggest::nearest(name, free) {
+                        Some(near) => {
+                            self.misnamed.push((at.start, near));
+                            self.push(diagnostic.meant(near));
+                        }
+                        None => self.push(diagnostic.help(format!("write {}", self.info.signature))),
+                    }
                 }
                 // What is left over after another error mostly follows from it.
-                None if !self.errors.is_empty() => {}
+                None if self.lost => {}
                 None => {
                     let what = arg.value.first().map_or_else(String::new, Token::describe);
                     self.fail("argument-extra", format!("{clause}: {what} is one argument too many"), arg.span);
@@ -303,6 +369,20 @@ impl<'t> Args<'t> {
             }
         }
     }
+}
+
+/// What came of reading a clause.
+pub(super) struct Outcome {
+    pub errors: Vec<Diagnostic>,
+    /// Whether a value is a hole.
+    pub holes: bool,
+    /// Whether it is open what was meant.
+    pub lost: bool,
+}
+
+fn unknown_argument(info: &Info, name: &str) -> Diagnostic {
+    let message = format!("{} has no argument `{}`", info.name, abridged(name));
+    Diagnostic::error("unknown-argument", info.name, message)
 }
 
 /// From the first to the last of these tokens.

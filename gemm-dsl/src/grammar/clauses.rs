@@ -63,8 +63,8 @@ fn bare(args: &mut Args, parentheses: bool, clause: Clause) -> Option<Clause> {
     if parentheses {
         let name = args.info.name;
         let diagnostic = Diagnostic::error("argument-extra", name, format!("{name} takes no arguments"));
-        args.push(diagnostic.help(format!("write `{name};`")).fix(Fix::Spell(name.into())).at(args.span));
-        return None;
+        args.slip(diagnostic.help(format!("write `{name};`")).fix(Fix::Spell(name.into())).at(args.span));
+        args.ignore_rest();
     }
     Some(clause)
 }
@@ -153,51 +153,50 @@ fn atom(args: &mut Args) -> Option<Atom> {
         args.missing("an instruction");
         return None;
     };
-    match value {
-        [Token { kind: TokenKind::Hole(_), .. }] => {
-            args.hole();
-            return Some(Atom::Fma);
-        }
-        [name] if name.ident() == Some("fma") => return Some(Atom::Fma),
-        [name, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }]
-            if matches!(name.ident(), Some("mma" | "wgmma")) =>
-        {
-            let mut shape = Args::new(args.info, args.span, args.origin);
-            shape.split(inner);
-            let (m, n, k) = (shape.int("m"), shape.int("n"), shape.int("k"));
-            shape.finish();
-            args.absorb(shape);
-            return Some(if name.ident() == Some("mma") { Atom::Mma(m, n, k) } else { Atom::Wgmma(m, n, k) });
-        }
-        [name] if matches!(name.ident(), Some("mma" | "wgmma")) => {
-            let text = name.ident().unwrap_or_default();
-            args.fail("atom-shape", format!("atom: {text} needs its shape: {text}(m, n, k)"), span);
-        }
-        [name, ..] => unknown_name(args, name, span, "an instruction", &["fma", "mma", "wgmma"]),
-        [] => {}
+    let (head, rest) = value.split_first()?;
+    if matches!(head.kind, TokenKind::Hole(_)) && rest.is_empty() {
+        args.hole();
+        return Some(Atom::Fma);
     }
-    None
+    let words: &[&'static str] = if rest.is_empty() { &["fma", "mma", "wgmma"] } else { &["mma", "wgmma"] };
+    let name = known_name(args, head, span, "an instruction", words)?;
+    if name == "fma" {
+        return Some(Atom::Fma);
+    }
+    let [Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }] = rest else {
+        args.fail("atom-shape", format!("atom: {name} needs its shape: {name}(m, n, k)"), span);
+        return None;
+    };
+    let mut shape = args.inside(inner);
+    let (m, n, k) = (shape.int("m"), shape.int("n"), shape.int("k"));
+    shape.finish();
+    args.absorb(shape);
+    Some(if name == "mma" { Atom::Mma(m, n, k) } else { Atom::Wgmma(m, n, k) })
 }
 
-/// An error for a name that is none of `words`.
-fn unknown_name(args: &mut Args, token: &Token, span: Span, what: &str, words: &[&'static str]) {
+/// The one of `words` that a token is, or was probably meant to be.
+fn known_name(args: &mut Args, token: &Token, span: Span, what: &str, words: &[&'static str]) -> Option<&'static str> {
+    if let Some(word) = words.iter().find(|word| token.ident() == Some(word)) {
+        return Some(word);
+    }
     let message = format!("{}: {} is not {what}", args.info.name, token.describe());
     let diagnostic = Diagnostic::error("unknown-word", args.info.name, message);
     let near = token.ident().and_then(|name| suggest::nearest(name, words.iter().copied()));
-    args.push(match near {
-        Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())).at(token.span),
-        None => diagnostic.help(format!("write {}", suggest::list(words.iter().copied()))).at(span),
-    });
+    match near {
+        Some(near) => args.slip(diagnostic.meant(near).at(token.span)),
+        None => args.push(diagnostic.help(format!("write {}", suggest::list(words.iter().copied()))).at(span)),
+    }
+    words.iter().find(|word| near == Some(word)).copied()
 }
 
 fn shared(args: &mut Args) -> Option<SharedClause> {
     if let Some((value, span)) = args.positional() {
-        match value {
-            [none] if none.ident() == Some("none") => return Some(SharedClause::None),
-            [other, ..] => unknown_name(args, other, span, "a way to share", &["none"]),
-            [] => {}
+        let (head, rest) = value.split_first()?;
+        if let Some(extra) = rest.first() {
+            args.fail("argument", format!("shared: expected `none` or an order, got {}", extra.describe()), span);
+            return None;
         }
-        return None;
+        return known_name(args, head, span, "a way to share", &["none"]).map(|_| SharedClause::None);
     }
     let a = args.named("a").and_then(|(value, span)| staged(args, value, span, [("mk", Fast::K), ("km", Fast::Mn)]));
     let b = args.named("b").and_then(|(value, span)| staged(args, value, span, [("kn", Fast::Mn), ("nk", Fast::K)]));
@@ -211,20 +210,14 @@ fn shared(args: &mut Args) -> Option<SharedClause> {
 /// `km`, `km + pad(4)`, `km + swizzle(128)`.
 fn staged(args: &mut Args, value: &[Token], span: Span, orders: [(&'static str, Fast); 2]) -> Option<StagedOrder> {
     let (head, tail) = value.split_first()?;
-    let Some((_, fast)) = orders.iter().find(|(name, _)| head.ident() == Some(name)) else {
-        unknown_name(args, head, head.span, "an order of this operand", &[orders[0].0, orders[1].0]);
-        return None;
-    };
+    let order = known_name(args, head, head.span, "an order of this operand", &[orders[0].0, orders[1].0])?;
+    let (_, fast) = orders.iter().find(|(name, _)| *name == order)?;
     let skew = match tail {
         [] => Skew::None,
         [plus, name, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }] if plus.is_punct('+') => {
-            match name.ident() {
-                Some("pad") => Skew::Pad(args.int_value("pad", inner, span, 0)),
-                Some("swizzle") => Skew::Swizzle(args.int_value("swizzle", inner, span, 128)),
-                _ => {
-                    unknown_name(args, name, name.span, "a skew", &["pad", "swizzle"]);
-                    return None;
-                }
+            match known_name(args, name, name.span, "a skew", &["pad", "swizzle"])? {
+                "pad" => Skew::Pad(args.int_value("pad", inner, span, 0)),
+                _ => Skew::Swizzle(args.int_value("swizzle", inner, span, 128)),
             }
         }
         _ => {
@@ -271,12 +264,9 @@ fn specialize(args: &mut Args) -> Option<Clause> {
 /// `2` warp groups, or `1 warp`; `None` if it is absent or cannot be read.
 fn crew(args: &mut Args, name: &'static str) -> Option<Crew> {
     Some(match args.named(name)? {
-        ([count, unit], span) if matches!(unit.ident(), Some("warp" | "warps")) => {
+        ([count, unit], span) if unit.ident().is_some() => {
+            known_name(args, unit, span, "a unit of warps", &["warp", "warps"])?;
             Crew::Warps(args.int_value(name, std::slice::from_ref(count), span, 1))
-        }
-        ([_, unit], span) if unit.ident().is_some() => {
-            unknown_name(args, unit, span, "a unit of warps", &["warp", "warps"]);
-            return None;
         }
         (value, span) => Crew::Groups(args.int_value(name, value, span, 1)),
     })

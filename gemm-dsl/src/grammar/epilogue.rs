@@ -15,6 +15,8 @@ const OPERATORS: &str = "the operators are + - * /";
 
 const OPERANDS: &str = "an operand is a declared name, a number, a function call or an expression in parentheses";
 
+const DECLARE: &str = "declare it between the bars";
+
 /// Words that begin a choice or a loop in Rust, and nothing here.
 const CONTROL: [&str; 6] = ["if", "else", "match", "while", "for", "loop"];
 
@@ -44,19 +46,36 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
         args.fail("epilogue", "epilogue: the expression is missing", span);
         return None;
     }
-    let sound = args.is_fine();
-    let uses = vec![Use::None; declared.len()];
-    let mut parser = Parser { args, declared: &declared, uses, nodes: 0, sound, undeclared: Vec::new() };
+    let sound = args.is_clear();
+    let mut parser = Parser { args, uses: vec![Use::None; declared.len()], declared, nodes: 0, undeclared: Vec::new() };
     let mut cursor = Cursor::new(body, span);
     let expr = parser.sum(&mut cursor);
-    parser.declare_all();
-    let expr = expr?;
-    if let Some(extra) = cursor.rest.first() {
+    if let Some(extra) = cursor.rest.first().filter(|_| expr.is_some()) {
         let message = format!("epilogue: expected an operator or the end, got {}", extra.describe());
-        return parser.fail(message, OPERATORS, extra.span);
+        parser.args.fail_with("epilogue", message, OPERATORS, extra.span);
     }
-    let uses = parser.uses;
-    Some(resolve(declared, &uses, expr))
+    let Parser { declared, uses, undeclared, .. } = parser;
+    let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
+    let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
+    // As data, if nothing else of the epilogue is open.
+    let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| Fix::Set(format!("epilogue({epilogue})")));
+    // One change for all these errors.
+    for (name, span) in undeclared {
+        let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
+        args.slip(Diagnostic { fix: whole.clone(), ..diagnostic });
+    }
+    epilogue
+}
+
+/// Why a name cannot be declared.
+fn undeclarable(name: &str) -> Option<&'static str> {
+    if Function::TABLE.iter().any(|(function, _)| *function == name) {
+        Some("is a function")
+    } else if CONTROL.contains(&name) {
+        Some("is a word of Rust")
+    } else {
+        (!name.is_ascii()).then_some("is not plain ASCII")
+    }
 }
 
 /// The names between the bars. One that cannot be declared is reported, and counts as declared in the expression.
@@ -68,15 +87,8 @@ fn declarations(args: &mut Args, tokens: &[Token]) -> Option<Vec<String>> {
         match piece {
             [] if index == last => {}
             [Token { kind: TokenKind::Ident(name), span }] => {
-                let problem = if Function::TABLE.iter().any(|(function, _)| function == name) {
-                    Some("is a function")
-                } else if CONTROL.contains(&name.as_str()) {
-                    Some("is a word of Rust")
-                } else if !name.is_ascii() {
-                    Some("is not plain ASCII")
-                } else {
-                    names.contains(name).then_some("is declared twice")
-                };
+                let twice = names.contains(name).then_some("is declared twice");
+                let problem = undeclarable(name).or(twice);
                 if let Some(problem) = problem {
                     let message = format!("epilogue: `{}` {problem}", abridged(name));
                     args.fail_with("epilogue-name", message, "declare another name", *span);
@@ -140,12 +152,11 @@ impl<'t> Cursor<'t> {
 /// Names are indices into `declared` until [`resolve`] knows which are vectors.
 struct Parser<'a, 't> {
     args: &'a mut Args<'t>,
-    declared: &'a [String],
+    /// The names between the bars, then the undeclared ones.
+    declared: Vec<String>,
     uses: Vec<Use>,
     nodes: u32,
-    /// Whether the declared names are right.
-    sound: bool,
-    /// Names that stand for nothing and look like no declared one, with the first place of each.
+    /// Names that are not declared and look like no declared one, with the first place of each.
     undeclared: Vec<(String, Span)>,
 }
 
@@ -259,9 +270,13 @@ impl Parser<'_, '_> {
             return self.call(name, span, inner, group);
         }
         let index = cursor.group(Delimiter::Bracket);
-        let Some(declared) = self.declared.iter().position(|known| known == name) else {
-            return self.undeclared(name, span);
+        let known = self.declared.iter().position(|known| known == name);
+        let Some(declared) = known.or_else(|| self.undeclared(name, span)) else {
+            return Some(STAND_IN);
         };
+        // What was meant, where that is another name.
+        let name = self.declared[declared].clone();
+        let name = name.as_str();
         let shown = abridged(name);
         let (usage, expr) = match index {
             None if name == "acc" => return Some(Expr::Acc),
@@ -269,7 +284,9 @@ impl Parser<'_, '_> {
             None => (Use::Scalar, Expr::Scalar(declared)),
             Some((_, at)) if name == "acc" || name == "c" => {
                 let message = format!("epilogue: {name} is one element and takes no index");
-                return self.wrong(message, format!("write {name}"), at);
+                let diagnostic = Diagnostic::error("epilogue", "epilogue", message).help(format!("write {name}"));
+                self.args.slip(diagnostic.fix(Fix::Spell(String::new())).at(at));
+                return Some(if name == "acc" { Expr::Acc } else { Expr::C });
             }
             Some((index, at)) => match axis(index) {
                 Some(axis) => (Use::Vector(axis), Expr::Vector(declared)),
@@ -287,40 +304,34 @@ impl Parser<'_, '_> {
         Some(expr)
     }
 
-    fn undeclared(&mut self, name: &str, span: Span) -> Option<Expr> {
+    /// Reports an undeclared name; which of the names was meant, perhaps itself.
+    fn undeclared(&mut self, name: &str, span: Span) -> Option<usize> {
         // What an f64 of the surrounding code can become.
         if ["NaN", "inf"].contains(&name) {
             let message = format!("epilogue: {name} is not a literal, only finite numbers are");
-            return self.wrong(message, "pass it as a run-time scalar", span);
+            self.args.fail_with("epilogue", message, "pass it as a run-time scalar", span);
+            return None;
         }
-        match suggest::nearest(name, self.declared.iter().map(String::as_str)) {
-            Some(near) => {
-                let diagnostic = undeclared(name).help(format!("did you mean `{near}`?"));
-                self.args.push(diagnostic.fix(Fix::Spell(near.into())).at(span));
-            }
-            None if self.undeclared.iter().all(|(known, _)| known != name) => {
-                self.undeclared.push((name.into(), span));
-            }
-            None => {}
+        let declared = &self.declared[..self.declared.len() - self.undeclared.len()];
+        if let Some(near) = suggest::nearest(name, declared.iter().map(String::as_str)) {
+            let at = declared.iter().position(|known| known == near);
+            self.args.slip(undeclared_name(name).meant(near).at(span));
+            return at;
         }
-        Some(STAND_IN)
-    }
-
-    /// Reports the undeclared names, each with a declaration of all of them: one change for all these errors.
-    fn declare_all(&mut self) {
-        let names = self.declared.iter().chain(self.undeclared.iter().map(|(name, _)| name));
-        let all = names.map(String::as_str).collect::<Vec<_>>().join(", ");
-        for (name, span) in std::mem::take(&mut self.undeclared) {
-            // Nobody means to declare what is too long to be shown.
-            let whole = self.sound && abridged(&name) == name;
-            let help = if whole { format!("declare it: |{all}|") } else { "declare it between the bars".into() };
-            self.args.push(undeclared(&name).help(help).at(span));
+        // Nobody means to declare what is too long to be shown.
+        if undeclarable(name).is_some() || abridged(name) != name {
+            self.args.push(undeclared_name(name).help(DECLARE).at(span));
+            return None;
         }
+        self.undeclared.push((name.into(), span));
+        self.declared.push(name.into());
+        self.uses.push(Use::None);
+        Some(self.declared.len() - 1)
     }
 
     fn call(&mut self, name: &str, span: Span, inner: &[Token], group: Span) -> Option<Expr> {
-        let Some((_, function)) = Function::TABLE.iter().find(|(known, _)| *known == name) else {
-            self.args.unknown_word::<Function>(name, span);
+        let known = Function::TABLE.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
+        let Some(function) = known.or_else(|| self.args.unknown_word(name, span)) else {
             // Its arguments have errors of their own.
             for piece in inner.split(|token| token.is_punct(',')).filter(|piece| !piece.is_empty()) {
                 self.argument(piece, group)?;
@@ -342,7 +353,7 @@ impl Parser<'_, '_> {
         for piece in pieces {
             values.push(self.argument(piece, group)?);
         }
-        Some(Expr::Call(*function, values))
+        Some(Expr::Call(function, values))
     }
 
     /// One argument of a call whose parentheses are `group`.
@@ -365,7 +376,7 @@ fn axis(index: &[Token]) -> Option<Axis> {
     Axis::TABLE.iter().find(|(word, _)| axis.ident() == Some(word)).map(|(_, axis)| *axis)
 }
 
-fn undeclared(name: &str) -> Diagnostic {
+fn undeclared_name(name: &str) -> Diagnostic {
     let message = format!("epilogue: `{}` is not declared", abridged(name));
     Diagnostic::error("undeclared", "epilogue", message)
 }

@@ -8,6 +8,9 @@ use crate::grammar::number::integer;
 use crate::token::{Token, TokenKind};
 use crate::words::Word;
 
+/// Units of bytes.
+const UNITS: [(&str, u64); 3] = [("B", 1), ("KiB", 1024), ("MiB", 1024 * 1024)];
+
 /// Reads the inside of the braces; `None` if there are none.
 pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> {
     let Some(tokens) = group else {
@@ -56,11 +59,9 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
             let limit = fraction(args, metric, value);
             return Some(Expectation { metric: Metric::OccupancyPercent, relation: *relation, limit });
         }
-        [value, unit] if metric.is_bytes() => match unit.ident() {
-            Some("B") => (value, 1),
-            Some("KiB") => (value, 1024),
-            Some("MiB") => (value, 1024 * 1024),
-            _ => {
+        [value, unit] if metric.is_bytes() => match UNITS.iter().find(|(known, _)| unit.ident() == Some(known)) {
+            Some((_, bytes)) => (value, *bytes),
+            None => {
                 args.fail(
                     "unit",
                     format!("expect: {} is not a unit of bytes: B, KiB, MiB", unit.describe()),
@@ -79,10 +80,10 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
             return None;
         }
     };
-    if let Some((message, spelling)) = misspelled(metric, value) {
+    if let Some(Slip { message, spelling, metric, limit }) = misspelled(metric, value) {
         let diagnostic = Diagnostic::error("unit", "expect", message).at(value.span);
-        args.push(diagnostic.help(format!("write {spelling}")).fix(Fix::Spell(spelling)));
-        return None;
+        args.slip(diagnostic.help(format!("write {spelling}")).fix(Fix::Spell(spelling)));
+        return Some(Expectation { metric, relation: *relation, limit });
     }
     if metric.is_average() {
         return Some(Expectation { metric, relation: *relation, limit: fraction(args, metric, value) });
@@ -91,19 +92,29 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
     Some(Expectation { metric, relation: *relation, limit: (u64::from(number) * unit).into() })
 }
 
-/// Slips that are easy to make and easy to understand, `48KiB` in one word and `occupancy >= 0.5`: what to say, and what to
-/// write.
-fn misspelled(metric: Metric, value: &Token) -> Option<(String, String)> {
+/// A limit that is easy to get wrong and easy to understand.
+struct Slip {
+    message: String,
+    spelling: String,
+    metric: Metric,
+    limit: Figure,
+}
+
+/// `48KiB` in one word and `occupancy >= 0.5`.
+fn misspelled(metric: Metric, value: &Token) -> Option<Slip> {
     let TokenKind::Number(text) = &value.kind else { return None };
     if metric == Metric::Occupancy {
         let share = text.contains('.').then(|| Figure::parse(text)).flatten()?;
         let percent = Figure::from(100.0 * share.as_f64());
-        let message = "expect: occupancy counts blocks of a multiprocessor, or its warps in percent";
-        return (share <= Figure::from(1)).then(|| (message.into(), format!("{percent} %")));
+        let message = "expect: occupancy counts blocks of a multiprocessor, or its warps in percent".into();
+        let (metric, spelling) = (Metric::OccupancyPercent, format!("{percent} %"));
+        return (share <= Figure::from(1)).then_some(Slip { message, spelling, metric, limit: percent });
     }
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-    let known = integer(number).is_ok() && ["B", "KiB", "MiB"].contains(&unit);
-    known.then(|| (format!("expect: {text} needs a space before its unit"), format!("{number} {unit}")))
+    let (_, bytes) = UNITS.iter().find(|(known, _)| *known == unit).filter(|_| metric.is_bytes())?;
+    let message = format!("expect: {text} needs a space before its unit");
+    let limit = (u64::from(integer(number).ok()?) * bytes).into();
+    Some(Slip { message, spelling: format!("{number} {unit}"), metric, limit })
 }
 
 /// A limit that need not be whole.

@@ -21,11 +21,14 @@ use std::ops::Range;
 
 use crate::clause::Clause;
 use crate::diagnostic::{Diagnostic, Fix};
+use crate::implemented;
 use crate::keys::KeySet;
 use crate::span::Span;
 use crate::suggest;
 use crate::table::{ALL, Info, Key, find};
 use crate::token::{Delimiter, Token, TokenKind, abridged};
+
+use args::{Args, Outcome};
 
 /// A clause as it stood in the source.
 #[derive(Clone, Debug)]
@@ -34,6 +37,17 @@ pub struct Item {
     pub clause: Clause,
     /// Where.
     pub span: Option<Span>,
+}
+
+/// A clause by its place alone.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its name: the one that was meant, if that is known.
+    pub name: String,
+    /// What it settles, if it is a clause of the language.
+    pub key: Option<Key>,
+    /// From its name to the end of its arguments.
+    pub span: Span,
 }
 
 /// What the grammar made of a list of tokens.
@@ -49,6 +63,8 @@ pub struct Parsed {
     pub unknown: KeySet,
     /// Each clause's name where it was written: for editors.
     pub mentions: Vec<(&'static str, Span)>,
+    /// Every clause that was written, readable or not.
+    pub written: Vec<Written>,
     /// What misspelled clauses were probably meant to settle.
     pub meant: Vec<Key>,
     /// What the tokens were made from.
@@ -63,6 +79,11 @@ pub enum Origin {
     Text,
     /// The tokens of `gemm!`.
     Macro,
+}
+
+/// A decimal integer, if it is one.
+pub fn whole_number(text: &str) -> Option<u32> {
+    number::integer(text).ok()
 }
 
 /// Reads a schedule.
@@ -170,8 +191,9 @@ impl Parsed {
         };
         let span = head.span.to(tokens[taken - 1].span);
         let braces = matches!(tokens.get(1).map(|t| &t.kind), Some(TokenKind::Group(Delimiter::Brace, _)));
+        self.written.push(Written { name: name.into(), key: find(name).map(|info| info.key), span });
         match find(name) {
-            None => self.unknown_clause(name, head.span),
+            None => self.unknown_clause((name, head.span), span, group, braces),
             Some(info) => {
                 self.mentions.push((info.name, head.span));
                 self.clause(info, span, group, braces);
@@ -185,48 +207,90 @@ impl Parsed {
                 let shown = abridged(name);
                 let message = format!("expected `;` after {shown}, got {}", next.describe());
                 let diagnostic = Diagnostic::error("semicolon", shown, message).at(next.span);
-                self.error(diagnostic.help("a schedule is clauses, each ended by a semicolon"));
-                next_clause(tokens, taken)
+                let mut diagnostic = diagnostic.help("a schedule is clauses, each ended by a semicolon");
+                let after = next_clause(tokens, taken);
+                if let Some(clause) = next.ident().filter(|_| after == taken) {
+                    diagnostic = diagnostic.fix(Fix::Spell(format!("; {clause}")));
+                }
+                self.error(diagnostic);
+                after
             }
         }
     }
 
     fn clause(&mut self, info: &'static Info, span: Span, group: Option<&[Token]>, braces: bool) {
-        let mut args = args::Args::new(info, span, self.origin);
-        let clause = if info.name == "expect" {
-            expect::parse(&mut args, group.filter(|_| braces))
-        } else if braces {
-            args.fail("brackets", format!("{} takes its arguments in parentheses", info.name), span);
-            None
-        } else if info.name == "epilogue" {
-            epilogue::parse(&mut args, group.unwrap_or(&[])).map(Clause::Epilogue)
-        } else {
-            args.split(group.unwrap_or(&[]));
-            let clause = clauses::parse(&mut args, group.is_some());
-            args.finish();
-            clause
-        };
-        let (errors, holes) = args.outcome();
-        if holes || !errors.is_empty() {
-            self.unknown.insert(info.key);
-        }
-        if let Some(clause) = clause.filter(|_| errors.is_empty()) {
-            self.items.push(Item { clause, span: Some(span) });
-        }
-        self.errors.extend(errors);
+        let (clause, outcome) = read(info, span, self.origin, group, braces);
+        self.keep(info, span, clause, outcome);
     }
 
-    fn unknown_clause(&mut self, name: &str, span: Span) {
+    /// Takes over what was read of a clause: of one that is lost, that it was there.
+    fn keep(&mut self, info: &'static Info, span: Span, clause: Option<Clause>, outcome: Outcome) {
+        let clause = clause.filter(|_| !outcome.lost);
+        if outcome.holes || clause.is_none() {
+            self.unknown.insert(info.key);
+        }
+        self.items.extend(clause.map(|clause| Item { clause, span: Some(span) }));
+        self.errors.extend(outcome.errors);
+    }
+
+    /// A clause whose name is unknown: perhaps a known one, which is read in its place.
+    fn unknown_clause(&mut self, head: (&str, Span), span: Span, group: Option<&[Token]>, braces: bool) {
+        let (name, at) = head;
         let shown = abridged(name);
         let message = format!("unknown clause `{shown}`");
-        let diagnostic = Diagnostic::error("unknown-clause", shown, message).at(span);
-        let diagnostic = match suggest::nearest(name, ALL.iter().map(|info| info.name)) {
-            Some(near) => {
-                self.meant.extend(find(near).map(|info| info.key));
-                diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into()))
-            }
-            None => diagnostic,
+        let diagnostic = Diagnostic::error("unknown-clause", shown, message).at(at);
+        let Some(near) = suggest::nearest(name, ALL.iter().map(|info| info.name)).and_then(find) else {
+            return self.error(diagnostic);
         };
-        self.error(diagnostic);
+        if !implemented::has(near.key) {
+            // The rules would ask for the same: to leave it out.
+            let help = format!("did you mean `{}`? it is not implemented yet: leave it out", near.name);
+            return self.error(diagnostic.help(help).fix(Fix::Remove(name.into())));
+        }
+        let (clause, outcome) = read(near, span, self.origin, group, braces);
+        if outcome.lost || clause.is_none() {
+            self.meant.push(near.key);
+            return self.error(diagnostic.help(format!("did you mean `{}`?", near.name)));
+        }
+        self.error(diagnostic.meant(near.name));
+        if let Some(written) = self.written.last_mut() {
+            (written.name, written.key) = (near.name.into(), Some(near.key));
+        }
+        self.keep(near, span, clause, outcome);
     }
+}
+
+/// Reads one clause; with misspelt names of arguments a second time, as what was meant.
+fn read(
+    info: &'static Info,
+    span: Span,
+    origin: Origin,
+    group: Option<&[Token]>,
+    braces: bool,
+) -> (Option<Clause>, Outcome) {
+    let mut args = Args::new(info, span, origin);
+    let mut clause = arguments(&mut args, group, braces);
+    if let Some(mut again) = args.again() {
+        clause = arguments(&mut again, group, braces);
+        args = again;
+    }
+    (clause, args.outcome())
+}
+
+fn arguments<'t>(args: &mut Args<'t>, group: Option<&'t [Token]>, braces: bool) -> Option<Clause> {
+    let info = args.info;
+    if info.name == "expect" {
+        return expect::parse(args, group.filter(|_| braces));
+    }
+    if braces {
+        args.fail("brackets", format!("{} takes its arguments in parentheses", info.name), args.span);
+        return None;
+    }
+    if info.name == "epilogue" {
+        return epilogue::parse(args, group.unwrap_or(&[])).map(Clause::Epilogue);
+    }
+    args.split(group.unwrap_or(&[]));
+    let clause = clauses::parse(args, group.is_some());
+    args.finish();
+    clause
 }

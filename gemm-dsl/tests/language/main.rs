@@ -7,4 +7,7 @@ mod helps;
 mod hostile;
 mod plans;
 mod properties;
+mod reference;
+mod repair;
+mod space;
 mod wrong;

@@ -163,7 +163,7 @@ fn registers_are_one_figure() {
     assert_eq!(shown.matches("at most 168 registers a thread").count(), one.variants.len(), "{shown}");
     assert_eq!(shown.matches("at most").count(), one.variants.len() + 1, "and of shared memory: {shown}");
     let refused = Schedule::parse("tile(208, 240, 8); thread(13, 12); load(cp_async)").unwrap().check().unwrap_err();
-    assert!(refused.to_string().contains("320 threads get at most 168 each"), "{refused}");
+    assert!(refused.to_string().contains("each of 320 threads gets at most 168"), "{refused}");
     // Warps that only copy take registers as well.
     let roles = plan("tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); specialize(producers = 1 warp)");
     assert_eq!((roles.threads(), roles.registers_per_thread(1), roles.registers_per_thread(2)), (288, 168, 96));

@@ -188,6 +188,7 @@ impl Results<'_> {
     fn take(&mut self, event: Event) -> Result<(), Failure> {
         match event {
             Event::Begin { properties, cublas } => self.begin(properties, cublas),
+            Event::Started { .. } => {}
             Event::Row(row) => {
                 complain(&format!("{}\n", row.line(self.peak)));
                 self.rows.push(row);

@@ -19,8 +19,12 @@ fn listed(cases: impl Iterator<Item = Case>) -> Result<(String, Vec<Value>), Fai
         let schedule = case.schedule().map_err(|errors| errors.named(case.name))?;
         let clauses = schedule.to_string();
         let one_line: Vec<&str> = clauses.lines().collect();
-        text.push_str(&format!("{:20} {}\n{:20}   {}\n", case.name, case.seed(), "", one_line.join(" ")));
-        list.push(json!({ "name": case.name, "seed": case.seed(), "point": case.point(), "clauses": clauses }));
+        let (origin, point) = (case.origin(), case.point());
+        text.push_str(&format!("{:20} {origin}\n", case.name));
+        for line in [point, one_line.join(" ")].iter().filter(|line| !line.is_empty()) {
+            text.push_str(&format!("{:20}   {line}\n", ""));
+        }
+        list.push(json!({ "name": case.name, "origin": case.origin(), "point": case.point(), "clauses": clauses }));
     }
     Ok((text, list))
 }

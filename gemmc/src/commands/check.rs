@@ -1,15 +1,20 @@
-//! `gemmc check`: everything that is wrong with a program, or worth knowing.
+//! `gemmc check`: everything that is wrong with a program, or worth knowing; with `--fix` without what could be fixed.
+
+mod fix;
 
 use serde_json::json;
 
-use crate::cli::Compile;
-use crate::reply::{Failure, Reply, contract, diagnostic};
+use crate::cli::Check;
+use crate::reply::{Failure, Format, Reply, contract, diagnostic, styled};
 use crate::source;
 
-pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
-    let loaded = source::load(args)?;
+pub(crate) fn run(Check { compile, fix }: &Check, format: Format) -> Result<Reply, Failure> {
+    if *fix {
+        return fix::run(compile, format);
+    }
+    let loaded = source::load(compile)?;
     let (target, notes) = (loaded.target(), loaded.notes()?);
-    let mut text = notes.to_string();
+    let mut text = styled(&notes);
     let contracts = loaded.kernel()?.contracts();
     contracts.iter().for_each(|contract| text.push_str(&format!("{contract}\n")));
     text.push_str(&format!("legal for {target}\n"));

@@ -1,13 +1,15 @@
-//! `gemmc fuzz`: random legal schedules at random sizes, for as long as is asked.
+//! `gemmc fuzz`: random legal schedules at random sizes, for as long as is asked; with `--fixes` random wrong ones.
+
+mod fixes;
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
 use ptx_gemm::DeviceKind;
 use ptx_gemm_check::draws::{Fate, Tally, execute, for_all};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::Fuzz;
+use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
 /// Pairs where nothing is said.
@@ -17,15 +19,15 @@ const COUNT: usize = 1000;
 const ENOUGH: usize = 8;
 
 pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
+    if args.fixes {
+        return fixes::run(args, format);
+    }
     let device = args.device.open(0)?;
     let gpu = (device.kind() != DeviceKind::Interpreter).then_some(&device);
     let start = Instant::now();
     let pairs = args.count.unwrap_or(if args.seconds.is_some() { usize::MAX } else { COUNT });
     let limit = args.seconds.map_or(Duration::MAX, Duration::from_secs);
-    let bar = ProgressBar::new_spinner();
-    if format == Format::Json {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
+    let bar = progress::bar(0, format);
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     let mut seed = args.seed;
     while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
@@ -48,7 +50,12 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
             }
         }
         bar.set_message(format!("seed {seed}: {} pairs, {} failures", tally.pairs, failures.len()));
-        bar.tick();
+        let (done, all) = match args.seconds {
+            Some(seconds) => (start.elapsed().as_secs(), seconds),
+            None => (tally.pairs as u64, pairs as u64),
+        };
+        bar.set_length(all);
+        bar.set_position(done);
         seed = seed.wrapping_add(1);
     }
     bar.finish_and_clear();
@@ -64,11 +71,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         "seconds": start.elapsed().as_secs(),
         "command": command(args),
     });
-    if let Some(path) = &args.out {
-        let text = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
-        let written = std::fs::write(path, text);
-        written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))?;
-    }
+    keep(args, &report)?;
     let mut text = format!(
         "{} draws on {device}, seeds {} to {}: {} pairs were right, {} schedules refused, {} draws failed\n",
         tally.draws + failures.len(),
@@ -83,6 +86,13 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     }
     let status = if failures.is_empty() { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json: report, status })
+}
+
+/// Writes the report where it is asked for.
+fn keep(args: &Fuzz, report: &Value) -> Result<(), Failure> {
+    let Some(path) = &args.out else { return Ok(()) };
+    let written = std::fs::write(path, format!("{report:#}\n"));
+    written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
 }
 
 /// What to type to draw the same.

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ptx_gemm::{Device, DeviceKind};
 use ptx_gemm_check::Case;
 use ptx_gemm_check::ladder::{Assembler, Climb, Ladder, Timing, plot};
 use serde_json::Value;
 
 use crate::cli;
+use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 use ptx_gemm_bench::Program;
 use ptx_gemm_bench::session::{self, Event, Order, Orders};
@@ -26,11 +26,7 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     let gpu = Device::best().ok().filter(|device| matches!(device.kind(), DeviceKind::Cuda(_)));
     let timer = |case: &Case, _: &_| time(gpu.as_ref()?, case);
     let climb = Climb { target: args.target, assembler: Assembler::find(), timer: Some(&timer) };
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
-    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    if format == Format::Json {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
+    let bar = progress::bar(0, format);
     let ladder = climb.run(|done, all, case| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);

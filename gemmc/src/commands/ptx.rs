@@ -1,14 +1,21 @@
-//! `gemmc ptx`: the PTX text, and how it is launched.
+//! `gemmc ptx`: the PTX text, and how it is launched; or the machine code that ptxas makes of it.
 
-use ptx_gemm::{Abi, AbiEntry, AbiLaunch, Contract};
+use std::io::{self, IsTerminal, Write};
+
+use ptx_gemm::{Abi, AbiEntry, AbiLaunch, Contract, Kernel};
+use ptx_gemm_check::ladder::Assembler;
+use ptx_gemm_ptx::normal::without_comments;
 use serde_json::{Value, json};
 
-use crate::cli::Compile;
-use crate::reply::{Failure, Format, Reply, complain, contract};
+use crate::cli::Ptx;
+use crate::reply::{Failure, Format, Reply, Status, complain, contract};
 use crate::source;
 
-pub(crate) fn run(args: &Compile, format: Format) -> Result<Reply, Failure> {
-    let kernel = source::load(args)?.kernel()?;
+pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
+    let kernel = source::load(&args.compile)?.kernel()?;
+    if args.cubin {
+        return cubin(args, &kernel);
+    }
     let abi = Abi::of(&kernel);
     let entries: Vec<_> = abi.entries.iter().map(entry).collect();
     let contracts = kernel.contracts();
@@ -16,11 +23,47 @@ pub(crate) fn run(args: &Compile, format: Format) -> Result<Reply, Failure> {
     contracts.iter().filter(|contract| format == Format::Text && is_unchecked(contract)).for_each(|contract| {
         complain(&format!("note: {contract}\n"));
     });
-    let mut json = json!({ "target": abi.target.to_string(), "ptx": kernel.ptx(), "abi": { "entries": entries } });
+    let ptx = if args.no_comments { without_comments(kernel.ptx()) } else { kernel.ptx().to_string() };
+    let mut json = json!({ "target": abi.target.to_string(), "ptx": ptx, "abi": { "entries": entries } });
     if !contracts.is_empty() {
         json["contracts"] = contracts.iter().map(contract).collect();
     }
-    Ok(Reply::fine(kernel.ptx().into(), json))
+    let Some(path) = &args.output else { return Ok(Reply::fine(ptx, json)) };
+    source::write(path, ptx.as_bytes())?;
+    Ok(Reply::fine(String::new(), json))
+}
+
+/// Assembles the kernel and writes what comes of it.
+fn cubin(args: &Ptx, kernel: &Kernel) -> Result<Reply, Failure> {
+    let terminal = args.output.is_none() && io::stdout().is_terminal();
+    if terminal {
+        return Err(refused(
+            "a cubin is not text for a terminal",
+            "name a file with -o FILE, or redirect standard output",
+        ));
+    }
+    let Some(assembler) = Assembler::find() else {
+        return Err(refused(
+            "--cubin needs ptxas, which is neither in $PTXAS nor in the path",
+            "set PTXAS to that of a CUDA toolkit; without it, `gemmc ptx` prints what the driver assembles",
+        ));
+    };
+    let cubin = assembler.cubin(kernel.ptx(), kernel.target()).map_err(|said| {
+        let message = format!("ptxas {} does not take it for {}: {said}", assembler.version(), kernel.target());
+        Failure::refused("ptxas", message)
+    })?;
+    match &args.output {
+        Some(path) => source::write(path, &cubin)?,
+        None => io::stdout()
+            .lock()
+            .write_all(&cubin)
+            .map_err(|error| Failure::refused("file", format!("standard output: {error}")))?,
+    }
+    Ok(Reply::fine(String::new(), json!({ "bytes": cubin.len() })))
+}
+
+fn refused(message: &str, help: &str) -> Failure {
+    Failure::Other { clause: "cubin", message: message.into(), help: Some(help.into()), status: Status::Refused }
 }
 
 fn is_unchecked(contract: &Contract) -> bool {

@@ -17,7 +17,6 @@ mod streams;
 use std::time::{Duration, Instant};
 
 use claims::{Answer, Claim};
-use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
 use ptx_gemm_check::{
@@ -26,6 +25,7 @@ use ptx_gemm_check::{
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
+use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
 /// The name of the row of netlib's grid.
@@ -54,10 +54,7 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     if all == 0 {
         return Err(nothing(args, &device));
     }
-    let bar = ProgressBar::new(all as u64).with_style(style());
-    if format == Format::Json {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
+    let bar = progress::bar(all, format);
     let mut rows = Vec::new();
     for (name, schedule) in schedules {
         bar.set_message(name.clone());
@@ -150,10 +147,6 @@ fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 14] {
         ("2^31 + 1 rows", Box::new(|| large::rows(device))),
         ("2^28 + 3 tiles in a row", Box::new(|| large::tiles(device))),
     ]
-}
-
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// A schedule on some sizes: exact data, and random and special data in every arrangement by turns.

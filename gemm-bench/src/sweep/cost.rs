@@ -1,0 +1,361 @@
+//! An estimate of how long a product takes, from the figures of a plan: microseconds of work, no GPU, no compiler.
+//!
+//! # The model
+//!
+//! Everything is counted for one K-tile of one block, from the plan's sample ([`ptx_gemm_dsl::sample`]), in cycles of a
+//! multiprocessor. Each resource has a demand:
+//!
+//! | resource | demand |
+//! |---|---|
+//! | multiply-adds | instructions of warps, and one slot for every register that a read of shared memory fills, over the lanes |
+//! | issue slots | multiply-adds, reads, stores, loads, and what goes with each of them, over four per cycle |
+//! | shared memory | passes over the banks, those lost to conflicts included; and lines of global loads, which share its data path |
+//! | second-level cache | sectors of the copies; without staging what the block needs once, since the first level has the rest |
+//! | spills | accumulators that have no register go to memory and back |
+//!
+//! The greatest demand is what a K-tile takes when enough blocks hide its latency. A block by itself also waits: for its
+//! loads (divided by the K-tiles that the pipeline runs ahead), for barriers, for the first fragments of an unrolled body, for
+//! chains of dependent multiply-adds. With r blocks on a multiprocessor a K-tile takes `max(r * demand, demand + latency)`.
+//! A wave is r blocks on each multiprocessor; the last one is as slow as its fullest multiprocessor. Each wave adds the way in
+//! and the way out, with the stores of D. Parts of a split K are blocks of their own, with the traffic of their sums.
+//! No product is faster than its operands' way from memory.
+//!
+//! # How far to trust it
+//!
+//! It is an estimate for ranking, and knows nothing of registers that the assembler runs out of, of the order of
+//! multiply-adds (`order`), of reads that the assembler merges, of the power budget. Compared with the times in
+//! `bench/results/h200`, by Spearman's rank correlation of estimated and measured times:
+//!
+//! ```text
+//! $ gemmc sweep --against bench/results/h200/ladder.json,bench/results/h200/square.json
+//! ```
+//!
+//! A test (`gemm-bench/tests/ranking.rs`) holds the figures of the table to what the command finds.
+//!
+//! | suite | rows | all rows | mean within a product |
+//! |---|---|---|---|
+//! | ladder | 38 | 0.98 | 0.98 |
+//! | square | 66 | 1.00 | 0.85 |
+
+use std::fmt;
+
+use ptx_gemm::Plan;
+use ptx_gemm_dsl::plan::{OperandPlan, Variant};
+use ptx_gemm_dsl::sample::Sample;
+use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
+use serde::{Deserialize, Serialize};
+
+use crate::suites::Size;
+use crate::sweep::gpu::Gpu;
+
+/// What an estimate's number changes with: kept estimates of another model are not used.
+pub const MODEL: u32 = 1;
+
+/// Bytes of a sector of global memory, and of a line of the first-level cache.
+const SECTOR: f64 = 32.0;
+const LINE: f64 = 128.0;
+/// Threads of a warp.
+const WARP: f64 = 32.0;
+/// Instructions that go with a global load or a store: addresses, predicates, conversions.
+const WITH_EACH: f64 = 2.0;
+/// Instructions of a warp's turn of the loop over the K-tiles.
+const PER_TURN: f64 = 12.0;
+/// Registers of a thread that hold no accumulators.
+const BESIDES: f64 = 24.0;
+/// Cycles from a multiply-add to one that needs its result.
+const CHAIN: f64 = 4.0;
+/// How the demands for resources add up: 1 would be their sum, infinity their maximum.
+const NORM: f64 = 16.0;
+/// Passes of reads that are left when quarter-warps that want the same words share them: cuBLAS's kernel is seen to take 3.3
+/// for each read of 16 bytes, not 4.
+const MERGED: f64 = 0.8;
+/// Bytes per cycle that a multiprocessor moves when its threads spill.
+const SPILL_BYTES: f64 = 8.0;
+
+/// The estimated time of one product, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Milliseconds.
+    pub ms: f64,
+    /// What takes them, mostly.
+    pub bound: Bound,
+    /// Blocks that a multiprocessor holds at once.
+    pub resident_blocks: u32,
+    /// Waves of blocks, the last one in part.
+    pub waves: f64,
+    /// Loads for each multiply-add.
+    pub loads_per_fma: f64,
+    /// Passes over the banks for each multiply-add.
+    pub passes_per_fma: f64,
+    /// Passes lost to bank conflicts, in the plan's sample.
+    pub bank_conflicts: u64,
+    /// Sectors of a global load.
+    pub sectors_per_load: f64,
+}
+
+/// The resource that a K-tile waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// Multiply-adds.
+    Math,
+    /// Issue slots.
+    Issue,
+    /// Shared memory, and the first-level cache, which is the same.
+    Shared,
+    /// The second-level cache.
+    L2,
+    /// Memory.
+    Dram,
+    /// Latency that too few blocks hide.
+    Latency,
+    /// Accumulators without registers.
+    Spills,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Bound::Math => "math",
+            Bound::Issue => "issue",
+            Bound::Shared => "shared",
+            Bound::L2 => "l2",
+            Bound::Dram => "dram",
+            Bound::Latency => "latency",
+            Bound::Spills => "spills",
+        })
+    }
+}
+
+/// Estimates how long a plan takes for packed matrices of that size.
+///
+/// # Errors
+///
+/// Why it does not run there: `tail(none)` and extents that its tile does not divide, or another GPU's instructions.
+pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited> {
+    if !plan.target.runs_on(gpu.capability) {
+        let message = format!("code for {} does not run on an {}", plan.target, gpu.name);
+        return Err(Unsuited { rule: "device", message });
+    }
+    let block = plan.block;
+    let extents = [(size.m, block.m), (size.n, block.n), (size.k, block.k)];
+    if plan.tail == Tail::None && extents.iter().any(|(size, tile)| !size.is_multiple_of((*tile).max(1) as usize)) {
+        let message = format!("tail(none) takes multiples of {} x {} x {}, not {size}", block.m, block.n, block.k);
+        return Err(Unsuited { rule: "size", message });
+    }
+    let plan = &as_assembled(plan);
+    let variant = entry(plan, size);
+    Ok(Model { plan, variant, sample: plan.sample(variant), size, gpu }.estimate())
+}
+
+/// The plan as NVIDIA's assembler has it: what is read twice is read once, and what lies side by side is read at once.
+///
+/// On an H200 at 4096 `registers` reads its fragments one by one and takes 4.1 ms; `vectorized`, by fours, 3.7 ms. The same
+/// reads would take 6.6 ms if they stayed apart. `thread_2d`, which reads each operand for each product, takes 4.3 ms.
+fn as_assembled(plan: &Plan) -> Plan {
+    let mut plan = Plan { operands: Operands::Registers, ..plan.clone() };
+    let (fragment, unroll) = (plan.geometry.fragment, plan.unroll);
+    for (operand, fragment) in [(&mut plan.a, fragment.m), (&mut plan.b, fragment.n)] {
+        let Some(placement) = operand.placement else { continue };
+        let together = if placement.fast == Fast::K { unroll } else { fragment };
+        let aligned = |width: &u32| [together, placement.pitch].iter().all(|extent| extent.is_multiple_of(*width));
+        let widest = [4, 2].into_iter().filter(|width| width * operand.dtype.bytes() <= 16).find(aligned);
+        operand.read_width = operand.read_width.max(widest.unwrap_or(1));
+    }
+    plan
+}
+
+/// Why a legal schedule does not run a product on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsuited {
+    /// A short name, like those of the language's rules.
+    pub rule: &'static str,
+    /// The reason.
+    pub message: String,
+}
+
+/// The entry that a launch takes: the first whose accesses the leading dimensions of packed matrices allow.
+fn entry(plan: &Plan, size: Size) -> &Variant {
+    let leading = |operand: &OperandPlan, own: usize| if operand.global_fast == Fast::K { size.k } else { own };
+    let layouts = plan.problem.layouts;
+    let d = if layouts.d == ptx_gemm::Layout::Row { size.n } else { size.m };
+    let fits = |variant: &&Variant| {
+        let widths = [(leading(&plan.a, size.m), variant.a.width), (leading(&plan.b, size.n), variant.b.width)];
+        widths
+            .into_iter()
+            .chain([(d, variant.d_width)])
+            .all(|(extent, width)| extent.is_multiple_of(width.max(1) as usize))
+    };
+    plan.variants.iter().find(fits).unwrap_or(&plan.variants[plan.variants.len() - 1])
+}
+
+struct Model<'p> {
+    plan: &'p Plan,
+    variant: &'p Variant,
+    sample: Sample,
+    size: Size,
+    gpu: &'p Gpu,
+}
+
+/// What one K-tile of one block asks of each resource, in cycles.
+struct Demand {
+    list: [(Bound, f64); 5],
+    latency: f64,
+}
+
+impl Demand {
+    /// The greatest, and whose it is.
+    fn most(&self) -> (Bound, f64) {
+        self.list.into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).unwrap_or((Bound::Math, 0.0))
+    }
+
+    /// Cycles of one K-tile of each of `blocks` blocks on one multiprocessor.
+    fn interval(&self, blocks: f64) -> (Bound, f64) {
+        // What is nearly as great as the greatest gets in its way: the norm is between their maximum and their sum.
+        let bound = self.most().0;
+        let busy = self.list.iter().map(|(_, cycles)| cycles.powf(NORM)).sum::<f64>().powf(NORM.recip());
+        let (together, alone) = (blocks * busy, busy + self.latency);
+        if alone > together { (Bound::Latency, alone) } else { (bound, together) }
+    }
+}
+
+impl Model<'_> {
+    fn estimate(&self) -> Estimate {
+        let Model { plan, size, gpu, sample, .. } = self;
+        let parts = plan.split_k.map_or(1, |split| split.parts.max(1));
+        let tiles = size.m.div_ceil(plan.block.m as usize) * size.n.div_ceil(plan.block.n as usize);
+        let blocks = (tiles * size.batch) as f64 * f64::from(parts);
+        let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
+        let resident = plan.resident_blocks(self.variant);
+        let demand = self.demand();
+        let per_wave = f64::from(gpu.processors * resident);
+        let (full, rest) = ((blocks / per_wave).floor(), blocks % per_wave);
+        let mut cycles = 0.0;
+        let mut bound = (Bound::Latency, 0.0);
+        for (waves, on_each) in [(full, f64::from(resident)), (1.0, (rest / f64::from(gpu.processors)).ceil())] {
+            if waves > 0.0 && on_each > 0.0 {
+                let (why, interval) = demand.interval(on_each);
+                let time = waves * (k_tiles * interval + self.around(on_each));
+                if time > bound.1 {
+                    bound = (why, time);
+                }
+                cycles += time;
+            }
+        }
+        let memory = self.memory();
+        if memory > cycles {
+            bound.0 = Bound::Dram;
+        }
+        let per_fma = |figure: u64| figure as f64 / sample.fma.max(1) as f64;
+        Estimate {
+            ms: cycles.max(memory) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
+            bound: bound.0,
+            resident_blocks: resident,
+            waves: blocks / per_wave,
+            loads_per_fma: sample.loads_per_fma().as_f64(),
+            passes_per_fma: per_fma(sample.reads.passes + sample.stores.passes),
+            bank_conflicts: sample.reads.conflicts + sample.stores.conflicts,
+            sectors_per_load: sample.sectors_per_load().as_f64(),
+        }
+    }
+
+    /// What one K-tile of one block asks for.
+    fn demand(&self) -> Demand {
+        let Model { plan, gpu, sample, .. } = self;
+        let k_tiles = Sample::K_TILES as f64;
+        let (fma, loads, sectors) =
+            (sample.fma as f64 / k_tiles, sample.loads as f64 / k_tiles, sample.sectors as f64 / k_tiles);
+        let reads = (sample.reads.accesses as f64 / k_tiles, sample.reads.passes as f64 / k_tiles);
+        let stored = sample.stored_tiles.max(1) as f64;
+        let stores = (sample.stores.accesses as f64 / stored, sample.stores.passes as f64 / stored);
+        let warps = (f64::from(plan.threads()) / WARP).ceil();
+
+        let body = f64::from(plan.accumulators() * plan.unroll);
+        let refetched = if body > gpu.cached_fma { 2.0 } else { 1.0 };
+        let math = fma / gpu.fma_of(plan.problem.types.acc) + self.fragment_registers() / gpu.issue_per_clock;
+        let instructions = fma + reads.0 + stores.0 + (loads + stores.0) * WITH_EACH + loads + warps * PER_TURN;
+        let issue = instructions * refetched / gpu.issue_per_clock;
+        // Lanes of a load that lie apart take a line each; together they take as many as their bytes fill.
+        let whole = loads * self.load_bytes() * WARP / SECTOR;
+        let lines = (sectors.min(whole) * SECTOR / LINE).max(loads) + (sectors - whole).max(0.0);
+        let staged = plan.a.placement.is_some();
+        let once = f64::from(plan.block.m * plan.a.dtype.bytes() + plan.block.n * plan.b.dtype.bytes())
+            * f64::from(plan.block.k);
+        let l2 = if staged { sectors * SECTOR } else { once.min(sectors * SECTOR) } / gpu.l2_bytes_per_clock;
+        let spilled = self.spilled() * fma * 2.0 * WARP * f64::from(plan.problem.types.acc.bytes()) / SPILL_BYTES;
+        let list = [
+            (Bound::Math, math),
+            (Bound::Issue, issue),
+            (Bound::Shared, MERGED * reads.1 + stores.1 + lines),
+            (Bound::L2, l2),
+            (Bound::Spills, spilled),
+        ];
+        Demand { list, latency: self.latency(math.max(issue), warps) }
+    }
+
+    /// Cycles of a K-tile in which a block by itself waits.
+    fn latency(&self, busy: f64, warps: f64) -> f64 {
+        let (plan, [global, first_level, shared]) = (self.plan, self.gpu.latencies);
+        let depth = f64::from(plan.block.k);
+        let bodies = (depth / f64::from(plan.unroll.max(1))).max(1.0);
+        // Warps of one scheduler take turns, so that a chain is hidden by what the others do.
+        let chain = (depth * CHAIN - busy).max(0.0);
+        if plan.a.placement.is_none() {
+            // Rows of D share lines: most loads find theirs in the first level.
+            let ahead = f64::from(plan.prefetch + 1).min(f64::from(plan.unroll.max(1)));
+            return chain + depth / ahead * first_level + global * depth * SECTOR.recip();
+        }
+        let ahead = f64::from(plan.stages.max(1)) - 1.0;
+        let (waited, barriers) = if ahead == 0.0 { (global, 2.0) } else { ((global / ahead - busy).max(0.0), 1.0) };
+        let barriers = if warps > 1.0 { barriers } else { 0.2 * barriers };
+        waited + chain + barriers * self.gpu.barrier + bodies * shared
+    }
+
+    /// Registers that reads of shared memory fill, in warps, each of which takes the place of a multiply-add.
+    fn fragment_registers(&self) -> f64 {
+        let plan = self.plan;
+        if plan.a.placement.is_none() {
+            return 0.0;
+        }
+        let thread = plan.geometry.thread;
+        let words = thread.m * plan.a.dtype.bytes().div_ceil(4) + thread.n * plan.b.dtype.bytes().div_ceil(4);
+        let warps = (f64::from(plan.geometry.threads) / WARP).ceil();
+        f64::from(words) * f64::from(plan.block.k) * warps
+    }
+
+    /// Bytes of one lane's global load, on average.
+    fn load_bytes(&self) -> f64 {
+        let bytes = |operand: &OperandPlan, width: u32| f64::from(operand.dtype.bytes() * width);
+        (bytes(&self.plan.a, self.variant.a.width) + bytes(&self.plan.b, self.variant.b.width)) / 2.0
+    }
+
+    /// The share of the accumulators that have no register.
+    fn spilled(&self) -> f64 {
+        let given = f64::from(self.plan.registers_per_thread(self.plan.resident_blocks(self.variant)));
+        let held = f64::from(self.plan.accumulator_registers);
+        ((held + BESIDES - given) / held.max(1.0)).clamp(0.0, 1.0)
+    }
+
+    /// Cycles of a wave before its first and after its last K-tile, with `blocks` blocks on each multiprocessor.
+    fn around(&self, blocks: f64) -> f64 {
+        let (plan, gpu) = (self.plan, self.gpu);
+        let tile = f64::from(plan.block.m * plan.block.n);
+        let stored = tile * f64::from(plan.problem.types.d.bytes());
+        // Sums of the parts are written and read.
+        let sums = plan.split_k.map_or(0.0, |split| {
+            let times = if split.reduce == Reduce::Workspace { 2.0 } else { 2.0 * f64::from(split.parts) };
+            times * tile * f64::from(plan.problem.types.acc.bytes())
+        });
+        let waits = if plan.split_k.is_some() { 3.0 } else { 2.0 };
+        waits * gpu.latencies[0] + blocks * (stored + sums) / gpu.l2_bytes_per_clock
+    }
+
+    /// Cycles in which memory gives every operand once.
+    fn memory(&self) -> f64 {
+        let Size { m, n, k, batch } = self.size;
+        let types = self.plan.problem.types;
+        let bytes = |elements: usize, bytes: u32| elements as f64 * f64::from(bytes);
+        let all = bytes(m * k, types.a.bytes()) + bytes(k * n, types.b.bytes()) + bytes(m * n, types.d.bytes());
+        batch as f64 * all / self.gpu.dram_bytes_per_clock
+    }
+}

@@ -1,0 +1,148 @@
+//! What was found is kept in a file, line by line, so that a sweep that was cut off goes on where it was.
+//!
+//! Each line is a JSON object: what was judged, where and by which version, and what was found. A line that was cut off in
+//! the middle is the last one; it is removed, and its combination judged again.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use ptx_gemm::Target;
+use serde::{Deserialize, Serialize};
+
+use crate::suites::Size;
+use crate::sweep::cost::MODEL;
+use crate::sweep::{Estimate, Failed, Gpu, Illegal, Measured};
+
+/// What a line is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Key {
+    /// Canonical text.
+    schedule: String,
+    /// The product's extents.
+    size: String,
+    /// The device, or the GPU that was estimated for, and the target.
+    device: String,
+    /// The version of what answered: that of the model, or the PTX that was timed.
+    version: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Record {
+    Estimate(Estimate),
+    Illegal(Illegal),
+    Measured(Measured),
+    Failed(Failed),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    key: Key,
+    #[serde(flatten)]
+    record: Record,
+}
+
+/// What is known from earlier, and where to add to it.
+#[derive(Debug, Default)]
+pub struct Kept {
+    known: HashMap<Key, Record>,
+    file: Option<BufWriter<File>>,
+    /// The first failure to write, told at the end: what is found is not lost with it.
+    failure: Option<io::Error>,
+}
+
+impl Kept {
+    /// Keeps nothing.
+    pub fn nowhere() -> Kept {
+        Kept::default()
+    }
+
+    /// Reads a file if there is one, and adds to it. A last line that was cut off is removed from it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written, or another line of it is not one of a sweep.
+    pub fn in_file(path: &Path) -> io::Result<Kept> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let text = io::read_to_string(&mut file)?;
+        let mut known = HashMap::new();
+        let mut whole = 0;
+        for (number, line) in text.split_inclusive('\n').enumerate() {
+            match serde_json::from_str::<Line>(line) {
+                Ok(Line { key, record }) if line.ends_with('\n') => {
+                    known.insert(key, record);
+                }
+                _ if !line.ends_with('\n') => break,
+                Ok(_) => {}
+                Err(error) => {
+                    let message = format!("line {}: {error}", number + 1);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                }
+            }
+            whole += line.len();
+        }
+        file.set_len(whole as u64)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Kept { known, file: Some(BufWriter::new(file)), failure: None })
+    }
+
+    /// How many answers are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// The key of an estimate.
+    pub(crate) fn counted(schedule: &str, size: Size, gpu: &Gpu, target: Option<Target>) -> Key {
+        let target = target.map_or(String::new(), |target| format!(", {target}"));
+        Key {
+            schedule: schedule.into(),
+            size: size.to_string(),
+            device: format!("estimate for {}{target}", gpu.name),
+            version: format!("{} model {MODEL}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// The key of a time: the PTX stands for the version of the compiler.
+    pub(crate) fn timed(schedule: &str, size: Size, device: &str, ptx: &str) -> Key {
+        Key {
+            schedule: schedule.into(),
+            size: size.to_string(),
+            device: device.into(),
+            version: format!("{} ptx {}", env!("CARGO_PKG_VERSION"), &blake3::hash(ptx.as_bytes()).to_hex()[..16]),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Record> {
+        self.known.get(key)
+    }
+
+    /// Writes one more line.
+    pub(crate) fn keep(&mut self, key: Key, record: Record) {
+        let Some(file) = &mut self.file else { return };
+        let line = Line { key, record };
+        let written = serde_json::to_string(&line).map_err(io::Error::from).and_then(|text| writeln!(file, "{text}"));
+        if let Err(error) = written {
+            self.failure.get_or_insert(error);
+        }
+        self.known.insert(line.key, line.record);
+    }
+
+    /// Everything is in the file.
+    ///
+    /// # Errors
+    ///
+    /// The first line that could not be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let flushed = self.file.as_mut().map_or(Ok(()), Write::flush);
+        self.failure.take().map_or(flushed, Err)
+    }
+}

@@ -1,0 +1,336 @@
+//! Every schedule of a space: which are legal, and which is fastest, by an estimate or on a GPU.
+//!
+//! ```text
+//! Space -> Sweep -> judge (legal? how long, by the estimate?) -> Outcome, ranked -> time the best on a GPU -> Outcome
+//! ```
+//!
+//! A tuner draws some schedules, looks at the best, and has these timed:
+//!
+//! ```
+//! use ptx_gemm_bench::suites::Size;
+//! use ptx_gemm_bench::sweep::{Kept, Sweep};
+//!
+//! let space = "tile({64, 128}, {64, 128}, {8, 16}); thread({4, 8}, 8); vector(4); {double_buffer | }".parse()?;
+//! let sweep = Sweep::new(space).size(Size::cube(2048)).sample(20, 1);
+//! let outcome = sweep.run(&mut Kept::nowhere(), |_| ())?;
+//! assert_eq!(outcome.legal.len() as u64 + outcome.illegal.iter().map(|group| group.count).sum::<u64>(), 20);
+//! for candidate in outcome.legal.iter().take(3) {
+//!     println!("{:.3} ms, bound by {}: {}", candidate.estimate.ms, candidate.estimate.bound, candidate.schedule);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Timing is [`timing::time`]: it takes the candidates of an outcome and a command that starts a worker process, which is
+//! `gemmc sweep-worker` or any program that calls [`worker::serve`]. A process of its own, so that a kernel that never ends
+//! costs its row alone.
+
+pub mod cost;
+pub mod gpu;
+pub mod ranking;
+pub mod report;
+pub mod timing;
+pub mod worker;
+
+mod illegal;
+mod judge;
+mod keep;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Mutex;
+
+use ptx_gemm::random::SplitMix64;
+use ptx_gemm::{Schedule, Target};
+use ptx_gemm_dsl::table::Key;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::suites::Size;
+
+pub use cost::{Bound, Estimate, estimate};
+pub use gpu::Gpu;
+pub use illegal::Illegal;
+
+use judge::judge;
+pub use keep::Kept;
+pub use ptx_gemm_dsl::{Combination, Space};
+
+/// The most combinations that are judged in one go: some minutes.
+pub const MOST: u128 = 2_000_000;
+
+/// The schedules of a space, for one product on one GPU.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    space: Space,
+    size: Size,
+    gpu: Gpu,
+    target: Option<Target>,
+    sample: Option<(u64, u64)>,
+}
+
+/// A legal schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The number of its combination in the space.
+    pub index: u128,
+    /// Its canonical text, in one line.
+    pub schedule: String,
+    /// By the cost model.
+    pub estimate: Estimate,
+    /// What came of timing it; `None` if that was not tried.
+    pub timed: Option<Result<Measured, Failed>>,
+}
+
+/// What a GPU took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Milliseconds: the median.
+    pub ms: f64,
+    /// cuBLAS's, if it computes this product.
+    pub cublas_ms: Option<f64>,
+    /// cuBLAS's time over ours.
+    pub ratio: Option<f64>,
+    /// The distance between the quartiles, relative to the median.
+    pub spread: f64,
+}
+
+/// Why a schedule has no time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Wrong, refused, or without an end.
+    pub how: Failure,
+    /// In words.
+    pub what: String,
+}
+
+/// Kinds of [`Failed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Failure {
+    /// The result is wrong.
+    Wrong,
+    /// The schedule, the device or cuBLAS refused.
+    Refused,
+    /// The kernel did not end, or took the process with it.
+    Hung,
+}
+
+/// Illegal combinations that break the same rule first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The rule's name.
+    pub rule: String,
+    /// How many.
+    pub count: u64,
+    /// The number of the first of them.
+    pub index: u128,
+    /// Its text.
+    pub example: String,
+    /// Why it is illegal.
+    pub reason: Illegal,
+}
+
+/// What came of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Combinations of the space.
+    pub combinations: u128,
+    /// Legal ones, the best first: by time where there is one, then by estimate; those that failed last.
+    pub legal: Vec<Candidate>,
+    /// The others by rule, most frequent first.
+    pub illegal: Vec<Group>,
+}
+
+/// Why there is no outcome.
+#[derive(Debug)]
+pub enum SweepError {
+    /// More combinations than [`MOST`], and no sample of them.
+    TooMany(u128),
+    /// What was to be kept could not be.
+    Keep(io::Error),
+}
+
+impl std::fmt::Display for SweepError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SweepError::TooMany(count) => {
+                write!(
+                    f,
+                    "there are {count} combinations, and {MOST} at most are judged: draw some of them, or leave some out"
+                )
+            }
+            SweepError::Keep(error) => write!(f, "what was found cannot be kept: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SweepError {}
+
+impl Sweep {
+    /// All combinations, for a product of 4096 cubed on an H200.
+    pub fn new(space: Space) -> Sweep {
+        Sweep { space, size: Size::cube(4096), gpu: Gpu::H200, target: None, sample: None }
+    }
+
+    /// Another product.
+    pub fn size(self, size: Size) -> Sweep {
+        Sweep { size, ..self }
+    }
+
+    /// Another GPU to estimate for.
+    pub fn gpu(self, gpu: Gpu) -> Sweep {
+        Sweep { gpu, ..self }
+    }
+
+    /// Compiled for this target, whatever the GPU could run.
+    pub fn target(self, target: Option<Target>) -> Sweep {
+        Sweep { target, ..self }
+    }
+
+    /// Only `count` different combinations, drawn at random; all, if there are no more.
+    pub fn sample(self, count: u64, seed: u64) -> Sweep {
+        Sweep { sample: Some((count, seed)), ..self }
+    }
+
+    /// How many combinations are judged.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::TooMany`].
+    pub fn count(&self) -> Result<u64, SweepError> {
+        let all = self.space.len();
+        let count = self.sample.map_or(all, |(count, _)| all.min(count.into()));
+        u64::try_from(count).ok().filter(|_| count <= MOST).ok_or(SweepError::TooMany(count))
+    }
+
+    /// The numbers of the combinations that are judged, in ascending order.
+    fn indices(&self) -> Result<Indices, SweepError> {
+        let (count, all) = (self.count()?, self.space.len());
+        let Some((_, seed)) = self.sample.filter(|_| u128::from(count) < all) else { return Ok(Indices::All(count)) };
+        // Floyd's algorithm: as many draws as numbers, each of them another one, all sets alike probable.
+        let mut random = SplitMix64::new(seed);
+        let mut chosen = BTreeSet::new();
+        for last in all - u128::from(count)..all {
+            let drawn = (u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())) % (last + 1);
+            chosen.insert(if chosen.contains(&drawn) { last } else { drawn });
+        }
+        Ok(Indices::Some(chosen.into_iter().collect()))
+    }
+
+    /// Judges the combinations one after the other, lazily: its number, and the candidate or why it is illegal.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError::TooMany`].
+    pub fn candidates(&self) -> Result<impl Iterator<Item = (u128, Result<Candidate, Illegal>)> + '_, SweepError> {
+        let indices = self.indices()?;
+        let judged = move |at| {
+            let combination = self.space.combination(indices.get(at)?)?;
+            let mut nowhere = Kept::nowhere();
+            let verdict = judge(&combination, self.size, &self.gpu, self.target, &Mutex::new(&mut nowhere));
+            Some((combination.index(), verdict))
+        };
+        Ok((0..self.count()?).filter_map(judged))
+    }
+
+    /// Judges the combinations on all cores. `progress` is called from any of them after each; `kept` knows those of an earlier
+    /// run and is told of the others.
+    ///
+    /// # Errors
+    ///
+    /// Too many combinations, or what is found cannot be kept.
+    pub fn run(&self, kept: &mut Kept, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
+        let indices = self.indices()?;
+        let kept = Mutex::new(kept);
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let found = (0..self.count()?).into_par_iter().filter_map(|at| self.space.combination(indices.get(at)?));
+        let found = found.map(|combination| {
+            let verdict = judge(&combination, self.size, &self.gpu, self.target, &kept);
+            progress(done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1);
+            let mut found = Found::default();
+            match verdict {
+                Ok(candidate) => found.legal.push(candidate),
+                Err(reason) => found.illegal(combination.index(), combination.text(), reason),
+            }
+            found
+        });
+        let found = found.reduce(Found::default, Found::and);
+        let kept = kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.finish().map_err(SweepError::Keep)?;
+        let mut illegal: Vec<Group> = found.illegal.into_values().collect();
+        illegal.sort_by(|x, y| y.count.cmp(&x.count).then(x.rule.cmp(&y.rule)));
+        let mut outcome = Outcome { combinations: self.space.len(), legal: found.legal, illegal };
+        outcome.rank();
+        Ok(outcome)
+    }
+}
+
+/// Which combinations.
+enum Indices {
+    All(u64),
+    Some(Vec<u128>),
+}
+
+impl Indices {
+    fn get(&self, at: u64) -> Option<u128> {
+        match self {
+            Indices::All(count) => (at < *count).then_some(at.into()),
+            Indices::Some(list) => list.get(usize::try_from(at).ok()?).copied(),
+        }
+    }
+}
+
+/// What some combinations are.
+#[derive(Default)]
+struct Found {
+    legal: Vec<Candidate>,
+    illegal: BTreeMap<String, Group>,
+}
+
+impl Found {
+    fn illegal(&mut self, index: u128, text: &str, reason: Illegal) {
+        let (rule, example) = (reason.rule.clone(), text.to_string());
+        self.illegal.insert(rule.clone(), Group { rule, count: 1, index, example, reason });
+    }
+
+    /// Both together; of each rule the example is the first, whoever found it.
+    fn and(mut self, mut other: Found) -> Found {
+        self.legal.append(&mut other.legal);
+        for (rule, group) in other.illegal {
+            match self.illegal.remove(&rule) {
+                None => self.illegal.insert(rule, group),
+                Some(own) => {
+                    let count = own.count + group.count;
+                    let first = if own.index < group.index { own } else { group };
+                    self.illegal.insert(rule, Group { count, ..first })
+                }
+            };
+        }
+        self
+    }
+}
+
+impl Outcome {
+    /// Puts the candidates in order, after times have come in.
+    pub fn rank(&mut self) {
+        self.legal.sort_by(|x, y| {
+            let key = |one: &Candidate| match &one.timed {
+                Some(Ok(measured)) => (0, measured.ms),
+                None => (1, one.estimate.ms),
+                Some(Err(_)) => (2, one.estimate.ms),
+            };
+            let (x_key, y_key) = (key(x), key(y));
+            x_key.0.cmp(&y_key.0).then(x_key.1.total_cmp(&y_key.1)).then(x.index.cmp(&y.index))
+        });
+    }
+
+    /// How many were judged.
+    pub fn judged(&self) -> u64 {
+        self.legal.len() as u64 + self.illegal.iter().map(|group| group.count).sum::<u64>()
+    }
+}
+
+/// What a schedule is compiled for on a GPU: what it says itself, else the newest that runs there.
+pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
+    if schedule.get(Key::Target).is_some() { None } else { Target::newest(gpu.capability) }
+}

@@ -1,0 +1,120 @@
+//! How well the cost model ranks: its estimates against measured times.
+
+use std::collections::BTreeMap;
+
+use ptx_gemm::{Batch, Schedule};
+use ptx_gemm_check::case;
+
+use crate::program::Program;
+use crate::session::Row;
+use crate::suites::{Named, Size};
+use crate::sweep::cost::estimate;
+use crate::sweep::gpu::Gpu;
+use crate::sweep::target;
+
+/// Estimated and measured times of schedules.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking {
+    /// One each.
+    pub rows: Vec<Compared>,
+    /// Rows that could not be estimated, with the reason.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// An estimate next to a measurement.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The schedule's name.
+    pub schedule: String,
+    /// The product.
+    pub size: Size,
+    /// Estimated milliseconds.
+    pub estimated: f64,
+    /// Measured milliseconds.
+    pub measured: f64,
+}
+
+impl Ranking {
+    /// Estimates the rows of a file of results, whose schedules are named cases or tuned schedules.
+    pub fn of(rows: &[Row], gpu: &Gpu) -> Ranking {
+        let mut ranking = Ranking::default();
+        for row in rows {
+            match estimated(row, gpu) {
+                Ok(estimated) => {
+                    let (schedule, size, measured) = (row.schedule.clone(), row.size, row.times.ms);
+                    ranking.rows.push(Compared { schedule, size, estimated, measured });
+                }
+                Err(why) => ranking.left_out.push((row.schedule.clone(), why)),
+            }
+        }
+        ranking
+    }
+
+    /// Spearman's rank correlation of all rows; `None` for fewer than two of different times.
+    pub fn correlation(&self) -> Option<f64> {
+        let of = |figure: fn(&Compared) -> f64| self.rows.iter().map(figure).collect::<Vec<_>>();
+        spearman(&of(|row| row.estimated), &of(|row| row.measured))
+    }
+
+    /// The mean of the correlations within each product: how well schedules are ranked, apart from sizes.
+    pub fn within_products(&self) -> Option<f64> {
+        let mut products: BTreeMap<[usize; 4], (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        for row in &self.rows {
+            let Size { m, n, k, batch } = row.size;
+            let (estimated, measured) = products.entry([m, n, k, batch]).or_default();
+            estimated.push(row.estimated);
+            measured.push(row.measured);
+        }
+        let each: Vec<f64> = products.values().filter_map(|(x, y)| spearman(x, y)).collect();
+        (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
+    }
+}
+
+fn estimated(row: &Row, gpu: &Gpu) -> Result<f64, String> {
+    let case = case(&row.schedule).ok_or("not a case or tuned schedule")?;
+    let mut schedule: Schedule = case.schedule().map_err(|errors| errors.to_string())?;
+    let types = &row.types;
+    if schedule.problem().is_ok_and(|problem| problem.types.a.name() != types.as_str()) {
+        schedule = format!("{schedule}types({types});").parse().map_err(|_| "other types than its own")?;
+    }
+    let batch = if row.size.batch > 1 { Batch::Strided } else { Batch::One };
+    let named = Named { name: row.schedule.clone(), program: Program::Schedule(schedule) }.batched(batch)?;
+    let Program::Schedule(schedule) = named.program else { return Err("not a schedule".into()) };
+    let plan = schedule.plan(target(&schedule, gpu)).map_err(|errors| errors.to_string())?;
+    estimate(&plan, row.size, gpu).map(|estimate| estimate.ms).map_err(|unsuited| unsuited.message)
+}
+
+/// Spearman's rank correlation: Pearson's of the ranks, equal values sharing theirs. `None` where one side has one rank.
+pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+    let (x, y) = (ranks(x), ranks(y));
+    let mean = (x.len() as f64 - 1.0) / 2.0;
+    let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
+    let scale = (sum(&x, &x) * sum(&y, &y)).sqrt();
+    (scale > 0.0).then(|| sum(&x, &y) / scale)
+}
+
+/// The place of each value in ascending order, from 0; equal ones have the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| {
+        let below = values.iter().filter(|other| *other < value).count();
+        let equal = values.iter().filter(|other| *other == value).count();
+        below as f64 + (equal as f64 - 1.0) / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spearman;
+
+    #[test]
+    fn ranks_correlate() {
+        assert_eq!(spearman(&[1.0, 2.0, 30.0], &[1.0, 4.0, 9.0]), Some(1.0));
+        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
+        assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None, "no ranks");
+        assert_eq!(spearman(&[], &[]), None);
+        // By hand: ranks 0.5, 0.5, 2, 3 against 0, 1, 2, 3.
+        let tied = spearman(&[1.0, 1.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert!((tied - 4.5 / (4.5f64 * 5.0).sqrt()).abs() < 1e-12, "{tied}");
+    }
+}

@@ -1,0 +1,183 @@
+//! What is said about a sweep: a table for the terminal, JSON, CSV.
+
+use serde_json::{Value, json};
+
+use crate::suites::Size;
+use crate::sweep::{Candidate, Group, Outcome, SweepError};
+
+/// Milliseconds to TFLOP/s.
+fn tflops(size: Size, ms: f64) -> f64 {
+    size.operations() / ms / 1e9
+}
+
+/// The table: the first `top` candidates, what is illegal and why, and the best schedule as clauses.
+pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
+    let (judged, legal) = (outcome.judged(), outcome.legal.len());
+    let of =
+        if outcome.combinations == judged.into() { String::new() } else { format!(" of {}", outcome.combinations) };
+    let plural = if outcome.combinations == 1 { "" } else { "s" };
+    let mut text = format!("{judged}{of} combination{plural}, {legal} of them legal\n");
+    if legal > 0 {
+        text.push_str(&format!("\n{size}, estimated for an {gpu}\n\n{}\n", heading()));
+        for (rank, candidate) in outcome.legal.iter().take(top).enumerate() {
+            text.push_str(&format!("{}\n", line(rank + 1, candidate, size)));
+        }
+        if legal > top {
+            text.push_str(&format!("and {} more\n", legal - top));
+        }
+    }
+    if !outcome.illegal.is_empty() {
+        text.push_str("\nillegal\n");
+        outcome.illegal.iter().for_each(|group| text.push_str(&illegal(group)));
+    }
+    if let Some(best) = outcome.legal.first().filter(|best| !matches!(best.timed, Some(Err(_)))) {
+        text.push_str(&format!("\nthe best, as clauses\n\n{}\n", best.schedule.replace("; ", ";\n")));
+    }
+    text
+}
+
+/// What the columns of [`line`] are.
+fn heading() -> String {
+    format!(
+        "{:>4} {:>10} {:>7} {:>10} {:>7} {:>6} {:<7} {:>3} {:>6} {:>5}  schedule",
+        "", "est. ms", "TFLOP/s", "ms", "TFLOP/s", "ratio", "bound", "r", "waves", "ld/f"
+    )
+}
+
+fn line(rank: usize, candidate: &Candidate, size: Size) -> String {
+    let estimate = &candidate.estimate;
+    let measured = candidate.timed.as_ref().and_then(|timed| timed.as_ref().ok());
+    let dash = || "-".to_string();
+    let ms = measured.map_or_else(dash, |measured| format!("{:.4}", measured.ms));
+    let speed = measured.map_or_else(dash, |measured| format!("{:.2}", tflops(size, measured.ms)));
+    let ratio = measured.and_then(|measured| measured.ratio).map_or_else(dash, |ratio| format!("{ratio:.3}"));
+    let failed = match &candidate.timed {
+        Some(Err(failed)) => format!("  {:?}: {}", failed.how, failed.what).to_lowercase(),
+        _ => String::new(),
+    };
+    format!(
+        "{rank:>4} {:>10.4} {:>7.2} {ms:>10} {speed:>7} {ratio:>6} {:<7} {:>3} {:>6.2} {:>5.3}  {}{failed}",
+        estimate.ms,
+        tflops(size, estimate.ms),
+        estimate.bound,
+        estimate.resident_blocks,
+        estimate.waves,
+        estimate.loads_per_fma,
+        candidate.schedule,
+    )
+}
+
+fn illegal(group: &Group) -> String {
+    let Group { rule, count, example, reason, .. } = group;
+    let example = example.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{count:>8}  {rule}: {reason}\n          such as {example}\n")
+}
+
+/// One object: the counts, the first `top` candidates, the illegal groups.
+pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
+    let candidate = |(rank, candidate): (usize, &Candidate)| {
+        let mut row = json!({
+            "rank": rank + 1,
+            "index": candidate.index.to_string(),
+            "schedule": candidate.schedule,
+            "estimate": candidate.estimate,
+            "measured": null,
+            "failed": null,
+        });
+        match &candidate.timed {
+            Some(Ok(measured)) => row["measured"] = json!(measured),
+            Some(Err(failed)) => row["failed"] = json!(failed),
+            None => {}
+        }
+        row
+    };
+    let group = |group: &Group| {
+        json!({
+            "rule": group.rule,
+            "count": group.count,
+            "example": group.example,
+            "message": group.reason.message,
+            "help": group.reason.help,
+        })
+    };
+    json!({
+        // A number beyond 2^53 is not one to every reader of JSON.
+        "combinations": outcome.combinations.to_string(),
+        "judged": outcome.judged(),
+        "legal": outcome.legal.len(),
+        "m": size.m, "n": size.n, "k": size.k, "batch": size.batch,
+        "gpu": gpu,
+        "best": outcome.legal.first().map(|best| &best.schedule),
+        "candidates": outcome.legal.iter().take(top).enumerate().map(candidate).collect::<Vec<_>>(),
+        "illegal": outcome.illegal.iter().map(group).collect::<Vec<_>>(),
+    })
+}
+
+/// One line for each legal schedule.
+///
+/// # Errors
+///
+/// What cannot be written as CSV; nothing, unless memory fails.
+pub fn csv(outcome: &Outcome, size: Size) -> Result<String, String> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let columns = [
+        "rank",
+        "schedule",
+        "m",
+        "n",
+        "k",
+        "batch",
+        "estimated_ms",
+        "bound",
+        "resident_blocks",
+        "waves",
+        "loads_per_fma",
+        "passes_per_fma",
+        "bank_conflicts",
+        "sectors_per_load",
+        "ms",
+        "tflops",
+        "cublas_ms",
+        "ratio",
+        "spread",
+        "failed",
+    ];
+    csv.write_record(columns).map_err(|error| error.to_string())?;
+    for (rank, candidate) in outcome.legal.iter().enumerate() {
+        let estimate = &candidate.estimate;
+        let measured = candidate.timed.as_ref().and_then(|timed| timed.as_ref().ok());
+        let failed = candidate.timed.as_ref().and_then(|timed| timed.as_ref().err());
+        let figure = |figure: Option<f64>| figure.map_or(String::new(), |figure| figure.to_string());
+        csv.write_record([
+            (rank + 1).to_string(),
+            candidate.schedule.clone(),
+            size.m.to_string(),
+            size.n.to_string(),
+            size.k.to_string(),
+            size.batch.to_string(),
+            estimate.ms.to_string(),
+            estimate.bound.to_string(),
+            estimate.resident_blocks.to_string(),
+            estimate.waves.to_string(),
+            estimate.loads_per_fma.to_string(),
+            estimate.passes_per_fma.to_string(),
+            estimate.bank_conflicts.to_string(),
+            estimate.sectors_per_load.to_string(),
+            figure(measured.map(|measured| measured.ms)),
+            figure(measured.map(|measured| tflops(size, measured.ms))),
+            figure(measured.and_then(|measured| measured.cublas_ms)),
+            figure(measured.and_then(|measured| measured.ratio)),
+            figure(measured.map(|measured| measured.spread)),
+            failed.map_or(String::new(), |failed| failed.what.clone()),
+        ])
+        .map_err(|error| error.to_string())?;
+    }
+    let bytes = csv.into_inner().map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+/// What to say when there are too many combinations.
+pub fn advice(error: &SweepError) -> Option<String> {
+    matches!(error, SweepError::TooMany(_))
+        .then(|| "judge some of them: --sample 10000, another set with --seed 2".into())
+}

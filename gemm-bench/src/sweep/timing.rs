@@ -1,0 +1,222 @@
+//! Times the candidates of a sweep on a GPU, in a process that can be stopped.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ptx_gemm::{Kernel, Schedule};
+
+use crate::suites::Size;
+use crate::sweep::keep::{Kept, Record};
+use crate::sweep::worker::{Answer, Request};
+use crate::sweep::{Candidate, Failed, Failure, Gpu, target};
+
+/// How candidates are timed.
+pub struct Timing<'a> {
+    /// The product.
+    pub size: Size,
+    /// What the candidates were estimated for.
+    pub gpu: Gpu,
+    /// The device's name in what is kept.
+    pub device: &'a str,
+    /// Starts a worker, whose standard input and output are taken over.
+    pub worker: &'a dyn Fn() -> Command,
+    /// Begin nothing new after this.
+    pub deadline: Instant,
+    /// How long one schedule may take: to compile it, to compare its result, to time it.
+    pub patience: Duration,
+}
+
+/// What came of timing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timed {
+    /// The device that the worker opened; `None` if everything was known.
+    pub device: Option<String>,
+    /// Candidates that were timed before.
+    pub known: usize,
+    /// Candidates that the time did not suffice for.
+    pub late: usize,
+    /// Why nothing more could be timed.
+    pub broken: Option<String>,
+}
+
+/// What is under way.
+struct Work<'c> {
+    candidates: &'c mut [Candidate],
+    /// Numbers of those that are still to be timed.
+    open: Vec<usize>,
+    outcome: Timed,
+}
+
+/// Times the first `top` candidates, each of which then has its time or why it has none, unless the deadline came first.
+/// `progress` is called after each with how many have an answer. A worker that hangs or dies costs the candidate that it had
+/// begun; another worker goes on with the rest.
+///
+/// # Errors
+///
+/// No worker can be started, or what is found cannot be kept.
+pub fn time(
+    candidates: &mut [Candidate],
+    timing: &Timing<'_>,
+    kept: &mut Kept,
+    progress: &mut dyn FnMut(usize),
+) -> io::Result<Timed> {
+    let all = candidates.len();
+    let mut work = Work { candidates, open: (0..all).collect(), outcome: Timed::default() };
+    work.recall(timing, kept);
+    work.outcome.known = all - work.open.len();
+    progress(all - work.open.len());
+    while !work.open.is_empty() && work.outcome.broken.is_none() && Instant::now() < timing.deadline {
+        let before = work.open.len();
+        let why = work.turn(timing, kept, &mut |open| progress(all - open))?;
+        // A worker that has not finished a single candidate will not do so the next time.
+        if work.open.len() == before && Instant::now() < timing.deadline {
+            work.outcome.broken = Some(why.unwrap_or_else(|| "the worker ended without an answer".into()));
+        }
+    }
+    work.outcome.late = work.open.len();
+    kept.finish()?;
+    Ok(work.outcome)
+}
+
+impl Work<'_> {
+    /// Takes over what is known of an earlier run.
+    fn recall(&mut self, timing: &Timing<'_>, kept: &Kept) {
+        let candidates = &mut *self.candidates;
+        self.open.retain(|&index| {
+            candidates[index].timed =
+                match key(&candidates[index].schedule, timing).and_then(|key| kept.get(&key).cloned()) {
+                    Some(Record::Measured(measured)) => Some(Ok(measured)),
+                    Some(Record::Failed(failed)) => Some(Err(failed)),
+                    _ => return true,
+                };
+            false
+        });
+    }
+
+    /// One worker, until it has answered everything, hangs or dies; the reason if it could not do its work.
+    fn turn(
+        &mut self,
+        timing: &Timing<'_>,
+        kept: &mut Kept,
+        progress: &mut dyn FnMut(usize),
+    ) -> io::Result<Option<String>> {
+        let asked = self.open.clone();
+        let mut worker = Worker::start(timing, asked.iter().map(|&index| self.candidates[index].schedule.clone()))?;
+        let mut started = None;
+        let mut broken = None;
+        loop {
+            let (index, outcome) = match worker.answers.recv_timeout(timing.patience) {
+                Ok(Answer::Device(name)) => {
+                    self.outcome.device = Some(name);
+                    continue;
+                }
+                Ok(Answer::Started(index)) => {
+                    started = Some(index);
+                    continue;
+                }
+                Ok(Answer::Broken(why)) => {
+                    broken = Some(why);
+                    continue;
+                }
+                Ok(Answer::Measured(index, measured)) => (index, Ok(measured)),
+                Ok(Answer::Failed(index, failed)) => (index, Err(failed)),
+                Err(why) => {
+                    let what = worker.stop(why, timing.patience);
+                    let Some(index) = started else { return Ok(broken.or(what)) };
+                    let what = broken.clone().or(what).unwrap_or_else(|| "the process that timed it has ended".into());
+                    (index, Err(Failed { how: Failure::Hung, what }))
+                }
+            };
+            let Some(&candidate) = asked.get(index) else { continue };
+            let ended = started.is_some() && matches!(&outcome, Err(failed) if failed.how == Failure::Hung);
+            self.note(candidate, outcome, timing, kept)?;
+            progress(self.open.len());
+            if ended {
+                return Ok(broken);
+            }
+            started = None;
+        }
+    }
+
+    fn note(
+        &mut self,
+        index: usize,
+        outcome: Result<crate::sweep::Measured, Failed>,
+        timing: &Timing<'_>,
+        kept: &mut Kept,
+    ) -> io::Result<()> {
+        if let Some(key) = key(&self.candidates[index].schedule, timing) {
+            let record = match &outcome {
+                Ok(measured) => Record::Measured(measured.clone()),
+                Err(failed) => Record::Failed(failed.clone()),
+            };
+            kept.keep(key, record);
+            // Each costs seconds: none is to be lost.
+            kept.finish()?;
+        }
+        self.candidates[index].timed = Some(outcome);
+        self.open.retain(|open| *open != index);
+        Ok(())
+    }
+}
+
+/// What a time is kept under; `None` for what does not compile, which the worker says.
+fn key(schedule: &str, timing: &Timing<'_>) -> Option<crate::sweep::keep::Key> {
+    let parsed: Schedule = schedule.parse().ok()?;
+    let kernel = Kernel::compile(&parsed, target(&parsed, &timing.gpu)).ok()?;
+    Some(Kept::timed(schedule, timing.size, timing.device, kernel.ptx()))
+}
+
+/// A worker process and what it says.
+struct Worker {
+    child: Child,
+    answers: Receiver<Answer>,
+}
+
+impl Worker {
+    fn start(timing: &Timing<'_>, schedules: impl Iterator<Item = String>) -> io::Result<Worker> {
+        let Size { m, n, k, batch } = timing.size;
+        let seconds = timing.deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        let request = Request { size: [m, n, k, batch], seconds, schedules: schedules.collect() };
+        let mut command = (timing.worker)();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that has ended already is noticed when it is read.
+            let _ = stdin.write_all(&serde_json::to_vec(&request)?);
+        }
+        let (sender, answers) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    let answer = serde_json::from_str(&line);
+                    let answer = answer.unwrap_or_else(|error| Answer::Broken(format!("not an answer: {error}")));
+                    if sender.send(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Worker { child, answers })
+    }
+
+    /// Ends a worker that says nothing more; what there is to say about that.
+    fn stop(&mut self, why: RecvTimeoutError, patience: Duration) -> Option<String> {
+        if why == RecvTimeoutError::Timeout {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            return Some(format!("no answer within {} s: a kernel that does not end?", patience.as_secs_f64()));
+        }
+        let status = self.child.wait().ok()?;
+        (!status.success()).then(|| format!("the process that timed it has ended: {status}"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

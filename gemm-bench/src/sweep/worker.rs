@@ -1,0 +1,102 @@
+//! The process that times schedules: it reads one [`Request`] and writes [`Answer`]s, each a line of JSON.
+//!
+//! It is a process because a kernel that does not end cannot be stopped otherwise.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use ptx_gemm::{Device, Schedule};
+use serde::{Deserialize, Serialize};
+
+use crate::program::Program;
+use crate::session::{self, Event, Order, Orders, Reason};
+use crate::suites::{Named, Size};
+use crate::sweep::{Failed, Failure, Measured};
+
+/// What is to be timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// `m`, `n`, `k` and how many products.
+    pub size: [usize; 4],
+    /// Begin nothing new after these seconds.
+    pub seconds: f64,
+    /// Texts of schedules.
+    pub schedules: Vec<String>,
+}
+
+/// One thing that the worker says. Numbers are those of the request's schedules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// It has opened this device.
+    Device(String),
+    /// This schedule is next.
+    Started(usize),
+    /// How fast it is.
+    Measured(usize, Measured),
+    /// Why it has no time.
+    Failed(usize, Failed),
+    /// Nothing more can be done here.
+    Broken(String),
+}
+
+/// Answers the request that `input` holds, on the device that `open` opens.
+///
+/// # Errors
+///
+/// The input is not a request, or the output cannot be written.
+pub fn serve(
+    mut input: impl Read,
+    mut output: impl Write,
+    open: impl FnOnce() -> Result<Device, String>,
+) -> io::Result<()> {
+    let mut text = String::new();
+    input.read_to_string(&mut text)?;
+    let request: Request = serde_json::from_str(&text)?;
+    let mut say = |answer: Answer| -> io::Result<()> {
+        writeln!(output, "{}", serde_json::to_string(&answer)?)?;
+        output.flush()
+    };
+    let device = match open() {
+        Ok(device) => device,
+        Err(why) => return say(Answer::Broken(why)),
+    };
+    say(Answer::Device(device.name().into()))?;
+    let mut schedules = Vec::new();
+    for (index, text) in request.schedules.iter().enumerate() {
+        match text.parse::<Schedule>() {
+            Ok(schedule) => schedules.push(Named { name: index.to_string(), program: Program::Schedule(schedule) }),
+            Err(errors) => say(Answer::Failed(index, Failed { how: Failure::Refused, what: errors.to_string() }))?,
+        }
+    }
+    let [m, n, k, batch] = request.size;
+    let sizes = vec![Size { m, n, k, batch }];
+    let suites = vec![Order { suite: "sweep".into(), sizes, schedules, left_out: Vec::new() }];
+    let deadline = Instant::now() + Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::ZERO);
+    for event in session::start(Orders { device, suites, deadline }) {
+        if let Some(answer) = answer(event) {
+            say(answer)?;
+        }
+    }
+    Ok(())
+}
+
+/// What an event says of a request's schedule. What was too late is not said: nobody has tried it.
+fn answer(event: Event) -> Option<Answer> {
+    match event {
+        Event::Started { schedule, .. } => Some(Answer::Started(schedule.parse().ok()?)),
+        Event::Row(row) => {
+            let times = row.times;
+            let measured =
+                Measured { ms: times.ms, cublas_ms: times.cublas_ms, ratio: times.ratio, spread: times.spread };
+            Some(Answer::Measured(row.schedule.parse().ok()?, measured))
+        }
+        Event::Missing { reason: Reason::Late, .. } => None,
+        Event::Missing { schedule, reason, what, .. } => {
+            let how = if reason == Reason::Wrong { Failure::Wrong } else { Failure::Refused };
+            Some(Answer::Failed(schedule.parse().ok()?, Failed { how, what }))
+        }
+        Event::Broken(what) => Some(Answer::Broken(what)),
+        Event::Begin { .. } | Event::End { .. } => None,
+    }
+}

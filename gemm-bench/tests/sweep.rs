@@ -1,0 +1,213 @@
+//! Sweeps as a library: what is judged, what is kept, what becomes of workers that hang.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ptx_gemm_bench::suites::Size;
+use ptx_gemm_bench::sweep::timing::{self, Timing};
+use ptx_gemm_bench::sweep::worker::{self, Answer, Request};
+use ptx_gemm_bench::sweep::{Failed, Failure, Gpu, Kept, MOST, Measured, Outcome, Space, Sweep, SweepError};
+
+const SPACE: &str = "tile({64, 96, 128}, {64, 128}, {8, 16}); thread({4, 8}, 8); vector({1, 4}); {double_buffer | }";
+
+fn sweep(text: &str) -> Sweep {
+    Sweep::new(Space::parse(text).unwrap_or_else(|errors| panic!("{errors}"))).size(Size::cube(1024))
+}
+
+fn run(sweep: &Sweep, kept: &mut Kept) -> Outcome {
+    sweep.run(kept, |_| ()).expect("an outcome")
+}
+
+#[test]
+fn every_combination_is_judged_once() {
+    let outcome = run(&sweep(SPACE), &mut Kept::nowhere());
+    assert_eq!((outcome.combinations, outcome.judged()), (96, 96));
+    assert!(!outcome.legal.is_empty());
+    let one_by_one: Vec<_> = sweep(SPACE).candidates().expect("few enough").collect();
+    assert_eq!(one_by_one.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (0..96).collect::<Vec<_>>());
+    for (index, verdict) in one_by_one {
+        let ranked = outcome.legal.iter().find(|candidate| candidate.index == index);
+        assert_eq!(ranked, verdict.as_ref().ok());
+        if let Err(reason) = verdict {
+            let group = outcome.illegal.iter().find(|group| group.rule == reason.rule).expect("its rule");
+            assert!(group.index <= index, "the example is the first");
+        }
+    }
+    let times: Vec<f64> = outcome.legal.iter().map(|candidate| candidate.estimate.ms).collect();
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+#[test]
+fn the_illegal_are_counted_with_their_reasons() {
+    let outcome = run(
+        &sweep("tile(64, 64, 8); thread({4, 8, 3, 128}, 4); vector({1, 4}); tail({predicate, none})"),
+        &mut Kept::nowhere(),
+    );
+    let groups: Vec<(&str, u64)> = outcome.illegal.iter().map(|group| (group.rule.as_str(), group.count)).collect();
+    assert_eq!(groups.iter().map(|(_, count)| count).sum::<u64>() + outcome.legal.len() as u64, 16);
+    assert_eq!(groups.iter().map(|(_, count)| count).sum::<u64>(), 8, "{groups:?}");
+    let first = &outcome.illegal[0];
+    assert!(first.reason.message.contains("thread("), "{}", first.reason);
+    assert!(first.example.contains("thread(3, 4)"), "{}", first.example);
+    // A legal schedule that does not run this product is counted as well.
+    let odd = run(
+        &sweep("tile(64, 64, 8); thread(4, 4); tail({predicate, none})").size(Size::cube(1000)),
+        &mut Kept::nowhere(),
+    );
+    assert_eq!((odd.legal.len(), odd.illegal[0].rule.as_str(), odd.illegal[0].count), (1, "size", 1));
+    let other = run(&sweep("tile(64, 64, 8); thread(4, 4); target({sm_80, sm_100})"), &mut Kept::nowhere());
+    assert_eq!((other.legal.len(), other.illegal[0].rule.as_str()), (1, "device"));
+}
+
+#[test]
+fn too_many_are_counted_and_not_judged() {
+    let text = "tile({8..=512 step 8}, {8..=512 step 8}, {1..=64}); thread({1..=16}, {1..=16});";
+    let many = sweep(text);
+    let begun = Instant::now();
+    let Err(SweepError::TooMany(count)) = many.count() else { panic!("not refused") };
+    assert_eq!(count, 64 * 64 * 64 * 256);
+    assert!(count > MOST && begun.elapsed() < Duration::from_secs(1));
+    let drawn = |seed| run(&many.clone().sample(300, seed), &mut Kept::nowhere());
+    let outcome = drawn(1);
+    assert_eq!((outcome.judged(), outcome.combinations), (300, count));
+    assert_eq!(outcome, drawn(1), "the same seed draws the same");
+    assert_ne!(outcome, drawn(2));
+    assert_eq!(run(&sweep(SPACE).sample(1000, 1), &mut Kept::nowhere()).judged(), 96, "there are no more");
+    let indices: Vec<u128> = sweep(SPACE).sample(95, 3).candidates().expect("few").map(|(index, _)| index).collect();
+    assert!(indices.is_sorted_by(|x, y| x < y) && indices.len() == 95, "{indices:?}");
+}
+
+#[test]
+fn a_sweep_that_was_cut_off_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (whole, torn) = (folder.path().join("whole.jsonl"), folder.path().join("torn.jsonl"));
+    let once = run(&sweep(SPACE), &mut Kept::in_file(&whole).expect("a new file"));
+    let lines = std::fs::read_to_string(&whole).expect("a file");
+    assert_eq!(lines.lines().count(), 96);
+    // Cut off in the middle of a line.
+    std::fs::write(&torn, &lines[..lines.len() / 2 + 7]).expect("written");
+    let mut kept = Kept::in_file(&torn).expect("repaired");
+    let known = kept.len();
+    assert!((30..66).contains(&known), "{known}");
+    assert!(std::fs::read_to_string(&torn).expect("a file").ends_with('\n'), "the torn line is gone");
+    assert_eq!(run(&sweep(SPACE), &mut kept), once);
+    assert_eq!(std::fs::read_to_string(&torn).expect("a file").lines().count(), 96);
+    // Everything is known now: nothing is added, and what is known is believed.
+    let known =
+        std::fs::read_to_string(&torn).expect("a file").replace("\"resident_blocks\":", "\"resident_blocks\":1");
+    std::fs::write(&torn, &known).expect("written");
+    let again = run(&sweep(SPACE), &mut Kept::in_file(&torn).expect("known"));
+    assert!(again.legal.iter().all(|candidate| candidate.estimate.resident_blocks >= 10));
+    assert_eq!(std::fs::read_to_string(&torn).expect("a file"), known);
+    // Another product is another question.
+    run(&sweep(SPACE).size(Size::cube(512)), &mut Kept::in_file(&torn).expect("known"));
+    assert_eq!(std::fs::read_to_string(&torn).expect("a file").lines().count(), 192);
+    std::fs::write(&torn, "{}\n{\"a\": 1}\n").expect("written");
+    let error = Kept::in_file(&torn).expect_err("another file").to_string();
+    assert!(error.starts_with("line 1: "), "{error}");
+}
+
+/// What a script says in the place of a worker.
+fn says(answers: &[Answer]) -> String {
+    answers.iter().map(|answer| format!("echo '{}'; ", serde_json::to_string(answer).expect("an answer"))).collect()
+}
+
+fn measured(ms: f64) -> Measured {
+    Measured { ms, cublas_ms: Some(2.0), ratio: Some(2.0 / ms), spread: 0.01 }
+}
+
+/// Times the first four candidates with scripts, one after the other.
+fn timed(scripts: &[String], kept: &mut Kept) -> (Outcome, timing::Timed, usize) {
+    let mut outcome = run(&sweep(SPACE), &mut Kept::nowhere());
+    outcome.legal.truncate(4);
+    let next = Cell::new(0);
+    let worker = || {
+        let script = &scripts[next.get().min(scripts.len() - 1)];
+        next.set(next.get() + 1);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("cat > /dev/null; {script}")]);
+        command
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let timing = Timing {
+        size: Size::cube(1024),
+        gpu: Gpu::H200,
+        device: "cuda:0",
+        worker: &worker,
+        deadline,
+        patience: Duration::from_secs(2),
+    };
+    let told = timing::time(&mut outcome.legal, &timing, kept, &mut |_| ()).expect("workers start");
+    outcome.rank();
+    (outcome, told, next.get())
+}
+
+#[test]
+fn a_kernel_that_hangs_or_is_wrong_costs_its_row() {
+    let wrong = Failed { how: Failure::Wrong, what: "element 3 is NaN".into() };
+    let first = [
+        Answer::Device("a GPU".into()),
+        Answer::Started(0),
+        Answer::Measured(0, measured(3.0)),
+        Answer::Started(1),
+        Answer::Failed(1, wrong.clone()),
+        Answer::Started(2),
+    ];
+    // The third hangs; the next worker is asked for the fourth alone.
+    let second = [Answer::Started(0), Answer::Measured(0, measured(1.5))];
+    let scripts = [format!("{} sleep 600", says(&first)), says(&second)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kept.jsonl");
+    let (outcome, told, workers) = timed(&scripts, &mut Kept::in_file(&path).expect("a new file"));
+    assert_eq!((told.device.as_deref(), told.late, told.broken, workers), (Some("a GPU"), 0, None, 2));
+    let times: Vec<_> = outcome.legal.iter().map(|candidate| candidate.timed.clone().expect("tried")).collect();
+    assert_eq!(times[..2], [Ok(measured(1.5)), Ok(measured(3.0))], "by time");
+    assert!(times[2..].contains(&Err(wrong)), "{times:?}");
+    let hung = Failed { how: Failure::Hung, what: "no answer within 2 s: a kernel that does not end?".into() };
+    assert!(times[2..].contains(&Err(hung)), "{times:?}");
+    // All of it is known the next time: no worker is started.
+    let (again, told, workers) = timed(&scripts, &mut Kept::in_file(&path).expect("known"));
+    assert_eq!((again, told.known, workers), (outcome, 4, 0));
+}
+
+#[test]
+fn a_worker_that_dies_costs_its_row_and_one_that_cannot_work_ends_the_sweep() {
+    let dies = format!("{} exit 3", says(&[Answer::Started(0)]));
+    let rest = says(&[0, 1, 2].map(|index| Answer::Measured(index, measured(1.0 + index as f64))));
+    let (outcome, told, workers) = timed(&[dies, rest], &mut Kept::nowhere());
+    assert_eq!((told.broken, workers), (None, 2));
+    let last = outcome.legal[3].timed.clone().expect("tried").expect_err("it died");
+    assert!(last.how == Failure::Hung && last.what.contains("exit status: 3"), "{last:?}");
+
+    let refuses = says(&[Answer::Broken("no such device".into())]);
+    let (outcome, told, workers) = timed(&[refuses], &mut Kept::nowhere());
+    assert_eq!((told.broken.as_deref(), told.late, workers), (Some("no such device"), 4, 1));
+    assert!(outcome.legal.iter().all(|candidate| candidate.timed.is_none()));
+
+    let (_, told, workers) = timed(&["echo nonsense".into()], &mut Kept::nowhere());
+    assert!(told.broken.is_some_and(|why| why.starts_with("not an answer")) && workers == 1);
+}
+
+#[test]
+fn a_worker_answers_a_request() {
+    let request =
+        Request { size: [64, 64, 64, 1], seconds: 10.0, schedules: vec!["tile(64, 64, 8); thread(4, 4);".into()] };
+    let ask = |text: &[u8], open: Result<ptx_gemm::Device, String>| {
+        let mut said = Vec::new();
+        let served = worker::serve(text, &mut said, || open);
+        let said = String::from_utf8(said).expect("text");
+        let answers: Vec<Answer> = said.lines().map(|line| serde_json::from_str(line).expect("an answer")).collect();
+        served.map(|()| answers)
+    };
+    let text = serde_json::to_vec(&request).expect("JSON");
+    assert_eq!(ask(&text, Err("no GPU".into())).expect("answered"), [Answer::Broken("no GPU".into())]);
+    // The interpreter is not timed, and says so.
+    let answers = ask(&text, Ok(ptx_gemm::Device::interpreter())).expect("answered");
+    assert!(matches!(&answers[..], [Answer::Device(_), Answer::Broken(_)]), "{answers:?}");
+    assert!(ask(b"{", Err(String::new())).is_err());
+    let mut text = Vec::new();
+    text.write_all(b"not JSON").expect("memory");
+    assert!(ask(&text, Err(String::new())).is_err());
+}

@@ -1,0 +1,95 @@
+//! What becomes of the fixes that wrong schedules are offered: each is applied by itself.
+
+use std::collections::BTreeMap;
+
+use ptx_gemm_dsl::repair::{diagnose, repair};
+use serde::Serialize;
+
+use super::wrong::wrong_schedule;
+
+/// What the fixes of one rule lead to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcomes {
+    /// Errors of this rule.
+    pub errors: usize,
+    /// Errors that come with a fix.
+    pub offered: usize,
+    /// Fixes that lead to a legal schedule.
+    pub legal: usize,
+    /// Fixes that lead to fewer errors.
+    pub fewer: usize,
+    /// The others.
+    pub no_better: usize,
+}
+
+/// A fix that leaves as many errors as there were, or more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Useless {
+    /// Of the wrong schedule.
+    pub seed: u64,
+    /// The wrong schedule.
+    pub text: String,
+    /// The error, with its help.
+    pub error: String,
+    /// The schedule with its fix; none where the fix cannot be applied.
+    pub fixed: Option<String>,
+    /// What is said of that.
+    pub after: String,
+}
+
+/// What became of the fixes of many wrong schedules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fixes {
+    /// Wrong schedules.
+    pub schedules: usize,
+    /// Those of which all the fixes together make a legal one.
+    pub repaired: usize,
+    /// By the name of the rule.
+    pub rules: BTreeMap<&'static str, Outcomes>,
+    /// Fixes that are no better.
+    pub useless: Vec<Useless>,
+}
+
+impl Fixes {
+    /// All rules together.
+    pub fn total(&self) -> Outcomes {
+        self.rules.values().fold(Outcomes::default(), |all, one| Outcomes {
+            errors: all.errors + one.errors,
+            offered: all.offered + one.offered,
+            legal: all.legal + one.legal,
+            fewer: all.fewer + one.fewer,
+            no_better: all.no_better + one.no_better,
+        })
+    }
+
+    /// Applies every fix of the wrong schedule of a seed, each by itself, and then all of them.
+    pub fn add(&mut self, seed: u64) {
+        let text = wrong_schedule(seed);
+        let said = diagnose(&text, None);
+        let before = said.errors().count();
+        if before == 0 {
+            return;
+        }
+        self.schedules += 1;
+        self.repaired += usize::from(repair(&text, None).is_legal());
+        for error in said.errors() {
+            let outcomes = self.rules.entry(error.rule).or_default();
+            outcomes.errors += 1;
+            if error.fix.is_none() {
+                continue;
+            }
+            outcomes.offered += 1;
+            let fixed = error.fixed(&text);
+            let after = diagnose(fixed.as_deref().unwrap_or(&text), None);
+            match after.errors().count() {
+                0 => outcomes.legal += 1,
+                left if left < before => outcomes.fewer += 1,
+                _ => {
+                    outcomes.no_better += 1;
+                    let (error, after) = (error.to_string(), after.to_string());
+                    self.useless.push(Useless { seed, text: text.clone(), error, fixed, after });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Fixes applied: to a schedule, and to the text that it was read from, of which every comment stays.
+
+use crate::diagnostic::{Diagnostic, Fix};
+use crate::grammar::Written;
+use crate::keys::KeySet;
+use crate::schedule::Schedule;
+use crate::table::Key;
+
+impl Fix {
+    /// The schedule with this change; `None` for [`Fix::Spell`], which changes text before it is a schedule.
+    pub fn apply(&self, schedule: &Schedule) -> Option<Schedule> {
+        match self {
+            Fix::Spell(_) => None,
+            Fix::Set(text) => Some(schedule.clone().with(Schedule::parse(text).ok()?)),
+            Fix::Remove(name) => {
+                let mut schedule = schedule.clone();
+                schedule.items.retain(|item| item.clause.name() != name);
+                Some(schedule)
+            }
+        }
+    }
+
+    /// The kinds of clauses that it sets.
+    pub(crate) fn keys(&self) -> Option<KeySet> {
+        let Fix::Set(text) = self else { return None };
+        let mut keys = KeySet::default();
+        Schedule::read(text).items.iter().for_each(|item| keys.insert(item.clause.key()));
+        Some(keys)
+    }
+}
+
+impl Diagnostic {
+    /// `text`, which this is about, with its fix; `None` if it has none that can be applied there.
+    pub fn fixed(&self, text: &str) -> Option<String> {
+        let fixed = match self.fix.as_ref()? {
+            Fix::Spell(spelling) => spell(text, self.span?.start as usize..self.span?.end as usize, spelling)?,
+            Fix::Set(clauses) => set(text, clauses)?,
+            Fix::Remove(name) => remove(text, |written| written.name == *name),
+        };
+        (fixed != text).then_some(fixed)
+    }
+}
+
+fn spell(text: &str, span: std::ops::Range<usize>, spelling: &str) -> Option<String> {
+    let (before, after) = (text.get(..span.start)?, text.get(span.end..)?);
+    if !spelling.starts_with("; ") {
+        return Some(format!("{before}{spelling}{after}"));
+    }
+    // A semicolon that is missing belongs to the clause before it, and so before a comment about that.
+    let ends = Schedule::read(text).written.into_iter().map(|written| written.span.end as usize);
+    let end = ends.filter(|end| *end <= span.start).max()?;
+    let blank = if end == span.start { " " } else { "" };
+    Some(format!("{};{blank}{}", &text[..end], &text[end..]))
+}
+
+/// Each of `clauses` in place of the first of its kind, without the others, or as the last.
+fn set(text: &str, clauses: &str) -> Option<String> {
+    let mut text = text.to_string();
+    for item in Schedule::parse(clauses).ok()?.items {
+        let (key, clause) = (item.clause.key(), item.clause.to_string());
+        let same = |written: &Written| written.key == Some(key);
+        let Some(first) = Schedule::read(&text).written.into_iter().find(same) else {
+            text = appended(&text, key, &clause);
+            continue;
+        };
+        // Those after it first, so that its place stays.
+        text = remove(&text, |written| same(written) && written.span.start > first.span.start);
+        text.replace_range(first.span.start as usize..first.span.end as usize, &clause);
+    }
+    Some(text)
+}
+
+/// The text with a clause after its last one, on a line of its own if the others have such lines.
+fn appended(text: &str, key: Key, clause: &str) -> String {
+    let written = Schedule::read(text).written;
+    let end = if key == Key::Expect { "" } else { ";" };
+    let Some(last) = written.last() else {
+        // Nothing but comments, each on a line of its own.
+        let (before, after) = match text.chars().last() {
+            None => ("", ""),
+            Some('\n') => ("", "\n"),
+            Some(_) => ("\n", "\n"),
+        };
+        return format!("{text}{before}{clause}{end}{after}");
+    };
+    let (start, stop) = (last.span.start as usize, last.span.end as usize);
+    let semicolon = text[stop..].trim_start().starts_with(';');
+    let at = if semicolon { stop + text[stop..].find(';').unwrap_or(0) + 1 } else { stop };
+    let lines = written.len() > 1 && text[..start].trim_end_matches([' ', '\t']).ends_with('\n');
+    let blank = if lines || written.len() == 1 && text[at..].starts_with('\n') { '\n' } else { ' ' };
+    let ended = if semicolon || last.key == Some(Key::Expect) { "" } else { ";" };
+    // A comment after the last clause is about that clause.
+    let line = if blank == '\n' { at + text[at..].find('\n').unwrap_or(text.len() - at) } else { at };
+    format!("{}{ended}{}{blank}{clause}{end}{}", &text[..at], &text[at..line], &text[line..])
+}
+
+/// The text without some of its clauses, nor the lines that these had for themselves.
+fn remove(text: &str, gone: impl Fn(&Written) -> bool) -> String {
+    let mut text = text.to_string();
+    for written in Schedule::read(&text).written.iter().rev().filter(|written| gone(written)) {
+        let (start, mut end) = (written.span.start as usize, written.span.end as usize);
+        let rest = &text[end..];
+        if rest.trim_start().starts_with(';') {
+            end += rest.find(';').unwrap_or(0) + 1;
+        }
+        let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let own = text[line..start].trim().is_empty();
+        let after = text[end..].find(|c: char| c != ' ' && c != '\t').map_or(text.len(), |skip| end + skip);
+        let range = match (own, text[after..].chars().next()) {
+            (true, Some('\n')) => line..after + 1,
+            (true, None) => line..after,
+            (_, None | Some('\n')) => text[..start].trim_end_matches([' ', '\t']).len()..after,
+            _ => start..after,
+        };
+        text.replace_range(range, "");
+    }
+    text
+}

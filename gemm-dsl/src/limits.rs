@@ -1,0 +1,36 @@
+//! The ranges of the numbers in clauses: what the rules check, and what the reference states.
+
+use std::ops::RangeInclusive;
+
+/// Extents of a tile along one dimension.
+pub const EXTENT: RangeInclusive<u32> = 1..=32_768;
+/// Elements of a pad: the longest row that a bank-conflict argument can need, many times over.
+pub const PAD: RangeInclusive<u32> = 0..=1024;
+/// Bytes within which a swizzle permutes.
+pub const SWIZZLES: &[u32] = &[32, 64, 128];
+/// Elements of an access, a power of two.
+pub const WIDTH: RangeInclusive<u32> = 1..=1024;
+/// Stages of the pipeline.
+pub const STAGES: RangeInclusive<u32> = 1..=64;
+/// Steps of k that are unrolled.
+pub const UNROLL: RangeInclusive<u32> = 1..=1024;
+/// Steps of k that fragments are read ahead.
+pub const PREFETCH: RangeInclusive<u32> = 0..=64;
+/// Blocks of a multiprocessor.
+pub const BLOCKS: RangeInclusive<u32> = 1..=32;
+/// Rows or columns of tiles in a band.
+pub const GROUP: RangeInclusive<u32> = 1..=65_535;
+/// Blocks of a persistent kernel.
+pub const WAVE: RangeInclusive<u32> = 1..=65_535;
+/// Parts of K.
+pub const PARTS: RangeInclusive<u32> = 1..=1024;
+/// Instructions between two promotions.
+pub const EVERY: RangeInclusive<u32> = 1..=1024;
+/// Blocks of a cluster along one dimension, and all of them.
+pub const CLUSTER: RangeInclusive<u32> = 1..=16;
+/// Warps of a role.
+pub const WARPS: RangeInclusive<u32> = 1..=31;
+/// Warp groups of a role.
+pub const GROUPS: RangeInclusive<u32> = 1..=7;
+/// Registers of a thread of a role, a multiple of 8 (PTX ISA, setmaxnreg).
+pub const REGISTERS: RangeInclusive<u32> = 24..=256;

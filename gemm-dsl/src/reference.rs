@@ -1,0 +1,187 @@
+//! The language reference: what `gemmc explain` prints, and `docs/language.md`, all of it from [`crate::table`].
+
+mod topics;
+
+use std::fmt;
+
+use crate::implemented;
+use crate::schedule::Schedule;
+use crate::suggest;
+use crate::table::{self, ALL, Info, Values};
+
+pub use topics::{TOPICS, Topic};
+
+/// What the compiler makes of a clause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All of it works.
+    Implemented,
+    /// It works but for these words.
+    Partly(Vec<&'static str>),
+    /// It is part of the language, and refused.
+    NotYet,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Implemented => f.write_str("implemented"),
+            State::Partly(lacking) => {
+                write!(f, "implemented, but for {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
+            }
+            State::NotYet => f.write_str("not implemented yet"),
+        }
+    }
+}
+
+/// The small schedule of an example, without the clause and with it.
+pub fn schedules(info: &Info) -> [String; 2] {
+    // The rows are text that a test parses.
+    let read = |text: &str| Schedule::read(text).items.into_iter().map(|item| item.clause);
+    let with = |clauses: &str| read(clauses).fold(Schedule::new(), Schedule::clause);
+    let (base, clause) = (with(info.base), with(info.example));
+    [base.to_string(), base.with(clause).to_string()]
+}
+
+/// What the compiler makes of a clause.
+pub fn state(info: &Info) -> State {
+    if !implemented::has(info.key) {
+        return State::NotYet;
+    }
+    let mut lacking = implemented::lacking(info.key).to_vec();
+    for argument in info.arguments {
+        if let Values::Words(words) = &argument.values {
+            lacking.extend(words().into_iter().filter(|(_, works)| !works).map(|(word, _)| word));
+        }
+    }
+    let mut seen = Vec::new();
+    lacking.retain(|word| {
+        !seen.contains(word) && {
+            seen.push(*word);
+            true
+        }
+    });
+    if lacking.is_empty() { State::Implemented } else { State::Partly(lacking) }
+}
+
+/// What a name of the reference stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum Entry {
+    /// A clause.
+    Clause(&'static Info),
+    /// A topic.
+    Topic(&'static Topic),
+}
+
+/// The clause or topic of a name. `epilogue` and `layout` are both; the clause is found by its name in parentheses or braces,
+/// and what is said of the topic begins with the clause.
+///
+/// # Errors
+/// The name that was probably meant, if there is one.
+pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
+    if let Some(topic) = TOPICS.iter().find(|topic| topic.name == name) {
+        return Ok(Entry::Topic(topic));
+    }
+    // `tile(128, 128, 8)` asks for `tile`.
+    let bare = name.split(['(', '{', ' ', ';']).next().unwrap_or(name);
+    if let Some(info) = table::find(bare) {
+        return Ok(Entry::Clause(info));
+    }
+    let known = ALL.iter().map(|info| info.name).chain(TOPICS.iter().map(|topic| topic.name));
+    Err(suggest::nearest(bare, known))
+}
+
+/// Every clause and every topic in one line each.
+pub fn overview() -> String {
+    let mut text = String::new();
+    for info in ALL {
+        let state = match state(info) {
+            State::NotYet => " (not implemented yet)",
+            _ => "",
+        };
+        text.push_str(&format!("{:14} {}{state}\n", info.name, info.summary));
+    }
+    text.push('\n');
+    TOPICS.iter().for_each(|topic| text.push_str(&format!("{:14} {}\n", topic.name, topic.summary)));
+    text
+}
+
+/// All that the reference says of a clause, in Markdown.
+pub fn clause(info: &Info) -> String {
+    let mut text = format!("`{}`\n\n{}\n\n", info.signature, paragraph(info.meaning));
+    if !info.arguments.is_empty() {
+        let rows = info.arguments.iter().map(|argument| [argument.name.to_string(), argument.values.to_string()]);
+        text.push_str(&table_of(["argument", "legal values"], rows));
+        text.push('\n');
+    }
+    text.push_str(&format!("- Default: {}.\n- State: {}.\n\n", code(info.default), state(info)));
+    let [_, example] = schedules(info);
+    text.push_str(&format!("```text\n{example}```\n"));
+    text
+}
+
+/// The whole reference, in Markdown.
+pub fn markdown() -> String {
+    let mut text = String::from(INTRODUCTION);
+    let rows =
+        ALL.iter().map(|info| [format!("[`{0}`](#{0})", info.name), info.summary.to_string(), state(info).to_string()]);
+    text.push_str(&table_of(["clause", "about", "state"], rows));
+    for topic in TOPICS.iter() {
+        text.push_str(&format!("\n## {}\n\n{}", topic.title, (topic.text)()));
+    }
+    text.push_str("\n## Clauses\n");
+    ALL.iter().for_each(|info| text.push_str(&format!("\n### {}\n\n{}", info.name, clause(info))));
+    text
+}
+
+const INTRODUCTION: &str = "\
+# The schedule language
+
+Written by `gemmc explain --markdown` from the table that the grammar, the rules and the editor's documentation read
+(`gemm-dsl/src/table/rows.rs`). `gemmc explain CLAUSE` prints a section of it, and what the clause changes in the PTX of the
+example.
+
+A schedule is a list of clauses, each ended by a semicolon, in any order, each at most once:
+
+```text
+schedule   = { clause \";\" }
+clause     = name | name \"(\" arguments \")\" | \"expect\" \"{\" contracts \"}\"
+arguments  = argument { \",\" argument }
+argument   = [ name \"=\" ] value
+```
+
+`//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!` `{expression}`
+takes a number or a word from the surrounding Rust code, and `..base` the clauses of another schedule that are not given. Every
+schedule has a `tile`, and with `atom(fma)` a `thread`.
+
+";
+
+/// A table that reads well as text, too.
+fn table_of<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let escaped = |row: [String; N]| row.map(|cell| cell.replace('|', "\\|"));
+    let rows: Vec<[String; N]> = std::iter::once(head.map(String::from)).chain(rows).map(escaped).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        for (column, cell) in row.iter().enumerate() {
+            text.push_str(&format!("| {cell:0$} ", width(column)));
+        }
+        text.push_str("|\n");
+        if index == 0 {
+            (0..N).for_each(|column| text.push_str(&format!("|{}", "-".repeat(width(column) + 2))));
+            text.push_str("|\n");
+        }
+    }
+    text
+}
+
+/// One paragraph of what a row says over several lines.
+fn paragraph(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join("\n").trim().to_string()
+}
+
+/// A clause as code; anything else as it is.
+fn code(text: &str) -> String {
+    let clause = text.ends_with(')') && !text.contains(' ') || text.contains("(|") || text.contains(" = ");
+    if clause { format!("`{text}`") } else { text.to_string() }
+}

@@ -1,0 +1,153 @@
+//! The tree of alternatives: how many combinations it has, and the text of each.
+
+use std::ops::Range;
+
+use super::place::Places;
+
+/// Text with choices in it: one alternative of each is taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sequence {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    /// Bytes of the source, as they are.
+    Text(Range<usize>),
+    Choice(Choice),
+}
+
+/// One brace.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub alternatives: Vec<Alternative>,
+    /// What follows the alternative, where the source may lack it: a clause needs its semicolon.
+    pub end: &'static str,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Alternative {
+    /// As it is written.
+    Written(Sequence),
+    /// A number of a range, and where the range is.
+    Number(u32, Range<usize>),
+}
+
+impl Sequence {
+    pub fn push_text(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.parts.push(Part::Text(range));
+        }
+    }
+
+    pub fn push_choice(&mut self, choice: Choice) {
+        self.parts.push(Part::Choice(choice));
+    }
+
+    /// How many combinations it has: at most `u128::MAX`.
+    pub fn len(&self) -> u128 {
+        self.choices().map(Choice::len).fold(1, u128::saturating_mul)
+    }
+
+    fn choices(&self) -> impl Iterator<Item = &Choice> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Choice(choice) => Some(choice),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// The text of a combination, and the places of its bytes in the source.
+    pub fn text(&self, source: &str, index: u128) -> (String, Places) {
+        let mut out = (String::new(), Places::default());
+        self.write(source, index, &mut out);
+        out
+    }
+
+    fn write(&self, source: &str, mut index: u128, out: &mut (String, Places)) {
+        let mut weight = self.len();
+        for part in &self.parts {
+            match part {
+                Part::Text(range) => {
+                    out.1.verbatim(out.0.len(), range.clone());
+                    out.0.push_str(&source[range.clone()]);
+                }
+                Part::Choice(choice) => {
+                    weight /= choice.len();
+                    choice.write(source, index / weight, out);
+                    index %= weight;
+                }
+            }
+        }
+    }
+
+    /// Combinations that take every alternative at least once: its first one wherever nothing else is said.
+    pub fn probes(&self) -> Vec<u128> {
+        let mut weight = self.len();
+        let mut probes = vec![0];
+        for choice in self.choices() {
+            weight /= choice.len();
+            probes.extend(choice.probes().into_iter().skip(1).map(|probe| probe * weight));
+        }
+        probes
+    }
+}
+
+impl Choice {
+    fn len(&self) -> u128 {
+        self.alternatives.iter().map(Alternative::len).fold(0, u128::saturating_add)
+    }
+
+    fn write(&self, source: &str, mut index: u128, out: &mut (String, Places)) {
+        for alternative in &self.alternatives {
+            if index < alternative.len() {
+                let before = out.0.len();
+                alternative.write(source, index, out);
+                if out.0.len() > before {
+                    out.0.push_str(self.end);
+                }
+                return;
+            }
+            index -= alternative.len();
+        }
+    }
+
+    fn probes(&self) -> Vec<u128> {
+        let mut probes = Vec::new();
+        let mut start = 0;
+        let mut probed = None;
+        for alternative in &self.alternatives {
+            match alternative {
+                Alternative::Written(sequence) => {
+                    probes.extend(sequence.probes().into_iter().map(|probe| start + probe));
+                }
+                // What the grammar says of one number of a range it says of all.
+                Alternative::Number(_, range) if probed.as_ref() == Some(range) => {}
+                Alternative::Number(_, range) => {
+                    probed = Some(range.clone());
+                    probes.push(start);
+                }
+            }
+            start += alternative.len();
+        }
+        probes
+    }
+}
+
+impl Alternative {
+    fn len(&self) -> u128 {
+        match self {
+            Alternative::Written(sequence) => sequence.len(),
+            Alternative::Number(..) => 1,
+        }
+    }
+
+    fn write(&self, source: &str, index: u128, out: &mut (String, Places)) {
+        match self {
+            Alternative::Written(sequence) => sequence.write(source, index, out),
+            Alternative::Number(number, range) => {
+                out.1.replaced(out.0.len(), range.clone());
+                out.0.push_str(&number.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A space of schedules: schedule text with alternatives in braces, and every schedule that it stands for.
+//!
+//! ```text
+//! tile({64, 128}, {64, 128}, {8..=32 step *2});    // values: numbers, words, names, in any argument
+//! thread({4, 8}, 8);
+//! order({row, snake});
+//! {double_buffer | stages(3); pace(free) | }       // whole clauses; the last alternative is none of them
+//! ```
+//!
+//! | notation | stands for |
+//! |---|---|
+//! | `{a, b, c}` in the arguments of a clause | one of these values, each any text without a comma |
+//! | `{8..=32}`, `{8..=32 step 8}` | 8, 9, … 32; 8, 16, 24, 32 |
+//! | `{8..=32 step *2}` | 8, 16, 32: each is twice the one before it |
+//! | `{8..32 step 8}` | 8, 16, 24: as in Rust, without the end |
+//! | `{one; two \| three \| }` in the place of a clause | these clauses, or that one, or none |
+//!
+//! Braces are free for this: text cannot take values from Rust, and `expect { … }` is the only other place for them. A brace
+//! with a single alternative is an error, since it is more likely a value for `gemm!` than a choice. Alternatives of clauses may
+//! hold alternatives of values. Each brace is chosen independently of the others; what belongs together is written as
+//! clauses: `{tile(64, 64, 8); thread(4, 4) | tile(128, 128, 8); thread(8, 8)}`.
+//!
+//! Combinations are numbered from 0 with the last brace varying fastest, and made one by one from their numbers: a space takes
+//! no more memory than its text.
+
+mod choices;
+mod parse;
+mod place;
+mod values;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::diagnostics::Diagnostics;
+use crate::schedule::Schedule;
+
+use choices::Sequence;
+
+/// Schedule text with alternatives, and all its combinations.
+///
+/// ```
+/// use ptx_gemm_dsl::Space;
+///
+/// let space: Space = "tile({64, 128}, 64, 8); thread(8, 8); {double_buffer | }".parse()?;
+/// assert_eq!(space.len(), 4);
+/// assert_eq!(space.combination(3).unwrap().text(), "tile(128, 64, 8); thread(8, 8); ");
+/// let legal = space.combinations().filter(|one| one.schedule().is_ok_and(|schedule| schedule.check().is_ok()));
+/// assert_eq!(legal.count(), 4);
+/// # Ok::<(), ptx_gemm_dsl::Diagnostics>(())
+/// ```
+#[derive(Clone)]
+pub struct Space {
+    text: Arc<str>,
+    sequence: Sequence,
+}
+
+/// One combination of a space: schedule text without alternatives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Combination {
+    index: u128,
+    text: String,
+}
+
+impl Space {
+    /// The most alternatives of one text, all braces together.
+    pub const MAX_ALTERNATIVES: usize = 4096;
+
+    /// Reads a text with alternatives. A text without any stands for one schedule.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the notation; and what the grammar of schedules says of the alternatives, each of which
+    /// has been read once. Rules that a combination breaks are no errors of the space: [`Combination::schedule`] parses, and
+    /// [`Schedule::plan`] says what is illegal.
+    pub fn parse(text: &str) -> Result<Space, Diagnostics> {
+        parse::parse(text)
+    }
+
+    /// How many combinations there are; at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "a space is never empty")]
+    pub fn len(&self) -> u128 {
+        self.sequence.len()
+    }
+
+    /// The combination of that number, if there are as many.
+    pub fn combination(&self, index: u128) -> Option<Combination> {
+        (index < self.len()).then(|| Combination { index, text: self.sequence.text(&self.text, index).0 })
+    }
+
+    /// All of them, made when they are asked for.
+    pub fn combinations(&self) -> impl Iterator<Item = Combination> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let combination = self.combination(next)?;
+            next += 1;
+            Some(combination)
+        })
+    }
+
+    /// The text that was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Combination {
+    /// Its number in the space.
+    pub fn index(&self) -> u128 {
+        self.index
+    }
+
+    /// The schedule's text: that of the space, with one alternative in the place of each brace.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The schedule.
+    ///
+    /// # Errors
+    ///
+    /// What the grammar says of this combination, such as that it gives an argument twice.
+    pub fn schedule(&self) -> Result<Schedule, Diagnostics> {
+        self.text.parse()
+    }
+}
+
+impl FromStr for Space {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<Space, Diagnostics> {
+        Space::parse(text)
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} combinations of {:?}", self.len(), self.text)
+    }
+}

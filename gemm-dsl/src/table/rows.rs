@@ -1,0 +1,405 @@
+//! The rows of the table: all that the language reference says of each clause.
+//!
+//! The documentation of a row is the meaning of its clause.
+
+use super::{Argument, Info, Key, Values, words};
+use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills, Store};
+use crate::limits;
+use crate::target::Target;
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reduce, Tail};
+use crate::types::{DType, Layout};
+
+clauses! {
+    /// Element types. `types(T)` sets A, B and D. The accumulator is T's natural one, unless `acc` says otherwise: f64 for
+    /// f64, i32 for integers, else f32. C has the type of D, unless `c` says otherwise.
+    types Types {
+        syntax: "types(T) or types(a = f32, b = f32, acc = f32, c = f32, d = f32)",
+        summary: "element types of the matrices and of the accumulator",
+        default: "types(f32)",
+        arguments: [
+            "T" in "types({})" => Values::Words(words::<DType>),
+            "acc" in "types(f32, acc = {})" => Values::Words(words::<DType>),
+            "a, b, c, d" in "types(a = {}, b = {}, c = {}, d = {})" => Values::Words(words::<DType>),
+        ],
+        example: "types(f64)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Row or column major, each matrix by itself: in a row-major matrix the elements of a row are neighbours. C has the
+    /// layout of D, unless `c` says otherwise.
+    layout Layout {
+        syntax: "layout(a = row | col, b = row | col, c = row | col, d = row | col)",
+        summary: "row or column major, each matrix by itself",
+        default: "every matrix row major",
+        arguments: [
+            "a, b, c, d" in "layout(a = {}, b = {}, d = {})" => Values::Words(words::<Layout>),
+        ],
+        example: "layout(a = col)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// What is stored: an expression over declared names. `acc` is the sum over k, `c` the element of C, a name indexed by
+    /// `[m]` or `[n]` a vector with an element per row or column of D, any other a run-time scalar. `gemmc explain
+    /// epilogue` has the functions.
+    epilogue Epilogue {
+        syntax: "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)",
+        summary: "what is stored: an expression over the sum, C, scalars and vectors",
+        default: "epilogue(|acc| acc)",
+        arguments: [],
+        example: "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Many products in one launch. `strided`: equal shapes at equal distances. `grouped`: each product has a shape and
+    /// pointers of its own.
+    batch Batch {
+        syntax: "batch(strided | grouped)",
+        summary: "many products in one launch",
+        default: "one product",
+        arguments: [
+            "kind" in "batch({})" => Values::Words(words::<BatchKind>),
+        ],
+        example: "batch(strided)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The GPU to compile for. `gemmc explain targets` has their limits.
+    target Target {
+        syntax: "target(sm_75 | sm_80 | sm_86 | sm_89 | sm_90 | sm_90a | sm_100 | sm_120)",
+        summary: "the GPU to compile for",
+        default: "the device's; where there is no device yet, the first whose instructions and limits suffice",
+        arguments: [
+            "target" in "target({})" => Values::Words(words::<Target>),
+        ],
+        example: "target(sm_90)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// What one thread block computes: m x n elements of D. k is the depth of one K-tile that is staged in shared memory;
+    /// it is left out with `shared(none)` alone.
+    tile Tile {
+        syntax: "tile(m, n, k)",
+        summary: "what one thread block computes, and the depth of a staged K-tile",
+        default: "none: every schedule has one",
+        arguments: [
+            "m, n" in "tile({}, {}, 8)" => Values::Range(limits::EXTENT),
+            "k" in "tile(64, 64, {})" => Values::Range(limits::EXTENT),
+        ],
+        example: "tile(32, 32, 16)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// What one warp computes: m x n elements of the tile, in one piece, so that its lanes share fragments of A and B. It
+    /// holds 32 thread tiles and divides the tile.
+    warp Warp {
+        syntax: "warp(m, n)",
+        summary: "what one warp computes",
+        default: "warps are 32 threads in the order of `lanes`, over the whole tile",
+        arguments: [
+            "m, n" in "warp({}, {})" => Values::Range(limits::EXTENT),
+        ],
+        example: "warp(16, 32)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// What one thread computes: m x n elements of D, whose sums it keeps in registers. For `atom(fma)` alone, and required
+    /// there.
+    thread Thread {
+        syntax: "thread(m, n)",
+        summary: "what one thread computes",
+        default: "none: `atom(fma)` needs one",
+        arguments: [
+            "m, n" in "thread({}, {})" => Values::Range(limits::EXTENT),
+        ],
+        example: "thread(8, 4)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The contiguous piece that a thread tile is made of; it divides the thread tile. The pieces of one thread are spread
+    /// over the tile, so that the pieces of neighbouring threads are neighbours.
+    fragment Fragment {
+        syntax: "fragment(m, n)",
+        summary: "the contiguous piece that a thread tile is made of",
+        default: "the thread tile, in one piece",
+        arguments: [
+            "m, n" in "fragment({}, {})" => Values::Range(limits::EXTENT),
+        ],
+        example: "fragment(2, 2)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The order of the threads within the tile, or within a warp's part of it. `n` or `m`: the dimension along which
+    /// neighbouring threads are neighbours. `z`: in a Z within groups of 4 x 8 lanes, which needs a `warp` clause.
+    lanes Lanes {
+        syntax: "lanes(along = n | m | z)",
+        summary: "the order of the threads",
+        default: "lanes(along = n)",
+        arguments: [
+            "along" in "lanes(along = {})" => Values::Words(words::<Along>),
+        ],
+        example: "lanes(along = m)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The multiply instruction: one scalar fused multiply-add of a thread, an `mma` of a warp, or a `wgmma` of a warp
+    /// group, with its shape.
+    atom Atom {
+        syntax: "atom(fma | mma(m, n, k) | wgmma(m, n, k))",
+        summary: "the multiply instruction",
+        default: "atom(fma)",
+        arguments: [
+            "instruction" in "" => Values::Text("fma, mma(m, n, k) or wgmma(m, n, k) with a shape of the PTX ISA"),
+        ],
+        example: "atom(fma)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// An upper bound, in elements, for the width of every access; each access is as wide as the bound, the layouts and the
+    /// tile allow. A width by name is a demand on the global accesses to that matrix, and an error where it cannot be met.
+    vector Vector {
+        syntax: "vector(n) or vector(a = n, b = n, c = n, d = n)",
+        summary: "how wide accesses may be",
+        default: "vector(1)",
+        arguments: [
+            "n" in "vector({})" => Values::Powers(limits::WIDTH),
+            "a, b, c, d" in "vector(a = {}, b = {}, c = {}, d = {})" => Values::Powers(limits::WIDTH),
+        ],
+        example: "vector(4)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The order of each staged tile, slow to fast: `mk` has the elements of k next to each other. A pad, in elements, or a
+    /// swizzle, in bytes, keeps rows out of each other's banks. `none` stages nothing: fragments are read straight from
+    /// global memory.
+    shared Shared {
+        syntax: "shared(none) or shared(a = mk | km, b = kn | nk), each + pad(n) or + swizzle(32 | 64 | 128)",
+        summary: "how A and B are staged in shared memory, or that they are not",
+        default: "shared(a = mk, b = kn)",
+        arguments: [
+            "order of a" in "" => Values::Text("mk or km"),
+            "order of b" in "" => Values::Text("kn or nk"),
+            "pad" in "shared(a = km + pad({}))" => Values::Range(limits::PAD),
+            "swizzle" in "shared(a = km + swizzle({}))" => Values::OneOf(limits::SWIZZLES),
+        ],
+        example: "shared(a = km + pad(4))" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Hold a step's fragments of A and B in registers, or write each product as reading them from shared memory again.
+    operands Operands {
+        syntax: "operands(registers | shared)",
+        summary: "whether a step's operands are held in registers",
+        default: "operands(registers)",
+        arguments: [
+            "place" in "operands({})" => Values::Words(words::<Operands>),
+        ],
+        example: "operands(shared)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// How tiles travel from global to shared memory: through registers, by `cp.async`, or by the tensor memory
+    /// accelerator.
+    load Load {
+        syntax: "load(registers | cp_async | tma)",
+        summary: "how tiles travel from global to shared memory",
+        default: "load(registers)",
+        arguments: [
+            "way" in "load({})" => Values::Words(words::<Load>),
+        ],
+        example: "load(cp_async)" in "target(sm_80); tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The depth of the pipeline: how many K-tiles have a place in shared memory. With `load(registers)` at most 2.
+    stages Stages {
+        syntax: "stages(n)",
+        summary: "the depth of the pipeline",
+        default: "stages(1)",
+        arguments: [
+            "n" in "stages({})" => Values::Range(limits::STAGES),
+        ],
+        example: "stages(3)" in "target(sm_80); tile(32, 32, 8); thread(4, 4); load(cp_async)",
+    }
+    /// `stages(2)`: the next K-tile loads while this one is multiplied.
+    double_buffer Stages {
+        syntax: "double_buffer",
+        summary: "`stages(2)` by its usual name",
+        default: "stages(1)",
+        arguments: [],
+        example: "double_buffer" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// How many steps of k the body of the inner loop has; it divides the depth of the tile.
+    unroll Unroll {
+        syntax: "unroll(n)",
+        summary: "how many steps of k are unrolled",
+        default: "the tile's k; with `shared(none)` 4, 8 or 16, the more the smaller the thread tile",
+        arguments: [
+            "n" in "unroll({})" => Values::Range(limits::UNROLL),
+        ],
+        example: "unroll(2)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The order of the multiply-adds of one step of k: row by row, or back and forth, so that one operand of each is that
+    /// of the one before.
+    order Order {
+        syntax: "order(row | snake | column_snake)",
+        summary: "the order of the multiply-adds of a step",
+        default: "order(row)",
+        arguments: [
+            "order" in "order({})" => Values::Words(words::<FmaOrder>),
+        ],
+        example: "order(snake)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// How many steps of k ahead fragments are read from shared memory, or, with `shared(none)`, from global memory.
+    prefetch Prefetch {
+        syntax: "prefetch(n)",
+        summary: "how many steps ahead fragments are read",
+        default: "prefetch(1); 0 in a block of 1024 threads; with `shared(none)` 6 or fewer",
+        arguments: [
+            "n" in "prefetch({})" => Values::Range(limits::PREFETCH),
+        ],
+        example: "prefetch(0)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// `tile`: one barrier per staged tile of the warps that multiply (and copy, where none are specialized). `free`: a
+    /// ring with barriers of its own, in which warps run ahead of each other.
+    pace Pace {
+        syntax: "pace(tile | free)",
+        summary: "whether consumers keep step with each other",
+        default: "pace(tile)",
+        arguments: [
+            "pace" in "pace({})" => Values::Words(words::<Pace>),
+        ],
+        example: "pace(free)" in "target(sm_80); tile(32, 32, 8); thread(4, 4); load(cp_async); stages(3)",
+    }
+    /// How many blocks share a multiprocessor: the registers of a thread are limited accordingly.
+    blocks_per_sm BlocksPerSm {
+        syntax: "blocks_per_sm(n)",
+        summary: "the occupancy to compile for",
+        default: "what registers, threads and shared memory leave room for",
+        arguments: [
+            "n" in "blocks_per_sm({})" => Values::Range(limits::BLOCKS),
+        ],
+        example: "blocks_per_sm(4)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Whether a schedule is accepted whose accumulators alone exceed the registers of a thread, so that ptxas keeps some
+    /// of them in memory. A few bytes besides them are a note, or break `expect { spills = 0 }`.
+    spills Spills {
+        syntax: "spills(allow)",
+        summary: "whether registers may be kept in memory",
+        default: "spills(refuse)",
+        arguments: [
+            "answer" in "spills({})" => Values::Words(words::<Spills>),
+        ],
+        example: "spills(allow)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The order in which blocks take the tiles of D: bands of `group` rows of tiles are walked along n, or bands of
+    /// columns along m. What is computed at the same time then shares A and B in the L2 cache.
+    raster Raster {
+        syntax: "raster(group = n, along = n | m)",
+        summary: "the order of the tiles on the grid",
+        default: "raster(group = 16, along = n)",
+        arguments: [
+            "group" in "raster(group = {})" => Values::Range(limits::GROUP),
+            "along" in "" => Values::Text("n or m"),
+        ],
+        example: "raster(group = 4, along = m)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// One wave of blocks, each of which takes tile after tile. Without a number as many blocks as the device holds at
+    /// once.
+    persistent Persistent {
+        syntax: "persistent or persistent(n)",
+        summary: "one wave of blocks that takes all tiles in turn",
+        default: "one block a tile",
+        arguments: [
+            "n" in "persistent({})" => Values::Range(limits::WAVE),
+        ],
+        example: "persistent" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// K divided into n parts, each computed by a block of its own and summed in a fixed order: `serial` one after the
+    /// other into D, `workspace` through memory of its own.
+    split_k SplitK {
+        syntax: "split_k(n, reduce = serial | workspace)",
+        summary: "K divided among blocks",
+        default: "one block computes the whole sum",
+        arguments: [
+            "n" in "split_k({})" => Values::Range(limits::PARTS),
+            "reduce" in "split_k(2, reduce = {})" => Values::Words(words::<Reduce>),
+        ],
+        example: "split_k(4)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Tiles and parts of K divided evenly among blocks, summed in a fixed order.
+    stream_k StreamK {
+        syntax: "stream_k",
+        summary: "tiles and parts of K divided evenly among blocks",
+        default: "whole tiles",
+        arguments: [],
+        example: "stream_k" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Thread blocks that run together and can reach each other's shared memory: m x n tiles, at most 16.
+    cluster Cluster {
+        syntax: "cluster(m, n)",
+        summary: "clusters of thread blocks",
+        default: "cluster(1, 1)",
+        arguments: [
+            "m, n" in "cluster({}, 1)" => Values::Range(limits::CLUSTER),
+        ],
+        example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4)",
+    }
+    /// One load of A, of B or of both for all blocks of a cluster that need the same tile. It needs `cluster` and
+    /// `load(tma)`.
+    multicast Multicast {
+        syntax: "multicast(a, b)",
+        summary: "one load for several blocks of a cluster",
+        default: "each block loads its own",
+        arguments: [
+            "operands" in "" => Values::Text("a, b or both"),
+        ],
+        example: "multicast(a, b)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); load(tma); stages(3)",
+    }
+    /// Roles of warps: producers copy, consumers multiply. A count is of warp groups of four, or of `warps`. With
+    /// `atom(fma)` the consumers are the warps that `tile` and `thread` make, and may be left out.
+    specialize Specialize {
+        syntax: "specialize(producers = 1 warp) or specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)",
+        summary: "roles of warps: producers copy, consumers multiply",
+        default: "every warp does both",
+        arguments: [
+            "producers" in "specialize(producers = {})" => Values::Range(limits::GROUPS),
+            "producers, in warps" in "specialize(producers = {} warps)" => Values::Range(limits::WARPS),
+            "roles" in "specialize(producers = 1, consumers = 2, {})" => Values::Words(words::<Roles>),
+        ],
+        example: "specialize(producers = 1 warp)" in "target(sm_80); tile(32, 32, 8); thread(4, 4); load(cp_async); stages(3)",
+    }
+    /// Registers per thread of each role: what producers do not need, consumers get. It needs `specialize`.
+    registers Registers {
+        syntax: "registers(producer = n, consumer = n)",
+        summary: "registers per thread of each role",
+        default: "the same for all",
+        arguments: [
+            "producer, consumer" in "registers(producer = {}, consumer = {})" => Values::Multiples(8, limits::REGISTERS),
+        ],
+        example: "registers(producer = 40, consumer = 232)" in "target(sm_90a); tile(128, 128, 16); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1)",
+    }
+    /// How D leaves: from registers, through shared memory, or through shared memory by the tensor memory accelerator.
+    store Store {
+        syntax: "store(direct | staged | tma)",
+        summary: "how D leaves",
+        default: "store(direct)",
+        arguments: [
+            "way" in "store({})" => Values::Words(words::<Store>),
+        ],
+        example: "store(direct)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Add the tensor core's sums to a full-precision accumulator every n instructions.
+    promote Promote {
+        syntax: "promote(every = n)",
+        summary: "add the tensor core's sums to a full-precision accumulator",
+        default: "sums stay in the tensor core's accumulator",
+        arguments: [
+            "every" in "promote(every = {})" => Values::Range(limits::EVERY),
+        ],
+        example: "promote(every = 4)" in "target(sm_80); types(f16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16))",
+    }
+    /// f32 products from several narrower ones on tensor cores.
+    emulate Emulate {
+        syntax: "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)",
+        summary: "f32 products from narrower ones",
+        default: "products of the operands' own type",
+        arguments: [
+            "emulation" in "emulate({})" => Values::Words(words::<Emulation>),
+        ],
+        example: "emulate(bf16x6)" in "target(sm_80); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16))",
+    }
+    /// Guard the edges, so that every size is right, or leave the guards out and require sizes that are multiples of the
+    /// tile.
+    tail Tail {
+        syntax: "tail(predicate | none)",
+        summary: "what happens at the edges",
+        default: "tail(predicate)",
+        arguments: [
+            "tail" in "tail({})" => Values::Words(words::<Tail>),
+        ],
+        example: "tail(none)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// Contracts, each checked at the first place that knows its figure. The plan, and so `gemm!` while a crate is built,
+    /// knows `shared` and `threads` of a block; `occupancy`, in blocks of a multiprocessor or in percent of its warps; and,
+    /// counted over 2 x 2 tiles and 4 K-tiles, `bank_conflicts` (passes lost), `sectors_per_load` and `loads_per_fma`.
+    /// ptxas, or the driver of a GPU, knows `spills`, `registers` and `code_bytes`.
+    expect Expect {
+        syntax: "expect { spills = 0; bank_conflicts = 0; shared <= 48 KiB; loads_per_fma <= 0.25; occupancy >= 50 % }",
+        summary: "contracts, each checked at the first place that knows its figure",
+        default: "no contracts",
+        arguments: [
+            "figure" in "expect { {} >= 0 }" => Values::Words(words::<Metric>),
+        ],
+        example: "expect { threads <= 256 }" in "tile(32, 32, 8); thread(4, 4)",
+    }
+}

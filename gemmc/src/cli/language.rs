@@ -1,0 +1,58 @@
+//! The arguments of what reads, explains and prints schedules.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Compile, Plain};
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Apply the offered fixes that lead to a legal schedule or to fewer errors: to the .gemm file, or printed
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Fmt {
+    /// .gemm files, which are written, or `-` for standard input
+    #[arg(required_unless_present = "clauses", conflicts_with = "clauses")]
+    pub(crate) files: Vec<OsString>,
+    /// Clauses, such as 'tile(32,32,8);thread(2,2)'
+    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) clauses: Option<String>,
+    /// Write nothing, and exit 1 if something is not in its canonical form
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// A clause, or one of types, epilogue, layout, targets [default: every clause in one line]
+    pub(crate) name: Option<String>,
+    /// The language reference, in Markdown
+    #[arg(long, conflicts_with_all = ["name", "json"])]
+    pub(crate) markdown: bool,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ptx {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Write there instead of to standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Leave out which clause each line comes from, and every other comment
+    #[arg(long)]
+    pub(crate) no_comments: bool,
+    /// The machine code that ptxas makes of it, for --target or the schedule's own target
+    #[arg(long, conflicts_with_all = ["no_comments", "json"])]
+    pub(crate) cubin: bool,
+}

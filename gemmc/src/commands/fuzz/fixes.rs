@@ -1,0 +1,68 @@
+//! `gemmc fuzz --fixes`: random wrong schedules, and what the fixes that they are offered lead to.
+
+use ptx_gemm_check::draws::{Fixes, Outcomes};
+use serde_json::json;
+
+use super::{COUNT, keep};
+use crate::cli::Fuzz;
+use crate::progress;
+use crate::reply::{Failure, Format, Reply, Status};
+
+/// Useless fixes that are shown in full.
+const MAX_SHOWN: usize = 5;
+
+pub(super) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
+    let count = args.count.unwrap_or(COUNT);
+    let bar = progress::bar(count, format);
+    let (mut fixes, mut seed) = (Fixes::default(), args.seed);
+    while fixes.total().offered < count {
+        fixes.add(seed);
+        bar.set_position(fixes.total().offered as u64);
+        seed = seed.wrapping_add(1);
+    }
+    bar.finish_and_clear();
+    let last = seed.wrapping_sub(1);
+    let total = fixes.total();
+    let ok = total.no_better == 0;
+    let json = json!({
+        "ok": ok,
+        "first_seed": args.seed,
+        "last_seed": last,
+        "total": total,
+        "fixes": fixes,
+        "command": format!("gemmc fuzz --fixes --seed {} --count {count}", args.seed),
+    });
+    keep(args, &json)?;
+    let status = if ok { Status::Fine } else { Status::Wrong };
+    Ok(Reply { text: text(&fixes, args.seed, last), json, status })
+}
+
+fn text(fixes: &Fixes, first: u64, last: u64) -> String {
+    let total = fixes.total();
+    let columns = ["rule", "errors", "fixes", "legal", "fewer errors", "no better"];
+    let head = |[rule, rest @ ..]: [&str; 6]| {
+        rest.iter().fold(format!("{rule:20}"), |line, column| format!("{line} {column:>12}")) + "\n"
+    };
+    let row = |rule: &str, Outcomes { errors, offered, legal, fewer, no_better }: &Outcomes| {
+        format!("{rule:20} {errors:>12} {offered:>12} {legal:>12} {fewer:>12} {no_better:>12}\n")
+    };
+    let mut text = head(columns);
+    fixes.rules.iter().for_each(|(rule, outcomes)| text.push_str(&row(rule, outcomes)));
+    text.push_str(&row("all", &total));
+    text.push_str(&format!(
+        "\n{} wrong schedules, seeds {first} to {last}: {} of {} fixes lead to a legal schedule or to fewer errors; all fixes \
+         together repair {}\n",
+        fixes.schedules,
+        total.legal + total.fewer,
+        total.offered,
+        fixes.repaired,
+    ));
+    for useless in fixes.useless.iter().take(MAX_SHOWN) {
+        let fixed = useless.fixed.as_deref().unwrap_or("cannot be applied");
+        text.push_str(&format!(
+            "\nseed {}:\n{}\n{}\nfixed: {fixed}\n{}",
+            useless.seed, useless.text, useless.error, useless.after
+        ));
+    }
+    text
+}

@@ -1,0 +1,170 @@
+//! `gemmc sweep`: every schedule that a text with alternatives stands for, ranked.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ptx_gemm::Diagnostics;
+use ptx_gemm_bench::report as results;
+use ptx_gemm_bench::suites::Size;
+use ptx_gemm_bench::sweep::ranking::Ranking;
+use ptx_gemm_bench::sweep::timing::{Timed, Timing, time};
+use ptx_gemm_bench::sweep::{Failure as Fate, Kept, Outcome, Space, Sweep, report, worker};
+use serde_json::{Value, json};
+
+use crate::cli::{self, DeviceName};
+use crate::reply::{Failure, Format, Reply, Status};
+use crate::source;
+
+/// Candidates that are shown where nothing is said.
+const SHOWN: usize = 20;
+/// How long one schedule may take to be compiled, compared and timed.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+pub(crate) fn run(args: &cli::Sweep, format: Format) -> Result<Reply, Failure> {
+    if !args.against.is_empty() {
+        return against(args);
+    }
+    let (name, text) = source::space(args.source.as_deref(), args.clauses.as_deref())?;
+    let space = Space::parse(&text).map_err(|errors: Diagnostics| errors.named(name))?;
+    let size = Size { m: args.m, n: args.n, k: args.k, batch: args.batch };
+    let sweep = Sweep::new(space).size(size).gpu(args.gpu).target(args.target);
+    let sweep = args.sample.map_or(sweep.clone(), |count| sweep.sample(count, args.seed));
+    let failed = |error| Failure::Other {
+        clause: "sweep",
+        help: report::advice(&error),
+        message: error.to_string(),
+        status: Status::Refused,
+    };
+    let count = sweep.count().map_err(failed)?;
+    let device = args.device.map(cuda).transpose()?;
+    let mut kept = match &args.keep {
+        Some(path) => Kept::in_file(path).map_err(|error| file(path, &error))?,
+        None => Kept::nowhere(),
+    };
+    let progress = bar("judged", count, format);
+    let outcome = sweep.run(&mut kept, |_| progress.inc(1));
+    progress.finish_and_clear();
+    let mut outcome = outcome.map_err(failed)?;
+    let timed = device.map(|device| timed(args, device, size, &mut outcome, &mut kept, format)).transpose()?;
+    reply(args, size, &outcome, timed.as_ref())
+}
+
+/// The GPU to time on.
+fn cuda(device: DeviceName) -> Result<usize, Failure> {
+    match device {
+        DeviceName::Cuda(ordinal) => Ok(ordinal),
+        other => Err(Failure::refused("device", format!("schedules are timed on a GPU, cuda:N, and not on {other}"))),
+    }
+}
+
+fn timed(
+    args: &cli::Sweep,
+    device: usize,
+    size: Size,
+    outcome: &mut Outcome,
+    kept: &mut Kept,
+    format: Format,
+) -> Result<Timed, Failure> {
+    let failed = |error: std::io::Error| Failure::refused("sweep", format!("cannot time: {error}"));
+    let itself = std::env::current_exe().map_err(failed)?;
+    let device = format!("cuda:{device}");
+    let worker = || {
+        let mut command = Command::new(&itself);
+        command.args(["sweep-worker", "--device", &device]);
+        command
+    };
+    let top = args.top.unwrap_or(usize::MAX).min(outcome.legal.len());
+    let deadline = Instant::now() + Duration::from_secs(args.seconds);
+    let timing = Timing { size, gpu: args.gpu, device: &device, worker: &worker, deadline, patience: PATIENCE };
+    let progress = bar("timed", top as u64, format);
+    let timed = time(&mut outcome.legal[..top], &timing, kept, &mut |done| progress.set_position(done as u64));
+    progress.finish_and_clear();
+    outcome.rank();
+    timed.map_err(failed)
+}
+
+fn reply(args: &cli::Sweep, size: Size, outcome: &Outcome, timed: Option<&Timed>) -> Result<Reply, Failure> {
+    let mut text = report::text(outcome, size, args.gpu.name, args.top.unwrap_or(SHOWN));
+    let mut json = report::json(outcome, size, args.gpu.name, args.top.unwrap_or(usize::MAX));
+    if let Some(Timed { device, known, late, broken }) = timed {
+        json["timed"] = json!({ "device": device, "known": known, "late": late, "broken": broken });
+        if let Some(device) = device {
+            text.push_str(&format!("\ntimed on {device}\n"));
+        }
+        if *known > 0 {
+            text.push_str(&format!("{known} were timed before (--keep)\n"));
+        }
+        match broken {
+            Some(why) => text.push_str(&format!("{late} not timed: {why}\n")),
+            None if *late > 0 => {
+                text.push_str(&format!("{late} not timed: the {} s were up (--seconds)\n", args.seconds))
+            }
+            None => {}
+        }
+    }
+    if let Some(path) = &args.csv {
+        let csv = report::csv(outcome, size).map_err(|error| Failure::refused("csv", error))?;
+        std::fs::write(path, csv).map_err(|error| file(path, &error))?;
+        text.push_str(&format!("\nwrote {}\n", path.display()));
+    }
+    let wrong = |one: &ptx_gemm_bench::sweep::Candidate| matches!(&one.timed, Some(Err(why)) if why.how == Fate::Wrong);
+    let status = if outcome.legal.iter().any(wrong) {
+        Status::Wrong
+    } else if outcome.legal.is_empty() || timed.is_some_and(|timed| timed.broken.is_some()) {
+        Status::Refused
+    } else {
+        Status::Fine
+    };
+    Ok(Reply { text, json, status })
+}
+
+/// How well the estimates rank what was measured.
+fn against(args: &cli::Sweep) -> Result<Reply, Failure> {
+    let mut text =
+        format!("{:<24} {:>5} {:>9} {:>17}\n", "Spearman's correlation", "rows", "all rows", "within a product");
+    let mut files = Vec::new();
+    for path in &args.against {
+        let read = std::fs::read_to_string(path).map_err(|error| file(path, &error))?;
+        let json: Value = serde_json::from_str(&read).map_err(|error| file(path, &error))?;
+        let none = || file(path, &"not a file of results of `gemmc bench`");
+        let (rows, _) = results::read(&json).ok_or_else(none)?;
+        let ranking = Ranking::of(&rows, &args.gpu);
+        let (all, within) = (ranking.correlation(), ranking.within_products());
+        let shown = |figure: Option<f64>| figure.map_or("-".into(), |figure| format!("{figure:.2}"));
+        let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+        let count = ranking.rows.len();
+        text.push_str(&format!("{name:<24} {count:>5} {:>9} {:>17}\n", shown(all), shown(within)));
+        for (schedule, why) in &ranking.left_out {
+            text.push_str(&format!("  without {schedule}: {why}\n"));
+        }
+        let left_out: Vec<&str> = ranking.left_out.iter().map(|(schedule, _)| schedule.as_str()).collect();
+        files.push(
+            json!({ "file": path, "rows": count, "all_rows": all, "within_products": within, "left_out": left_out }),
+        );
+    }
+    Ok(Reply::fine(text, json!({ "gpu": args.gpu.name, "files": files })))
+}
+
+/// The process that times schedules: requests and answers are lines of its standard input and output.
+pub(crate) fn work(args: &cli::SweepWorker) -> Result<Reply, Failure> {
+    let open = || args.device.open(0).map_err(|error| error.to_string());
+    let served = worker::serve(std::io::stdin(), std::io::stdout().lock(), open);
+    served.map_err(|error| Failure::refused("sweep-worker", error.to_string()))?;
+    Ok(Reply::fine(String::new(), Value::Null))
+}
+
+fn bar(what: &'static str, len: u64, format: Format) -> ProgressBar {
+    // Drawn on standard error, and only where that is a terminal.
+    let bar = if format == Format::Json { ProgressBar::hidden() } else { ProgressBar::new(len) };
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {percent:>3}% {pos}/{len}, {eta} left") {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    bar
+}
+
+fn file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::refused("file", format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,143 @@
+//! `gemmc sweep` without a GPU: what it answers, writes, keeps, refuses.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const SPACE: &str = "tile({64, 96, 128}, {64, 128}, {8, 16}); thread({4, 7}, 8); vector({1, 4}); {double_buffer | }";
+
+fn sweep(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("sweep").args(args).output().expect("gemmc starts")
+}
+
+#[track_caller]
+fn answers(args: &[&str]) -> String {
+    let output = sweep(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "no bar where there is no terminal: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[track_caller]
+fn refused(args: &[&str], words: &[&str]) {
+    let output = sweep(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+    for words in words {
+        assert!(stderr.contains(words), "{args:?} does not say `{words}`: {stderr}");
+    }
+}
+
+#[test]
+fn the_best_is_printed_as_clauses_that_compile() {
+    let text = answers(&[SPACE, "-m", "2048", "-n", "2048", "-k", "2048", "--top", "3"]);
+    assert!(
+        text.starts_with("96 combinations, ") && text.contains("2048 x 2048 x 2048, estimated for an H200"),
+        "{text}"
+    );
+    assert!(text.contains("\n   3 ") && !text.contains("\n   4 ") && text.contains(" more\n"), "{text}");
+    assert!(text.contains("\nillegal\n") && text.contains("such as tile("), "{text}");
+    let (_, best) = text.split_once("the best, as clauses\n\n").expect("the best");
+    let checked = Command::new(env!("CARGO_BIN_EXE_gemmc")).args(["check", "-e", best]).output().expect("gemmc starts");
+    assert_eq!(checked.status.code(), Some(0), "{best}");
+    let json: Value = serde_json::from_str(&answers(&[SPACE, "--json"])).expect("one object");
+    assert_eq!(json["ok"], true);
+    assert_eq!(json["judged"], 96);
+    let legal = json["legal"].as_u64().expect("a count");
+    let illegal: u64 =
+        json["illegal"].as_array().expect("a list").iter().filter_map(|group| group["count"].as_u64()).sum();
+    assert_eq!(legal + illegal, 96);
+    assert_eq!(json["candidates"].as_array().map(Vec::len), Some(legal as usize));
+    assert_eq!(json["best"], json["candidates"][0]["schedule"]);
+}
+
+#[test]
+fn what_was_kept_gives_the_same_table() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let (kept, once, again) = (path("kept.jsonl"), path("once.csv"), path("again.csv"));
+    let first = answers(&[SPACE, "--keep", &kept, "--csv", &once]);
+    assert_eq!(
+        first.replace(&once, ""),
+        answers(&[SPACE, "--csv", &once]).replace(&once, ""),
+        "keeping changes nothing"
+    );
+    // Cut off: a few lines, and half of another.
+    let text = std::fs::read_to_string(&kept).expect("a file");
+    std::fs::write(&kept, &text[..text.len() / 3]).expect("written");
+    let resumed = answers(&[SPACE, "--keep", &kept, "--csv", &again]);
+    assert_eq!(resumed.replace(&again, ""), first.replace(&once, ""));
+    let csv = std::fs::read_to_string(&again).expect("a file");
+    assert_eq!(csv, std::fs::read_to_string(&once).expect("a file"));
+    assert!(csv.starts_with("rank,schedule,m,n,k,batch,estimated_ms,bound,"), "{csv}");
+    assert!(
+        csv.lines().nth(1).is_some_and(|line| line.starts_with("1,\"tile(") && line.contains(",4096,4096,4096,1,")),
+        "{csv}"
+    );
+    std::fs::write(&kept, "no sweep\n").expect("written");
+    refused(&[SPACE, "--keep", &kept], &["kept.jsonl: line 1: "]);
+}
+
+#[test]
+fn texts_come_from_files_and_standard_input() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("space.gemm");
+    std::fs::write(&path, "tile({64, 128}, 64, 8);\nthread(8, 8);\n").expect("written");
+    assert!(answers(&[path.to_str().expect("text")]).starts_with("2 combinations, 2 of them legal\n"));
+    assert!(answers(&["conflict_free"]).starts_with("1 combination, 1 of them legal\n"));
+    assert!(answers(&["-e", "tile({64, 128}, 64, 8); thread(8, 8)"]).starts_with("2 combinations"));
+    std::fs::write(&path, "tile({64, 128}, 64, 8);\nthread({8}, 8);\n").expect("written");
+    refused(&[path.to_str().expect("text")], &["space.gemm:2:8", "{8} has one alternative", "write `8`"]);
+}
+
+#[test]
+fn what_cannot_be_swept_is_refused() {
+    refused(&["tile({BM}, 64, 8); thread(8, 8)"], &["{BM} has one alternative", "only gemm! takes such values"]);
+    refused(&["tile({64, 128}, 64, 8); thred(8, 8)"], &["sweep:1:25", "did you mean `thread`?"]);
+    let huge = "tile({8..=512 step 8}, {8..=512 step 8}, {1..=64}); thread({1..=16}, {1..=16})";
+    let begun = Instant::now();
+    refused(&[huge], &["there are 67108864 combinations", "--sample 10000"]);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(answers(&[huge, "--sample", "50", "--seed", "2"]).starts_with("50 of 67108864 combinations"));
+    assert_eq!(answers(&[huge, "--sample", "50"]), answers(&[huge, "--sample", "50"]));
+    refused(&[SPACE, "--device", "interp"], &["timed on a GPU"]);
+    refused(&[SPACE, "-k", "0"], &["an extent of 0 takes no time"]);
+    refused(&[SPACE, "--gpu", "H2000"], &["H200"]);
+    refused(&["nowhere"], &["`nowhere` is no file and no case"]);
+    refused(&[], &["required"]);
+    // Nothing legal: said, and not a success.
+    let output = sweep(&["tile({64, 128}, 64, 8); thread(7, 5)"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("2 combinations, 0 of them legal\n") && text.contains("thread(7, 5)"), "{text}");
+}
+
+#[test]
+fn a_thousand_combinations_take_seconds() {
+    let text = "tile({32, 64, 96, 128}, {32, 64, 96, 128}, {8, 16, 32}); thread({4, 8}, {4, 8}); vector({1, 4}); \
+                {double_buffer | load(cp_async); stages(3) | }";
+    let begun = Instant::now();
+    let table = answers(&[text]);
+    assert!(table.starts_with("1152 combinations"), "{table}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_model_is_held_against_measurements() {
+    let results = |suite: &str| format!("{}/../bench/results/h200/{suite}.json", env!("CARGO_MANIFEST_DIR"));
+    let files = format!("{},{}", results("ladder"), results("square"));
+    let text = answers(&["--against", &files]);
+    assert!(text.contains("\nladder ") && text.contains("\nsquare ") && text.contains(" 38 "), "{text}");
+    let json: Value = serde_json::from_str(&answers(&["--against", &files, "--json"])).expect("one object");
+    assert!(json["files"][0]["all_rows"].as_f64().is_some_and(|figure| figure > 0.95), "{json}");
+    refused(&["--against", "Cargo.toml"], &["Cargo.toml"]);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_leaves_the_estimates() {
+    let output = sweep(&["tile({64, 128}, 64, 8); thread(8, 8)", "--device", "cuda:63"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("2 not timed: ") && text.contains("the best, as clauses"), "{text}");
+}

@@ -1,0 +1,24 @@
+//! The fixes that random wrong schedules are offered: each leads to a legal schedule or to fewer errors.
+//!
+//! `gemmc fuzz --fixes` counts more of them, by rule.
+
+use ptx_gemm_check::draws::Fixes;
+
+/// Fixes that are tried every day.
+const FIXES: usize = 400;
+
+#[test]
+fn every_offered_fix_leaves_fewer_errors() {
+    let mut fixes = Fixes::default();
+    let mut seed = 20_000;
+    while fixes.total().offered < FIXES {
+        fixes.add(seed);
+        seed += 1;
+    }
+    assert!(fixes.useless.is_empty(), "{:#?}", fixes.useless);
+    let total = fixes.total();
+    assert_eq!(total.legal + total.fewer, total.offered);
+    // A generator or a language that offers fixes for few mistakes would make this easy.
+    assert!(fixes.rules.values().filter(|rule| rule.offered > 0).count() >= 25, "{:?}", fixes.rules);
+    assert!(2 * total.offered > total.errors, "{total:?}");
+}
