@@ -15,7 +15,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lexopt::Arg::Long;
 use lexopt::ValueExt;
 use ptx_gemm::Target;
-use ptx_gemm_check::ladder::{Assembler, Climb};
+use ptx_gemm_check::figures::Assembler;
+use ptx_gemm_check::ladder::Climb;
 
 /// Where to write what, and what to compile for.
 #[derive(Default)]
@@ -61,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(&path, ptx_gemm_draw::ladder(&ladder, None, ptx_gemm_draw::Scheme::Auto))?;
         eprintln!("wrote {}", path.display());
     }
-    match ladder.rungs.iter().find(|rung| !rung.ok) {
+    match ladder.rungs.iter().find(|rung| !rung.figures.ok) {
         Some(rung) => Err(format!("{} is wrong", rung.case).into()),
         None => Ok(()),
     }

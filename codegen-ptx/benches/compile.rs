@@ -1,7 +1,7 @@
-//! How long it takes from the text of a schedule to the text of its PTX, whole and phase by phase.
+//! The time from the text of a schedule to the text of its PTX, in total and phase by phase.
 //!
-//! `cargo bench -p ptx-gemm-codegen`. The double-buffered example has to stay under a millisecond: at the end its median is
-//! printed beside that, and the run fails if it is above.
+//! `cargo bench -p ptx-gemm-codegen`. The double-buffered example has to stay under a millisecond: its median is
+//! printed at the end next to that limit, and the run fails if it exceeds the limit.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ fn plan(clauses: &str) -> Plan {
     schedule.plan(None).expect("the schedule is legal")
 }
 
-/// Everything up to the text. Freeing what was compiled comes after the clock has stopped, here as in divan's runs.
+/// Everything up to the text. What was compiled is dropped after the clock has stopped, as in divan's runs.
 fn whole(clauses: &str) -> Compiled {
     compile(&plan(clauses)).expect("the compiler is right")
 }
@@ -58,8 +58,8 @@ fn schedule_to_ptx(bencher: Bencher, name: &str) {
     bencher.bench(|| whole(black_box(clauses)));
 }
 
-/// The phases of the double-buffered example, in their order; each is given what the one before it made, and both entries
-/// are lowered.
+/// The phases of the double-buffered example, in order. Each gets the output of the previous one, and both entries are
+/// lowered.
 mod phases {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The comment at the head of a module: what it computes and how to launch it by hand.
+//! The comment at the top of a module: what it computes and how to launch it by hand.
 
 use ptx_gemm_dsl::terms::Operand;
 

@@ -1,4 +1,4 @@
-//! Lowers a plan, or a tile program that somebody wrote, through tile IR and kernel IR to PTX.
+//! Lowers a plan, or a hand-written tile program, through tile IR and kernel IR to PTX.
 //!
 //! ```text
 //! Plan -> tile::Module -> kernel::Kernel -> ptx::Module -> text
@@ -34,25 +34,25 @@ pub enum Level {
 /// What a module of tile programs compiles to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
-    /// The module as text: the same bytes for the same programs, always.
+    /// The module as text. It is deterministic: the same programs give the same bytes.
     pub ptx: String,
     /// The module as data.
     pub module: Module,
     /// The programs that it was compiled from.
     pub programs: tile::Module,
-    /// How it is launched.
+    /// How to launch it.
     pub interface: Interface,
 }
 
 /// Compiles a plan.
 ///
 /// # Errors
-/// A [`Violation`] is a bug of the compiler, with the text of the level that found it; no plan should cause one.
+/// A [`Violation`] is a bug in the compiler, with the text of the level that found it; no plan should cause one.
 pub fn compile(plan: &Plan) -> Result<Compiled, Violation> {
     compile_observed(plan, None)
 }
 
-/// Sees the text of each level, entry by entry, as it is reached.
+/// Receives the text of each level, entry by entry, as soon as it exists.
 pub type Observer<'a> = &'a mut dyn FnMut(Level, &str);
 
 /// Compiles a plan and shows each level's text to `observer`.
@@ -67,16 +67,18 @@ pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<C
 /// Compiles the text of a `.tile` file.
 ///
 /// # Errors
-/// Everything that the parser finds wrong with it, or else the first rule that it breaks; each with its line and column.
+/// Everything that the parser finds wrong, or, if it finds nothing, the first rule that the programs break; each with
+/// its line and column.
 pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compiled, TextErrors> {
     let (programs, positions) = tile::parse::parse(text)?;
     compile_programs(&programs, observer).map_err(|violation| positions.locate(violation))
 }
 
-/// Compiles programs: verifies and lowers each, removes what is computed for nothing, verifies the kernel, emits the entry; then verifies the module.
+/// Compiles programs: verifies and lowers each, removes dead index computations, verifies the kernel and emits the
+/// entry; then verifies the module.
 ///
 /// # Errors
-/// The first rule that a program breaks, or one of the compiler's own below it.
+/// The first rule that a program breaks, or one that the compiler breaks on a lower level.
 pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
     observe(&mut observer, Level::Tile, || tile::print::print(programs));
     let mut module = Module::new(programs.target.to_string());
@@ -87,7 +89,7 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
         let Lowered { entry, shared, kernel } = lowered;
         observe(&mut observer, Level::Kernel, || kernel.unwrap_or_default());
         module.entries.push(entry);
-        // Entries share the name of their dynamic shared memory: it is as aligned as the one that asks for most.
+        // Entries share the name of their dynamic shared memory, which gets the strictest alignment among them.
         if let Some(shared) = shared.filter(|s| module.variables.iter().all(|known| known.align < s.align)) {
             module.variables = vec![shared];
         }
@@ -107,13 +109,13 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
 /// One entry, down to PTX.
 struct Lowered {
     entry: Entry,
-    /// Its shared memory, if that is a variable of the module.
+    /// Its shared memory, if it is a variable of the module.
     shared: Option<Variable>,
-    /// The kernel's text, if somebody looks.
+    /// The kernel's text, if there is an observer.
     kernel: Option<String>,
 }
 
-/// The passes over one program: verify and lower it, drop what nothing reads, verify the kernel, emit the entry.
+/// The passes over one program: verify and lower it, remove dead index computations, verify the kernel, emit the entry.
 fn entry(program: &tile::Program, observed: bool) -> Result<Lowered, Violation> {
     let mut kernel = lower::lower(program)?;
     kernel::dead::run(&mut kernel);

@@ -1,4 +1,4 @@
-//! Where a statement comes from: the clause that asked for it and what it does for that clause.
+//! The origin of a statement: the clause that asked for it, and what it does for that clause.
 
-/// A clause and a purpose; what PTX calls the note of a line, so that it is passed on as it is.
+/// A clause and a purpose. This is the type of the notes in PTX, so that an origin is passed on unchanged.
 pub use ptx_gemm_ptx::instruction::Note as Origin;

@@ -1,4 +1,4 @@
-//! A broken invariant: of the compiler, if the program came from a plan; of the program, if somebody wrote it.
+//! A broken invariant: of the compiler, if the program came from a plan; of the program, if it was written by hand.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ pub enum Site {
     Tile,
     /// The line of the parameters.
     Params,
-    /// The lines of the walk.
-    Walk,
+    /// The lines of the tile scheduler: raster, persistence and parts.
+    Scheduler,
     /// A buffer.
     Buffer(usize),
     /// A ring.
@@ -21,12 +21,12 @@ pub enum Site {
     Accumulator(usize),
     /// A role.
     Role(usize),
-    /// A statement: its role, then its place in each body from the outermost on. Within `steps`, the fetches are numbered
-    /// first, and the multiply after them.
+    /// A statement: its role, then its index in each body, outermost first. Within `steps`, the fetches come first, and
+    /// the multiply after them.
     Statement(Vec<usize>),
 }
 
-/// What a verifier found wrong, at which level. In a box: it is the error of everything, and rare.
+/// The violation that a verifier found, and its level. Boxed, since every pass may return it and it is rare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation(Box<Found>);
 
@@ -46,31 +46,31 @@ impl Violation {
         Violation(Box::new(Found { level, message, within: None, text: None, entry: None, site: None }))
     }
 
-    /// Names the statement; the innermost one stays.
+    /// Adds the statement, unless an inner one was added already.
     pub fn within(mut self, statement: fmt::Arguments<'_>) -> Violation {
         self.0.within.get_or_insert_with(|| statement.to_string());
         self
     }
 
-    /// Says which part of the program it is; the innermost one stays.
+    /// Adds the part of the program, unless an inner one was added already.
     pub fn at(mut self, site: Site) -> Violation {
         self.0.site.get_or_insert(site);
         self
     }
 
-    /// Says which entry it is.
+    /// Adds the entry.
     pub fn in_entry(mut self, entry: usize) -> Violation {
         self.0.entry.get_or_insert(entry);
         self
     }
 
-    /// Attaches the text of the program that breaks the rule; the innermost one stays.
+    /// Adds the text of the program that breaks the rule, unless an inner one was added already.
     pub fn with_text(mut self, text: String) -> Violation {
         self.0.text.get_or_insert(text);
         self
     }
 
-    /// The number of the entry, if it is known.
+    /// The index of the entry, if it is known.
     pub fn entry(&self) -> Option<usize> {
         self.0.entry
     }
@@ -80,7 +80,7 @@ impl Violation {
         self.0.site.as_ref()
     }
 
-    /// The rule that is broken, and by which statement.
+    /// The rule that is broken, and the statement that breaks it.
     pub fn reason(&self) -> String {
         match &self.0.within {
             Some(within) => format!("{} (in `{within}`)", self.0.message),

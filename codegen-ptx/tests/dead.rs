@@ -1,4 +1,4 @@
-//! The pass that removes index computations for nothing.
+//! The pass that removes dead index computations.
 
 use ptx_gemm_codegen::kernel::{Expr, Guard, Kernel, Op, OriginId, Reg, Stmt, dead, verify::verify};
 use ptx_gemm_codegen::{lower, tile};
@@ -45,7 +45,7 @@ fn chains_go_and_what_is_read_stays() {
     let (x, y, p) = (index(&mut changed, "r"), index(&mut changed, "r"), index(&mut changed, "p"));
     let families = changed.families.clone();
     let read = |reg| Expr::Reg(reg, u64::MAX);
-    // y is read only by the dead x of the next turn.
+    // y is read only by the dead x of the next iteration.
     let turn = vec![
         stmt(Op::Set { dst: x, value: read(y) + 1u32 }),
         stmt(Op::Set { dst: y, value: read(x) }),
@@ -64,7 +64,7 @@ fn chains_go_and_what_is_read_stays() {
     assert!(matches!(&added[1].op, Op::If { then, other, .. } if then.is_empty() && other.len() == 1), "{added:?}");
     assert_eq!(added.len(), 2);
 
-    // A loop that carries a value to its condition keeps it.
+    // A value that a loop carries to its condition is kept.
     let mut looped = base.clone();
     looped.families = families;
     looped.body.push(stmt(Op::Set { dst: y, value: 0u32.into() }));

@@ -1,4 +1,4 @@
-//! What the verifier of kernel IR refuses: correct kernels, each changed in one place.
+//! What the verifier of kernel IR rejects: correct kernels, each changed in one place.
 
 use ptx_gemm_codegen::kernel::verify::verify;
 use ptx_gemm_codegen::kernel::{
@@ -37,18 +37,18 @@ fn what_the_compiler_makes_passes() {
     }
 }
 
-/// Changes the kernel in one place and expects a refusal that contains `message`.
+/// Changes the kernel in one place and expects an error that contains `message`.
 #[track_caller]
 fn refused(clauses: &str, message: &str, change: impl FnOnce(&mut Kernel)) {
     let mut kernel = kernels(clauses).remove(0);
     let before = kernel.clone();
     change(&mut kernel);
-    assert_ne!(before, kernel, "the kernel is as it was");
-    let reason = verify(&kernel).map(drop).expect_err("the change is not refused").reason();
+    assert_ne!(before, kernel, "the kernel did not change");
+    let reason = verify(&kernel).map(drop).expect_err("the change is accepted").reason();
     assert!(reason.contains(message), "{reason}");
 }
 
-/// Changes a statement if it has this form.
+/// Changes a statement if it matches the pattern.
 macro_rules! edit {
     ($op:ident, $form:pat => $change:expr) => {
         match $op {
@@ -61,7 +61,7 @@ macro_rules! edit {
     };
 }
 
-/// The statements, and those nested in them, each with the block it is in.
+/// Visits the statements, including nested ones, each with its index in its block.
 fn walk(stmts: &mut Vec<Stmt>, f: &mut impl FnMut(&mut Vec<Stmt>, usize) -> bool) -> bool {
     let mut at = 0;
     while at < stmts.len() {
@@ -81,7 +81,7 @@ fn walk(stmts: &mut Vec<Stmt>, f: &mut impl FnMut(&mut Vec<Stmt>, usize) -> bool
     false
 }
 
-/// Changes the first statement that `f` changes.
+/// Changes the first statement for which `f` returns true.
 #[track_caller]
 fn first(kernel: &mut Kernel, mut f: impl FnMut(&mut Op) -> bool) {
     let found = walk(&mut kernel.body, &mut |stmts, at| f(&mut stmts[at].op));
@@ -92,7 +92,7 @@ fn family(kernel: &Kernel, name: &str) -> usize {
     kernel.families.iter().position(|family| family.name == name).unwrap()
 }
 
-/// A new register of a family of indices.
+/// A new register of an index family.
 fn fresh(kernel: &mut Kernel, name: &str) -> Reg {
     let family = family(kernel, name);
     let info = &mut kernel.families[family];
@@ -105,7 +105,7 @@ fn stmt(op: Op) -> Stmt {
     Stmt { op, origin: OriginId(0) }
 }
 
-/// Puts a statement that `which` finds under a branch on `condition`.
+/// Moves the statement that `which` finds under a branch on `condition`.
 #[track_caller]
 fn under(kernel: &mut Kernel, condition: Expr, which: impl Fn(&Op) -> bool) {
     let pred = fresh(kernel, "p");
@@ -119,7 +119,7 @@ fn under(kernel: &mut Kernel, condition: Expr, which: impl Fn(&Op) -> bool) {
         }
         found
     });
-    assert!(found, "no statement to put under a branch");
+    assert!(found, "no statement to move under a branch");
 }
 
 fn below(kernel: &Kernel, limit: u32) -> Expr {
@@ -130,7 +130,7 @@ fn register(kernel: &Kernel, name: &str, index: u32) -> Reg {
     Reg { family: ptx_gemm_codegen::kernel::Family(family(kernel, name) as u16), index }
 }
 
-/// A change of the first global access's reach.
+/// Changes the reach of the first global access.
 #[track_caller]
 fn reach(kernel: &mut Kernel, mut f: impl FnMut(&mut ptx_gemm_codegen::kernel::Access)) {
     first(kernel, |op| match op {
@@ -147,18 +147,18 @@ fn structure() {
     refused(STAGED, "used before it is defined", |kernel| {
         kernel.body.remove(0);
     });
-    refused(STAGED, "is U32 and not Pred", |kernel| {
+    refused(STAGED, "is U32, not Pred", |kernel| {
         let wrong = register(kernel, "r", 0);
         first(kernel, |op| edit!(op, Op::If { cond, .. } => cond.pred = wrong));
     });
-    refused(STAGED, "takes", |kernel| {
+    refused(STAGED, "cannot hold", |kernel| {
         first(kernel, |op| edit!(op, Op::Set { value, .. } => *value = Expr::Tid(64).lt(3u32)));
     });
-    refused(STAGED, "an index expression of U64 and U32", |kernel| {
+    refused(STAGED, "an index expression that combines U64 and U32", |kernel| {
         let dst = fresh(kernel, "rd");
         kernel.body.push(stmt(Op::Set { dst, value: Expr::Tid(64).wide() + Expr::Tid(64) }));
     });
-    refused(STAGED, "is F32 and not U32", |kernel| {
+    refused(STAGED, "is F32, not U32", |kernel| {
         let wrong = register(kernel, "acc", 0);
         first(kernel, |op| edit!(op, Op::Load { memory: Memory::Shared, address, .. } => address.base = wrong));
     });
@@ -174,13 +174,13 @@ fn structure() {
     refused(ASYNC, "an asynchronous copy of 12 bytes", |kernel| {
         first(kernel, |op| edit!(op, Op::CopyAsync { bytes, .. } => *bytes = 12));
     });
-    refused(STAGED, "an outer product of another shape", |kernel| {
+    refused(STAGED, "an outer product whose accumulators do not match", |kernel| {
         first(kernel, |op| edit!(op, Op::Outer { a, .. } => a.truncate(1)));
     });
     refused(STAGED, "an accumulator appears twice", |kernel| {
         first(kernel, |op| edit!(op, Op::Outer { acc, .. } => acc[1] = acc[0]));
     });
-    refused(STAGED, "Fma of 2 operands", |kernel| {
+    refused(STAGED, "Fma with 2 operands", |kernel| {
         let acc = register(kernel, "acc", 0);
         let args = vec![Value::Reg(acc), Value::Reg(acc)];
         kernel.body.push(stmt(Op::Math { op: Math::Fma, dst: acc, args }));
@@ -190,7 +190,7 @@ fn structure() {
 #[test]
 fn control() {
     let barrier = |op: &Op| matches!(op, Op::Barrier);
-    refused(STAGED, "a barrier of the block that threads 0..7 come to", |kernel| {
+    refused(STAGED, "a barrier of the block that only threads 0..7 reach", |kernel| {
         let condition = below(kernel, 7);
         under(kernel, condition, barrier);
     });
@@ -198,7 +198,7 @@ fn control() {
         let condition = (Expr::Tid(kernel.threads) / 32u32).compare(Compare::Eq, 0u32);
         under(kernel, condition, barrier);
     });
-    // Two roles may each have a barrier of their own, but none of the block's.
+    // Two roles may each have their own barrier, but not the block's.
     let roles = |kernel: &mut Kernel, first: Op, second: Op| {
         let pred = fresh(kernel, "p");
         kernel.body.push(stmt(Op::Set { dst: pred, value: Expr::Tid(64).lt(32u32) }));
@@ -209,19 +209,19 @@ fn control() {
     let mut kernel = kernels(STAGED).remove(0);
     roles(&mut kernel, meet(1, 32), meet(2, 32));
     verify(&kernel).map(drop).unwrap_or_else(|v| panic!("{}", v.reason()));
-    refused(STAGED, "a barrier of the block that threads 0..32 come to", |kernel| {
+    refused(STAGED, "a barrier of the block that only threads 0..32 reach", |kernel| {
         roles(kernel, Op::Barrier, meet(2, 32))
     });
-    refused(STAGED, "a barrier of 64 threads that threads 32..64 come to", |kernel| {
+    refused(STAGED, "a barrier of 64 threads that threads 32..64 reach", |kernel| {
         roles(kernel, meet(1, 32), meet(2, 64))
     });
-    refused(STAGED, "barrier 1 is used by threads 0..32 and by threads 32..64", |kernel| {
+    refused(STAGED, "barrier 1 is used by threads 0..32 and threads 32..64", |kernel| {
         roles(kernel, meet(1, 32), meet(1, 32));
     });
-    refused(STAGED, "a barrier of 32 threads that threads 0..64 come to", |kernel| {
+    refused(STAGED, "a barrier of 32 threads that threads 0..64 reach", |kernel| {
         first(kernel, |op| edit!(op, Op::Barrier => *op = Op::NamedBarrier { number: 1, threads: 32 }));
     });
-    refused(STAGED, "no barrier has the number 16", |kernel| {
+    refused(STAGED, "there is no barrier 16", |kernel| {
         first(kernel, |op| edit!(op, Op::Barrier => *op = Op::NamedBarrier { number: 16, threads: 64 }));
     });
     // A loop that threads leave at different times.
@@ -236,7 +236,7 @@ fn control() {
         kernel.body.push(stmt(Op::Set { dst: left, value: Expr::Tid(64) }));
         kernel.body.push(stmt(Op::Loop { body, again: pred }));
     });
-    // A value that was assigned where threads went different ways.
+    // A value that was assigned where threads took different paths.
     refused(STAGED, "some of threads 0..64", |kernel| {
         let (some, pred, value) = (fresh(kernel, "p"), fresh(kernel, "p"), fresh(kernel, "r"));
         let set = |to: u32| stmt(Op::Set { dst: value, value: to.into() });
@@ -251,11 +251,11 @@ fn control() {
 
 #[test]
 fn bounds() {
-    refused(STAGED, "is declared to be at most 1, and may be", |kernel| {
+    refused(STAGED, "is declared with the bound 1, but can be", |kernel| {
         let family = family(kernel, "r");
         kernel.families[family].bounds.iter_mut().filter(|bound| **bound == 63).for_each(|bound| *bound = 1);
     });
-    refused(STAGED, "is used as at most 3, and may be", |kernel| {
+    refused(STAGED, "is used with the bound 3, but can be", |kernel| {
         first(kernel, |op| match op {
             Op::Set { value: Expr::Div(x, _), .. } => match &mut **x {
                 Expr::Reg(_, bound) => {
@@ -267,7 +267,7 @@ fn bounds() {
             _ => false,
         });
     });
-    refused(STAGED, "the thread's number is taken to be below 32, and may be 63", |kernel| {
+    refused(STAGED, "the thread's index is assumed to be below 32, but can be 63", |kernel| {
         first(kernel, |op| match op {
             Op::Set { value: Expr::Tid(threads), .. } => {
                 *threads = 32;
@@ -289,21 +289,21 @@ fn bounds() {
     refused(SWIZZLED, "a shared access up to byte", |kernel| {
         kernel.shared_bytes -= 16;
     });
-    refused(STAGED, "a shared access of 4 bytes at a multiple of", |kernel| first(kernel, moved(2)));
-    refused(STAGED, "elsewhere than in the block's memory", |kernel| {
+    refused(STAGED, "a misaligned shared access of 4 bytes at a multiple of", |kernel| first(kernel, moved(2)));
+    refused(STAGED, "outside the block's shared memory", |kernel| {
         let wrong = fresh(kernel, "r");
         kernel.body.insert(0, stmt(Op::Set { dst: wrong, value: 0u32.into() }));
         first(kernel, |op| edit!(op, Op::Store { memory: Memory::Shared, address, .. } => address.base = wrong));
     });
-    // The threads past the last chunk are kept away by their guard alone.
+    // Threads past the last chunk are excluded by their guard alone.
     refused(UNEVEN, "a shared access up to byte", |kernel| {
         while walk(&mut kernel.body, &mut |stmts, at| match &mut stmts[at].op {
             Op::Store { memory: Memory::Shared, guard, .. } => guard.take().is_some(),
             _ => false,
         }) {}
     });
-    // A slot that goes around one slot too late.
-    refused(ASYNC, "is declared to be at most", |kernel| {
+    // A slot index that wraps around one slot too late.
+    refused(ASYNC, "is declared with the bound", |kernel| {
         first(kernel, |op| match op {
             Op::Set { value: Expr::Select(wraps, first, _), .. } if first.is(0) => match &mut **wraps {
                 Expr::Compare(Compare::Ge, _, last) => {
@@ -318,11 +318,11 @@ fn bounds() {
     });
 }
 
-/// Every way in which a global access can be outside.
+/// Every way in which a global access can be out of bounds.
 #[test]
 fn extents() {
     refused(STAGED, "are known to be left", |kernel| {
-        // The interior's predicate says nothing any more.
+        // The predicate of the interior becomes meaningless.
         first(kernel, |op| match op {
             Op::Set { value: value @ Expr::And(..), .. } => {
                 *value = Expr::Block.ge(1u32);
@@ -333,7 +333,7 @@ fn extents() {
     });
     for clauses in [STAGED, WIDE, ASYNC] {
         refused(clauses, "are known to be left", |kernel| {
-            // What a copy without guards needs, one less.
+            // The k required for a copy without guards, minus one.
             first(kernel, |op| match op {
                 Op::Set { value: Expr::Select(_, need, most), .. } if most.is(u64::from(u32::MAX)) => {
                     let Expr::Const(c) = **need else { return false };
@@ -344,7 +344,7 @@ fn extents() {
             });
         });
         refused(clauses, "are known to be left", |kernel| {
-            // A K-tile at an edge of D "needs" no more than the largest k.
+            // A K-tile at an edge of D requires only the largest k.
             first(kernel, |op| match op {
                 Op::Set { value: Expr::Select(_, _, most), .. } if most.is(u64::from(u32::MAX)) => {
                     **most = Expr::Const(u64::from(u32::MAX) - 70_000);
@@ -363,10 +363,10 @@ fn extents() {
             });
         });
     }
-    refused(STAGED, "an access up to m 33, where 32 are known to be left", |kernel| {
+    refused(STAGED, "an access up to m 33, where only 32 are known to be left", |kernel| {
         reach(kernel, |access| access.reach[0].as_mut().unwrap().end += 1);
     });
-    refused(STAGED, "is not what is left of m", |kernel| {
+    refused(STAGED, "does not hold what is left of m", |kernel| {
         let mut other = None;
         first(kernel, |op| match op {
             Op::Load { memory: Memory::Global(access), .. } => {
@@ -378,8 +378,8 @@ fn extents() {
         });
         reach(kernel, |access| access.reach[0].as_mut().unwrap().left = other.unwrap());
     });
-    refused(STAGED, "without its extent along k", |kernel| reach(kernel, |access| access.reach[1] = None));
-    refused(STAGED, "by a pointer that does not derive from it", |kernel| {
+    refused(STAGED, "states no extent along k", |kernel| reach(kernel, |access| access.reach[1] = None));
+    refused(STAGED, "through a pointer that does not derive from it", |kernel| {
         let d = kernel.params.iter().position(|param| param.name.contains('d')).unwrap();
         reach(kernel, |access| access.param = d);
     });
@@ -401,7 +401,7 @@ fn extents() {
     });
     refused(EXACT, "are known to be left", |kernel| kernel.divides = None);
     refused(PLAIN, "are known to be left", |kernel| kernel.divides = Some([32, 32, 4]));
-    refused(PARTS, "without its extent along", |kernel| {
+    refused(PARTS, "states no extent along", |kernel| {
         // A matrix accessed like a workspace.
         reach(kernel, |access| access.reach = [None, None]);
     });
@@ -428,12 +428,12 @@ fn extents() {
     }
 }
 
-/// True if global memory is read right in these statements.
+/// True if global memory is accessed correctly in these statements.
 fn global_loads(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|stmt| matches!(stmt.op, Op::Load { memory: Memory::Global(_), .. } | Op::CopyAsync { .. }))
 }
 
-/// Takes the guard away from the first store of D at an edge, or turns it around.
+/// Removes the guard from the first store of D at an edge, or inverts it.
 #[track_caller]
 fn drop_guard(kernel: &mut Kernel, expect: Option<bool>) {
     first(kernel, |op| match op {
@@ -448,7 +448,7 @@ fn drop_guard(kernel: &mut Kernel, expect: Option<bool>) {
     });
 }
 
-/// Replaces the first clamped coordinate by the coordinate.
+/// Replaces the first clamped coordinate by the unclamped one.
 fn unclamp(value: &mut Expr) -> bool {
     match value {
         Expr::Min(x, y) if matches!(&**y, Expr::Sub(_, one) if one.is(1)) => {
@@ -461,7 +461,7 @@ fn unclamp(value: &mut Expr) -> bool {
     }
 }
 
-/// Clears all registers of data first, so that statements may be removed.
+/// Clears all data registers first, so that statements may be removed.
 fn define_all(kernel: &mut Kernel) {
     let data: Vec<Reg> = kernel
         .families

@@ -25,7 +25,7 @@ static KNOWN: Mutex<BTreeMap<(u32, bool, u32, u32), Order>> = Mutex::new(BTreeMa
 
 /// The tile row and column of each block, in the order of the blocks, in a grid of `rows` x `cols` tiles.
 pub(crate) fn tiles(program: &Program, rows: u32, cols: u32) -> Result<Order, DrawError> {
-    let Raster { group, along } = program.walk.raster;
+    let Raster { group, along } = program.scheduler.raster;
     let key = (group, along == Along::M, rows, cols);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(order) = known().get(&key) {
@@ -77,7 +77,7 @@ fn probe(program: &Program) -> Result<Arc<Kernel>, DrawError> {
     let schedule: Schedule = PROBE.parse().map_err(failed)?;
     let mut programs = Kernel::compile(&schedule, Some(Target::SM_75)).map_err(failed)?.programs().clone();
     for entry in &mut programs.entries {
-        entry.walk.raster = program.walk.raster;
+        entry.scheduler.raster = program.scheduler.raster;
     }
     Kernel::compile_text(&print::print(&programs)).map_err(failed)
 }

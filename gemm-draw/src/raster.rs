@@ -22,11 +22,11 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let order = order::tiles(program, TILES, TILES)?;
     let gpu = subject.gpu;
     let resident = program.blocks_per_sm.max(1) * gpu.processors;
-    let wave = match program.walk.persistent {
+    let wave = match program.scheduler.persistent {
         Some(Wave::Blocks(blocks)) => blocks,
         Some(Wave::Device) | None => resident,
     };
-    let parts = program.walk.parts.unwrap_or(1);
+    let parts = program.scheduler.parts.unwrap_or(1);
     // Parts of k are furthest apart: first all tiles' first parts.
     let tiles_in_wave = (wave as usize).min(order.len());
     let (x0, y0) = (Panel::LEFT + 26.0, top + 14.0);
@@ -73,7 +73,7 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
             TILES * block.m,
             TILES * block.n
         ),
-        match program.walk.persistent {
+        match program.scheduler.persistent {
             Some(Wave::Blocks(blocks)) => {
                 format!("Persistent: {blocks} blocks walk all tiles, each taking every {blocks}th one.")
             }

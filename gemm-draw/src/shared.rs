@@ -3,7 +3,7 @@
 //! Addresses of accesses, and what they cost, are those of a run of the interpreter.
 
 use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
-use ptx_gemm_runtime::interp::{SharedAccess, SharedCost, WarpAccess, Way};
+use ptx_gemm_runtime::interp::{Direction, SharedAccess, SharedCost, WarpAccess};
 use ptx_gemm_runtime::tile::{Buffer, Program};
 
 use crate::canvas::{Anchor, Canvas, Size};
@@ -72,8 +72,8 @@ pub fn conflicts(subject: &Subject) -> Result<Vec<Conflicts>, DrawError> {
 impl Conflicts {
     fn add(&mut self, access: &SharedAccess) {
         let (sum, worst) = match access.way {
-            Way::Store => (&mut self.stores, &mut self.worst_store),
-            Way::Load => (&mut self.loads, &mut self.worst_load),
+            Direction::Store => (&mut self.stores, &mut self.worst_store),
+            Direction::Load => (&mut self.loads, &mut self.worst_load),
         };
         *sum += access.cost;
         if worst.as_ref().is_none_or(|worst| worst.warp.conflicts() < access.worst.conflicts()) {

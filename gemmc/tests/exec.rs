@@ -193,8 +193,8 @@ fn what_is_wrong_with_the_files_is_said() {
     let (ptx, launch) = (file("scale.ptx"), file("scale.json"));
     for (name, from, to, words) in [
         ("scale.json", "\"scale\"", "\"scales\"", "there is no entry `scales`; the module has scale"),
-        ("scale.json", "[32, 1, 1]", "[2048, 1, 1]", "a block of [2048, 1, 1] threads; 1 to 1024 are possible"),
-        ("scale.json", "{\"f32\": 0.5}", "{\"f64\": 0.5}", "parameter `by` has 4 bytes, its argument 8"),
+        ("scale.json", "[32, 1, 1]", "[2048, 1, 1]", "a block has [2048, 1, 1] threads, and must have 1 to 1024"),
+        ("scale.json", "{\"f32\": 0.5}", "{\"f64\": 0.5}", "parameter `by` has 4 bytes, but its argument has 8"),
         ("scale.json", "\"iota\"", "\"ota\"", "unknown variant `ota`"),
         ("scale.json", "\"buffer\": \"x\"", "\"buffer\": \"y\"", "there is no buffer `y`; the buffers are x"),
         ("scale.ptx", "setp.ge.u32 %p0", "setp.ge.u32 %q0", "line 16, column 17: the register `%q0` is not declared"),

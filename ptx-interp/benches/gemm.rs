@@ -13,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// Extents of the problem that the speed figures are about.
+/// Extents of the problem that is measured.
 const EXTENT: u32 = 512;
 
 fn run(bencher: Bencher, element: Element, checks: Checks) {
@@ -47,7 +47,7 @@ fn checks_full(bencher: Bencher, element: Element) {
     run(bencher, element, Checks::Full);
 }
 
-/// One block and one K-tile: what a launch costs by itself.
+/// One block and one K-tile: the fixed cost of a launch.
 #[divan::bench(args = [Checks::Off, Checks::Full])]
 fn one_tile(bencher: Bencher, checks: Checks) {
     run_sized(bencher, Element::F32, checks, 128, 8);

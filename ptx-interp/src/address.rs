@@ -1,9 +1,9 @@
-//! The address spaces: where each space's window lies in the generic one.
+//! The address spaces, and the window of each in the generic address space.
 //!
-//! Windows lie far above every global allocation, so that a generic address tells its space by its top bits.
+//! Windows are far above every global allocation, so that the top bits of a generic address identify its space.
 
-/// First address of shared memory in its own space. The hardware's first kilobyte is reserved too (sm_90), and a kernel
-/// that forgets to add a variable's address is found out because this is not 0.
+/// First address of shared memory in its own space. The hardware reserves the first kilobyte too (sm_90). Since the
+/// address is not 0, a kernel that forgets to add a variable's address is detected.
 pub(crate) const SHARED_START: u32 = 1024;
 
 /// Generic address of shared address 0.
@@ -15,9 +15,9 @@ pub(crate) const PARAM_WINDOW: u64 = 3 << 56;
 /// Generic address of constant address 0.
 pub(crate) const CONST_WINDOW: u64 = 4 << 56;
 
-/// Where an access goes, after a generic address has been told apart.
+/// The space that an access goes to, after resolving a generic address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StateSpace {
     Global,
     Shared,
     Local,
@@ -25,42 +25,42 @@ pub(crate) enum Place {
     Const,
 }
 
-impl Place {
-    /// Generic address of the place's address 0.
+impl StateSpace {
+    /// Generic address of address 0 in the space.
     pub(crate) fn window(self) -> u64 {
         match self {
-            Place::Global => 0,
-            Place::Shared => SHARED_WINDOW,
-            Place::Local => LOCAL_WINDOW,
-            Place::Param => PARAM_WINDOW,
-            Place::Const => CONST_WINDOW,
+            StateSpace::Global => 0,
+            StateSpace::Shared => SHARED_WINDOW,
+            StateSpace::Local => LOCAL_WINDOW,
+            StateSpace::Param => PARAM_WINDOW,
+            StateSpace::Const => CONST_WINDOW,
         }
     }
 
-    /// Tells a generic address apart; the address within the place comes with it.
-    pub(crate) fn of_generic(address: u64) -> (Place, u64) {
-        let place = match address >> 56 {
-            1 => Place::Shared,
-            2 => Place::Local,
-            3 => Place::Param,
-            4 => Place::Const,
-            _ => return (Place::Global, address),
+    /// Resolves a generic address to a space and an address within it.
+    pub(crate) fn of_generic(address: u64) -> (StateSpace, u64) {
+        let space = match address >> 56 {
+            1 => StateSpace::Shared,
+            2 => StateSpace::Local,
+            3 => StateSpace::Param,
+            4 => StateSpace::Const,
+            _ => return (StateSpace::Global, address),
         };
-        (place, address & ((1 << 56) - 1))
+        (space, address & ((1 << 56) - 1))
     }
 
-    /// First valid address of the place.
+    /// First valid address in the space.
     pub(crate) fn first(self) -> u64 {
-        if self == Place::Shared { u64::from(SHARED_START) } else { 0 }
+        if self == StateSpace::Shared { u64::from(SHARED_START) } else { 0 }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Place::Global => "global",
-            Place::Shared => "shared",
-            Place::Local => "local",
-            Place::Param => "param",
-            Place::Const => "const",
+            StateSpace::Global => "global",
+            StateSpace::Shared => "shared",
+            StateSpace::Local => "local",
+            StateSpace::Param => "param",
+            StateSpace::Const => "const",
         }
     }
 }

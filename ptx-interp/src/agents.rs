@@ -1,18 +1,21 @@
-//! Asynchronous copies of a block as agents of their own: those that are under way, where they have left their bytes, and
-//! which threads know that they are done.
+//! The asynchronous copies of a block, as agents: the copies in flight, the bytes they have written, and the threads
+//! that know that they are complete.
 //!
-//! - A **pending** copy has been started and has not landed. [`crate::Landing`] says when it does.
-//! - Each 16 bytes of shared memory (a **granule**: bulk copies come in multiples of it) remember the last asynchronous write,
-//!   and how many copies are reading them. A thread may touch what a copy wrote if it knows that the copy is done.
-//! - That knowledge is a clock. Each mbarrier at which copies land has a column, which counts the copies; whoever waits there
-//!   successfully learns the clock that the phase was completed with, and passes it on like the clocks of warps
-//!   ([`crate::clocks`]). What a thread waits for by groups is known to it at once, and to others by whatever orders
-//!   them behind it.
-//! - **Fences** between the proxies are remembered by thread, with the clock at which each was executed: an access is fenced
-//!   if its thread has executed a fence after it and before whatever orders it before the asynchronous one.
-//! - **Global** memory has a shadow of its own ([`crate::global::shadow`]), in which a load is a read by a thread that stands for
-//!   its mbarrier's copies, and a store a write that nobody knows of until its thread has waited for it. Here is only what is
-//!   under way, to say so in a report.
+//! - A **pending** copy has been started and is not complete. [`crate::Landing`] says when it lands, that is,
+//!   completes.
+//! - Each 16 bytes of shared memory (a **granule**; bulk copies come in multiples of it) record the last asynchronous
+//!   write, and the number of copies that are reading them. A thread may access what a copy wrote if it knows that the
+//!   copy is complete.
+//! - That knowledge is a clock. Each mbarrier at which copies complete has a column that counts the copies. A thread
+//!   that waits there successfully learns the clock at which the phase completed, and propagates it like the clocks of
+//!   warps ([`crate::clocks`]). A thread that waits for groups of copies knows at once that they are complete; other
+//!   threads learn it by synchronising with that thread.
+//! - **Fences** between the proxies are recorded by thread, with the clock at which each was executed: an access is
+//!   fenced if its thread executed a fence after it and before the synchronisation that orders it before the
+//!   asynchronous access.
+//! - **Global** memory has its own shadow ([`crate::global::shadow`]). There, a load is a read by a thread that
+//!   represents its mbarrier's copies, and a store is a write that no thread knows of until its own thread has waited
+//!   for it. This module only tracks what is in flight, for reports.
 
 use std::collections::HashMap;
 
@@ -23,22 +26,22 @@ use crate::clocks::Clocks;
 use crate::options::Landing;
 use crate::tensor::Tile;
 
-/// Bytes of a granule.
+/// Bytes per granule.
 pub(crate) const GRAIN: usize = 16;
-/// Fences that are remembered of each thread; older ones count as executed in time.
+/// Most fences recorded per thread; older ones count as executed in time.
 const MOST_FENCES: usize = 64;
-/// Copies of a block that may be under way at once.
+/// Most copies of a block that may be in flight at once.
 const MOST_PENDING: usize = 1 << 14;
-/// Pieces of global memory that these may have altogether.
+/// Most pieces of global memory that these copies may have in total.
 const MOST_PIECES: usize = 1 << 20;
-/// Copies to global memory that may be under way after their threads have waited for the reads alone. A loop that never
-/// waits for more must not collect them; older ones land.
+/// Most copies to global memory that may be in flight after their threads have waited for the reads only. A loop that
+/// never waits for more must not accumulate them; older ones complete.
 const MOST_READ: usize = 64;
 
-/// Global memory that a copy reads or writes, or another piece of shared memory.
+/// The other side of a copy: global memory, or another range of shared memory.
 #[derive(Clone, Debug)]
 pub(crate) enum Region {
-    /// Bytes from this address on.
+    /// Consecutive bytes from this address on.
     Flat(u64),
     Tile(Box<Tile>),
     /// Offset in shared memory.
@@ -48,38 +51,38 @@ pub(crate) enum Region {
 /// What a copy does.
 #[derive(Clone, Debug)]
 pub(crate) enum Movement {
-    /// Into shared memory, counted by the mbarrier at this offset; a reduction combines with what is there.
+    /// Into shared memory, counted by the mbarrier at this offset; a reduction combines with the existing values.
     Load { from: Region, barrier: u32, reduce: Option<(Atomic, Type)> },
-    /// To global memory, in the group of the thread's copies with this number.
+    /// To global memory, in the thread's group of copies with this number.
     Store { to: Region, group: u32, reduce: Option<(Atomic, Type)> },
 }
 
-/// A copy that is under way.
+/// A copy in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Number within the block of the thread that started it.
+    /// Index within the block of the thread that started it.
     pub(crate) thread: u16,
     pub(crate) pc: u32,
-    /// The clock of its warp at that moment.
+    /// The clock of its warp when it started.
     pub(crate) began: u32,
-    /// The column of a load's mbarrier, and the clock by which it is known that it has landed.
+    /// For a load: the column of its mbarrier, and the clock at which a thread knows that the copy is complete.
     pub(crate) known: (u32, u32),
     /// Offset in shared memory.
     pub(crate) shared: u32,
-    /// From the first byte of shared memory to the last, those between a box's rows included.
+    /// Distance from the first to the last byte in shared memory, including gaps between a box's rows.
     pub(crate) bytes: u32,
-    /// Bytes that are copied.
+    /// Number of bytes that are copied.
     pub(crate) counted: u32,
     pub(crate) movement: Movement,
-    /// What a store has read, once it has.
+    /// The data of a store, once they have been read.
     pub(crate) data: Option<Vec<u8>>,
-    /// A store has written; only its thread does not know yet.
+    /// True if a store has been written but its thread has not waited for it yet.
     pub(crate) landed: bool,
-    /// The thread has waited until a store's source was read.
+    /// True if the thread has waited until the source of a store was read.
     pub(crate) read: bool,
-    /// Lowest and highest byte of global memory that it touches, for quick answers.
+    /// Lowest and highest byte of global memory that it accesses, for a quick test.
     pub(crate) span: (u64, u64),
-    /// The pieces of global memory, as addresses and lengths.
+    /// The accessed pieces of global memory, as addresses and lengths.
     pub(crate) pieces: Vec<(u64, u32)>,
 }
 
@@ -92,15 +95,15 @@ impl Pending {
         Clash { thread: self.thread, pc: self.pc, began: self.began, how }
     }
 
-    /// Whether it reads or writes one of these bytes of global memory.
-    fn touches(&self, address: u64, bytes: u64) -> bool {
+    /// Whether it reads or writes any of these bytes of global memory.
+    fn accesses(&self, address: u64, bytes: u64) -> bool {
         self.span.0 < address + bytes
             && address <= self.span.1
             && self.pieces.iter().any(|(start, len)| *start < address + bytes && address < start + u64::from(*len))
     }
 }
 
-/// What asynchronous copies have to do with 16 bytes of shared memory.
+/// State of 16 bytes of shared memory with respect to asynchronous copies.
 #[derive(Clone, Copy, Debug, Default)]
 struct Granule {
     /// Column of the mbarrier that counted the last write, plus one; 0 if there was none.
@@ -109,17 +112,17 @@ struct Granule {
     pc: u32,
     began: u32,
     thread: u16,
-    /// Copies that are writing it now: 0 or 1.
+    /// Number of copies that are writing it now: 0 or 1.
     writing: bool,
-    /// Copies that are reading it now.
+    /// Number of copies that are reading it now.
     reading: u16,
-    /// The thread, the instruction and the clock of the last copy that has read it for an mbarrier, and by which column (plus
-    /// one) and clock that is known.
+    /// The thread, instruction and clock of the last copy that read it for an mbarrier, and the column (plus one) and
+    /// clock from which that is known.
     reader: (u16, u32, u32),
     read: (u32, u32),
 }
 
-/// A copy that an access is in the way of.
+/// A copy that conflicts with an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clash {
     pub(crate) thread: u16,
@@ -128,7 +131,7 @@ pub(crate) struct Clash {
     pub(crate) how: How,
 }
 
-/// What the copy does.
+/// How the copy conflicts with the access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// It is writing.
@@ -139,7 +142,7 @@ pub(crate) enum How {
     Written,
 }
 
-/// What a fence is for.
+/// What a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fenced {
     Shared,
@@ -147,7 +150,7 @@ pub(crate) enum Fenced {
     Init,
 }
 
-/// When threads executed fences.
+/// The times at which threads executed fences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
     /// By thread, ascending.
@@ -169,12 +172,12 @@ impl Fences {
         clocks.push(clock);
     }
 
-    /// Whether the thread has executed one at or after `clock`, not after `limit`.
+    /// Whether the thread executed a fence at or after `clock` and not after `limit`.
     pub(crate) fn between(&self, thread: usize, clock: u32, limit: u32) -> bool {
         let Some(clocks) = self.clocks.get(thread) else { return false };
         let index = clocks.partition_point(|fence| *fence < clock);
         match clocks.get(index) {
-            // Older ones may have been forgotten.
+            // Older fences may have been dropped.
             _ if index == 0 && clocks.len() >= MOST_FENCES / 2 => true,
             Some(fence) => *fence <= limit,
             None => false,
@@ -192,11 +195,11 @@ pub(crate) struct Agents {
     /// Column and newest clock of each mbarrier, by offset.
     columns: HashMap<u32, (u32, u32)>,
     fences: [Fences; 2],
-    /// Groups that each thread has committed.
+    /// Number of groups that each thread has committed.
     committed: Vec<u32>,
     landing: Landing,
     random: u64,
-    /// Stores and loads that are under way, as a quick answer for global accesses.
+    /// Number of stores and loads in flight, for a quick test of global accesses.
     stores: usize,
     pieces: usize,
 }
@@ -216,7 +219,7 @@ impl Agents {
         }
     }
 
-    /// Whether a copy that starts now lands at once.
+    /// Whether a copy that starts now completes at once.
     pub(crate) fn lands_at_once(&mut self) -> bool {
         match self.landing {
             Landing::Latest => false,
@@ -225,7 +228,7 @@ impl Agents {
         }
     }
 
-    /// A pending copy that lands now, of its own accord.
+    /// A pending copy that completes now, at a time that the program does not determine.
     pub(crate) fn draw(&mut self) -> Option<usize> {
         if self.pending.is_empty()
             || !matches!(self.landing, Landing::Seeded(_))
@@ -246,7 +249,7 @@ impl Agents {
         x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
     }
 
-    /// The first copy that is to be counted by an mbarrier.
+    /// The first copy that an mbarrier counts.
     pub(crate) fn next_for(&self, offset: usize) -> Option<usize> {
         self.pending.iter().position(
             |pending| matches!(pending.movement, Movement::Load { barrier, .. } if barrier as usize == offset),
@@ -257,7 +260,7 @@ impl Agents {
         *self.group_of(thread) += 1;
     }
 
-    /// The group that a thread's next copy belongs to.
+    /// The group of a thread's next copy.
     pub(crate) fn group_of(&mut self, thread: usize) -> &mut u32 {
         if self.committed.len() <= thread {
             self.committed.resize(thread + 1, 0);
@@ -265,8 +268,7 @@ impl Agents {
         &mut self.committed[thread]
     }
 
-    /// The first copy of a thread that is in a group older than its newest `newest`, and of which there is still something
-    /// to do.
+    /// The first copy of a thread in a group older than its newest `newest` groups that is not finished yet.
     pub(crate) fn next_of_groups(&mut self, thread: usize, newest: u32, unread: bool) -> Option<usize> {
         let committed = *self.group_of(thread);
         self.pending.iter().position(|pending| {
@@ -276,7 +278,7 @@ impl Agents {
         })
     }
 
-    /// A copy starts: its bytes of shared memory are its own, or may only be read.
+    /// Starts a copy, which then owns its bytes of shared memory or makes them read-only.
     pub(crate) fn start(&mut self, pending: Pending) {
         if self.granules.is_empty() {
             self.granules.resize(self.shared_bytes.div_ceil(GRAIN), Granule::default());
@@ -299,19 +301,19 @@ impl Agents {
         self.pending.push(pending);
     }
 
-    /// Whether there is room for another copy.
+    /// Whether another copy may start.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.len() < MOST_PENDING && self.pieces < MOST_PIECES
     }
 
-    /// The oldest copy whose thread has waited for its read alone, if there are too many.
+    /// The oldest copy whose thread has waited for its read only, if there are too many of them.
     pub(crate) fn overdue(&self) -> Option<usize> {
         let mut read = self.pending.iter().enumerate().filter(|(_, pending)| pending.read);
         let (oldest, _) = read.next()?;
         (read.count() >= MOST_READ).then_some(oldest)
     }
 
-    /// A copy is taken out, to land.
+    /// Removes a copy so that it can complete.
     pub(crate) fn take(&mut self, index: usize) -> Pending {
         let pending = self.pending.remove(index);
         self.stores -= usize::from(pending.is_store());
@@ -319,14 +321,14 @@ impl Agents {
         pending
     }
 
-    /// A copy has read its source in shared memory.
+    /// Records that a copy has read its source in shared memory.
     pub(crate) fn has_read(&mut self, shared: u32, bytes: u32) {
         for granule in self.range(shared, bytes) {
             granule.reading = granule.reading.saturating_sub(1);
         }
     }
 
-    /// A copy has read its source in shared memory; a column and a clock tell.
+    /// Records that a copy has read its source in shared memory, which threads learn through an mbarrier.
     pub(crate) fn has_read_for(&mut self, shared: u32, pending: &Pending) {
         let (reader, known) = ((pending.thread, pending.pc, pending.began), pending.known);
         for granule in self.range(shared, pending.bytes) {
@@ -335,7 +337,7 @@ impl Agents {
         }
     }
 
-    /// A copy starts that an mbarrier counts: the column and the clock by which it will be known that it has landed.
+    /// Counts a new copy at an mbarrier: the column and the clock from which its completion is known.
     pub(crate) fn count(&mut self, barrier: u32) -> (u32, u32) {
         let next = self.columns.len() as u32;
         let (column, newest) = self.columns.entry(barrier).or_insert((next, 0));
@@ -343,7 +345,7 @@ impl Agents {
         (*column, *newest)
     }
 
-    /// A copy has landed at its mbarrier.
+    /// Records that a copy has completed at its mbarrier.
     pub(crate) fn landed(&mut self, pending: &Pending) {
         let (column, clock) = pending.known;
         for granule in self.range(pending.shared, pending.bytes) {
@@ -357,9 +359,9 @@ impl Agents {
         self.granules[first.min(len)..last.min(len)].iter_mut()
     }
 
-    /// Whether copies are in the way of an access to shared memory by a thread.
+    /// Whether copies conflict with a thread's access to shared memory.
     #[inline(always)]
-    pub(crate) fn in_the_way(
+    pub(crate) fn clash_in_shared(
         &self,
         clocks: &Clocks,
         thread: u16,
@@ -404,24 +406,24 @@ impl Agents {
         Some(pending.clash(How::Reading))
     }
 
-    /// Whether copies are in the way of an access to global memory by a thread of this block.
+    /// Whether copies conflict with an access to global memory by a thread of this block.
     #[inline(always)]
-    pub(crate) fn in_the_way_globally(&self, address: u64, bytes: u64, writes: bool) -> Option<Clash> {
+    pub(crate) fn clash_in_global(&self, address: u64, bytes: u64, writes: bool) -> Option<Clash> {
         if self.pending.is_empty() || (!writes && self.stores == 0) {
             return None;
         }
         let pending =
-            self.pending.iter().find(|pending| (writes || pending.is_store()) && pending.touches(address, bytes))?;
+            self.pending.iter().find(|pending| (writes || pending.is_store()) && pending.accesses(address, bytes))?;
         let how = if pending.is_store() { How::Writing } else { How::Reading };
         Some(pending.clash(how))
     }
 
-    /// A thread executes a fence.
+    /// Records a thread's fence.
     pub(crate) fn fence(&mut self, what: Fenced, thread: usize, clock: u32) {
         self.fences[what as usize].add(thread, clock);
     }
 
-    /// Whether what a thread did at a clock is fenced, for another that has seen it up to a limit.
+    /// Whether what a thread did at a clock is fenced, for a thread that has seen it up to a limit.
     pub(crate) fn is_fenced(&self, what: Fenced, thread: u16, clock: u32, limit: u32) -> bool {
         self.fences[what as usize].between(thread.into(), clock, limit)
     }

@@ -1,11 +1,11 @@
-//! The sixteen barriers of a block. They count warps, 32 threads at a time, as the ISA says.
+//! The sixteen barriers of a block. They count whole warps, 32 threads at a time, as the PTX ISA specifies.
 
 use crate::row::LANES;
 
 /// Barriers per block.
 pub(crate) const MAX_BARRIERS: usize = 16;
 
-/// How many threads have come, and how many are expected.
+/// How many threads have arrived, and how many are expected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Barrier {
     arrived: u32,
@@ -19,7 +19,8 @@ pub(crate) struct Barriers {
 }
 
 impl Barriers {
-    /// A warp comes. Whether the barrier is complete; an error with their number if others expect differently.
+    /// Counts the arrival of a warp, and returns whether the barrier is complete. Fails with the expected number of
+    /// threads if it differs from that of earlier arrivals.
     pub(crate) fn arrive(&mut self, id: u32, expected: u32) -> Result<bool, u32> {
         let barrier = &mut self.all[id as usize];
         if barrier.arrived > 0 && barrier.expected != expected {
@@ -30,13 +31,13 @@ impl Barriers {
         Ok(barrier.arrived >= expected)
     }
 
-    /// How many threads have come, of how many, as reports say it.
+    /// The number of arrived and expected threads, as text for reports.
     pub(crate) fn state(&self, id: u32) -> String {
         let Barrier { arrived, expected } = self.all[id as usize];
         format!("{arrived} of {expected} threads")
     }
 
-    /// The barrier is free for its next use.
+    /// Resets the barrier for its next use.
     pub(crate) fn clear(&mut self, id: u32) {
         self.all[id as usize] = Barrier::default();
     }

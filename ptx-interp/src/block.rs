@@ -1,4 +1,4 @@
-//! One block: its warps take turns until all are done, or until the block can only wait for another block.
+//! One block: its warps alternate until all are done, or until the block can only wait for another block.
 
 mod report;
 mod together;
@@ -19,11 +19,11 @@ use crate::turns::Turns;
 use crate::violation::{Fault, Violation, ViolationKind};
 use crate::warp::{Spin, Warp};
 
-/// What keeps a warp from running.
+/// Why a warp cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ready,
-    /// At a barrier; its instruction and the number of threads that it states, for reports.
+    /// At a barrier; with the instruction and its number of threads, for reports.
     Waiting {
         id: u32,
         pc: u32,
@@ -31,7 +31,7 @@ enum Status {
     },
     /// At a wait for the cluster's barrier.
     AtCluster,
-    /// At an instruction that takes more registers than are free.
+    /// At an instruction that requests more registers than are available.
     Starved {
         what: Resizing,
         missing: u64,
@@ -39,20 +39,20 @@ enum Status {
     Done,
 }
 
-/// Where a block stands after it has run as far as it can.
+/// The state of a block after it has run as far as it can.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Finished,
-    /// It polls for something that another block has to do. `stuck` if its whole state is what it was before.
+    /// It polls for something that another block has to do. `stuck` if its whole state has not changed.
     Waits {
         stuck: bool,
     },
     Broken(Violation),
-    /// A block before it has broken a rule.
+    /// A block with a lower index has broken a rule.
     Abandoned,
 }
 
-/// Warps, barriers, and the block's memory. Reused from block to block.
+/// Warps, barriers, and the block's memory. Reused for the next block.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) memory: BlockMemory,
@@ -62,23 +62,24 @@ pub(crate) struct Block {
     cluster: ClusterBarrier,
     pool: Pool,
     turns: Turns,
-    /// Rounds in which a warp had a long turn, since other blocks had one.
+    /// Number of rounds in which a warp had a long turn, since other blocks last had a turn.
     long_rounds: u32,
-    /// By warp, rounds of its loop since anything last changed.
+    /// By warp, iterations of its loop since anything last changed.
     idle: Vec<u32>,
-    /// By warp, times that it has given up its turn to poll since anything last changed, whatever its registers hold.
+    /// By warp, the number of times it has yielded while polling since anything last changed, whatever its registers
+    /// hold.
     barren: Vec<u32>,
-    /// Version of global memory that this was counted for.
+    /// Version of global memory to which these counts belong.
     version: u64,
 }
 
-/// After this many of them other blocks get a turn, in case this one reads a flag with plain loads.
+/// After this many rounds other blocks get a turn, in case this one reads a flag with plain loads.
 const LONG_ROUNDS: u32 = 64;
-/// Instructions of a warp's turn where blocks take turns too.
+/// Instructions per turn of a warp when blocks take turns too.
 const SLICE: u64 = 64;
-/// A warp that has repeated itself so often will do so for ever, unless others change something.
+/// A warp that has repeated its state this often will do so forever, unless others change something.
 const IDLE_ROUNDS: u32 = 2;
-/// A warp that has polled so often while nothing changed waits for ever, even if it counts how often, or looks at a clock.
+/// A warp that has polled this often while nothing changed waits forever, even if it counts its polls or reads a clock.
 const BARREN_ROUNDS: u32 = 128;
 
 impl Block {
@@ -124,8 +125,8 @@ impl Block {
         self.turns.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
     }
 
-    /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes with what other
-    /// blocks write.
+    /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes when other blocks
+    /// write.
     pub(crate) fn run(&mut self, env: &Env, version: u64) -> Progress {
         if std::mem::replace(&mut self.version, version) != version {
             self.idle.fill(0);
@@ -175,7 +176,7 @@ impl Block {
                 self.memory.wrote_global |= wrote_before;
             }
             if self.status.iter().all(|status| *status == Status::Done) {
-                return match self.left_behind(env) {
+                return match self.unfinished_warps(env) {
                     Some(violation) => Progress::Broken(violation),
                     None => Progress::Finished,
                 };
@@ -185,7 +186,7 @@ impl Block {
             }
             self.long_rounds += u32::from(looped);
             if self.is_stuck() {
-                // Copies that nobody waits for get done at some time.
+                // Copies that no thread waits for also complete at some time.
                 match landing::land_all(&mut self.memory, env) {
                     Err(fault) => return Progress::Broken(self.report(env, 0, *fault)),
                     Ok(true) => {
@@ -200,7 +201,7 @@ impl Block {
             if env.slices() {
                 return Progress::Waits { stuck: false };
             }
-            // Other blocks may be what this one waits for.
+            // This block may be waiting for other blocks.
             if polled || self.long_rounds >= LONG_ROUNDS {
                 self.long_rounds = 0;
                 return Progress::Waits { stuck: false };
@@ -208,8 +209,8 @@ impl Block {
         }
     }
 
-    /// Whether every warp that could run has gone round its loop since anything last changed: the first round may have
-    /// begun before.
+    /// Whether every warp that could run has completed an iteration of its loop since anything last changed; the first
+    /// one may have begun before the change.
     fn is_stuck(&self) -> bool {
         let spins = |index: usize| self.idle[index] >= IDLE_ROUNDS || self.barren[index] >= BARREN_ROUNDS;
         self.status.iter().enumerate().all(|(index, status)| *status != Status::Ready || spins(index))
@@ -252,7 +253,7 @@ impl Block {
                 self.arrive(env, index, (id, count), (pc, mask))?;
             }
             Stop::Arrive { id, count } => {
-                // The warp has passed the instruction.
+                // The warp has already moved past the instruction.
                 let (pc, mask) = (warp.pc.saturating_sub(1), warp.mask);
                 self.arrive(env, index, (id, Some(count)), (pc, mask))?;
             }
@@ -261,7 +262,7 @@ impl Block {
         Ok(Turn::Met)
     }
 
-    /// A warp arrives at a barrier, and releases it if it is the last.
+    /// Counts a warp's arrival at a barrier, and releases the barrier if it is the last.
     fn arrive(
         &mut self,
         env: &Env,
@@ -277,7 +278,7 @@ impl Block {
         let expected = count.unwrap_or(all);
         if expected == 0 || !expected.is_multiple_of(LANES as u32) || expected > all {
             return mismatch(format!(
-                "{{thread}}: barrier {id} for {expected} threads; the block has {all}, in warps of 32"
+                "{{thread}} uses barrier {id} with {expected} threads, but the block has {all}, in warps of 32"
             ));
         }
         if env.watch == Watch::On {
@@ -287,7 +288,7 @@ impl Block {
         }
         match self.barriers.arrive(id, expected) {
             Err(others) => mismatch(format!(
-                "{{thread}} comes to barrier {id} for {expected} threads, others wait there for {others}"
+                "{{thread}} reaches barrier {id} with {expected} threads, but others wait there with {others}"
             )),
             Ok(false) => Ok(()),
             Ok(true) => {
@@ -313,14 +314,14 @@ impl Block {
     }
 }
 
-/// What a warp did with its turn.
+/// How a warp's turn ended.
 enum Turn {
     Moved,
-    /// It came to a barrier or to its end, which others may have waited for.
+    /// It reached a barrier or its end, for which others may have waited.
     Met,
-    /// It is on its way round a loop that changes nothing.
+    /// It is in a loop that changes nothing.
     InLoop,
-    /// `repeats` if it is where it was when it last gave up its turn, in every register.
+    /// `repeats` if every register is as it was when the warp last yielded.
     Spun {
         spin: Spin,
         repeats: bool,

@@ -1,17 +1,17 @@
-//! The bytes of one allocation: words that many host threads may touch at once, and a bit per byte that says whether
-//! it was ever written.
+//! The bytes of one allocation: words that several host threads may access at once, and one bit per byte that says
+//! whether it was ever written.
 //!
-//! Words are relaxed atomics, so that a kernel's data race is a wrong value in the kernel and never undefined behaviour
-//! in the interpreter. Storage comes zeroed from the host's allocator, which maps pages on first touch: an allocation of
-//! many gigabytes costs what is touched of it.
+//! Words are relaxed atomics, so that a data race in a kernel gives a wrong value in the kernel and never undefined
+//! behaviour in the interpreter. Storage comes zeroed from the host's allocator, which maps pages on first access: an
+//! allocation of many gigabytes only costs the pages that are accessed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Boundary that storage starts on, in bytes, whatever the allocation's own offset.
+/// Alignment of storage in bytes, independent of the allocation's own offset.
 pub const GRANULE: u64 = 256;
 
-/// The host has no memory of this size.
+/// The host cannot allocate this size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutOfMemory {
     pub(crate) bytes: u64,
@@ -23,21 +23,21 @@ pub(crate) struct Buffer {
     pub(crate) label: Arc<str>,
     /// First valid address.
     pub(crate) start: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) len: u64,
     /// Address of `words[0]`.
     floor: u64,
     words: Box<[AtomicU32]>,
-    /// Bit i of word j: byte 32 j + i was written.
+    /// Bit i of word j: whether byte 32 j + i was written.
     written: Box<[AtomicU32]>,
     pub(crate) write_once: AtomicBool,
-    /// Addresses that hold zeros after each launch, from and to.
+    /// Address ranges that must hold zeros after each launch, as start and end.
     pub(crate) zero_after: Mutex<Vec<(u64, u64)>>,
-    /// Held by 64-bit atomics, which two 32-bit words cannot do alone.
+    /// Held by 64-bit atomics, which need two 32-bit words.
     pub(crate) wide: Mutex<()>,
 }
 
-/// A part of a buffer at some moment.
+/// A copy of a part of a buffer at some time.
 #[derive(Debug)]
 pub(crate) struct Image {
     words: Box<[u32]>,
@@ -72,7 +72,7 @@ impl Buffer {
         self.words.len()
     }
 
-    /// A copy of some words, from a multiple of 8, and of what has been written of them.
+    /// Copies some words, starting at a multiple of 8, and their written bits.
     pub(crate) fn image(&self, first: usize, count: usize) -> Image {
         let load = |words: &[AtomicU32]| words.iter().map(|word| word.load(Relaxed)).collect();
         Image {
@@ -81,7 +81,7 @@ impl Buffer {
         }
     }
 
-    /// Puts an image back to where it was taken.
+    /// Writes an image back to the position it was taken from.
     pub(crate) fn restore(&self, first: usize, image: &Image) {
         let store = |words: &[AtomicU32], image: &[u32]| {
             words.iter().zip(image).for_each(|(word, old)| word.store(*old, Relaxed));
@@ -90,17 +90,17 @@ impl Buffer {
         store(&self.written[first / 8..], &image.written);
     }
 
-    /// First address behind the allocation.
+    /// First address after the allocation.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.len
     }
 
-    /// Whether `bytes` bytes from `address` all lie inside.
+    /// Whether all `bytes` bytes from `address` are inside.
     pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
         address >= self.start && address - self.start <= self.len && bytes <= self.len - (address - self.start)
     }
 
-    /// Number of bytes in the storage's address range before `address`.
+    /// Offset of an address in the storage, in bytes.
     #[inline(always)]
     pub(crate) fn offset(&self, address: u64) -> usize {
         (address - self.floor) as usize
@@ -130,7 +130,7 @@ impl Buffer {
         }
     }
 
-    /// Writes 1, 2, 4 or 8 bytes at a naturally aligned offset. Says nothing of who wrote: see [`Buffer::mark`].
+    /// Writes 1, 2, 4 or 8 bytes at a naturally aligned offset. Does not set the written bits; see [`Buffer::mark`].
     #[inline(always)]
     pub(crate) fn store(&self, offset: usize, bytes: usize, value: u64) {
         match bytes {
@@ -143,13 +143,13 @@ impl Buffer {
                 let shift = offset % 4 * 8;
                 let mask = ((1u32 << (bytes * 8)) - 1) << shift;
                 let bits = (value as u32) << shift & mask;
-                // Neighbouring bytes may belong to other threads: exchange the word whole.
+                // The neighbouring bytes may belong to other threads, so the whole word is exchanged.
                 let _ = self.word(offset).fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | bits));
             }
         }
     }
 
-    /// Remembers that up to 32 bytes were written; they may not cross a 32-byte boundary.
+    /// Sets the written bits of up to 32 bytes, which must not cross a 32-byte boundary.
     #[inline(always)]
     pub(crate) fn mark(&self, offset: usize, bytes: usize) {
         let bits = byte_bits(offset, bytes);
@@ -160,7 +160,7 @@ impl Buffer {
         }
     }
 
-    /// Whether all of up to 32 bytes inside one 32-byte group were ever written.
+    /// Whether all of up to 32 bytes within one 32-byte group were ever written.
     pub(crate) fn is_written(&self, offset: usize, bytes: usize) -> bool {
         let bits = byte_bits(offset, bytes);
         self.written[offset / 32].load(Relaxed) & bits == bits
@@ -203,7 +203,7 @@ impl Buffer {
         }
     }
 
-    /// First byte of a range that was never written, as an address.
+    /// Address of the first byte of a range that was never written.
     pub(crate) fn first_unwritten(&self, address: u64, len: u64) -> Option<u64> {
         let mut at = address;
         while at < address + len {

@@ -1,27 +1,28 @@
 //! What each thread of a block knows to have happened before: vector clocks, joined wherever threads synchronise.
 //!
-//! A warp's clock ticks when it arrives at a barrier, releases something or synchronises its lanes. An access is ordered
-//! before what a thread does now if the same thread made it, or if the thread knows of its clock. What all lanes of a warp
-//! know is kept for the warp; what a single lane has learnt, at an mbarrier that it alone waited at or from a flag of its
-//! own, is its alone until the lanes meet. Lanes of one warp are ordered among each other only by `bar.warp.sync` and
-//! barriers that they wait at, as the memory model has it: `bar.arrive` orders nothing for the warp that arrives, and an
-//! elected lane's arrival brings what that lane knows, not what its neighbours did since they last met.
+//! A warp's clock ticks when it arrives at a barrier, releases something or synchronises its lanes. An access is
+//! ordered before what a thread does now if the same thread made it, or if the thread knows its clock. Knowledge common
+//! to all lanes of a warp is stored for the warp. What a single lane has learnt, at an mbarrier that it alone waited at
+//! or from its own flag, stays with that lane until the lanes synchronise. Lanes of one warp are ordered among each
+//! other only by `bar.warp.sync` and by barriers at which they wait, as in the memory model: `bar.arrive` orders
+//! nothing for the arriving warp, and an elected lane's arrival publishes what that lane knows, not what its neighbours
+//! did since they last synchronised.
 //!
-//! Copies that land by way of an mbarrier belong to a second column of their warp: who waits there is ordered behind the
-//! copies, not behind what else their threads did.
+//! Copies that complete through an mbarrier belong to a second column of their warp: a thread that waits there is
+//! ordered after the copies, but not after anything else that their threads did.
 //!
-//! Bulk copies are counted by mbarriers, each of which has a column that warps do not advance ([`crate::agents`]). What a warp
-//! knows of these follows the clocks wherever they go, and a barrier of the whole block settles nothing about them.
+//! Bulk copies are counted by mbarriers, each of which has a column that warps do not advance ([`crate::agents`]). A
+//! warp's knowledge of them propagates with the clocks, and a barrier of the whole block orders none of them.
 //!
-//! Flags are released and acquired, at sufficient scope; see [`crate::flags`]. Relaxed accesses order nothing by themselves.
-//! A fence makes releases of the strong writes after it, and acquires of the strong reads before it.
+//! Flags are released and acquired at sufficient scope; see [`crate::flags`]. Relaxed accesses by themselves order
+//! nothing. A fence turns the strong writes after it into releases, and the strong reads before it into acquires.
 
 use crate::barrier::MAX_BARRIERS;
 use crate::flags::{Flag, Flags, Published, Scope};
 use crate::knowledge::{Knowledge, Known, column_of_copies, join_clocks};
 use crate::row::{LANES, lanes};
 
-/// Whether a warp that arrives at a barrier waits there.
+/// Whether a warp that arrives at a barrier also waits there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     Yes,
@@ -31,47 +32,47 @@ pub(crate) enum Waits {
 /// Clocks of a block's threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
-    /// Number of the block.
+    /// Index of the block.
     block: u32,
-    /// Nobody watches for races.
+    /// True if races are not checked.
     everything_is_ordered: bool,
     warps: usize,
-    /// Warps, and the copies of each.
+    /// Number of columns: one for each warp, and one for the copies of each.
     columns: usize,
-    /// The current clock of each column; accesses carry it.
+    /// The current clock of each column, which accesses record.
     own: Vec<u32>,
     /// `seen[w * columns + u]`: the newest clock of column u that is ordered before what all lanes of warp w do now.
     seen: Vec<u32>,
-    /// By warp: the newest clock that all its lanes know of each mbarrier's copies.
+    /// By warp: the newest clock of each mbarrier's copies that all its lanes know.
     copies: Vec<Vec<u32>>,
     /// What else the lanes of each warp know.
     further: Vec<Further>,
     /// Flags in shared memory, by word.
     pub(crate) flags: Flags,
-    /// What has been brought to each barrier since it was last complete.
+    /// Knowledge published at each barrier since it last completed.
     brought: Vec<Knowledge>,
-    /// Everything up to this clock, of any column, is ordered before whatever comes now.
+    /// Everything up to this clock, in any column, is ordered before whatever follows.
     settled: u32,
 }
 
-/// What the lanes of one warp know besides whole columns of their own block.
+/// What the lanes of one warp know in addition to whole columns of their own block.
 #[derive(Clone, Debug, Default)]
 struct Further {
-    /// Of their own block's threads, and of other blocks: all lanes.
+    /// Of threads of their own block, and of other blocks: known to all lanes.
     together: Knowledge,
-    /// Single lanes; empty if none has learnt anything since they met.
+    /// Known to single lanes; empty if none has learnt anything since they synchronised.
     alone: Vec<Knowledge>,
     /// What each lane knew at its last fence, by the fence's scope; empty if there was none.
     fenced: Vec<[Option<Knowledge>; 2]>,
-    /// What lanes have read from flags without acquiring it: a fence does.
+    /// What lanes have read from flags without acquiring it; a fence acquires it.
     read: Vec<Vec<Published>>,
 }
 
 impl Clocks {
-    /// Nothing has happened.
+    /// Resets to the initial state.
     pub(crate) fn reset(&mut self, block: u64, warps: usize, ordered: bool) {
         self.everything_is_ordered = ordered;
-        // Grids of more blocks are run one block at a time, and no memory of the host holds their shadows.
+        // Larger grids are run one block at a time, and their shadows would not fit the host's memory.
         self.block = block as u32;
         (self.warps, self.columns) = (warps, 2 * warps);
         self.own.clear();
@@ -97,12 +98,12 @@ impl Clocks {
         self.own[warp]
     }
 
-    /// The clock of a warp; 0 where clocks are not followed.
+    /// The clock of a warp; 0 if clocks are not tracked.
     pub(crate) fn now_or_zero(&self, warp: usize) -> u32 {
         self.own.get(warp).copied().unwrap_or(0)
     }
 
-    /// The clock up to which everybody knows everything.
+    /// The clock up to which every thread knows everything.
     #[inline(always)]
     pub(crate) fn settled(&self) -> u32 {
         self.settled
@@ -114,8 +115,8 @@ impl Clocks {
         self.seen[warp * self.columns + column]
     }
 
-    /// Whether what a thread of this block did at `clock` is ordered before what thread `me` does now. A thread's own
-    /// past is the caller's to know.
+    /// Whether what a thread of this block did at `clock` is ordered before what thread `me` does now. The caller
+    /// handles accesses of the same thread.
     #[inline(always)]
     pub(crate) fn ordered(&self, clock: u32, thread: u16, me: u16) -> bool {
         clock <= self.settled
@@ -147,7 +148,7 @@ impl Clocks {
             || further.alone.get(usize::from(me) % LANES).is_some_and(|alone| alone.includes(block, thread, clock))
     }
 
-    /// The lanes of a warp have met.
+    /// Synchronises the lanes of a warp.
     pub(crate) fn meet(&mut self, warp: usize) {
         let alone = std::mem::take(&mut self.further[warp].alone);
         for known in &alone {
@@ -167,7 +168,7 @@ impl Clocks {
         known
     }
 
-    /// What all lanes of a warp know, whatever they did since they met.
+    /// What all lanes of a warp know, whatever they did since they synchronised.
     pub(crate) fn knowledge_together(&self, warp: usize) -> Knowledge {
         let mut known = self.further[warp].together.clone();
         let seen = &self.seen[warp * self.columns..][..self.columns];
@@ -175,7 +176,7 @@ impl Clocks {
         known
     }
 
-    /// What all lanes of a warp have done and seen so far, each of them.
+    /// The union of what every lane of a warp has done and seen so far.
     pub(crate) fn knowledge_of_all(&self, warp: usize) -> Knowledge {
         let mut known = self.knowledge_together(warp);
         for alone in &self.further[warp].alone {
@@ -185,7 +186,7 @@ impl Clocks {
         known
     }
 
-    /// What a single lane knows besides that: what it learnt alone, and what it did.
+    /// Adds what a single lane knows besides that: what it learnt alone, and what it did.
     pub(crate) fn bring_alone(&self, warp: usize, lane: usize, to: &mut Knowledge) {
         if let Some(alone) = self.further[warp].alone.get(lane) {
             to.join(alone);
@@ -193,12 +194,12 @@ impl Clocks {
         to.of_mut(self.block).add_thread((warp * LANES + lane) as u16, self.own[warp]);
     }
 
-    /// What the warp does from now on is told apart from what it did. Its lanes have not met.
+    /// Separates what the warp does from now on from what it did before. Its lanes are not synchronised.
     pub(crate) fn tick(&mut self, warp: usize) {
         self.own[warp] += 1;
     }
 
-    /// Some lanes of a warp, or all that it has, are ordered behind somebody's knowledge.
+    /// Orders some lanes of a warp, or all of them, after what is known elsewhere.
     pub(crate) fn learn(&mut self, warp: usize, active: u32, everyone: bool, known: &Knowledge) {
         if everyone {
             self.learn_together(warp, known);
@@ -228,7 +229,7 @@ impl Clocks {
         }
     }
 
-    /// Whether a thread is ordered behind the copies that an mbarrier had counted at this clock.
+    /// Whether a thread is ordered after the copies that an mbarrier had counted at this clock.
     #[inline(always)]
     pub(crate) fn knows_copies(&self, thread: u16, column: u32, clock: u32) -> bool {
         let (warp, lane) = (usize::from(thread) / LANES, usize::from(thread) % LANES);
@@ -250,20 +251,20 @@ impl Clocks {
         listed.fold(own, u32::max)
     }
 
-    /// Copies of a warp land for an mbarrier: their column, and their clock.
+    /// Completes copies of a warp for an mbarrier; returns their column and clock.
     pub(crate) fn land(&mut self, warp: usize) -> (usize, u32) {
         let column = self.warps + warp;
         self.own[column] += 1;
         (column, self.own[column] - 1)
     }
 
-    /// A warp is ordered behind all of its copies that have landed so.
+    /// Orders a warp after all of its copies that completed this way.
     pub(crate) fn learn_copies(&mut self, warp: usize) {
         let column = self.warps + warp;
         self.seen[warp * self.columns + column] = self.own[column] - 1;
     }
 
-    /// A warp brings what its lanes know to a barrier. They have met only if it waits there.
+    /// Publishes what a warp's lanes know at a barrier. The lanes are synchronised only if the warp waits there.
     pub(crate) fn arrive(&mut self, warp: usize, barrier: usize, waits: Waits) {
         let known = self.knowledge_of_all(warp);
         self.brought[barrier].join(&known);
@@ -273,13 +274,13 @@ impl Clocks {
         }
     }
 
-    /// The warps that waited take what everybody brought.
+    /// The waiting warps acquire everything that was published at the barrier.
     pub(crate) fn release(&mut self, waiting: &[usize], barrier: usize) {
         let brought = std::mem::take(&mut self.brought[barrier]);
         if waiting.len() == self.warps {
             let copies = brought.of(self.block).map_or(&[][..], Known::copies);
             self.copies.iter_mut().for_each(|known| join_clocks(known, copies));
-            // The whole block has met: clocks start again from a common value, and one number says it all.
+            // The whole block has synchronised: clocks restart from a common value, and one number describes them all.
             let newest = self.own.iter().copied().max().unwrap_or(0);
             self.own.fill(newest + 1);
             self.seen.fill(newest);
@@ -298,8 +299,8 @@ impl Clocks {
         }
     }
 
-    /// Lanes execute a fence: what they have read from flags is acquired, and strong writes from now on release what they
-    /// know now.
+    /// Executes a fence in some lanes: what they have read from flags is acquired, and later strong writes release what
+    /// they know now.
     pub(crate) fn fence(&mut self, warp: usize, active: u32, scope: Scope) {
         for lane in lanes(active) {
             let read = self.further[warp].read.get_mut(lane).map(std::mem::take).unwrap_or_default();
@@ -313,7 +314,7 @@ impl Clocks {
             let known = self.knowledge(warp, lane);
             let fenced = &mut self.further[warp].fenced;
             fenced.resize_with(LANES, Default::default);
-            // A fence of a wide scope is one of a narrow scope too.
+            // A fence of a wide scope is also one of a narrow scope.
             if scope == Scope::Gpu {
                 fenced[lane][Scope::Gpu as usize] = Some(known.clone());
             }
@@ -322,8 +323,8 @@ impl Clocks {
         self.tick(warp);
     }
 
-    /// What a strong write of a lane publishes: everything so far if it is a release, what was before its last fence
-    /// otherwise; by scope.
+    /// What a strong write of a lane publishes, by scope: everything so far if it is a release, otherwise what was
+    /// known at its last fence.
     pub(crate) fn publishes(&self, warp: usize, lane: usize, releases: bool, scope: Scope) -> Published {
         let mut published = Published::new(self.block);
         if releases {
@@ -340,7 +341,7 @@ impl Clocks {
         published
     }
 
-    /// A lane has read a flag by a strong read.
+    /// Records that a lane has read a flag with a strong read.
     pub(crate) fn observe(&mut self, warp: usize, lane: usize, acquires: bool, scope: Scope, flag: &Flag) {
         let published = flag.published();
         if published.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::knowledge::Knowledge;
 
-/// A warp that does not follow an arrival with a wait, or the other way round.
+/// A warp that does not alternate between arriving and waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misuse {
     ArrivedTwice,
@@ -18,13 +18,13 @@ impl Misuse {
     }
 }
 
-/// How far each warp is.
+/// The progress of each warp.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterBarrier {
     phase: u64,
-    /// By warp: the phase that it has arrived in and not waited for.
+    /// By warp: the phase in which it arrived and for which it has not waited yet.
     arrived: Vec<Option<u64>>,
-    /// What the arrivals of this phase have brought, and those of the one before.
+    /// Knowledge published by the arrivals of this phase, and by those of the previous one.
     brought: Knowledge,
     known: Knowledge,
 }
@@ -38,7 +38,7 @@ impl ClusterBarrier {
         self.known.clear();
     }
 
-    /// A warp arrives with what it knows.
+    /// A warp arrives and publishes what it knows.
     pub(crate) fn arrive(&mut self, warp: usize, brings: &Knowledge) -> Result<(), Misuse> {
         if self.arrived[warp].replace(self.phase).is_some() {
             return Err(Misuse::ArrivedTwice);
@@ -47,7 +47,7 @@ impl ClusterBarrier {
         Ok(())
     }
 
-    /// Begins the next phase if every warp has arrived or, as `exited` says, is gone; whether it did.
+    /// Begins the next phase if every warp has arrived or, according to `exited`, has exited; returns whether it did.
     pub(crate) fn complete(&mut self, exited: impl Fn(usize) -> bool) -> bool {
         let here = |(warp, arrived): (usize, &Option<u64>)| *arrived == Some(self.phase) || exited(warp);
         let anybody = self.arrived.contains(&Some(self.phase));
@@ -59,7 +59,7 @@ impl ClusterBarrier {
         complete
     }
 
-    /// A warp waits: what it learns if its phase is over.
+    /// A warp waits; returns what it learns if its phase is complete.
     pub(crate) fn wait(&mut self, warp: usize) -> Result<Option<&Knowledge>, Misuse> {
         let phase = self.arrived[warp].ok_or(Misuse::NotArrived)?;
         if phase == self.phase {
@@ -69,7 +69,7 @@ impl ClusterBarrier {
         Ok(Some(&self.known))
     }
 
-    /// How many warps have arrived.
+    /// The number of warps that have arrived, as text.
     pub(crate) fn state(&self) -> String {
         let here = self.arrived.iter().filter(|arrived| **arrived == Some(self.phase)).count();
         format!("{here} of {} warps", self.arrived.len())

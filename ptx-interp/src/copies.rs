@@ -1,25 +1,25 @@
-//! `cp.async`: copies that are under way, and the groups they were committed to.
+//! `cp.async`: copies in flight, and the groups to which they were committed.
 //!
-//! With the checks on a copy lands when its thread waits for it, or anybody for the mbarrier that it arrives at: the latest
-//! moment that the ISA allows, so that a kernel that waits too little reads what was there before. With the checks off it
-//! lands at once.
+//! With the checks on, a copy completes when its thread waits for it, or any thread for the mbarrier at which it
+//! arrives. This is the latest time that the ISA allows, so that a kernel with a missing wait reads old values. With
+//! the checks off, it completes at once.
 
 use crate::row::LANES;
 
-/// One instruction's copies.
+/// The copies of one instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Lanes whose copy has not landed.
+    /// Lanes whose copy is not complete.
     pub(crate) mask: u32,
     /// Group of each lane, counted from the start of the kernel.
     group: [u32; LANES],
     /// Offset in shared memory.
     pub(crate) offset: [u32; LANES],
     pub(crate) data: [[u8; 16]; LANES],
-    /// A bit per byte of the data that holds a value.
+    /// One bit per byte of the data that holds a value.
     pub(crate) written: [u16; LANES],
     pub(crate) bytes: u8,
-    /// Number of the instruction among the warp's copies.
+    /// Index of the instruction among the warp's copies.
     number: u32,
 }
 
@@ -27,10 +27,10 @@ pub(crate) struct Pending {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
     pending: Vec<Pending>,
-    /// Groups that each lane has committed.
+    /// Number of groups that each lane has committed.
     committed: [u32; LANES],
     started: u32,
-    /// How many of them an mbarrier waits for, by lane.
+    /// How many of the instructions an mbarrier waits for, by lane.
     tracked: [u32; LANES],
 }
 
@@ -65,7 +65,7 @@ impl Copies {
         }
     }
 
-    /// An mbarrier waits for what a lane has started; how many instructions that is.
+    /// Makes an mbarrier wait for what a lane has started; returns the number of instructions.
     pub(crate) fn track(&mut self, lane: usize) -> u32 {
         self.tracked[lane] = self.started;
         self.started
@@ -76,7 +76,7 @@ impl Copies {
         copy.number < self.tracked[lane]
     }
 
-    /// Takes what the active lanes wait for: groups older than the newest `pending`, or everything.
+    /// Removes what the active lanes wait for: groups older than the newest `pending`, or everything.
     pub(crate) fn wait(&mut self, active: u32, pending: Option<u32>) -> Vec<Pending> {
         let committed = self.committed;
         let old =
@@ -84,7 +84,7 @@ impl Copies {
         self.take(active, old)
     }
 
-    /// Takes those of the lanes' copies that were among the first `started` instructions.
+    /// Removes those of the lanes' copies that were among the first `started` instructions.
     pub(crate) fn land_first(&mut self, lanes: u32, started: u32) -> Vec<Pending> {
         self.take(lanes, |copy, _| copy.number < started)
     }

@@ -1,10 +1,10 @@
-//! What a launch costs, counted: instructions by kind, shared-memory wavefronts, global sectors and bytes. All figures are
-//! sums over warps, so that they do not depend on how blocks were spread over host threads.
+//! The counted cost of a launch: instructions by kind, shared-memory wavefronts, global sectors and bytes. All figures
+//! are sums over warps, so they do not depend on how blocks were distributed over host threads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::op::{Code, Op};
 
 /// Costs of a launch. Instructions and accesses are counted once per warp, bytes once per thread.
@@ -14,9 +14,9 @@ pub struct Cost {
     pub mix: Mix,
     /// Loads from shared memory.
     pub shared_loads: SharedCost,
-    /// Stores to shared memory, `cp.async` included.
+    /// Stores to shared memory, including `cp.async`.
     pub shared_stores: SharedCost,
-    /// Loads from global memory, `cp.async` included.
+    /// Loads from global memory, including `cp.async`.
     pub global_loads: GlobalCost,
     /// Stores to global memory.
     pub global_stores: GlobalCost,
@@ -32,7 +32,7 @@ pub struct Cost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedAccess {
     /// Which way the bytes go.
-    pub way: Way,
+    pub way: Direction,
     /// Bytes of one lane.
     pub bytes: u32,
     /// All that was counted.
@@ -64,12 +64,12 @@ impl WarpAccess {
     }
 }
 
-/// Instructions by kind, counted once per warp, predicated-off ones excluded.
+/// Instructions by kind, counted once per warp, without those whose predicate is false in all lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
     /// `fma`.
     pub fma: u64,
-    /// `mad`, of addresses and of integer matrices.
+    /// `mad`, for addresses and for integer matrices.
     pub mad: u64,
     /// `ld.global`.
     pub load_global: u64,
@@ -91,23 +91,22 @@ pub struct Mix {
     pub other: u64,
 }
 
-/// Accesses to shared memory: 32 banks of 4 bytes, each of which gives one word per wavefront, to as many threads as want
-/// it. 8-byte accesses go by half-warps, 16-byte accesses by quarter-warps.
+/// Accesses to shared memory. There are 32 banks of 4 bytes; each delivers one word per wavefront, to all threads that
+/// read it. 8-byte accesses are processed per half-warp, 16-byte accesses per quarter-warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedCost {
     /// Instructions.
     pub accesses: u64,
-    /// Passes over the banks that they took.
+    /// Wavefronts that they took.
     pub wavefronts: u64,
-    /// Passes that they would have taken without conflicts.
+    /// Wavefronts that they would have taken without bank conflicts.
     pub ideal: u64,
-    /// Different words of 4 bytes that they touched, instruction by instruction: threads of a warp that want the same word
-    /// share it.
+    /// Distinct 4-byte words per instruction, summed up: threads of a warp that access the same word share it.
     pub words: u64,
 }
 
 impl SharedCost {
-    /// Passes lost to bank conflicts.
+    /// Wavefronts lost to bank conflicts.
     pub fn conflicts(&self) -> u64 {
         self.wavefronts - self.ideal
     }
@@ -136,13 +135,13 @@ pub struct Region<'a> {
 pub struct GlobalCost {
     /// Instructions.
     pub accesses: u64,
-    /// Different sectors touched, instruction by instruction.
+    /// Distinct sectors per instruction, summed up.
     pub sectors: u64,
-    /// Sectors that as many different bytes fill if they lie side by side.
+    /// Sectors that the same number of distinct bytes would take if they were contiguous.
     pub ideal: u64,
 }
 
-/// Bytes that threads asked of one allocation, each thread's counted by itself.
+/// Bytes that threads requested from one allocation, counted for each thread separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes loaded.
@@ -166,16 +165,16 @@ impl Cost {
         self.traffic.values().map(|traffic| traffic.written).sum()
     }
 
-    /// Barriers that warps came to.
+    /// Number of barriers that warps reached.
     pub fn barriers(&self) -> u64 {
         self.mix.barrier
     }
 }
 
-/// Sums of one block while it runs; allocations by their place in the launch's table.
+/// Counts of one block while it runs; allocations are indexed as in the launch's table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
-    /// How often each instruction was executed by a warp.
+    /// How often a warp executed each instruction.
     pub(crate) executed: Vec<u64>,
     pub(crate) shared_loads: SharedCost,
     pub(crate) shared_stores: SharedCost,
@@ -188,9 +187,9 @@ pub(crate) struct Counters {
     pub(crate) shared: BTreeMap<u32, SharedAccess>,
 }
 
-/// Which way an access goes.
+/// The direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From memory.
     Load,
     /// To memory.
@@ -218,7 +217,7 @@ impl Counters {
     }
 
     /// Counts one shared-memory instruction by its lanes' byte offsets, in ascending order of lanes.
-    pub(crate) fn shared(&mut self, pc: u32, way: Way, offsets: &[(usize, u32)], bytes: u32) {
+    pub(crate) fn shared(&mut self, pc: u32, way: Direction, offsets: &[(usize, u32)], bytes: u32) {
         let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
         let mut cost = SharedCost { accesses: 1, ..SharedCost::default() };
         for group in offsets.chunk_by(|a, b| a.0 / lanes_at_once == b.0 / lanes_at_once) {
@@ -240,8 +239,8 @@ impl Counters {
             *buffer.way(way) += cost;
         }
         match way {
-            Way::Load => self.shared_loads += cost,
-            Way::Store => self.shared_stores += cost,
+            Direction::Load => self.shared_loads += cost,
+            Direction::Store => self.shared_stores += cost,
         }
         let warp = WarpAccess { wavefronts: cost.wavefronts, ideal: cost.ideal, lanes: offsets.into() };
         let one = SharedAccess { way, bytes, cost, worst: warp };
@@ -251,47 +250,46 @@ impl Counters {
         }
     }
 
-    /// Counts one global-memory instruction by its lanes' addresses; `allocations` is parallel to them.
-    pub(crate) fn global(&mut self, way: Way, addresses: &[u64], allocations: &[usize], bytes: u64) {
+    /// Counts one global-memory instruction, from its lanes' addresses; `allocations` is parallel to them.
+    pub(crate) fn global(&mut self, way: Direction, addresses: &[u64], allocations: &[usize], bytes: u64) {
         let cost = match way {
-            Way::Load => &mut self.global_loads,
-            Way::Store => &mut self.global_stores,
+            Direction::Load => &mut self.global_loads,
+            Direction::Store => &mut self.global_stores,
         };
         cost.accesses += 1;
-        // Aligned accesses of at most 32 bytes lie in one sector.
-        let mut touched: Vec<(u64, usize)> =
+        // Aligned accesses of at most 32 bytes stay within one sector.
+        let mut accessed: Vec<(u64, usize)> =
             addresses.iter().zip(allocations).map(|(address, allocation)| (*address, *allocation)).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        cost.ideal += (touched.len() as u64 * bytes).div_ceil(32);
-        let mut distinct = touched.clone();
-        touched.iter_mut().for_each(|(address, _)| *address /= 32);
-        touched.dedup();
-        cost.sectors += touched.len() as u64;
+        accessed.sort_unstable();
+        accessed.dedup();
+        cost.ideal += (accessed.len() as u64 * bytes).div_ceil(32);
+        let mut distinct = accessed.clone();
+        accessed.iter_mut().for_each(|(address, _)| *address /= 32);
+        accessed.dedup();
+        cost.sectors += accessed.len() as u64;
         for &allocation in allocations {
             let traffic = &mut self.traffic[allocation];
             match way {
-                Way::Load => traffic.read += bytes,
-                Way::Store => traffic.written += bytes,
+                Direction::Load => traffic.read += bytes,
+                Direction::Store => traffic.written += bytes,
             }
         }
         // By allocation: mostly there is one.
         distinct.sort_unstable_by_key(|(_, allocation)| *allocation);
         for of_one in distinct.chunk_by(|(_, one), (_, other)| one == other) {
             let allocation = of_one[0].1;
-            let sectors = touched.iter().filter(|(_, of)| *of == allocation).count() as u64;
+            let sectors = accessed.iter().filter(|(_, of)| *of == allocation).count() as u64;
             let ideal = (of_one.len() as u64 * bytes).div_ceil(32);
             let traffic = &mut self.traffic[allocation];
             let cost = match way {
-                Way::Load => &mut traffic.loads,
-                Way::Store => &mut traffic.stores,
+                Direction::Load => &mut traffic.loads,
+                Direction::Store => &mut traffic.stores,
             };
             *cost += GlobalCost { accesses: 1, sectors, ideal };
         }
     }
 }
 
-/// Sums that belong to a launch.
 impl Cost {
     pub(crate) fn new<'a>(
         counters: &Counters,
@@ -328,21 +326,21 @@ impl Cost {
 }
 
 impl Mix {
-    /// The figure that an instruction belongs to.
+    /// The counter for an instruction.
     fn kind(&mut self, op: &Op, code: &Code) -> &mut u64 {
-        let place = |index: u32| code.accesses[index as usize].place;
+        let state_space = |index: u32| code.accesses[index as usize].space;
         match *op {
             Op::FmaRun32 { .. } | Op::FmaRun64 { .. } | Op::Fma32 { .. } | Op::Fma64 { .. } => &mut self.fma,
             Op::Scalar { index } if code.scalars[index as usize].f.is_fma() => &mut self.fma,
             Op::MadRun32 { .. } | Op::Mad32 { .. } | Op::Mad64 { .. } | Op::MadWide { .. } => &mut self.mad,
-            Op::Load { index } => match place(index) {
-                Some(Place::Global) | None => &mut self.load_global,
-                Some(Place::Shared) => &mut self.load_shared,
+            Op::Load { index } => match state_space(index) {
+                Some(StateSpace::Global) | None => &mut self.load_global,
+                Some(StateSpace::Shared) => &mut self.load_shared,
                 _ => &mut self.other,
             },
-            Op::Store { index } => match place(index) {
-                Some(Place::Global) | None => &mut self.store_global,
-                Some(Place::Shared) => &mut self.store_shared,
+            Op::Store { index } => match state_space(index) {
+                Some(StateSpace::Global) | None => &mut self.store_global,
+                Some(StateSpace::Shared) => &mut self.store_shared,
                 _ => &mut self.other,
             },
             Op::CpAsync { .. } => &mut self.copy_async,
@@ -411,10 +409,10 @@ impl std::ops::AddAssign for SharedCost {
 }
 
 impl BufferCost {
-    fn way(&mut self, way: Way) -> &mut SharedCost {
+    fn way(&mut self, way: Direction) -> &mut SharedCost {
         match way {
-            Way::Load => &mut self.loads,
-            Way::Store => &mut self.stores,
+            Direction::Load => &mut self.loads,
+            Direction::Store => &mut self.stores,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is the same for every block of a launch, and what one block has to itself.
+//! The state shared by all blocks of a launch, and the state of one block.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warnings::Warnings;
 use crate::warp::Warp;
 
-/// Everything that a launch fixes.
+/// Everything that is fixed for a launch.
 pub(crate) struct Env<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) code: &'a Code,
@@ -43,71 +43,72 @@ pub(crate) struct Env<'a> {
     pub(crate) dynamic_bytes: u32,
     /// What of shared memory is counted by itself.
     pub(crate) regions: &'a [Region<'a>],
-    /// Whether broken rules are reported.
+    /// Which rules are checked.
     pub(crate) checks: Checks,
-    /// Whether any of the rules is watched for that the hardware does not care about.
+    /// Whether any rule is checked that hardware does not enforce.
     pub(crate) strict: bool,
     pub(crate) counting: Counting,
-    /// Whether either of them wants to see every value.
+    /// What requires the watching variant of the warp loop, if anything.
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
     pub(crate) block_order: BlockOrder,
     pub(crate) landing: Landing,
     pub(crate) proxy_war: Severity,
     pub(crate) proxy_init: Severity,
-    /// Registers that each thread starts with, if that is known.
+    /// Registers that each thread starts with, if known.
     pub(crate) registers: Option<u32>,
     pub(crate) max_instructions: u64,
-    /// How exactly global memory is watched: whether a race is reported, or brings about another run.
+    /// How precisely global memory is watched: whether a race is reported, or leads to another run.
     pub(crate) detail: Detail,
-    /// Flags in global memory. Only what runs block by block has any.
+    /// Flags in global memory. Only launches that run block by block have any.
     pub(crate) flags: Mutex<Flags>,
-    /// What the latest blocks have synchronised at.
+    /// The synchronisation histories of the latest blocks.
     pub(crate) histories: Mutex<BTreeMap<u32, Arc<Mutex<History>>>>,
-    /// A race in global memory was found.
+    /// Set when a race in global memory is found.
     pub(crate) raced: AtomicBool,
-    /// The lowest block that has broken a rule; blocks behind it need not go on.
+    /// The lowest block that has broken a rule; later blocks need not continue.
     pub(crate) broken: AtomicU64,
 }
 
-/// Of how many blocks the synchronisations are remembered.
+/// Number of blocks whose histories are kept.
 const HISTORIES: usize = 1024;
 
-/// One block's own memory, and how it finds its way in global memory.
+/// One block's own memory, and its cache for lookups in global memory.
 #[derive(Debug, Default)]
 pub(crate) struct BlockMemory {
-    /// Number within the grid, x fastest.
+    /// Index within the grid, x fastest.
     pub(crate) number: u64,
     pub(crate) ctaid: [u32; 3],
     pub(crate) shared: Shared,
-    /// Where the last search in the global table ended.
+    /// Index at which the last lookup in the table of allocations ended.
     pub(crate) last: usize,
-    /// Whether something was written since somebody last looked.
+    /// Whether anything was written since the flag was last cleared.
     pub(crate) wrote_global: bool,
     pub(crate) wrote_shared: bool,
-    /// Who touched shared memory last, and what orders it.
+    /// The last accesses to shared memory, and what orders them.
     pub(crate) shadow: Shadow,
     pub(crate) clocks: Clocks,
     pub(crate) history: Arc<Mutex<History>>,
     pub(crate) mbarriers: Mbarriers,
-    /// By warp, those that have not landed; empty where copies land at once.
+    /// By warp, the copies that are not complete; empty if copies complete at once.
     pub(crate) copies: Vec<Copies>,
     pub(crate) agents: Agents,
-    /// What a copy broke when it was made to land.
+    /// The rule that a copy broke when it was completed.
     pub(crate) landing_fault: Option<Box<Fault>>,
-    /// Rules that were broken and do not end the launch.
+    /// Broken rules that do not end the launch.
     pub(crate) warnings: Warnings,
     pub(crate) counters: Option<Box<Counters>>,
 }
 
 impl BlockMemory {
-    /// Lanes of a warp are about to synchronise; `ticks` if that tells what they do after it from what they did.
+    /// Records that lanes of a warp are about to synchronise; `ticks` if that separates what they do afterwards from
+    /// what they did before.
     pub(crate) fn note(&self, warp: usize, lanes: u32, pc: u32, ticks: bool) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.note(warp, lanes, pc, self.clocks.now(warp), ticks);
     }
 
-    /// What a warp does from now on is told apart from what it did.
+    /// Separates what a warp does from now on from what it did before.
     pub(crate) fn clocks_tick(&mut self, env: &Env, warp: usize) {
         if env.watch == Watch::On {
             self.clocks.tick(warp);
@@ -128,7 +129,7 @@ impl Env<'_> {
         self.grid.iter().map(|extent| u64::from(*extent)).product()
     }
 
-    /// Whether blocks that could go on give up their turn.
+    /// Whether blocks that could continue yield after a time slice.
     pub(crate) fn slices(&self) -> bool {
         matches!(self.block_order, BlockOrder::Interleaved | BlockOrder::Seeded(_))
     }
@@ -139,7 +140,7 @@ impl Env<'_> {
         [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
     }
 
-    /// A new history for a block that starts.
+    /// Starts a new history for a block.
     pub(crate) fn begin_history(&self, block: u32) -> Arc<Mutex<History>> {
         let history = Arc::new(Mutex::new(History::new(self.warps() as usize)));
         if self.detail == Detail::Exact {
@@ -157,8 +158,8 @@ impl Env<'_> {
         Some(all.get(&block)?.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Whether a thread of another block has executed a proxy fence for global memory at a clock, or from then until another
-    /// one. Of a block that is too long ago nothing is known.
+    /// Whether a thread of another block executed a proxy fence for global memory between two clocks. If the block ran
+    /// too long ago, nothing is known about it.
     pub(crate) fn was_fenced(&self, block: u32, thread: u16, clock: u32, limit: u32) -> bool {
         let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&block).is_none_or(|history| {
@@ -166,18 +167,18 @@ impl Env<'_> {
         })
     }
 
-    /// Whether an instruction accesses memory by the asynchronous proxy.
+    /// Whether an instruction accesses memory through the asynchronous proxy.
     pub(crate) fn is_bulk(&self, pc: u32) -> bool {
         matches!(self.code.instrs[pc as usize].op, Op::Bulk { .. })
     }
 
-    /// Whether a rule is watched for.
+    /// Whether a rule is checked.
     #[inline(always)]
     pub(crate) fn watches(&self, kind: ViolationKind) -> bool {
         self.checks.has(kind)
     }
 
-    /// Passes over what breaks a rule that is not watched for.
+    /// Drops a violation of a rule that is not checked.
     #[inline(always)]
     pub(crate) fn heed(&self, checked: Checked) -> Checked {
         match checked {
@@ -186,13 +187,13 @@ impl Env<'_> {
         }
     }
 
-    /// Whether nobody follows which bytes were written.
+    /// Whether written bytes are not tracked.
     pub(crate) fn watch_off(&self) -> bool {
         self.watch == Watch::Off
     }
 
-    /// Whether a block's result still matters: the violation of the lowest block is reported, so that it is the same in
-    /// every run, and for that the blocks before a broken one have to go on.
+    /// Whether a block's result still matters. The violation of the lowest block is reported, so that every run reports
+    /// the same one; for that, blocks before a broken one have to continue.
     pub(crate) fn matters(&self, number: u64) -> bool {
         number <= self.broken.load(Relaxed)
     }
@@ -253,7 +254,7 @@ impl Env<'_> {
             Special::LaneMaskGt => !(lane_bit | (lane_bit - 1)),
             Special::DynamicSmemSize => self.dynamic_bytes,
             Special::TotalSmemSize => self.shared_bytes,
-            // Every block is a cluster of its own on a machine with one multiprocessor per block.
+            // Every block is its own cluster, on a machine with one multiprocessor per block.
             Special::SmId => ctaid[0],
             Special::NsmId => self.grid[0],
             Special::ClusterNctaRank | Special::ClusterNctaidX | Special::ClusterNctaidY | Special::ClusterNctaidZ => 1,

@@ -1,18 +1,18 @@
-//! Flags: words that threads write and read strongly, and what travels with them.
+//! Flags: words that threads read and write with strong accesses, and the knowledge that they carry.
 //!
-//! A release, or a strong write after a fence, publishes what its thread knows, at a scope; an acquire, or a strong read
-//! before a fence, takes it over if it reads that write, or an atomic in a row of them that began with it. Both sides'
-//! scopes have to include the other one. A relaxed write by itself publishes nothing, and takes away what was published:
-//! whoever reads it has not read the release.
+//! A release, or a strong write after a fence, publishes what its thread knows, at a scope. An acquire, or a strong
+//! read before a fence, obtains it if it reads that write, or an atomic in a chain that began with it. Each side's
+//! scope has to include the other thread. A relaxed write by itself publishes nothing, and discards what was published:
+//! a thread that reads it has not read the release.
 //!
-//! A read that nothing orders behind the newest write may be answered from before it. The first one of each thread is, so
-//! that a wait that looks only once is found out in a run where the flag happens to be raised already.
+//! A read that nothing orders after the newest write may return an older value. The first such read of each thread
+//! does, so that a wait that tests only once is detected even if the flag happens to be raised already.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::knowledge::Knowledge;
 
-/// Whom a strong access includes. Every block is a cluster of its own.
+/// The threads that a strong access includes. Every block is its own cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Cta,
@@ -22,10 +22,10 @@ pub(crate) enum Scope {
 /// What a write has published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Published {
-    /// For threads of this block.
+    /// Visible to threads of this block.
     block: u32,
     narrow: Knowledge,
-    /// For threads of all blocks.
+    /// Visible to threads of all blocks.
     wide: Knowledge,
 }
 
@@ -45,7 +45,7 @@ impl Published {
         }
     }
 
-    /// What a thread of a block acquires of it at a scope.
+    /// What a thread of a block acquires from it at a scope.
     pub(crate) fn seen_by(&self, block: u32, scope: Scope) -> Option<&Knowledge> {
         let known = match scope {
             _ if block == self.block => &self.narrow,
@@ -55,7 +55,7 @@ impl Published {
         (!known.is_empty()).then_some(known)
     }
 
-    /// What a read of this scope leaves of it for a fence to acquire.
+    /// What a read of this scope leaves for a fence to acquire.
     pub(crate) fn narrowed(&self, scope: Scope) -> Published {
         let mut published = self.clone();
         if scope == Scope::Cta {
@@ -64,12 +64,12 @@ impl Published {
         published
     }
 
-    /// An atomic reads what was published and writes: both are there for the next one.
+    /// An atomic reads what was published and writes: the next reader obtains both.
     fn join(&mut self, newer: &Published) {
         if newer.block == self.block {
             self.narrow.join(&newer.narrow);
         } else {
-            // What is published to another block is known to its threads as well.
+            // What is published to other blocks is also visible to threads of the same block.
             (self.block, self.narrow) = (newer.block, newer.narrow.clone());
             self.narrow.join(&self.wide);
         }
@@ -84,7 +84,7 @@ pub(crate) enum Change {
     Atomic,
 }
 
-/// A thread's write: who, and when.
+/// The thread and time of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
     pub(crate) block: u32,
@@ -99,7 +99,7 @@ pub(crate) struct Flag {
     writer: Writer,
     /// The value before the newest write, and its size in bytes.
     before: (u64, u8),
-    /// Threads that may not be told the value before any more.
+    /// Threads that have already read the old value and must see the new one.
     told: HashSet<(u32, u16)>,
 }
 
@@ -112,7 +112,8 @@ impl Flag {
         self.writer
     }
 
-    /// The value before the newest write, for a thread that does not know of the write and has not been told yet.
+    /// The value before the newest write, for a thread that does not know of the write and has not read the old value
+    /// yet.
     pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<u64> {
         if self.before.1 != bytes || !self.told.insert((block, thread)) {
             return None;
@@ -121,7 +122,7 @@ impl Flag {
     }
 }
 
-/// Flags by where they are: allocation and word.
+/// Flags by location: allocation and word.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags(HashMap<(usize, usize), Flag>);
 
@@ -134,7 +135,7 @@ impl Flags {
         self.0.get_mut(&key)
     }
 
-    /// A strong write, and the value and size in bytes that it replaces.
+    /// Records a strong write, and the value and size in bytes that it replaces.
     pub(crate) fn write(
         &mut self,
         key: (usize, usize),
@@ -145,7 +146,7 @@ impl Flags {
     ) {
         match self.0.get_mut(&key) {
             Some(flag) => {
-                // A thread that has released a flag may write it again: the release counts for those who read either.
+                // A thread that has released a flag may write it again: readers of either write obtain the release.
                 let same = (flag.writer.block, flag.writer.thread) == (writer.block, writer.thread);
                 if same || change == Change::Atomic {
                     flag.published.join(&published);
@@ -161,7 +162,7 @@ impl Flags {
         }
     }
 
-    /// A weak write: whoever reads it reads no flag.
+    /// Records a weak write: reading it is not reading a flag.
     pub(crate) fn forget(&mut self, key: (usize, usize)) {
         self.0.remove(&key);
     }

@@ -1,4 +1,4 @@
-//! Global memory as a launch sees it: the allocations that were live when it started, found by address.
+//! Global memory during a launch: the allocations that were live when it started, looked up by address.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -14,24 +14,24 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) buffer: Arc<Buffer>,
-    /// For write-once allocations: per word, the bytes written in this launch (upper 4 bits) and the block that wrote
-    /// last (the rest, saturated).
+    /// For write-once allocations: per word, which bytes were written in this launch (upper 4 bits), and the block that
+    /// wrote last (the remaining bits, saturated).
     once: Option<Box<[AtomicU32]>>,
-    /// Who touched it, where races are looked for.
+    /// The accesses to it, if races are checked.
     pub(crate) shadow: Option<GlobalShadow>,
 }
 
-/// Every allocation, by address.
+/// Every allocation, sorted by address.
 #[derive(Debug)]
 pub(crate) struct GlobalTable {
     mapped: Vec<Mapped>,
 }
 
-/// The largest block number that the write-once shadow can name.
+/// The largest block index that the write-once shadow can represent.
 const LAST_NAMED_BLOCK: u32 = (1 << 28) - 1;
 
 impl GlobalTable {
-    /// Takes the memory's live allocations; `watch` sets up what the checks need.
+    /// Takes the memory's live allocations; `watch` prepares them for the checks.
     pub(crate) fn new(memory: &Memory, watch: Option<Detail>) -> GlobalTable {
         let mapped = memory.snapshot().into_iter().map(|buffer| {
             let watched = watch.is_some() && buffer.write_once.load(Relaxed);
@@ -43,7 +43,7 @@ impl GlobalTable {
         GlobalTable { mapped: mapped.collect() }
     }
 
-    /// The allocation that holds all of these bytes; `last` is where the previous search ended.
+    /// The allocation that contains all of these bytes; `last` is the index at which the previous search ended.
     #[inline(always)]
     pub(crate) fn find(&self, address: u64, bytes: u64, last: &mut usize) -> Option<&Mapped> {
         if let Some(mapped) = self.mapped.get(*last)
@@ -54,12 +54,12 @@ impl GlobalTable {
         self.search(address, bytes, last)
     }
 
-    /// The allocation where a search has ended.
+    /// The allocation at which a search has ended.
     pub(crate) fn at(&self, index: usize) -> &Mapped {
         &self.mapped[index]
     }
 
-    /// Brings the memory back to what it was before the launch.
+    /// Restores the contents of memory from before the launch.
     pub(crate) fn restore(&self) {
         for mapped in &self.mapped {
             if let Some(shadow) = &mapped.shadow {
@@ -68,7 +68,7 @@ impl GlobalTable {
         }
     }
 
-    /// All of them.
+    /// All allocations.
     pub(crate) fn all(&self) -> &[Mapped] {
         &self.mapped
     }
@@ -95,8 +95,8 @@ impl GlobalTable {
 }
 
 impl Mapped {
-    /// The address of a byte of the storage, and what the allocation is called.
-    pub(crate) fn place(&self, offset: usize) -> (u64, &str) {
+    /// The address of a byte of the storage, and the allocation's label.
+    pub(crate) fn address_and_label(&self, offset: usize) -> (u64, &str) {
         (self.buffer.start + (offset - self.buffer.offset(self.buffer.start)) as u64, &self.buffer.label)
     }
 
@@ -106,7 +106,7 @@ impl Mapped {
         self.once.is_some()
     }
 
-    /// Notes a write of up to 16 aligned bytes by a block; the block that wrote one of them before, if any did.
+    /// Records a write of up to 16 aligned bytes by a block; returns the block that wrote one of them before, if any.
     pub(crate) fn write_once(&self, offset: usize, bytes: usize, block: u64) -> Option<u32> {
         let once = self.once.as_ref()?;
         let named = u32::try_from(block).unwrap_or(LAST_NAMED_BLOCK).min(LAST_NAMED_BLOCK);

@@ -1,5 +1,5 @@
-//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another; or on one
-//! thread in other orders, in which blocks may also take turns.
+//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another one;
+//! or on one thread in other orders, in which blocks may also alternate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::options::{BlockOrder, Counting};
 use crate::report::Report;
 use crate::violation::Violation;
 
-/// How many blocks take turns at a time.
+/// Number of blocks that alternate at a time.
 const RESIDENT: usize = 6;
 
 /// The greatest common divisor.
@@ -20,7 +20,7 @@ fn divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// A grid on its way.
+/// A grid that is running.
 pub(crate) struct Grid<'e, 'a> {
     env: &'e Env<'a>,
     /// Number of times that a block has written something and then stopped.
@@ -30,7 +30,7 @@ pub(crate) struct Grid<'e, 'a> {
 
 #[derive(Default)]
 struct State {
-    /// How many blocks have been started.
+    /// Number of blocks that have been started.
     next: u64,
     random: u64,
     /// Blocks that wait for others.
@@ -39,15 +39,15 @@ struct State {
     /// The violation of the lowest block so far.
     violation: Option<(u64, Violation)>,
     report: Report,
-    /// By the two instructions: the lowest block that has it.
+    /// By the pair of instructions: the lowest block that has the warning.
     warnings: BTreeMap<(u32, u32), (u64, Violation)>,
-    /// Emptied blocks, to be used again.
+    /// Finished blocks, to be reused.
     spare: Vec<Block>,
 }
 
 struct Waiting {
     block: Block,
-    /// Version of memory that it has looked at.
+    /// Version of memory that the block has last seen.
     seen: u64,
     stuck: bool,
 }
@@ -87,7 +87,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// Adds up what the blocks' counters say; each of them has been through several blocks.
+    /// Adds up the counters of the blocks, each of which may have been reused.
     fn cost(&self, blocks: &[Block]) -> Cost {
         let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len(), self.env.regions);
         for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
@@ -100,7 +100,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One host thread: runs blocks as long as there are some that could move.
+    /// The loop of one host thread: runs blocks while some can make progress.
     fn work(&self) {
         while let Some(mut block) = self.take() {
             let seen = self.version.load(Ordering::SeqCst);
@@ -136,7 +136,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// The next block to run: one that waited and may move now, then a new one, then any that waits.
+    /// The next block to run: one that waited and may continue now, then a new one, then any that waits.
     fn take(&self) -> Option<Block> {
         let mut state = self.lock();
         let version = self.version.load(Ordering::SeqCst);
@@ -179,7 +179,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// Of the blocks that take turns the one whose turn it is; none if another one should be started.
+    /// The alternating block whose turn it is; `None` if another one should be started.
     fn sliced(&self, state: &mut State, may_move: impl Fn(&Waiting) -> bool) -> Option<usize> {
         if state.next < self.env.blocks() && state.waiting.len() < RESIDENT {
             return None;
@@ -187,22 +187,22 @@ impl<'e, 'a> Grid<'e, 'a> {
         let able: Vec<usize> = (0..state.waiting.len()).filter(|index| may_move(&state.waiting[*index])).collect();
         match self.env.block_order {
             BlockOrder::Seeded(_) if !able.is_empty() => {
-                // xorshift, as the turns of warps.
+                // xorshift, as for the turns of warps.
                 state.random ^= state.random << 13;
                 state.random ^= state.random >> 7;
                 state.random ^= state.random << 17;
                 Some(able[(state.random >> 33) as usize % able.len()])
             }
-            // Who had a turn goes to the end.
+            // A block that had a turn moves to the end.
             _ => able.first().copied(),
         }
     }
 
-    /// Takes the next block that matters to be started.
+    /// Starts the next block whose result matters.
     fn start(&self, state: &mut State) -> Option<u64> {
         while state.next < self.env.blocks() {
             let number = self.number(state.next);
-            // In the forward order no later one matters either.
+            // In the forward order, the later ones do not matter either.
             if !self.env.matters(number) && self.env.block_order == BlockOrder::Forward {
                 return None;
             }
@@ -214,14 +214,14 @@ impl<'e, 'a> Grid<'e, 'a> {
         None
     }
 
-    /// The number of the block that is started as number `index`.
+    /// The index of the block that is started as number `index`.
     fn number(&self, index: u64) -> u64 {
         let blocks = self.env.blocks();
         match self.env.block_order {
             BlockOrder::Forward | BlockOrder::Interleaved => index,
             BlockOrder::Backward => blocks - 1 - index,
             BlockOrder::Seeded(seed) => {
-                // A step that has no divisor in common with the number of blocks comes by all of them.
+                // A step that is coprime to the number of blocks visits all of them.
                 let mut step = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks;
                 while divisor(step, blocks) != 1 {
                     step = (step + 1) % blocks;

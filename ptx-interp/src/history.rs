@@ -1,37 +1,37 @@
-//! The last synchronisations of each warp of a block, for the timeline of a report.
+//! The latest synchronisations of each warp of a block, for the timeline of a report.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::agents::Fences;
 use crate::row::LANES;
 
-/// How many are kept for each warp.
+/// Number of events kept per warp.
 const KEPT: usize = 32;
-/// How many copies are remembered with who started them.
+/// Number of copies for which the starting thread is kept.
 const STARTERS: usize = 1 << 12;
 
-/// Lanes of a warp synchronise.
+/// A synchronisation of lanes of a warp.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) pc: u32,
     lanes: u32,
-    /// The warp's clock when it did.
+    /// The warp's clock at that time.
     clock: u32,
-    /// Whether what the warp does after it has a later clock.
+    /// Whether what the warp does afterwards has a later clock.
     ticks: bool,
-    /// Its number among those of the block.
+    /// Its index among the block's events.
     pub(crate) number: u64,
 }
 
-/// Those of a block.
+/// The events of a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     warps: Vec<VecDeque<Event>>,
     next: u64,
-    /// When threads executed fences between the proxies for global memory.
+    /// The times at which threads executed proxy fences for global memory.
     pub(crate) fences: Fences,
-    /// Who started the copies that mbarriers count: by the thread that stands for the copies and their clock the thread that
-    /// started one, and its warp's clock.
+    /// The starters of copies that mbarriers count. Maps the thread that represents the copies, and their clock, to the
+    /// thread that started the copy, and the clock of its warp.
     starters: HashMap<(u16, u32), (u16, u32)>,
 }
 
@@ -44,7 +44,7 @@ impl History {
         let number = self.next;
         self.next += 1;
         let Some(events) = self.warps.get_mut(warp) else { return };
-        // A loop that polls is one event.
+        // A polling loop is one event.
         if let Some(last) = events.back_mut()
             && (last.pc, last.clock, last.lanes) == (pc, clock, lanes)
         {
@@ -57,7 +57,7 @@ impl History {
         events.push_back(Event { pc, lanes, clock, ticks, number });
     }
 
-    /// A thread starts a copy.
+    /// Records that a thread starts a copy.
     pub(crate) fn start(&mut self, copy: (u16, u32), starter: (u16, u32)) {
         if self.starters.len() == STARTERS {
             self.starters.clear();
@@ -65,7 +65,7 @@ impl History {
         self.starters.insert(copy, starter);
     }
 
-    /// Who started a copy, and at which clock of its warp.
+    /// The thread that started a copy, and the clock of its warp at that time.
     pub(crate) fn starter(&self, copy: (u16, u32)) -> Option<(u16, u32)> {
         self.starters.get(&copy).copied()
     }
@@ -80,7 +80,7 @@ impl History {
         self.of(thread).next_back().copied()
     }
 
-    /// The last event of a thread before an access at this clock, and the first after it.
+    /// The last event of a thread before an access at this clock, and the first one after it.
     pub(crate) fn around(&self, thread: u16, clock: u32) -> (Option<Event>, Option<Event>) {
         let before = |event: &&Event| event.clock < clock || event.clock == clock && !event.ticks;
         (self.of(thread).rfind(before).copied(), self.of(thread).find(|event| !before(event)).copied())

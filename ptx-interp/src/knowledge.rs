@@ -1,43 +1,43 @@
-//! What somebody knows to have happened: a vector clock over the threads of a launch, as small as it can be.
+//! What a thread knows to have happened: a compact vector clock over the threads of a launch.
 //!
-//! A clock belongs to a warp and ticks whenever the warp releases something; an access carries its thread and the clock of
-//! its warp. Most knowledge covers whole warps, or the whole block at its last barrier, and is one number for each. Single
-//! threads are listed only where they are ahead of their warp, after an elected lane has arrived somewhere, or where each
-//! thread has a flag of its own. Copies by `cp.async` have columns after those of the warps. Bulk copies are counted by
-//! mbarriers, and what each has counted is one more clock ([`of_copies`]).
+//! A clock belongs to a warp and ticks whenever the warp releases something; an access records its thread and the clock
+//! of its warp. Most knowledge covers whole warps, or the whole block at its last barrier, and takes one number for
+//! each. Single threads are listed only if they are ahead of their warp: after an elected lane has arrived somewhere,
+//! or where each thread has its own flag. Copies by `cp.async` have columns after those of the warps. Bulk copies are
+//! counted by mbarriers, with one more clock for each ([`of_copies`]).
 
 use crate::row::LANES;
 
-/// The first number of a thread that stands for the copies which an mbarrier counts; a block's own threads, and their
-/// columns of `cp.async`, are all below.
+/// The first thread index that represents the copies counted by an mbarrier; a block's own threads, and its `cp.async`
+/// columns, are all below it.
 const COPIES: u16 = 2048;
 
-/// The thread that stands for the copies counted by the mbarrier with this column.
+/// The thread index that represents the copies counted by the mbarrier with this column.
 pub(crate) fn of_copies(column: u32) -> u16 {
     u16::try_from(column).map_or(u16::MAX, |column| column.saturating_add(COPIES))
 }
 
-/// The column of the mbarrier whose copies a thread stands for, if it does.
+/// The column of the mbarrier whose copies a thread index represents, if it does.
 #[inline(always)]
 pub(crate) fn column_of_copies(thread: u16) -> Option<u32> {
     (thread >= COPIES).then(|| u32::from(thread - COPIES))
 }
 
-/// What is known of one block.
+/// What is known about one block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Everything up to this clock.
+    /// Everything up to this clock is known.
     settled: u32,
-    /// By column: everything of all its lanes up to this clock. Those that are missing are settled.
+    /// By column: everything that all its lanes did up to this clock is known. Missing columns are settled.
     columns: Vec<u32>,
-    /// Threads that are known further than their column, ascending.
+    /// Threads that are known beyond their column, ascending.
     threads: Vec<(u16, u32)>,
-    /// By mbarrier: how many of the copies that it counts. A barrier settles nothing about these.
+    /// By mbarrier: how many of its copies are known to be complete. A barrier does not affect these.
     copies: Vec<u32>,
 }
 
 impl Known {
-    /// Everything up to a clock, and each column up to its own.
+    /// Everything up to a clock, and each column up to its own clock.
     pub(crate) fn new(settled: u32, columns: &[u32]) -> Known {
         let columns = if columns.iter().all(|clock| *clock <= settled) { Vec::new() } else { columns.to_vec() };
         Known { settled, columns, threads: Vec::new(), copies: Vec::new() }
@@ -51,7 +51,7 @@ impl Known {
         &self.copies
     }
 
-    /// Copies are known up to a clock of their mbarrier's.
+    /// Adds the copies of an mbarrier up to a clock.
     pub(crate) fn add_copies(&mut self, column: u32, clock: u32) {
         if self.copies.len() <= column as usize {
             self.copies.resize(column as usize + 1, 0);
@@ -63,14 +63,14 @@ impl Known {
         self.copies.get(column as usize).is_some_and(|known| *known >= clock)
     }
 
-    /// The newest clock of a thread that is known.
+    /// The newest known clock of a thread.
     pub(crate) fn newest(&self, thread: u16) -> u32 {
         let found = self.threads.binary_search_by_key(&thread, |(thread, _)| *thread);
         let alone = found.map_or(0, |at| self.threads[at].1);
         self.column(usize::from(thread) / LANES).max(alone)
     }
 
-    /// All lanes of a column are known up to this.
+    /// The clock up to which all lanes of a column are known.
     #[inline(always)]
     pub(crate) fn column(&self, column: usize) -> u32 {
         self.columns.get(column).map_or(self.settled, |clock| self.settled.max(*clock))
@@ -93,7 +93,7 @@ impl Known {
         found.is_ok_and(|at| clock <= self.threads[at].1)
     }
 
-    /// A column is known up to a clock.
+    /// Adds a column up to a clock.
     pub(crate) fn add_column(&mut self, column: usize, clock: u32) {
         if clock <= self.column(column) {
             return;
@@ -105,7 +105,7 @@ impl Known {
         self.prune();
     }
 
-    /// A thread is known up to a clock.
+    /// Adds a thread up to a clock.
     pub(crate) fn add_thread(&mut self, thread: u16, clock: u32) {
         let column = usize::from(thread) / LANES;
         if clock <= self.column(column) {
@@ -130,7 +130,7 @@ impl Known {
         self.prune();
     }
 
-    /// All lanes of a warp may have been listed one by one.
+    /// Merges single threads into their column if all lanes of the warp are listed.
     fn compress(&mut self, column: usize) {
         let first = (column * LANES) as u16;
         let start = self.threads.partition_point(|(thread, _)| *thread < first);
@@ -150,7 +150,7 @@ impl Known {
     }
 }
 
-/// The later clock of each column.
+/// Takes the later clock of each column.
 pub(crate) fn join_clocks(clocks: &mut Vec<u32>, others: &[u32]) {
     if clocks.len() < others.len() {
         clocks.resize(others.len(), 0);
@@ -160,10 +160,10 @@ pub(crate) fn join_clocks(clocks: &mut Vec<u32>, others: &[u32]) {
     }
 }
 
-/// What is known of every block that anything is known of.
+/// What is known about all blocks, where anything is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Knowledge {
-    /// Ascending by block.
+    /// Sorted by block.
     blocks: Vec<(u32, Known)>,
 }
 
@@ -192,7 +192,7 @@ impl Knowledge {
         &mut self.blocks[at].1
     }
 
-    /// All blocks but one.
+    /// All blocks except one.
     pub(crate) fn others(&self, block: u32) -> impl Iterator<Item = (u32, &Known)> {
         self.blocks.iter().filter(move |(other, _)| *other != block).map(|(block, known)| (*block, known))
     }

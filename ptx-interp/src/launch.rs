@@ -1,4 +1,4 @@
-//! A launch as the host states it, and everything that is wrong with it before the first instruction.
+//! A launch as specified by the host, and the checks before its first instruction.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -32,7 +32,7 @@ pub enum Arg {
     I32(i32),
     /// `.param .s64`.
     I64(i64),
-    /// Any other parameter, by its bytes.
+    /// Any other parameter, as bytes.
     Bytes(Vec<u8>),
     /// `.param .align 64 .b8 map[128]`.
     TensorMap(Box<TensorMap>),
@@ -58,18 +58,18 @@ impl Arg {
 pub struct Launch<'a> {
     /// Name of the entry.
     pub entry: &'a str,
-    /// Blocks.
+    /// Number of blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Threads per block.
     pub block: [u32; 3],
     /// Size of the `.extern .shared` memory.
     pub dynamic_shared_bytes: u32,
     /// Arguments, in the order of the parameters.
     pub args: &'a [Arg],
-    /// Blocks of a cluster. Only clusters of one block are executed.
+    /// Blocks per cluster. Only clusters of one block are supported.
     pub cluster: [u32; 3],
-    /// Registers that each thread starts with, as the compiled kernel has them. `.maxnreg` if absent; if neither is known, the
-    /// pool that `setmaxnreg` takes from is not followed.
+    /// Registers that each thread starts with in the compiled kernel; `.maxnreg` if absent. If neither is known, the
+    /// pool of registers that `setmaxnreg` uses is not tracked.
     pub registers: Option<u32>,
     /// Parts of shared memory that are counted by themselves as well; none overlap.
     pub regions: &'a [Region<'a>],
@@ -91,8 +91,8 @@ impl Default for Launch<'_> {
     }
 }
 
-/// Runs a kernel to its end. With the checks off a wrong kernel may leave wrong numbers; with them on, whatever breaks a
-/// rule ends the launch, and memory is left as it was at that moment.
+/// Runs a kernel to its end. With the checks off, a wrong kernel may produce wrong numbers. With them on, the first
+/// broken rule ends the launch, and memory keeps its contents at that time.
 pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Violation> {
     let entry = program.entry(launch.entry).ok_or_else(|| {
         let known: Vec<&str> = program.entries().collect();
@@ -135,7 +135,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         raced: AtomicBool::new(false),
         broken: AtomicU64::new(u64::MAX),
     };
-    // Blocks that may wait for each other, or tell each other something, run in a fixed order; so do all if there is a race.
+    // Blocks that may wait for each other or communicate run in a fixed order; after a race, all blocks do.
     let communicates =
         entry.code.accesses.iter().any(Access::may_communicate) || entry.code.bulks.iter().any(Bulk::may_communicate);
     if !(strict && communicates) {
@@ -153,8 +153,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     Ok(report)
 }
 
-/// What has been declared to be zero after the launch is, as far as the launch was given it: flags that no argument points
-/// to may be those of another launch, which is under way in the same memory.
+/// Checks that memory declared to be zero after the launch is zero, if the launch had access to it: flags that no
+/// argument points to may belong to a concurrent launch on the same memory.
 fn zero_after(env: &Env) -> Result<(), Violation> {
     if !env.watches(ViolationKind::NotZero) {
         return Ok(());
@@ -179,7 +179,7 @@ fn not_zero(env: &Env, mapped: &Mapped, address: u64) -> Violation {
     let mut message = format!("byte {} of `{label}` is not zero after the launch", address - mapped.buffer.start);
     let writer = mapped.shadow.as_ref().and_then(|shadow| shadow.writer(mapped.buffer.offset(address)));
     match writer {
-        None => message += "; the launch has not written it",
+        None => message += "; the launch did not write it",
         Some(writer) => {
             let (block, thread) = (env.ctaid(u64::from(writer.actor.block)), env.tid(u32::from(writer.actor.thread)));
             message += &format!("; thread {} of block {} wrote it last", triple(thread), triple(block));
@@ -197,57 +197,63 @@ fn refused(launch: &Launch, message: String) -> Violation {
     Violation { kind: ViolationKind::Launch, message, site: Box::new(site) }
 }
 
-/// Largest shared memory of a block that is laid out, generously above every machine's.
+/// Largest supported shared memory of a block, well above that of every GPU.
 const MAX_SHARED: u64 = 1 << 20;
 
 fn check_shape(entry: &Entry, launch: &Launch) -> Result<(), Violation> {
     let refuse = |message: String| Err(refused(launch, message));
     let threads: u64 = launch.block.iter().map(|extent| u64::from(*extent)).product();
     if threads == 0 || threads > 1024 {
-        return refuse(format!("a block of {:?} threads; 1 to 1024 are possible", launch.block));
+        return refuse(format!("a block has {:?} threads, and must have 1 to 1024", launch.block));
     }
     let [x, y, z] = launch.grid;
     if x == 0 || y == 0 || z == 0 || x > i32::MAX as u32 || y > 65_535 || z > 65_535 {
-        return refuse(format!("a grid of {:?} blocks; at most 2147483647 x 65535 x 65535 are possible", launch.grid));
+        return refuse(format!("a grid has {:?} blocks, and the limit is 2147483647 x 65535 x 65535", launch.grid));
     }
     if let Some(required) = entry.required_threads
         && required != launch.block
     {
-        return refuse(format!("a block of {:?} threads; the entry requires {required:?}", launch.block));
+        return refuse(format!("a block has {:?} threads, but the entry requires {required:?}", launch.block));
     }
     if let Some(most) = entry.max_threads
         && most.iter().map(|extent| u64::from(*extent)).product::<u64>() < threads
     {
-        return refuse(format!("a block of {threads} threads; the entry allows {most:?}"));
+        return refuse(format!("a block has {threads} threads, but the entry allows {most:?}"));
     }
     let cluster = entry.required_cluster.unwrap_or(launch.cluster);
     if launch.cluster != [1; 3] && launch.cluster != cluster {
-        return refuse(format!("a cluster of {:?} blocks; the entry requires {cluster:?}", launch.cluster));
+        return refuse(format!("a cluster has {:?} blocks, but the entry requires {cluster:?}", launch.cluster));
     }
     if cluster != [1; 3] {
-        return refuse(format!("a cluster of {cluster:?} blocks; clusters of several blocks are not executed yet"));
+        return refuse(format!(
+            "a cluster has {cluster:?} blocks, but clusters of several blocks are not supported yet"
+        ));
     }
     if launch.dynamic_shared_bytes > 0 && !entry.symbols.dynamic_shared {
-        return refuse("dynamic shared memory for an entry that declares none".into());
+        return refuse("dynamic shared memory was given, but the entry declares none".into());
     }
     let shared = entry.symbols.shared_bytes + u64::from(launch.dynamic_shared_bytes);
     if shared > MAX_SHARED {
-        return refuse(format!("{shared} bytes of shared memory; {MAX_SHARED} are laid out at most"));
+        return refuse(format!("a block uses {shared} bytes of shared memory, and the limit is {MAX_SHARED}"));
     }
     Ok(())
 }
 
-/// Lays the arguments out as the entry's parameters.
+/// Packs the arguments into the entry's parameters.
 fn pack(entry: &Entry, launch: &Launch) -> Result<Vec<u8>, Violation> {
     let params = &entry.symbols.params;
     if params.len() != launch.args.len() {
-        return Err(refused(launch, format!("{} arguments for {} parameters", launch.args.len(), params.len())));
+        return Err(refused(
+            launch,
+            format!("{} arguments were given for {} parameters", launch.args.len(), params.len()),
+        ));
     }
     let mut packed = vec![0; entry.symbols.param_bytes as usize];
     for (param, arg) in params.iter().zip(launch.args) {
         let bytes = arg.bytes();
         if bytes.len() as u64 != param.bytes {
-            let message = format!("parameter `{}` has {} bytes, its argument {}", param.name, param.bytes, bytes.len());
+            let message =
+                format!("parameter `{}` has {} bytes, but its argument has {}", param.name, param.bytes, bytes.len());
             return Err(refused(launch, message));
         }
         packed[param.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
@@ -257,11 +263,11 @@ fn pack(entry: &Entry, launch: &Launch) -> Result<Vec<u8>, Violation> {
 
 fn words(bytes: &[u8]) -> Vec<u32> {
     let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-    // One word more, for 8-byte reads of the last one.
+    // One additional word, for 8-byte reads of the last one.
     bytes.chunks(4).map(word).chain([0]).collect()
 }
 
-/// Host threads that a launch uses when it does not say.
+/// Number of host threads that a launch uses if it specifies none.
 pub fn threads() -> usize {
     rayon::current_num_threads()
 }

@@ -1,39 +1,44 @@
-//! Runs PTX text on the CPU and watches it.
+//! Executes PTX text on the CPU and checks it.
 //!
-//! The interpreter takes the text that a GPU would get, executes it as warps of 32 lanes in blocks in a grid, and, with
-//! [`Checks::Full`], reports the first thing that the PTX ISA leaves undefined or forbids: accesses out of bounds,
-//! values that were never written, threads that disagree about a barrier, and the like, each with the line of PTX and the
-//! clause that its note names. It knows nothing of the compiler that wrote the text, so that it can check it.
+//! The interpreter takes the text that a GPU would get and executes it, as warps of 32 lanes in blocks in a grid. With
+//! [`Checks::Full`] it reports the first thing that the PTX ISA forbids or leaves undefined: accesses out of bounds,
+//! values that were never written, threads that disagree about a barrier, and so on. Each report has the line of PTX
+//! and the clause that its note names. The interpreter knows nothing about the compiler that wrote the text, which
+//! makes it an independent check.
 //!
-//! - **Numbers** are those of the ISA: `fma` is fused, subnormals stay, conversions round and saturate as documented.
-//!   Approximate functions are computed in f64 and rounded, better than their documented error; the payload of a NaN is the
-//!   host's, except where the ISA fixes it.
-//! - **Threads** diverge and meet again. Blocks are resumable: what polls memory lets others run, so that flags between
-//!   blocks and locks within a warp work, and a launch in which nobody can move is found out.
-//! - **Bounds** are exact, and allocations lie far apart, so that no guard bands are needed around them.
-//! - **mbarriers** count arrivals and bytes, wake who waits for a phase, and order what was done before it; copies that
-//!   arrive at one land when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
-//! - **Races** in shared and global memory, between threads of one block and of several, are found by vector clocks, whatever
-//!   the values ([`ViolationKind::Race`]): barriers, mbarriers, and releases and acquires of sufficient scope order accesses,
-//!   relaxed ones need fences. What a thread may see late, it sees late once: a flag, or the end of a phase, that nothing
-//!   orders before a wait is not there yet when the wait looks first. A report has a [timeline](Site::timeline).
-//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) land at the latest moment that the ISA allows, at
-//!   the earliest, or at random ones in between ([`Landing`]); until somebody has waited for one, nobody may touch its bytes.
-//!   Tensor maps are values of our own ([`TensorMap`]), with the driver's rules for their arguments.
-//! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]), a generic read
-//!   before an asynchronous write one too, by default as a warning ([`ViolationKind::ProxyWar`]).
-//! - **Registers**: `setmaxnreg` moves them between warps; a warp that can never get its own is a deadlock.
-//! - **Declarations**: memory that is written once per launch ([`Memory::set_write_once`]), flags that are zero again after
-//!   it ([`Memory::set_zero_after`]).
-//! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options, random ones by seeds that replay.
+//! - **Numbers** follow the ISA: `fma` is fused, subnormals are kept, conversions round and saturate as documented.
+//!   Approximate functions are computed in f64 and rounded, which is more accurate than their documented error; the
+//!   payload of a NaN is the host's, except where the ISA specifies it.
+//! - **Threads** diverge and reconverge. Blocks are resumable: a thread that polls memory lets others run, so that
+//!   flags between blocks and locks within a warp work, and a launch in which no thread can continue is detected.
+//! - **Bounds** are exact, and allocations are far apart, so that they need no guard bands.
+//! - **mbarriers** count arrivals and bytes, release threads that wait for a phase, and order what was done before it;
+//!   copies that arrive at one complete when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
+//! - **Races** in shared and global memory, between threads of one block or of several, are found with vector clocks,
+//!   independently of the values ([`ViolationKind::Race`]): barriers, mbarriers, and releases and acquires of
+//!   sufficient scope order accesses; relaxed ones need fences. What a thread may see late, it sees late once: if
+//!   nothing orders a flag, or the end of a phase, before a wait, the wait's first test does not see it. A report has a
+//!   [timeline](Site::timeline).
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) complete at the latest time that the ISA
+//!   allows, at the earliest, or at random times in between ([`Landing`]). Until a thread has waited for a copy, no
+//!   thread may access its bytes. Tensor maps have their own representation here ([`TensorMap`]), with the driver's
+//!   rules for their arguments.
+//! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]). So does
+//!   a generic read before an asynchronous write, by default as a warning ([`ViolationKind::ProxyWar`]).
+//! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock.
+//! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
+//!   again after a launch ([`Memory::set_zero_after`]).
+//! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options; random ones are reproducible from
+//!   their seed.
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
 //!   ([`Counting::On`]).
-//! - **Results do not depend on the host.** With the checks on, blocks that may communicate run in a fixed order, one at a
-//!   time; those that do not run at the same time, and again one at a time should two of them race. Of several violations
+//! - **Results do not depend on the host.** With the checks on, blocks that may communicate run in a fixed order, one
+//!   at a time. The others run in parallel, and run again one at a time if two of them race. Of several violations,
 //!   that of the lowest block is reported.
 //!
-//! Not executed yet, and refused with their line when reached: tensor cores, clusters of more than one block (a
-//! block is its own cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the module in global memory.
+//! Not supported yet, and reported with their line when reached: tensor cores, clusters of more than one block (a block
+//! is its own cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the
+//! module in global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -104,7 +109,7 @@ mod warnings;
 mod warp;
 
 pub use buffer::GRANULE;
-pub use cost::{BufferCost, Cost, GlobalCost, Mix, Region, SharedAccess, SharedCost, Traffic, WarpAccess, Way};
+pub use cost::{BufferCost, Cost, Direction, GlobalCost, Mix, Region, SharedAccess, SharedCost, Traffic, WarpAccess};
 pub use launch::{Arg, Launch, launch, threads};
 pub use memory::{Allocation, AllocationId, Memory, MemoryError};
 pub use options::{BlockOrder, Checks, Counting, Landing, Options, Severity, WarpOrder};

@@ -1,17 +1,18 @@
-//! The mbarriers of a block: how many arrivals and bytes each phase still waits for, and what its arrivals have brought.
+//! The mbarriers of a block: the arrivals and bytes for which each phase still waits, and the knowledge that its
+//! arrivals publish.
 //!
-//! The eight bytes of an mbarrier are opaque, so its state lives here and not in them. Arrivals that `cp.async` is to make
-//! are kept as well, and happen when somebody waits for them: the latest moment that the ISA allows, so that a kernel that
-//! waits too little reads what was there before.
+//! The eight bytes of an mbarrier are opaque, so its state is kept here and not in them. Arrivals that `cp.async` makes
+//! are recorded as well, and take effect when a thread waits for them. This is the latest time that the ISA allows, so
+//! that a kernel with a missing wait reads old values.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::knowledge::Knowledge;
 
-/// Largest count of arrivals, and of bytes, that an mbarrier holds.
+/// Largest number of arrivals, and of bytes, that an mbarrier can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 
-/// How an mbarrier is used wrongly.
+/// A misuse of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misuse {
     Absent,
@@ -24,9 +25,9 @@ pub(crate) enum Misuse {
     Bytes(i64),
     /// All arrivals are there, and more bytes than were announced.
     Overrun(i64),
-    /// A copy that was to land here broke a rule; the report is kept elsewhere.
+    /// A copy that was to complete here broke a rule; its report is kept elsewhere.
     InCopy,
-    /// The state is of this phase, the mbarrier in that one.
+    /// The state is from one phase, and the mbarrier is in another.
     Stale {
         state: u64,
         phase: u64,
@@ -34,40 +35,42 @@ pub(crate) enum Misuse {
 }
 
 impl Misuse {
-    /// What is wrong, to follow the address.
+    /// What is wrong, as text after the address.
     pub(crate) fn words(self) -> String {
         match self {
             Misuse::Absent => "where no mbarrier was initialised, or it was invalidated".into(),
             Misuse::Live => "where there is one that was not invalidated".into(),
-            Misuse::Count(count) => format!("with a count of {count}; a count is 1 to {MAX_COUNT}"),
+            Misuse::Count(count) => format!("with a count of {count}, which must be 1 to {MAX_COUNT}"),
             Misuse::TooMany { count, pending } => {
-                format!("with {count} arrivals, and its phase expects only {pending} more")
+                format!("with {count} arrivals, but its phase expects only {pending} more")
             }
-            Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes; at most {MAX_COUNT} are possible"),
+            Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes, and the limit is {MAX_COUNT}"),
             Misuse::Overrun(bytes) => {
                 format!("whose phase has all its arrivals, and {bytes} bytes more than announced")
             }
-            Misuse::InCopy => "at which a copy cannot land".into(),
+            Misuse::InCopy => "at which a copy cannot complete".into(),
             Misuse::Stale { state, phase } => {
-                format!("with the state of phase {state}, and it is in phase {phase}: only the last two are known")
+                format!(
+                    "with the state of phase {state}, but it is in phase {phase}: only the current and the previous phase can be tested"
+                )
             }
         }
     }
 }
 
-/// Which phase a wait is for.
+/// The phase that a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Parity(u32),
     Number(u64),
 }
 
-/// Arrivals that some lanes of a warp make once their copies have landed.
+/// Arrivals that some lanes of a warp make once their copies are complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tracked {
     pub(crate) warp: usize,
     pub(crate) lanes: u32,
-    /// Copies that the warp had started, in instructions: those before it are waited for.
+    /// Number of copy instructions that the warp had started; those before are waited for.
     pub(crate) copies: u32,
 }
 
@@ -76,20 +79,20 @@ pub(crate) struct Tracked {
 pub(crate) struct Mbarrier {
     expected: u32,
     pending: u32,
-    /// Bytes that are still to come; less than none if they came before they were announced.
+    /// Bytes that are still expected; negative if bytes arrived before they were announced.
     bytes: i64,
     phase: u64,
     pub(crate) tracked: VecDeque<Tracked>,
-    /// The thread and the instruction that announced bytes last.
+    /// The thread and the instruction that last announced bytes.
     pub(crate) announced: Option<(u16, u32)>,
-    /// What all arrivals so far have brought. An arrival changes the mbarrier atomically, so that whoever sees a later phase
-    /// is ordered behind the arrivals of the earlier ones too.
+    /// What all arrivals so far have published. An arrival changes the mbarrier atomically, so a thread that sees a
+    /// later phase is also ordered after the arrivals of earlier ones.
     brought: Knowledge,
-    /// The same when the last phase was completed.
+    /// What had been published when the last phase completed.
     known: Knowledge,
-    /// Whose arrival completed the last phase, and when.
+    /// The arrival that completed the last phase, and when.
     completed: Option<Completed>,
-    /// By warp, the lanes that have been told that a phase still runs when it was over, and which phase.
+    /// By warp, the lanes that were told that a phase was still running when it was complete, and the phase.
     told: Vec<(u64, u32)>,
 }
 
@@ -105,27 +108,27 @@ impl Mbarrier {
         self.phase
     }
 
-    /// What happened before the last phase was completed.
+    /// What happened before the last phase completed.
     pub(crate) fn known(&self) -> &Knowledge {
         &self.known
     }
 
-    /// What arrivals bring is added here.
+    /// Arrivals add what they publish here.
     pub(crate) fn brought(&mut self) -> &mut Knowledge {
         &mut self.brought
     }
 
-    /// Whether copies are on their way that arrive here.
+    /// Whether copies in flight are going to arrive here.
     pub(crate) fn promises_copies(&self) -> bool {
         !self.tracked.is_empty()
     }
 
-    /// What completed the last phase; nothing before the first is over.
+    /// What completed the last phase; `None` before the first one is complete.
     pub(crate) fn completed(&self) -> Option<Completed> {
         self.completed
     }
 
-    /// Whether a lane has not been told yet that this phase's predecessor still runs. From now on it has.
+    /// Whether a lane has not yet been told that the previous phase is still running. Records that it now has.
     pub(crate) fn tell(&mut self, warp: usize, lane: usize) -> bool {
         if self.told.len() <= warp {
             self.told.resize(warp + 1, (0, 0));
@@ -139,7 +142,7 @@ impl Mbarrier {
         first
     }
 
-    /// Whether the phase that somebody waits for is over.
+    /// Whether the awaited phase is complete.
     pub(crate) fn is_over(&self, awaited: Awaited) -> Result<bool, Misuse> {
         match awaited {
             Awaited::Parity(parity) => Ok(self.phase & 1 != u64::from(parity & 1)),
@@ -160,7 +163,7 @@ impl Mbarrier {
         self.complete(by)
     }
 
-    /// One arrival more than it was initialised for, in this phase.
+    /// Expects one more arrival in this phase than the mbarrier was initialised for.
     pub(crate) fn expect_one_more(&mut self) -> Result<(), Misuse> {
         if self.pending >= MAX_COUNT {
             return Err(Misuse::Count(self.pending + 1));
@@ -201,14 +204,14 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Whether the phase waits for nothing but bytes.
+    /// Whether the phase only waits for bytes.
     pub(crate) fn lacks_only_bytes(&self) -> bool {
         self.pending == 0
     }
 
-    /// What the running phase waits for.
+    /// What the current phase waits for, as text.
     pub(crate) fn missing(&self) -> String {
-        let arrivals = format!("phase {} misses {} of {} arrivals", self.phase, self.pending, self.expected);
+        let arrivals = format!("phase {} lacks {} of {} arrivals", self.phase, self.pending, self.expected);
         if self.bytes == 0 { arrivals } else { format!("{arrivals} and {} bytes", self.bytes) }
     }
 }
@@ -217,7 +220,7 @@ impl Mbarrier {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mbarriers {
     live: BTreeMap<usize, Mbarrier>,
-    /// Where the first one starts and the last one ends, so that most accesses need no search.
+    /// Start of the first one and end of the last one, so that most accesses need no search.
     start: usize,
     end: usize,
 }
@@ -228,7 +231,7 @@ impl Mbarriers {
         (self.start, self.end) = (usize::MAX, 0);
     }
 
-    /// A new mbarrier. One that is there already is replaced; whether that was so.
+    /// A new mbarrier. Replaces and returns one that already exists at the offset.
     pub(crate) fn init(&mut self, offset: usize, count: u32) -> Result<Option<Mbarrier>, Misuse> {
         if count == 0 || count > MAX_COUNT {
             return Err(Misuse::Count(count));
@@ -261,9 +264,9 @@ impl Mbarriers {
         self.live.get_mut(&offset).ok_or(Misuse::Absent)
     }
 
-    /// Where the mbarrier is that these bytes are a part of.
+    /// The offset of the mbarrier that these bytes are part of.
     #[inline(always)]
-    pub(crate) fn touched(&self, offset: usize, bytes: usize) -> Option<usize> {
+    pub(crate) fn accessed(&self, offset: usize, bytes: usize) -> Option<usize> {
         if offset >= self.end || offset + bytes <= self.start {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Global memory of the interpreter's device, as the host sees it.
 //!
-//! Addresses are handed out once and never again, with gaps of at least 16 MiB between allocations: an index that runs
-//! off one matrix lands in the gap, not in the next matrix, and a pointer kept too long is recognised.
+//! Addresses are never reused, and there are gaps of at least 16 MiB between allocations: an index past the end of one
+//! matrix falls into the gap, not into the next matrix, and a dangling pointer is recognised.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,46 +10,46 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use crate::buffer::{Buffer, GRANULE, OutOfMemory};
 use crate::decode::GlobalVariable;
 
-/// Lowest address; 0 and everything near it is never valid.
+/// Lowest address; 0 and addresses near it are never valid.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
-/// Addresses below this are taken for null pointers with an offset.
+/// Addresses below this are considered null pointers with an offset.
 const NULL_PAGE: u64 = 1 << 20;
 /// Smallest gap between two allocations.
 const MIN_GAP: u64 = 16 << 20;
 /// Largest alignment that [`Memory::alloc`] takes.
 const MAX_ALIGN: u64 = 1 << 20;
-/// How many freed allocations are remembered by name.
+/// Number of freed allocations whose names are kept.
 const REMEMBERED: usize = 64;
 
-/// Names an allocation for as long as its [`Memory`] lives.
+/// Identifies an allocation for as long as its [`Memory`] lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AllocationId(u64);
 
-/// A piece of global memory.
+/// A range of global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Its name, for [`Memory::free`] and [`Memory::set_write_once`].
+    /// Its identifier, for [`Memory::free`] and [`Memory::set_write_once`].
     pub id: AllocationId,
     /// Its device pointer.
     pub address: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Why the host could not have what it asked for.
+/// Why a request of the host failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The host has not that much memory.
+    /// The host does not have that much memory.
     #[error("out of memory: {bytes} bytes do not fit")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Number of bytes requested.
         bytes: u64,
     },
-    /// An alignment that is no power of two up to 1 MiB.
-    #[error("alignment {align} is no power of two up to 1048576")]
+    /// An alignment that is not a power of two up to 1 MiB.
+    #[error("alignment {align} is not a power of two up to 1048576")]
     Alignment {
-        /// The alignment asked for.
+        /// The requested alignment.
         align: u64,
     },
     /// A host access that leaves its allocation.
@@ -59,7 +59,7 @@ pub enum MemoryError {
         address: u64,
         /// Length.
         bytes: u64,
-        /// Where the address lies instead.
+        /// The nearest allocation, as text.
         nearest: String,
     },
     /// An allocation that was freed, or that belongs to another memory.
@@ -73,11 +73,11 @@ impl From<OutOfMemory> for MemoryError {
     }
 }
 
-/// Global memory. Shared freely between threads; a running launch keeps what it uses alive.
+/// Global memory. It can be shared between threads; a running launch keeps what it uses alive.
 #[derive(Debug, Default)]
 pub struct Memory {
     state: RwLock<State>,
-    /// Where the variables of modules are, by the module's number and their names.
+    /// The addresses of modules' variables, by the module's number and the variable's name.
     modules: Mutex<BTreeMap<(u64, String), u64>>,
 }
 
@@ -104,7 +104,7 @@ impl Memory {
         Memory::default()
     }
 
-    /// Reserves `bytes` uninitialised bytes, aligned to `align` and to 256.
+    /// Allocates `bytes` uninitialised bytes, aligned to `align` and to 256.
     pub fn alloc(&self, label: &str, bytes: u64, align: u64) -> Result<Allocation, MemoryError> {
         if !align.is_power_of_two() || align > MAX_ALIGN {
             return Err(MemoryError::Alignment { align });
@@ -112,8 +112,8 @@ impl Memory {
         self.reserve(label, bytes, align, 0)
     }
 
-    /// Reserves `bytes` uninitialised bytes that start `offset` bytes (below 256) behind a 256-byte boundary: what a
-    /// pointer into the middle of a larger matrix looks like.
+    /// Allocates `bytes` uninitialised bytes that start `offset` bytes (below 256) after a 256-byte boundary, like a
+    /// pointer into the middle of a larger matrix.
     pub fn alloc_at_offset(&self, label: &str, bytes: u64, offset: u64) -> Result<Allocation, MemoryError> {
         if offset >= GRANULE {
             return Err(MemoryError::Alignment { align: offset });
@@ -121,15 +121,15 @@ impl Memory {
         self.reserve(label, bytes, GRANULE, offset)
     }
 
-    /// Reserves and fills.
+    /// Allocates and fills memory.
     pub fn alloc_from(&self, label: &str, bytes: &[u8], align: u64) -> Result<Allocation, MemoryError> {
         let allocation = self.alloc(label, bytes.len() as u64, align)?;
         self.write(allocation.address, bytes)?;
         Ok(allocation)
     }
 
-    /// The addresses of a module's variables. The first launch on this memory lays them out and fills them; they stay, and
-    /// keep what kernels write, as long as the memory does.
+    /// The addresses of a module's variables. The first launch on this memory allocates and initialises them. They
+    /// persist, with the values that kernels write, as long as the memory does.
     pub(crate) fn variables(&self, module: u64, variables: &[GlobalVariable]) -> Result<Vec<u64>, MemoryError> {
         let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut addresses = Vec::new();
@@ -179,12 +179,12 @@ impl Memory {
         Ok(())
     }
 
-    /// The first byte of a range that neither host nor kernel has written yet.
+    /// The first byte of a range that neither the host nor a kernel has written yet.
     pub fn first_unwritten(&self, address: u64, bytes: u64) -> Result<Option<u64>, MemoryError> {
         Ok(self.buffer(address, bytes)?.first_unwritten(address, bytes))
     }
 
-    /// Gives the allocation back. A kernel that still uses the pointer is told which allocation it was.
+    /// Frees the allocation. If a kernel still uses the pointer, the report names the allocation.
     pub fn free(&self, id: AllocationId) -> Result<(), MemoryError> {
         let mut state = self.write_state();
         let start = state.addresses.remove(&id).ok_or(MemoryError::NoSuchAllocation)?;
@@ -202,7 +202,7 @@ impl Memory {
         self.set_once(id, true)
     }
 
-    /// Takes [`Memory::set_write_once`] back.
+    /// Reverts [`Memory::set_write_once`].
     pub fn clear_write_once(&self, id: AllocationId) -> Result<(), MemoryError> {
         self.set_once(id, false)
     }
@@ -215,7 +215,7 @@ impl Memory {
     }
 
     /// From the next launch on, these bytes must be zero after each launch (checks on) whose arguments point into their
-    /// allocation: flags that the next one starts from.
+    /// allocation, such as flags from which the next launch starts.
     pub fn set_zero_after(&self, address: u64, bytes: u64) -> Result<(), MemoryError> {
         let buffer = self.buffer(address, bytes)?;
         let mut ranges = buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,13 +226,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes every [`Memory::set_zero_after`] of the allocation at this address back.
+    /// Reverts every [`Memory::set_zero_after`] for the allocation at this address.
     pub fn clear_zero_after(&self, address: u64) -> Result<(), MemoryError> {
         self.buffer(address, 0)?.zero_after.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }
 
-    /// Every live allocation, by address: what a launch works on.
+    /// Every live allocation, sorted by address, for a launch.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Buffer>> {
         self.read_state().live.values().cloned().collect()
     }
@@ -245,7 +245,7 @@ impl Memory {
         }
     }
 
-    /// Tells where an address lies that is in no allocation.
+    /// Describes an address that is not in any allocation.
     pub(crate) fn describe(&self, address: u64, bytes: u64) -> Nearest {
         let state = self.read_state();
         if let Some(freed) =
@@ -263,7 +263,7 @@ impl Memory {
         match (below, above) {
             (Some(buffer), _) if address < buffer.end() => {
                 let left = buffer.end() - address;
-                Nearest::new(&buffer.label, format!("{left} of these {bytes} bytes are left in {}", of(buffer)))
+                Nearest::new(&buffer.label, format!("only {left} of these {bytes} bytes are inside {}", of(buffer)))
             }
             (Some(buffer), _) if distance_below <= distance_above => {
                 Nearest::new(&buffer.label, format!("{} past the end of {}", distance(distance_below), of(buffer)))
@@ -271,7 +271,7 @@ impl Memory {
             (_, Some(buffer)) => {
                 Nearest::new(&buffer.label, format!("{} before the start of {}", distance(distance_above), of(buffer)))
             }
-            _ => Nearest { label: None, text: "there is no allocation at all".into() },
+            _ => Nearest { label: None, text: "there are no allocations".into() },
         }
     }
 
@@ -284,7 +284,7 @@ impl Memory {
     }
 }
 
-/// A distance between an access and an allocation; touching is none.
+/// The distance between an access and an allocation, as text; empty if they are adjacent.
 fn distance(bytes: u64) -> String {
     match bytes {
         0 => "right".into(),
@@ -292,12 +292,12 @@ fn distance(bytes: u64) -> String {
     }
 }
 
-/// Names an allocation with its extent.
+/// An allocation with its extent, as text.
 fn of(buffer: &Buffer) -> String {
     format!("`{}` ({} bytes at {:#x})", buffer.label, buffer.len, buffer.start)
 }
 
-/// Where a wild address lies.
+/// The allocation nearest to an invalid address.
 pub(crate) struct Nearest {
     pub(crate) label: Option<String>,
     pub(crate) text: String,

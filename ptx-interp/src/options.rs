@@ -1,15 +1,15 @@
-//! How a launch is to be run: what is checked and counted, in which order warps take turns, and when copies land.
+//! Options of a launch: what is checked and counted, the order in which warps run, and when copies complete.
 
 use std::fmt;
 
 use crate::violation::ViolationKind;
 
-/// What the interpreter watches for: a set of rules. Those that the hardware traps as well, and those after which there is
-/// nothing to go on with ([`ViolationKind::is_optional`] says no), are watched for in any case.
+/// The set of rules that the interpreter checks. Rules that the hardware also enforces, and rules after which execution
+/// cannot continue ([`ViolationKind::is_optional`] is false), are always checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Checks(u32);
 
-#[allow(non_upper_case_globals)] // two of its values, as those of an enum
+#[allow(non_upper_case_globals)] // two named values, like those of an enum
 impl Checks {
     /// Bounds and alignment, which the hardware traps too.
     pub const Off: Checks = Checks(0);
@@ -25,18 +25,18 @@ impl Checks {
         Checks(rules)
     };
 
-    /// These, and one more rule.
+    /// Adds a rule.
     pub const fn with(self, rule: ViolationKind) -> Checks {
         Checks((self.0 | 1 << rule as u32) & Checks::Full.0)
     }
 
-    /// These without one rule. One that is broken then neither ends a launch nor is a warning: the launch goes on as the
-    /// hardware is likely to.
+    /// Removes a rule. If it is broken, the launch neither ends nor warns, and continues as the hardware probably
+    /// would.
     pub const fn without(self, rule: ViolationKind) -> Checks {
         Checks(self.0 & !(1 << rule as u32))
     }
 
-    /// Whether a rule is watched for.
+    /// Whether a rule is checked.
     #[inline(always)]
     pub const fn has(self, rule: ViolationKind) -> bool {
         !rule.is_optional() || self.0 >> rule as u32 & 1 != 0
@@ -62,23 +62,23 @@ impl fmt::Debug for Checks {
     }
 }
 
-/// How warps of a block take turns. A right kernel gives the same result under all of them.
+/// The order in which the warps of a block run. A correct kernel gives the same result in every order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WarpOrder {
-    /// In step, one instruction each, first warp first.
+    /// In lockstep, one instruction each, first warp first.
     Forward,
-    /// In step, last warp first.
+    /// In lockstep, last warp first.
     Backward,
-    /// Random turns of random length, the same for the same seed. The order changes with every round of turns, and turns
-    /// end between barriers too.
+    /// Random turns of random length, reproducible from the seed. The order changes with every round of turns, and
+    /// turns also end between barriers.
     Seeded(u64),
-    /// Each runs as far as it can, first warp first: the fastest.
+    /// Each warp runs as far as it can, first warp first; this is the fastest order.
     #[default]
     RunToBarrier,
 }
 
 impl WarpOrder {
-    /// One of the orders, by a random number: every second one is a random order.
+    /// One of the orders, chosen by a random number; half of the numbers choose a random order.
     pub fn drawn(number: u64) -> WarpOrder {
         match number % 8 {
             0 | 1 => WarpOrder::RunToBarrier,
@@ -89,46 +89,46 @@ impl WarpOrder {
     }
 }
 
-/// How the blocks of a grid take turns. A right kernel gives the same result under all of them. Those other than the default
-/// run on one thread of the host.
+/// The order in which the blocks of a grid run. A correct kernel gives the same result in every order. All orders
+/// except the default use a single host thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockOrder {
-    /// First block first, each as far as it can. Blocks that do not communicate run at the same time.
+    /// First block first, each as far as it can. Blocks that do not communicate run in parallel.
     #[default]
     Forward,
     /// Last block first, each as far as it can.
     Backward,
-    /// Some blocks at a time take short turns, one after the other.
+    /// Several blocks at a time alternate in short turns.
     Interleaved,
-    /// Some blocks at a time take short turns, in a random order that is the same for the same seed.
+    /// Several blocks at a time take short turns in random order, reproducible from the seed.
     Seeded(u64),
 }
 
-/// When asynchronous copies land, of all the moments at which the ISA lets them. A right kernel gives the same result under
-/// all of them.
+/// When asynchronous copies complete, among the times that the ISA allows. A correct kernel gives the same result with
+/// each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Landing {
-    /// When somebody waits for them and could go on.
+    /// When a thread waits for them and could continue.
     #[default]
     Latest,
     /// When they are started.
     Earliest,
-    /// At random moments between the two, the same for the same seed.
+    /// At random times between the two, reproducible from the seed.
     Seeded(u64),
 }
 
-/// What is done about a rule that working kernels break.
+/// How the breach of a rule is handled that working kernels also break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Nothing.
+    /// It is ignored.
     Allow,
-    /// The launch goes on, and [`crate::Report::warnings`] has it.
+    /// The launch continues, and the warning is in [`crate::Report::warnings`].
     Warn,
     /// The launch ends with a violation.
     Deny,
 }
 
-/// Whether a launch counts what it costs.
+/// What a launch counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Counting {
     /// Only instructions and multiply-adds.
@@ -138,28 +138,29 @@ pub enum Counting {
     On,
 }
 
-/// How to run it.
+/// The options of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What to watch for.
+    /// The rules to check.
     pub checks: Checks,
-    /// How warps take turns.
+    /// The order in which warps run.
     pub order: WarpOrder,
-    /// How blocks take turns.
+    /// The order in which blocks run.
     pub blocks: BlockOrder,
-    /// When asynchronous copies land. With the checks and the counting off, `cp.async` lands at once in any case.
+    /// When asynchronous copies complete. With both the checks and the counting off, `cp.async` always completes at
+    /// once.
     pub landing: Landing,
-    /// A generic read before an asynchronous write without a proxy fence between them
+    /// How to handle a generic read before an asynchronous write without a proxy fence between them
     /// ([`crate::ViolationKind::ProxyWar`]).
     pub proxy_war: Severity,
-    /// An mbarrier that counts an asynchronous copy without a fence after its initialisation
+    /// How to handle an mbarrier that counts an asynchronous copy without a fence after its initialisation
     /// ([`crate::ViolationKind::ProxyInit`]).
     pub proxy_init: Severity,
     /// Whether to count what the launch costs.
     pub counting: Counting,
-    /// Host threads; all of the current rayon pool if absent.
+    /// Number of host threads; the whole current rayon pool if absent.
     pub threads: Option<usize>,
-    /// Most instructions that one warp may execute before it counts as run away.
+    /// Most instructions that one warp may execute before it counts as a runaway.
     pub max_instructions: Option<u64>,
 }
 
@@ -179,7 +180,7 @@ impl Default for Options {
     }
 }
 
-/// Whether the loop that follows every value runs, or the bare one.
+/// Which variant of the warp loop runs: the one that tracks every value, or the bare one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     Off,

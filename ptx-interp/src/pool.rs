@@ -1,13 +1,13 @@
-//! The registers of a block, which `setmaxnreg` moves between its warps. How many each warp uses is not followed: PTX has
-//! virtual registers, and only ptxas knows.
+//! The registers of a block, which `setmaxnreg` moves between its warps. How many a warp really uses is not tracked:
+//! PTX has virtual registers, and only ptxas knows.
 
 use ptx_gemm_ptx::warp::Resize;
 
 use crate::row::LANES;
 
-/// Warps of a warp group.
+/// Warps per warp group.
 const GROUP: usize = 4;
-/// Instructions of a warp group that are compared between its warps.
+/// Number of a warp group's `setmaxnreg` instructions that are compared between its warps.
 const MOST_COMPARED: usize = 1 << 12;
 
 /// A `setmaxnreg`.
@@ -21,20 +21,20 @@ pub(crate) struct Resizing {
 /// The pool of a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    /// Registers that nobody has; absent if it is not known how many threads start with.
+    /// Unassigned registers; `None` if the number that threads start with is not known.
     free: Option<u64>,
     /// Per thread, by warp; 0 if not known.
     held: Vec<u32>,
-    /// What each warp group has executed, and how many of these each warp.
+    /// The instructions that each warp group has executed, and how many of them each warp has.
     executed: Vec<Vec<Resizing>>,
     done: Vec<usize>,
 }
 
-/// What happens to a warp that executes one.
+/// The outcome of a warp's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passes,
-    /// The pool has not enough; how many are missing.
+    /// The pool does not have enough registers; the number that is missing.
     Waits {
         missing: u64,
     },
@@ -53,7 +53,7 @@ impl Pool {
         self.done.resize(warps, 0);
     }
 
-    /// A warp comes to a `setmaxnreg`; again and again until it passes.
+    /// Executes a warp's `setmaxnreg`; called again until it succeeds.
     pub(crate) fn execute(&mut self, warp: usize, what: Resizing) -> Outcome {
         let Resizing { resize, count } = what;
         let group = &mut self.executed[warp / GROUP];
@@ -69,7 +69,7 @@ impl Pool {
         let held = self.held[warp];
         let legal = held == 0 || if resize == Resize::Inc { count >= held } else { count <= held };
         if !legal {
-            return Outcome::Wrong(format!("and has {held} registers per thread"));
+            return Outcome::Wrong(format!("but has {held} registers per thread"));
         }
         if let Some(free) = &mut self.free {
             let change = u64::from(count.abs_diff(held)) * LANES as u64;
@@ -84,7 +84,7 @@ impl Pool {
         Outcome::Passes
     }
 
-    /// Two warps of one warp group that did not execute equally many: the one with fewer, and both numbers.
+    /// Two warps of one warp group that executed different numbers of them: the warp with fewer, and both numbers.
     pub(crate) fn uneven(&self) -> Option<(usize, usize, usize)> {
         self.done.chunks(GROUP).enumerate().find_map(|(group, done)| {
             let (most, fewest) = (done.iter().max()?, done.iter().min()?);

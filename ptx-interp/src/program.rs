@@ -11,31 +11,31 @@ use crate::op::Code;
 /// Number of the next program.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Why a text is no program.
+/// Why a text cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The text is not PTX that the project's parser reads.
+    /// The text is not PTX that the project's parser accepts.
     #[error("the PTX text does not parse: {0}")]
     Parse(#[from] ParseError),
-    /// An entry wants more memory of its own than this interpreter lays out.
-    #[error("entry `{entry}` declares {bytes} bytes of {space} memory, at most {limit} are possible")]
+    /// An entry declares more memory than this interpreter supports.
+    #[error("entry `{entry}` declares {bytes} bytes of {space} memory, and the limit is {limit}")]
     TooLarge {
         /// The entry.
         entry: String,
         /// The space.
         space: &'static str,
-        /// What its variables add up to.
+        /// The total size of its variables.
         bytes: u64,
         /// The limit.
         limit: u64,
     },
 }
 
-/// A decoded module. Cheap to share between threads; launching leaves it as it is.
+/// A decoded module. It is cheap to share between threads, and launching does not change it.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Tells its variables in a memory from those of other modules.
+    /// Distinguishes its variables in a memory from those of other modules.
     pub(crate) number: u64,
     entries: Vec<Entry>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Entry {
 }
 
 impl Program {
-    /// Parses and decodes. Instructions that cannot be executed are no error until one is reached.
+    /// Parses and decodes a text. An instruction that cannot be executed is an error only when it is reached.
     pub fn from_text(ptx: &str) -> Result<Program, LoadError> {
         let parsed = parse_with_lines(ptx)?;
         let text: Vec<&str> = ptx.lines().collect();
@@ -104,7 +104,7 @@ impl Program {
         self.entry(entry).map(|entry| entry.symbols.shared_bytes as u32)
     }
 
-    /// The block size that an entry demands with `.reqntid`.
+    /// The block size that an entry requires with `.reqntid`.
     pub fn reqntid(&self, entry: &str) -> Option<[u32; 3]> {
         self.entry(entry)?.required_threads
     }
@@ -119,12 +119,12 @@ impl Program {
     }
 }
 
-/// Directives may leave out trailing ones.
+/// Adds the extents that a directive leaves out.
 fn padded(extents: &[u32]) -> [u32; 3] {
     std::array::from_fn(|axis| extents.get(axis).copied().unwrap_or(1))
 }
 
-/// Hostile declarations must not make the interpreter allocate without bound.
+/// Checks sizes, so that hostile declarations do not make the interpreter allocate without bound.
 fn check_sizes(entry: &str, symbols: &Symbols) -> Result<(), LoadError> {
     let sizes = [
         ("shared", symbols.shared_bytes, 1 << 20),

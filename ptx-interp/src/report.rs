@@ -1,4 +1,4 @@
-//! What a launch hands back.
+//! The result of a launch.
 
 use crate::cost::Cost;
 use crate::violation::Violation;
@@ -8,12 +8,12 @@ use crate::violation::Violation;
 pub struct Report {
     /// Instructions executed, counted once per warp.
     pub instructions: u64,
-    /// Multiply-adds of floats (`fma`), counted once per thread, and twice where they are packed.
+    /// Floating-point multiply-adds (`fma`), counted once per thread, and twice if packed.
     pub fma: u64,
-    /// Multiply-adds of integers (`mad`), addresses included, counted once per thread.
+    /// Integer multiply-adds (`mad`), including those for addresses, counted once per thread.
     pub mad: u64,
-    /// Rules that were broken and are not to end a launch, each pair of instructions once, by their lines.
+    /// Broken rules that do not end a launch, each pair of instructions once, sorted by line.
     pub warnings: Vec<Violation>,
-    /// What it cost, if that was asked for.
+    /// Its cost, if counted.
     pub cost: Option<Cost>,
 }

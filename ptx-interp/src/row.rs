@@ -1,10 +1,9 @@
-//! One register of a whole warp: 32 lanes side by side, so that an instruction is one short loop that vectorises.
+//! One register of a whole warp: 32 contiguous lanes, so that an instruction is one short loop that vectorises.
 
 /// Threads in a warp.
 pub(crate) const LANES: usize = 32;
 
-/// A 32-bit register (or a narrower one, zero-extended) of every lane. The alignment keeps vector loads inside one
-/// cache line.
+/// A register of up to 32 bits (zero-extended) in every lane. The alignment keeps vector loads inside one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Row32(pub(crate) [u32; LANES]);

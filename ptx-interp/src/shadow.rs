@@ -1,10 +1,10 @@
-//! Who touched each word of shared memory last: the race detector.
+//! The latest accesses to each word of shared memory: the race detector.
 //!
-//! A word remembers its last writer, and every thread that has read it since: a clock and a set of lanes for each warp, and
-//! a list for what does not fit that (strong accesses, lanes of one warp that read at different clocks). Two accesses by
-//! different threads, at least one a write, race unless [`Clocks`] orders the first before the second; writing the same
-//! value is no excuse. Strong accesses do not race with each other. Words that are accessed by halves or bytes are
-//! remembered byte by byte.
+//! A word records its last writer, and every thread that has read it since: a clock and a set of lanes for each warp,
+//! and a list for accesses that do not fit this form (strong accesses, lanes of one warp that read at different
+//! clocks). Two accesses by different threads, at least one of them a write, race unless [`Clocks`] orders the first
+//! before the second, even if both write the same value. Strong accesses do not race with each other. Words that are
+//! accessed in halves or bytes are tracked byte by byte.
 
 use crate::clocks::Clocks;
 use crate::flags::Scope;
@@ -14,12 +14,12 @@ use crate::row::{LANES, lanes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
     pub(crate) block: u32,
-    /// Number within the block.
+    /// Index within the block.
     pub(crate) thread: u16,
     pub(crate) pc: u32,
-    /// Volatile, relaxed, acquire, release or atomic, and whom that includes.
+    /// Set for a volatile, relaxed, acquire, release or atomic access: the threads that it includes.
     pub(crate) strong: Option<Scope>,
-    /// It reads what was there and writes at once.
+    /// Whether it reads and writes atomically.
     pub(crate) atomic: bool,
 }
 
@@ -27,51 +27,51 @@ pub(crate) struct Actor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) actor: Actor,
-    /// 0 for none, which everything is ordered behind.
+    /// 0 for no access; everything is ordered after it.
     pub(crate) clock: u32,
     pub(crate) did: Did,
 }
 
-/// What an access that is remembered did.
+/// The kind of a recorded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Did {
     Read,
-    /// A strong read, of what was there before the newest write.
+    /// A strong read of the value before the newest write.
     ReadBefore,
     Write,
 }
 
-pub(crate) const NOBODY: Access =
+pub(crate) const NO_ACCESS: Access =
     Access { actor: Actor { block: 0, thread: 0, pc: 0, strong: None, atomic: false }, clock: 0, did: Did::Write };
 
-/// What is known of a word, or of a byte.
+/// The state of a word, or of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     writer: Access,
     /// Warps that have read it since: each has an entry in [`Shadow::reads`].
     readers: u32,
-    /// Index plus one of its entry in [`Shadow::further`], if there are accesses that are listed.
+    /// Index plus one of its entry in [`Shadow::further`], if it has listed accesses.
     further: u32,
-    /// Index plus one of the word's bytes, if they are told apart.
+    /// Index plus one of the word's bytes, if they are tracked separately.
     split: u32,
-    /// A `cp.async` by the writer is still under way.
+    /// Whether a `cp.async` by the writer is still in flight.
     in_flight: bool,
 }
 
-const UNTOUCHED: Word = Word { writer: NOBODY, readers: 0, further: 0, split: 0, in_flight: false };
+const UNTOUCHED: Word = Word { writer: NO_ACCESS, readers: 0, further: 0, split: 0, in_flight: false };
 
-/// The lanes of a warp that have read a word at one clock. Of several instructions the first is remembered.
+/// The lanes of a warp that have read a word at one clock. Of several instructions, the first is recorded.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
-    /// The clock at which another lane of the warp may read without looking at anything else: the writer is behind everybody,
-    /// nothing has been written since, and this warp is on record. 0 if it has to look.
+    /// The clock at which another lane of the warp may read without further checks: every thread is ordered after the
+    /// writer, nothing has been written since, and this warp is recorded. 0 if checks are needed.
     quick: u32,
     clock: u32,
     lanes: u32,
     pc: u32,
 }
 
-/// Accesses of the generic proxy by lanes of a warp, as a bulk copy that follows them sees them.
+/// Accesses of the generic proxy by lanes of a warp, as seen by a later bulk copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Past {
     pub(crate) pc: u32,
@@ -94,20 +94,20 @@ impl Past {
     }
 }
 
-/// The clock of a write to global memory that a copy may still be about to do: nobody knows of it.
+/// The clock of a write to global memory by a copy that may still be in flight, which no thread knows.
 pub(crate) const UNDER_WAY: u32 = u32::MAX;
 
 /// How two accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
-    /// Nothing orders the two.
+    /// Nothing orders the two accesses.
     Unordered(Access),
-    /// The other one's copy has not landed.
+    /// The copy that made the other access is not complete.
     InFlight(Access),
 }
 
 impl Conflict {
-    /// What an access that nothing orders before another one is to it.
+    /// The conflict with an earlier access that is not ordered before the current one.
     pub(crate) fn of(access: &Access) -> Conflict {
         match access.clock {
             UNDER_WAY => Conflict::InFlight(*access),
@@ -120,11 +120,11 @@ impl Conflict {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
     warps: usize,
-    /// The words, then four for each word whose bytes are told apart.
+    /// The words, then four entries for each word whose bytes are tracked separately.
     words: Vec<Word>,
-    /// Words without those of bytes.
+    /// Number of words, without the entries for bytes.
     whole: usize,
-    /// By warp and word, so that a warp finds what it reads next to each other; then by byte and warp.
+    /// By warp and word, so that the words that a warp reads are adjacent; then by byte and warp.
     reads: Vec<Read>,
     further: Vec<Vec<Access>>,
 }
@@ -159,7 +159,7 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| shadow.read_one(clocks, index, actor))
     }
 
-    /// More lanes of a warp that reads, at the same place, if what the first one found holds for all of them.
+    /// Adds lanes of a reading warp at the same location, if the result for the first lane holds for all of them.
     #[inline(always)]
     pub(crate) fn join(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor, lanes: u32) -> bool {
         let warp = usize::from(actor.thread) / LANES;
@@ -172,8 +172,8 @@ impl Shadow {
         settled
     }
 
-    /// That an access comes after the writer, without a trace of it.
-    pub(crate) fn behind_writer(
+    /// Checks that an access comes after the writer, without recording it.
+    pub(crate) fn words_after_writers(
         &self,
         clocks: &Clocks,
         offset: usize,
@@ -183,7 +183,7 @@ impl Shadow {
         (offset / 4..(offset + bytes) / 4).try_for_each(|index| self.after_writer(clocks, index, actor))
     }
 
-    /// Where the reads of a word, or of a byte, by a warp are.
+    /// The index of a warp's reads of a word, or of a byte.
     #[inline(always)]
     fn at(&self, index: usize, warp: usize) -> usize {
         if index < self.whole {
@@ -223,7 +223,7 @@ impl Shadow {
         } else if read.clock == now {
             read.lanes |= bit;
         } else {
-            // Lanes that the warp has not met since stay on record, unless their own thread is the one that reads again.
+            // Lanes that the warp has not synchronised with since stay recorded, unless the same thread reads again.
             let old = std::mem::replace(read, new);
             if old.clock > clocks.seen(warp, warp) {
                 for lane in lanes(old.lanes & !bit) {
@@ -236,7 +236,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Lists an access. Those of its kind that are ordered before it say nothing that it does not say.
+    /// Lists an access. Accesses of the same kind that are ordered before it become redundant.
     fn list(&mut self, clocks: &Clocks, index: usize, access: Access) {
         let word = &mut self.words[index];
         if word.further == 0 {
@@ -253,7 +253,7 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| shadow.write_one(clocks, index, actor))
     }
 
-    /// A copy starts: from here on the destination belongs to it.
+    /// A copy starts: from here on it owns the destination.
     pub(crate) fn start(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
         self.each(offset, bytes, |shadow, index| {
             shadow.write_one(clocks, index, actor)?;
@@ -262,9 +262,9 @@ impl Shadow {
         })
     }
 
-    /// A bulk copy starts, by this thread. It is checked like an access of the thread's, and `seen` is told of what was there
-    /// before: the writers and the readers. From there on [`crate::agents`] knows what the copy does; a word that it writes
-    /// has no writer here any more.
+    /// A bulk copy is started by this thread. It is checked like an access by the thread, and `seen` is called with the
+    /// earlier accesses: the writers and the readers. From then on [`crate::agents`] tracks the copy; a word that it
+    /// writes no longer has a writer here.
     pub(crate) fn hand_over(
         &mut self,
         clocks: &Clocks,
@@ -281,7 +281,7 @@ impl Shadow {
                 listed.iter().filter(|past| writes || past.did == Did::Write).map(Past::of).collect();
             if writes {
                 shadow.write_one(clocks, index, actor)?;
-                shadow.words[index].writer = NOBODY;
+                shadow.words[index].writer = NO_ACCESS;
                 for warp in lanes(word.readers) {
                     let Read { lanes, pc, clock, .. } = shadow.reads[shadow.at(index, warp)];
                     seen(Past { warp: warp as u16, lanes, pc, clock, did: Did::Read });
@@ -297,7 +297,7 @@ impl Shadow {
         })
     }
 
-    /// A copy lands: its thread has written, now.
+    /// A copy completes: its thread writes now.
     pub(crate) fn land(&mut self, clocks: &Clocks, offset: usize, bytes: usize) {
         let _ = self.each(offset, bytes, |shadow, index| {
             let word = &mut shadow.words[index];
@@ -307,8 +307,8 @@ impl Shadow {
         });
     }
 
-    /// A copy lands for an mbarrier. Its writer becomes a thread of its own, `columns` warps further on, so that even the
-    /// thread that started it has to wait there.
+    /// A copy completes for an mbarrier. Its writer becomes a separate thread, `columns` warps further on, so that even
+    /// the thread that started it has to wait there.
     pub(crate) fn land_apart(&mut self, offset: usize, bytes: usize, columns: usize, clock: u32) {
         let _ = self.each(offset, bytes, |shadow, index| {
             let word = &mut shadow.words[index];
@@ -375,7 +375,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Does something with the words of an access, or their bytes where these are told apart.
+    /// Visits the words of an access, or their bytes if these are tracked separately.
     #[inline(always)]
     fn each(
         &mut self,
@@ -396,7 +396,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Bytes of one word, which are told apart from now on.
+    /// Visits the bytes of one word, which are tracked separately from now on.
     #[inline(never)]
     fn each_byte(
         &mut self,
@@ -433,7 +433,7 @@ impl Shadow {
     }
 }
 
-/// The lanes of a warp that have read must all be ordered before a write.
+/// Checks that all lanes of a warp that have read are ordered before a write.
 #[inline(never)]
 fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Result<(), Conflict> {
     for lane in lanes(read.lanes) {
@@ -447,7 +447,7 @@ fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Res
     Ok(())
 }
 
-/// Those of some accesses that need an order must all be ordered before what a thread does now.
+/// Checks that those accesses that need an order are ordered before what a thread does now.
 pub(crate) fn after_all<'a>(
     clocks: &Clocks,
     mut accesses: impl Iterator<Item = &'a Access>,
@@ -457,8 +457,8 @@ pub(crate) fn after_all<'a>(
     found.map_or(Ok(()), |access| Err(Conflict::of(access)))
 }
 
-/// What somebody who has read a strong write by a strong read does after that comes after the write, whether or not the
-/// read acquires anything else: causality goes through observation.
+/// After a strong read of a strong write, a thread's later accesses come after that write, whether or not the read
+/// acquires anything else: causality includes observation.
 pub(crate) fn observed<'a>(
     clocks: &Clocks,
     writer: &Access,
@@ -479,8 +479,8 @@ impl Access {
         (self.actor.thread, self.actor.block) == (actor.thread, actor.block)
     }
 
-    /// Whether the two need an order, one of them being a write: they are by different threads, and not both strong at
-    /// scopes that include the other.
+    /// Whether the two need an order, one of them being a write: they are by different threads, and not both strong
+    /// with scopes that include each other.
     #[inline(always)]
     pub(crate) fn conflicts(&self, actor: Actor) -> bool {
         if self.is_by(actor) {
@@ -492,8 +492,9 @@ impl Access {
         }
     }
 
-    /// Whether a strong write stays on record when the actor writes: strong writes go with each other, and a weak access
-    /// has to come after all of them. An atomic reads the one before, and stands for it; so does whoever has read it before.
+    /// Whether a strong write stays recorded when the actor writes: strong writes do not race with each other, and a
+    /// weak access has to come after all of them. An atomic reads the previous write and replaces it in the record, as
+    /// does a thread that has read it before.
     pub(crate) fn is_left_by(&self, clocks: &Clocks, actor: Actor) -> bool {
         let stays = !actor.atomic || self.clock == UNDER_WAY;
         self.actor.strong.is_some() && stays && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
@@ -504,7 +505,7 @@ impl Access {
         self.clock == 0 || clocks.ordered_anywhere(self.actor.block, self.clock, self.actor.thread, thread)
     }
 
-    /// Whether everything that has to come after an older access has to come after this one as well.
+    /// Whether everything that has to come after an older access also has to come after this one.
     pub(crate) fn stands_for(&self, old: &Access, clocks: &Clocks) -> bool {
         (old.did, old.actor.strong) == (self.did, self.actor.strong)
             && (old.is_by(self.actor) || old.ordered(clocks, self.actor.thread))

@@ -1,8 +1,8 @@
-//! A block's shared memory. Only one host thread runs a block, so its words are plain.
+//! A block's shared memory. Only one host thread runs a block, so its words are not atomic.
 
 use crate::address::SHARED_START;
 
-/// Words, and a bit per byte that was written.
+/// Words, and one bit per byte that was written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) words: Vec<u32>,
@@ -11,7 +11,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Empties the memory for a new block.
+    /// Clears the memory for a new block.
     pub(crate) fn reset(&mut self, bytes: u32, watch: bool) {
         self.bytes = bytes;
         self.words.clear();
@@ -26,7 +26,7 @@ impl Shared {
         self.bytes
     }
 
-    /// Offset of an access that lies inside.
+    /// Offset of an access that is in bounds.
     #[inline(always)]
     pub(crate) fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
         let offset = address.checked_sub(u64::from(SHARED_START))?;
@@ -45,7 +45,7 @@ impl Shared {
         store_words(&mut self.words, offset, bytes, value);
     }
 
-    /// Says of up to 32 aligned bytes whether they hold values.
+    /// Sets whether up to 32 aligned bytes hold values.
     pub(crate) fn mark(&mut self, offset: usize, bytes: usize, written: bool) {
         let bits = (((1u64 << bytes) - 1) as u32) << (offset % 32);
         let word = &mut self.written[offset / 32];

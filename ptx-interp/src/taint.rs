@@ -1,7 +1,7 @@
-//! Which lanes of which registers hold a value that was never written, and where it came from.
+//! Tracks which lanes of which registers hold a value that was never written, and its origin.
 //!
-//! Such a value may be copied and computed with; it may not decide anything. Each register has a word with a bit per
-//! lane, so that following the values through an instruction costs one or two operations, not 32.
+//! Such a value may be copied and computed with, but no decision may depend on it. Each register has a word with one
+//! bit per lane, so that propagating taint through an instruction takes one or two operations, not 32.
 
 use crate::op::{P, R32, R64, Slot};
 
@@ -9,14 +9,15 @@ use crate::op::{P, R32, R64, Slot};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Taint {
     masks: Vec<u32>,
-    /// Where a tainted value came from: 0 for a register that was never written, else the number of the load plus one.
+    /// The origin of a tainted value: 0 for a register that was never written, otherwise the index of the load plus
+    /// one.
     origins: Vec<u32>,
     slots32: usize,
     slots64: usize,
 }
 
 impl Taint {
-    /// All lanes in `exists` of all registers, apart from the constants that the caller clears.
+    /// Taints all lanes in `exists` of all registers, including the constants, which the caller clears.
     pub(crate) fn reset(&mut self, slots32: u32, slots64: u32, preds: u32, exists: u32) {
         (self.slots32, self.slots64) = (slots32 as usize, slots64 as usize);
         let slots = self.slots32 + self.slots64 + preds as usize;
@@ -58,7 +59,7 @@ impl Taint {
         self.origins[at]
     }
 
-    /// The active lanes of `d` take the taint of the sources.
+    /// Gives the active lanes of `d` the combined taint of the sources.
     #[inline(always)]
     pub(crate) fn flow<const N: usize>(&mut self, d: usize, sources: [usize; N], active: u32) {
         let mut from = 0;
@@ -78,7 +79,7 @@ impl Taint {
         }
     }
 
-    /// The active lanes of `d` take exactly this taint, which comes from `source`.
+    /// Gives the active lanes of `d` exactly this taint, which comes from `source`.
     pub(crate) fn assign(&mut self, d: usize, tainted: u32, source: usize, active: u32) {
         let origin = self.origins[source];
         self.masks[d] = self.masks[d] & !active | tainted & active;
@@ -87,7 +88,8 @@ impl Taint {
         }
     }
 
-    /// The active lanes of `d` were loaded; those in `tainted` from bytes that were never written, by instruction `pc`.
+    /// Records a load into the active lanes of `d`; those in `tainted` read bytes that were never written, by
+    /// instruction `pc`.
     pub(crate) fn load(&mut self, d: usize, tainted: u32, active: u32, pc: u32) {
         self.masks[d] = self.masks[d] & !active | tainted & active;
         if tainted & active != 0 {
@@ -95,7 +97,7 @@ impl Taint {
         }
     }
 
-    /// A slot that holds values from the start; nothing to do where taint is not followed.
+    /// Marks a slot that holds values from the start; does nothing if taint is not tracked.
     pub(crate) fn define(&mut self, slot: Slot) {
         let at = self.at(slot);
         if let Some(mask) = self.masks.get_mut(at) {
@@ -103,7 +105,7 @@ impl Taint {
         }
     }
 
-    /// The active lanes of `d` hold values.
+    /// Clears the taint of the active lanes of `d`.
     #[inline(always)]
     pub(crate) fn clear(&mut self, d: usize, active: u32) {
         self.masks[d] &= !active;

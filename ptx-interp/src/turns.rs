@@ -1,8 +1,8 @@
-//! In which order the warps of a block take turns, and how long each turn is.
+//! The order in which the warps of a block run, and the length of each turn.
 
 use crate::options::WarpOrder;
 
-/// The longest random turn is one instruction less than two to the power of this.
+/// Logarithm of the longest random turn: it has one instruction less than two to the power of this.
 const LONGEST: u64 = 12;
 
 /// The turns of one block.
@@ -12,12 +12,12 @@ pub(crate) struct Turns {
     /// Warps in the order of this round.
     warps: Vec<usize>,
     random: u64,
-    /// The longest turn there is.
+    /// Length of the longest turn.
     longest: u64,
 }
 
 impl Turns {
-    /// Begins anew, for block number `block` with so many warps.
+    /// Restarts for block `block` with `warps` warps.
     pub(crate) fn reset(&mut self, order: WarpOrder, warps: usize, block: u64, longest: u64) {
         (self.order, self.longest) = (order, longest);
         self.warps.clear();
@@ -26,13 +26,13 @@ impl Turns {
             _ => self.warps.extend(0..warps),
         }
         if let WarpOrder::Seeded(seed) = order {
-            // Consecutive seeds, and the blocks of one launch, have nothing in common.
+            // Consecutive seeds, and the blocks of one launch, have unrelated orders.
             self.random =
                 seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.wrapping_mul(0xbf58_476d_1ce4_e5b9);
         }
     }
 
-    /// Every warp is about to get a turn. A random order is another one each time.
+    /// Starts a round, in which every warp gets a turn. A random order is drawn again each time.
     pub(crate) fn begin_round(&mut self) {
         if let WarpOrder::Seeded(_) = self.order {
             for last in (1..self.warps.len()).rev() {
@@ -42,13 +42,13 @@ impl Turns {
         }
     }
 
-    /// The warp whose turn is number `turn` of this round.
+    /// The warp that has turn number `turn` of this round.
     pub(crate) fn warp(&self, turn: usize) -> usize {
         self.warps[turn]
     }
 
-    /// How many instructions the next turn has at most. Random turns are of every order of magnitude, so that warps
-    /// change places within a few instructions, and also get far ahead of each other.
+    /// Most instructions of the next turn. Random turns have lengths of every order of magnitude, so that warps
+    /// alternate within a few instructions and also get far ahead of each other.
     pub(crate) fn length(&mut self) -> u64 {
         match self.order {
             WarpOrder::RunToBarrier => self.longest,
@@ -60,7 +60,7 @@ impl Turns {
         }
     }
 
-    /// xorshift64*: good enough to pick an order, and the same everywhere.
+    /// xorshift64*: sufficient to choose an order, and identical on every host.
     fn next_random(&mut self) -> u64 {
         let mut x = self.random | 1;
         x ^= x >> 12;

@@ -1,4 +1,4 @@
-//! What went wrong in a launch, told so that a reader finds the line of PTX and the clause it came from.
+//! Reports of broken rules, with the line of PTX and the clause that it came from.
 
 use std::fmt;
 
@@ -12,45 +12,46 @@ pub enum ViolationKind {
     Launch,
     /// An access outside every allocation, or outside the block's shared memory.
     OutOfBounds,
-    /// An address that is no multiple of the access's size.
+    /// An address that is not a multiple of the access's size.
     Misaligned,
-    /// A value that was never written decides something: an address, a predicate, or what is stored to global memory.
+    /// A value that was never written matters: it is used as an address or a predicate, or is stored to global memory.
     Uninitialised,
     /// Threads disagree about a barrier: different barriers, different counts, or some have exited.
     BarrierMismatch,
-    /// An mbarrier is used that is none, with a count that it cannot have, or as if it were plain memory.
+    /// An mbarrier is used that was not initialised, with an impossible count, or as plain memory.
     BarrierMisuse,
-    /// Nobody can move.
+    /// No thread can continue.
     Deadlock,
     /// Two accesses without an order between them, at least one of them a write.
     Race,
     /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them.
     Proxy,
-    /// A generic read, and an asynchronous write without `fence.proxy.async` between them. Working kernels leave the fence
-    /// out where an mbarrier orders the two, so that this is a warning unless [`crate::Options::proxy_war`] says otherwise.
+    /// A generic read and an asynchronous write without `fence.proxy.async` between them. Working kernels leave out the
+    /// fence where an mbarrier orders the two, so this is a warning unless [`crate::Options::proxy_war`] says
+    /// otherwise.
     ProxyWar,
     /// An mbarrier that counts asynchronous copies, without a fence after its initialisation.
     ProxyInit,
-    /// `setmaxnreg` with a count that the warp cannot have, or by a part of a warp group.
+    /// `setmaxnreg` with an impossible count for the warp, or by only a part of a warp group.
     Registers,
-    /// What an instruction takes for a tensor map is not one, or not one that it can use.
+    /// An instruction uses something as a tensor map that is not one, or one that it does not support.
     TensorMap,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
-    /// What has to be zero after a launch is not.
+    /// Memory that has to be zero after a launch is not zero.
     NotZero,
-    /// An operand has a value that the instruction does not take.
+    /// An operand has a value that the instruction does not accept.
     InvalidOperand,
-    /// Nothing in the interpreter executes this instruction.
+    /// An instruction that the interpreter does not support.
     UnknownInstruction,
-    /// The kernel trapped.
+    /// The kernel executed a trap.
     Trap,
     /// More instructions than [`crate::Options::max_instructions`] allows.
     InstructionLimit,
 }
 
 impl ViolationKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [ViolationKind; 19] = [
         ViolationKind::Launch,
         ViolationKind::OutOfBounds,
@@ -73,7 +74,7 @@ impl ViolationKind {
         ViolationKind::InstructionLimit,
     ];
 
-    /// Whether a launch can go on when the rule is broken, so that [`crate::Checks`] may leave it out.
+    /// Whether a launch can continue when the rule is broken, so that [`crate::Checks`] may leave it out.
     pub const fn is_optional(self) -> bool {
         match self {
             ViolationKind::Uninitialised
@@ -98,7 +99,7 @@ impl ViolationKind {
         }
     }
 
-    /// The words that open the report.
+    /// The words that begin the report.
     pub fn title(self) -> &'static str {
         match self {
             ViolationKind::Launch => "launch refused",
@@ -134,7 +135,7 @@ impl ViolationKind {
     }
 }
 
-/// A broken rule, with everything that is known about where and by whom.
+/// A broken rule, and everything that is known about where it was broken and by which thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
@@ -145,7 +146,7 @@ pub struct Violation {
     pub site: Box<Site>,
 }
 
-/// Where a rule was broken.
+/// The place where a rule was broken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// The entry that ran.
@@ -154,22 +155,22 @@ pub struct Site {
     pub line: Option<u32>,
     /// That line's instruction.
     pub instruction: String,
-    /// The clause that the instruction came from, and what it does for it.
+    /// The clause that the instruction came from, and what the instruction does for it.
     pub note: Option<Note>,
     /// Block (`%ctaid`).
     pub block: Option<[u32; 3]>,
-    /// Threads (`%tid`) that are part of it: those that broke the rule, then, for a race, the other one.
+    /// The threads (`%tid`) involved: those that broke the rule, then, for a race, the other one.
     pub threads: Vec<[u32; 3]>,
-    /// The offending address, as the instruction sees it.
+    /// The offending address, as the instruction uses it.
     pub address: Option<u64>,
-    /// Label of the allocation that the address belongs to or lies nearest to.
+    /// Label of the allocation that contains the address or is nearest to it.
     pub label: Option<String>,
-    /// For a race the shortest interleaving of its two threads that shows it: what each last synchronised at, and the two
-    /// accesses, in the order in which they were executed.
+    /// For a race, the shortest interleaving of its two threads that shows it: each thread's last synchronisation and
+    /// the two accesses, in execution order.
     pub timeline: Vec<Moment>,
 }
 
-/// What a thread did at some moment.
+/// An event of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// What it did.
@@ -182,19 +183,19 @@ pub struct Moment {
     pub line: u32,
     /// That line's instruction.
     pub instruction: String,
-    /// The clause that the instruction came from, and what it does for it.
+    /// The clause that the instruction came from, and what the instruction does for it.
     pub note: Option<Note>,
 }
 
-/// What happens at a [`Moment`].
+/// The kind of a [`Moment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MomentKind {
-    /// A barrier, a fence, a strong access: what might have ordered the accesses.
+    /// A barrier, a fence, or a strong access, which might have ordered the accesses.
     Synchronise,
     /// The access that came first.
     FirstAccess,
-    /// The access that nothing orders behind it.
+    /// The access that nothing orders after the first.
     SecondAccess,
 }
 
@@ -233,27 +234,27 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// A violation as the executing code knows it: lanes instead of threads, no place yet.
+/// A violation as known to the executing code: with lanes instead of threads, and without a place.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: ViolationKind,
-    /// The sentence; `{thread}` stands for the first lane's thread and block.
+    /// The sentence; `{thread}` is a placeholder for the first lane's thread and block.
     pub(crate) message: String,
     pub(crate) lanes: u32,
-    /// Another thread that is part of it.
+    /// Another thread that is involved.
     pub(crate) other: Option<u16>,
     pub(crate) address: Option<u64>,
     pub(crate) label: Option<String>,
-    /// The thread and the instruction at fault, where they are not those that run now.
+    /// The thread and the instruction at fault, if they are not the ones that run now.
     pub(crate) at: Option<(u16, u32)>,
-    /// The instruction of the running thread, if that is not where its warp is.
+    /// The instruction of the running thread, if its warp is at a different one.
     pub(crate) pc: Option<u32>,
     /// The instruction of the other thread, for warnings.
     pub(crate) other_pc: u32,
     pub(crate) timeline: Vec<Step>,
 }
 
-/// A [`Moment`] before it is put into words.
+/// A [`Moment`] before it is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) kind: MomentKind,
@@ -262,7 +263,7 @@ pub(crate) struct Step {
     pub(crate) pc: u32,
 }
 
-/// Result of what may break a rule.
+/// The result of an operation that may break a rule.
 pub(crate) type Checked<T = ()> = Result<T, Box<Fault>>;
 
 impl Fault {

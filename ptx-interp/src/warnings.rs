@@ -1,4 +1,4 @@
-//! Broken rules that do not end a launch: each pair of instructions once.
+//! Broken rules that do not end a launch; each pair of instructions is recorded once.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::violation::Fault;
 /// Most warnings of one block.
 const MOST: usize = 64;
 
-/// What a block has collected.
+/// The warnings that a block has collected.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     seen: HashSet<(u32, u32)>,
@@ -20,7 +20,7 @@ impl Warnings {
         self.faults.clear();
     }
 
-    /// Whether a warning about these two instructions is news.
+    /// Whether this is the first warning about these two instructions.
     pub(crate) fn is_news(&mut self, first: u32, second: u32) -> bool {
         self.seen.len() < MOST && self.seen.insert((first, second))
     }

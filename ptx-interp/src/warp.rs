@@ -1,10 +1,10 @@
-//! A warp: 32 threads with their registers, and the groups that divergent branches have split them into.
+//! A warp: 32 threads with their registers, and the groups into which divergent branches have split them.
 //!
-//! Groups wait for each other by position: the group furthest behind runs, and groups that meet at an instruction become
-//! one again. In code laid out by a compiler this is reconvergence at the post-dominator, and it needs no analysis. A
-//! group that reaches a barrier alone is parked until the warp's other groups are there too, or cannot come.
+//! Groups reconverge by position: the group with the lowest position runs, and groups that reach the same instruction
+//! merge. In code laid out by a compiler this is reconvergence at the post-dominator, without any analysis. A group
+//! that reaches a barrier alone is parked until the warp's other groups arrive there or can no longer do so.
 
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::knowledge::Knowledge;
 use crate::op::{Code, Slot};
 use crate::row::{LANES, Row32, Row64};
@@ -42,12 +42,12 @@ impl Registers {
     }
 }
 
-/// Why a group does not run.
+/// Why a group is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parked {
-    /// It could.
+    /// It can run.
     No,
-    /// It polled memory for a while; the others go first.
+    /// It polled memory for a while; other groups go first.
     Spun,
     /// At a barrier, without the rest of the warp.
     Barrier,
@@ -57,7 +57,7 @@ pub(crate) enum Parked {
     Collective(u32),
 }
 
-/// Lanes that share a position.
+/// Lanes at the same position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub(crate) pc: u32,
@@ -65,7 +65,7 @@ pub(crate) struct Group {
     pub(crate) parked: Parked,
 }
 
-/// What a warp does next, when its running group can not go on.
+/// What a warp does when its running group cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The chosen group runs.
@@ -84,7 +84,7 @@ pub(crate) struct Warp {
     pub(crate) index: u32,
     pub(crate) regs: Registers,
     pub(crate) taint: Taint,
-    /// The running group.
+    /// Position of the running group.
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     /// The other groups.
@@ -94,63 +94,63 @@ pub(crate) struct Warp {
     /// Lanes that have not exited.
     pub(crate) live: u32,
     pub(crate) steps: u64,
-    /// Multiply-adds of floats, per lane.
+    /// Floating-point multiply-adds, per lane.
     pub(crate) fma: u64,
-    /// Multiply-adds of integers, per lane.
+    /// Integer multiply-adds, per lane.
     pub(crate) mad: u64,
-    /// Local memory: word w of lane l at 32 w + l.
+    /// Local memory: word w of lane l is at index 32 w + l.
     pub(crate) local: Vec<u32>,
     pub(crate) polls: Polls,
-    /// What it knew when it last fenced the initialisation of mbarriers.
+    /// What the warp knew when it last fenced the initialisation of mbarriers.
     pub(crate) published: Knowledge,
-    /// Groups have met at a `bar.warp.sync` while they were parked.
+    /// Whether groups have synchronised at a `bar.warp.sync` while they were parked.
     pub(crate) met: bool,
 }
 
-/// How the warp has been polling.
+/// The polling state of a warp.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Polls {
     /// Strong loads and atomics since the last backward branch.
     pub(crate) reads: u32,
-    /// Backward branches in a row with such a read in between.
+    /// Consecutive backward branches with such a read in between.
     pub(crate) rounds: u32,
-    /// Waits at mbarriers since the last backward branch that found their phase running.
+    /// Waits at mbarriers since the last backward branch whose phase was not complete.
     pub(crate) waits: u32,
-    /// The mbarrier of the last of them, until one succeeds.
+    /// The mbarrier of the last such wait, until one succeeds.
     pub(crate) mbarrier: Option<usize>,
-    /// What was polled last, until a round goes by without it.
+    /// What was polled last, until an iteration without it.
     pub(crate) last: Option<Polled>,
-    /// Why groups gave up the warp's turn.
+    /// Why groups yielded the warp's turn.
     pub(crate) spin: Option<Spin>,
-    /// Instructions that the warp had executed when the running group was chosen.
+    /// Number of instructions that the warp had executed when the running group was chosen.
     pub(crate) began: u64,
-    /// Hash of the warp's state when it last gave up its turn.
+    /// Hash of the warp's state when it last yielded.
     pub(crate) state: Option<u64>,
-    /// Instructions that the warp had executed then.
+    /// Number of instructions that the warp had executed at that time.
     pub(crate) gave_up: u64,
-    /// Instructions of one round of the loop that it is in, once a round has changed nothing.
+    /// Instructions per iteration of the current loop, once an iteration has changed nothing.
     pub(crate) cycle: u64,
 }
 
-/// A strong read, or a wait that found its phase running.
+/// A strong read, or a wait whose phase was not complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polled {
     pub(crate) pc: u32,
-    /// As the instruction sees it.
+    /// As the instruction uses it.
     pub(crate) address: u64,
-    /// Absent for a generic address.
-    pub(crate) place: Option<Place>,
+    /// `None` for a generic address.
+    pub(crate) space: Option<StateSpace>,
     pub(crate) bytes: u8,
 }
 
-/// Why a warp gives up its turn, by who could end that.
+/// Why a warp yields, by what could end the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Spin {
     /// It waits at an mbarrier, for threads of its own block.
     Within,
     /// Its turn was long.
     Long,
-    /// It polls memory, that of other blocks perhaps.
+    /// It polls memory, which other blocks may write.
     Beyond,
 }
 
@@ -174,13 +174,13 @@ impl Warp {
         }
     }
 
-    /// The position at which the running group has to look for others: the one furthest behind among those that run.
+    /// The position at which the running group has to look for others: the lowest one of those that can run.
     pub(crate) fn meeting_point(&self) -> u32 {
         let running = self.groups.iter().filter(|group| group.parked == Parked::No);
         running.map(|group| group.pc).min().unwrap_or(u32::MAX)
     }
 
-    /// Puts the running group aside.
+    /// Sets the running group aside.
     pub(crate) fn park(&mut self, parked: Parked) {
         if self.mask != 0 {
             self.groups.push(Group { pc: self.pc, mask: self.mask, parked });
@@ -188,7 +188,7 @@ impl Warp {
         self.mask = 0;
     }
 
-    /// Chooses the group furthest behind, joined by all that stand where it does. Requires that no group runs.
+    /// Chooses the group with the lowest position, merged with all others there. Requires that no group is running.
     pub(crate) fn choose(&mut self) -> Next {
         self.release_synchronised();
         let pc = self.meeting_point();
@@ -207,7 +207,7 @@ impl Warp {
             self.wake();
             return Next::Spin;
         }
-        // Everybody is parked. If it is all at one barrier, the warp has arrived there after all.
+        // All groups are parked. If they are all at one barrier, the warp has arrived there.
         let pc = self.groups[0].pc;
         if self.groups.iter().all(|group| group.pc == pc && group.parked == Parked::Barrier) {
             self.take(pc, |_| true);
@@ -216,7 +216,7 @@ impl Warp {
         Next::Stuck
     }
 
-    /// Lets groups that polled try again; the one furthest behind becomes the running one.
+    /// Lets groups that polled try again; the one with the lowest position becomes the running one.
     pub(crate) fn wake(&mut self) {
         for group in &mut self.groups {
             if group.parked == Parked::Spun {
@@ -241,7 +241,7 @@ impl Warp {
         });
     }
 
-    /// `bar.warp.sync` is over when all named lanes that still live are at one.
+    /// A `bar.warp.sync` completes when all named lanes that are still live are at one.
     fn release_synchronised(&mut self) {
         let live = self.live;
         for index in 0..self.groups.len() {
@@ -258,7 +258,7 @@ impl Warp {
         }
     }
 
-    /// Where all lanes have come that an instruction names, if somewhere.
+    /// The position of a collective instruction that all its named lanes have reached, if any.
     fn assembled(&self) -> Option<u32> {
         self.groups.iter().find_map(|group| {
             let Parked::Collective(named) = group.parked else { return None };
@@ -268,7 +268,7 @@ impl Warp {
         })
     }
 
-    /// A hash of everything that decides what the warp does next, memory aside.
+    /// A hash of everything except memory that determines what the warp does next.
     pub(crate) fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

@@ -1,4 +1,5 @@
-//! Bulk copies of one block next to what other blocks do: global memory has one order for all, and a proxy on each side.
+//! Bulk copies of one block that interact with other blocks: global memory has one order for all, and each side has a
+//! proxy.
 
 use ptx_gemm_interp::ViolationKind::{Proxy, Race, Uninitialised};
 use ptx_gemm_interp::{MomentKind, Options};
@@ -109,7 +110,7 @@ fn a_copy_that_has_only_been_read_is_not_there_yet() {
 
 #[test]
 fn what_a_copy_reads_is_not_overwritten() {
-    // Block 0 reads by a copy, and block 1 overwrites the words once it is told.
+    // Block 0 reads with a copy, and block 1 overwrites the words once the flag tells it to.
     let right = |wait: &str| {
         format!(
             "{INIT}mov.u32 %r20, %ctaid.x;
@@ -134,7 +135,7 @@ END:"
 
 #[test]
 fn reductions_go_with_each_other_alone() {
-    // Each block adds to the same words; the last one to count reads them.
+    // Each block adds to the same words; the last one to finish reads them.
     let sums = "shl.b32 %r0, %t, 2;
 cvt.u64.u32 %rd0, %r0;
 add.u64 %rd0, %out, %rd0;
@@ -192,7 +193,7 @@ fn blocks_that_copy_to_the_same_place() {
 
 #[test]
 fn words_are_there_when_the_flag_is() {
-    // In the forward order the writer is done before the reader starts, and still a missing wait is found.
+    // In the forward order the writer is done before the reader starts; the missing wait is found nevertheless.
     let body = change(&passed_on(BULK_WRITE, &bulk_read()), "@%p2 bra FLAG;", "");
     breaks("a flag that is looked at once", &body, &[Race, Uninitialised], "");
 }

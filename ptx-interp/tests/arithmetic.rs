@@ -1,4 +1,4 @@
-//! One instruction at a time: bits in, bits out, as the PTX ISA defines them.
+//! One instruction at a time: bits in, bits out, as defined by the PTX ISA.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use ptx_gemm_interp::{Arg, Checks};
 
 use crate::run::Device;
 
-/// Runs `op d, s0, s1, …;` once per row, one row per thread, under both checkings. `types` are the destination's and
-/// the sources' register types.
+/// Runs `op d, s0, s1, …;` once per row, one thread per row, with the checks on and off. `types` are the register types
+/// of the destination and the sources.
 pub(crate) fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
     for checks in [Checks::Off, Checks::Full] {
         let (to, from) = (types[0], &types[1..]);
@@ -48,7 +48,7 @@ pub(crate) fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
         let words = device.words(at, rows.len() * 8);
         for (row, (inputs, want)) in rows.iter().enumerate() {
             let got = u64::from(words[row * 8 + 6]) | u64::from(words[row * 8 + 7]) << 32;
-            assert_eq!(got, *want, "{op} of {inputs:x?} ({checks:?}): {got:#x}, not {want:#x}");
+            assert_eq!(got, *want, "{op} of {inputs:x?} ({checks:?}): got {got:#x}, expected {want:#x}");
         }
     }
 }
@@ -310,11 +310,11 @@ fn float_conversions() {
 fn sixteen_bit_floats() {
     check("add.f16", &["b16"; 3], &[(&[0x3c00, 0x3c00], 0x4000), (&[0x7bff, 0x7bff], 0x7c00)]);
     check("mul.f16", &["b16"; 3], &[(&[0x4000, 0x4200], 0x4600)]);
-    // 2048 + 1 is a tie between 2048 and 2050; 2^-24 more breaks it upwards.
+    // 2048 + 1 is a tie between 2048 and 2050; an additional 2^-24 breaks it upwards.
     check("fma.rn.f16", &["b16"; 4], &[(&[0x3c00, 0x6800, 0x3c00], 0x6800), (&[0x3c01, 0x6800, 0x0001], 0x6801)]);
     check("add.bf16", &["b16"; 3], &[(&[0x3f80, 0x3f80], 0x4000)]);
     check("fma.rn.f16x2", &["b32"; 4], &[(&[0x3c00_4000, 0x4000_4000, 0x3c00_3c00], 0x4200_4500)]);
-    // Just below a tie, and just above one, by less than single precision sees next to it.
+    // Just below a tie, and just above one, by less than the spacing of single precision there.
     check("fma.rn.f16", &["b16"; 4], &[(&[0x3e00, 0x3c01, 0x8001], 0x3e01)]);
     check("fma.rn.bf16", &["b16"; 4], &[(&[0x3fa0, 0x3f82, 0x2180], 0x3fa3)]);
     check("cvt.rn.f16.f64", &["b16", "f64"], &[(&[d(1.0 + 2f64.powi(-11) + 2f64.powi(-40))], 0x3c01)]);
@@ -364,7 +364,7 @@ fn bit_fields() {
     check("rcp.rn.f32", &["f32"; 2], &[(&[f(3.0)], f(1.0 / 3.0))]);
     check("sqrt.rn.f32", &["f32"; 2], &[(&[f(2.0)], f(2f32.sqrt()))]);
     check("sqrt.rz.f64", &["f64"; 2], &[(&[d(2.0)], d(2f64.sqrt()) - 1)]);
-    // Of the smallest values as well: the root of 3 * 2^-1074.
+    // Also for the smallest values: the square root of 3 * 2^-1074.
     let root = |root: f64| d(root * 2f64.powi(-537));
     for (mode, root) in [("rn", root(3f64.sqrt())), ("rm", root(3f64.sqrt())), ("rp", root(3f64.sqrt().next_up()))] {
         check(&format!("sqrt.{mode}.f64"), &["f64"; 2], &[(&[3], root), (&[4], d(2f64.powi(-536)))]);

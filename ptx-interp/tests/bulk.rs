@@ -1,4 +1,4 @@
-//! Bulk copies of flat memory: both ways, reductions, groups, and each thing that can be missing.
+//! Bulk copies of flat memory: both directions, reductions, groups, and everything that can be missing.
 
 use ptx_gemm_interp::ViolationKind::{
     BarrierMisuse, Deadlock, Misaligned, OutOfBounds, Proxy, ProxyInit, Race, Uninitialised,
@@ -7,7 +7,7 @@ use ptx_gemm_interp::{Checks, Options};
 
 use crate::copies::{Case, INIT, WAIT, change};
 
-/// Thread 0 loads 256 bytes; every thread stores its word of them.
+/// Thread 0 loads 256 bytes; every thread stores its word.
 fn load() -> String {
     format!(
         "{INIT}@!%p0 bra WAIT;
@@ -23,7 +23,7 @@ st.global.u32 [%rd0], %r2;"
     )
 }
 
-/// Every thread puts a word into shared memory, thread 0 stores them all.
+/// Every thread writes a word to shared memory, and thread 0 stores them all.
 fn store() -> String {
     "shl.b32 %r0, %t, 2;
 mov.u32 %r1, a;
@@ -46,7 +46,7 @@ fn loads() {
     Case::new(&load(), 64).gives("load", &want);
     let plain = change(&load(), "fence.mbarrier_init.release.cluster", "fence.proxy.async");
     Case::new(&plain, 64).gives("a proxy fence after the initialisation", &want);
-    // Bytes that are announced in two parts, and after the copy has started.
+    // Bytes announced in two parts, after the copy has started.
     let apart = change(&load(), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;", "");
     let apart = change(
         &apart,
@@ -109,7 +109,7 @@ fn broken_loads() {
     breaks("beyond the source", &[OutOfBounds], "[%in], 256", "[%in+3856], 256", "cp.async.bulk");
     breaks("beyond the destination", &[OutOfBounds], "[a], [%in], 256", "[a], [%in], 1000000", "cp.async.bulk");
     breaks("onto the mbarrier", &[BarrierMisuse], "[a], [%in], 256", "[bar], [%in], 16", "cp.async.bulk");
-    // Twice to the same place.
+    // Two copies to the same bytes.
     let twice = "[a], [%in], 256, [bar];\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [%in], 256, [bar];";
     breaks("twice", &[Race], "[a], [%in], 256, [bar];", twice, "cp.async.bulk");
     // A generic write that the copy overwrites, fenced and not.
@@ -126,7 +126,7 @@ fn broken_loads() {
 fn a_block_does_not_exit_before_its_copies() {
     let body =
         change(&load(), "WAIT: mbarrier", "WAIT: ret;\nNEVER: mbarrier").replace("bra WAIT;\nshl", "bra NEVER;\nshl");
-    let violation = Case::new(&body, 64).run(&Options::default()).expect_err("the copy is under way");
+    let violation = Case::new(&body, 64).run(&Options::default()).expect_err("the copy is in flight");
     assert_eq!(violation.kind, Race, "{violation}");
     assert!(violation.site.instruction.contains("cp.async.bulk"), "{violation}");
 }
@@ -140,11 +140,11 @@ fn global_memory_has_two_proxies_too() {
     Case::new(&wrong, 64).breaks("not fenced", &[Proxy], "cp.async.bulk");
     let wrong = change(&right, "fence.proxy.async.global;", "fence.proxy.async.shared::cta;");
     Case::new(&wrong, 64).breaks("the other fence", &[Proxy], "cp.async.bulk");
-    // The last thread writes after the barrier, without an order.
+    // The last thread writes after the barrier, unordered with the copy.
     let during = "setp.eq.u32 %p3, %t, 63;\n@%p3 st.global.u32 [%in+252], 9;\n";
     let wrong = change(&load(), WAIT, &format!("WAIT0: {during}{WAIT}").replace("WAIT0: ", ""));
     for options in crate::copies::runs() {
-        // Whoever comes second is told.
+        // The second access is reported, whichever it is.
         let wrong =
             change(&wrong, "@!%p0 bra WAIT;", "@!%p0 bra NOT;").replace("setp.eq.u32 %p3", "NOT: setp.eq.u32 %p3");
         let violation = Case::new(&wrong, 64).run(&options);
@@ -164,7 +164,7 @@ fn stores() {
     breaks("no proxy fence", &[Proxy], "fence.proxy.async.shared::cta;", "", "cp.async.bulk");
     breaks("the other fence", &[Proxy], "fence.proxy.async.shared::cta;", "fence.proxy.async.global;", "cp.async.bulk");
     breaks(
-        "a fence behind the barrier",
+        "a fence after the barrier",
         &[Proxy],
         "fence.proxy.async.shared::cta;\nbar.sync 0;",
         "bar.sync 0;\nfence.proxy.async.shared::cta;",
@@ -177,7 +177,7 @@ fn stores() {
     breaks("what was never written", &[Uninitialised], "[a], 256;", "[b], 256;", "cp.async.bulk");
     breaks("beyond the destination", &[OutOfBounds], "[%out], [a]", "[%out+3856], [a]", "cp.async.bulk");
     breaks("a misaligned destination", &[Misaligned], "[%out], [a]", "[%out+4], [a]", "cp.async.bulk");
-    // The source may be overwritten after a wait for its reads, the destination read only after a whole wait.
+    // The source may be overwritten after a wait for the reads; the destination may only be read after a complete wait.
     let again = "wait_group.read 0;\nst.shared.u32 [a], 5;";
     Case::new(&change(&store(), "wait_group.read 0;", again), 64).gives("overwritten after the wait", &want);
     breaks(

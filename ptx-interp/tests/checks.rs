@@ -1,5 +1,5 @@
-//! Rules are switched off one by one: a kernel that breaks one ends with it as long as it is watched for, alone or with all
-//! others, and runs to its end otherwise.
+//! Rules can be switched off one by one: a kernel that breaks a rule ends with it if the rule is checked, alone or with
+//! all others, and otherwise runs to its end.
 
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMismatch, BarrierMisuse, InvalidOperand, NotZero, Proxy, ProxyInit, ProxyWar, Race, Registers,

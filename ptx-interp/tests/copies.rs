@@ -1,12 +1,11 @@
-//! Kernels with asynchronous copies: what is around their bodies, and running them under every order of warps and every
-//! landing.
+//! The common frame of kernels with asynchronous copies, and running them under every order of warps and every landing.
 
 use ptx_gemm_interp::{
     Arg, BlockOrder, Checks, Landing, Launch, Memory, Options, Program, Report, Severity, Violation, ViolationKind,
     WarpOrder, launch,
 };
 
-/// Orders of warps and moments of landing; all of the one with some of the other.
+/// Orders of warps and landings: all values of each, combined with some of the other.
 pub fn runs() -> Vec<Options> {
     let orders = [WarpOrder::RunToBarrier, WarpOrder::Forward, WarpOrder::Backward, WarpOrder::Seeded(3)];
     let landings = [Landing::Latest, Landing::Earliest, Landing::Seeded(5), Landing::Seeded(1 << 33)];
@@ -20,14 +19,14 @@ pub fn runs() -> Vec<Options> {
     orders.iter().flat_map(|order| landings.map(|landing| options((*order, landing)))).collect()
 }
 
-/// The same under several orders of blocks.
+/// The same with several orders of blocks.
 pub fn runs_of_blocks() -> Vec<Options> {
     let blocks = [BlockOrder::Forward, BlockOrder::Backward, BlockOrder::Interleaved, BlockOrder::Seeded(9)];
     runs().iter().flat_map(|options| blocks.map(|blocks| Options { blocks, ..*options })).collect()
 }
 
-/// A kernel with parameters `in` and `out`, two maps, four shared buffers of 4 KiB and three mbarriers. `%in`, `%out`, `%ma` and `%mb` hold
-/// addresses, `%t` the thread's number.
+/// A kernel with parameters `in` and `out`, two maps, four shared buffers of 4 KiB and three mbarriers. `%in`, `%out`,
+/// `%ma` and `%mb` hold addresses, `%t` the thread's index.
 pub fn text(body: &str) -> String {
     format!(
         ".version 8.6
@@ -59,7 +58,7 @@ pub const WAIT: &str = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar
 @!%p1 bra WAIT;
 ";
 
-/// Input and output of a kernel; the first word of the input is 1.
+/// Input and output of a kernel; the first input word is 1.
 pub struct Case<'a> {
     pub body: &'a str,
     pub block: u32,
@@ -82,7 +81,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// As several blocks.
+    /// Runs it with several blocks.
     pub fn blocks(self, grid: u32) -> Case<'a> {
         Case { grid, ..self }
     }
@@ -91,7 +90,7 @@ impl<'a> Case<'a> {
         if self.grid > 1 { runs_of_blocks() } else { runs() }
     }
 
-    /// Runs it; the output, of which every word was 7 before, as words.
+    /// Runs it; returns the output as words, each of which was 7 before.
     pub fn run(&self, options: &Options) -> Result<(Vec<u32>, Report), Violation> {
         let text = text(self.body);
         let program = Program::from_text(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -111,7 +110,7 @@ impl<'a> Case<'a> {
         Ok((words.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect(), report))
     }
 
-    /// It gives these words, without a warning, whatever the order and the landing; without checks as well.
+    /// Checks that the output is these words, without a warning, under every order and landing; also without checks.
     pub fn gives(&self, name: &str, want: &[u32]) {
         for options in self.runs() {
             for checks in [Checks::Full, Checks::Off] {
@@ -127,7 +126,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// It breaks one of these rules under every order and landing, at an instruction with these words.
+    /// Checks that it breaks one of these rules under every order and landing, at an instruction that contains `at`.
     pub fn breaks(&self, name: &str, kinds: &[ViolationKind], at: &str) {
         for options in self.runs() {
             match self.run(&options) {
@@ -140,7 +139,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// It ends with this one warning.
+    /// Checks that it ends with exactly this warning.
     pub fn warns(&self, name: &str, kind: ViolationKind, at: &str) {
         for options in self.runs() {
             let (_, report) =
@@ -156,7 +155,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Replaces words that are there exactly once.
+/// Replaces text that occurs exactly once.
 pub fn change(body: &str, from: &str, to: &str) -> String {
     assert_eq!(body.matches(from).count(), 1, "`{from}` in\n{body}");
     body.replace(from, to)

@@ -1,12 +1,12 @@
-//! What the counters say of kernels whose cost can be worked out by hand.
+//! Counters for kernels whose cost can be computed by hand.
 
-use ptx_gemm_interp::{Arg, BufferCost, Cost, Counting, GlobalCost, Region, SharedCost, Traffic, Way};
+use ptx_gemm_interp::{Arg, BufferCost, Cost, Counting, Direction, GlobalCost, Region, SharedCost, Traffic};
 
 use crate::gemm_text::{Element, gemm};
 use crate::run::Device;
 
 /// Cost of one warp that runs `body`; `%t` is the lane, `%s` the address of 16 KiB of shared memory, `%in` a pointer to
-/// 4 KiB, one element behind a 32-byte boundary if `skewed`.
+/// 4 KiB at `offset` bytes after an aligned address.
 fn cost(body: &str, offset: u64) -> Cost {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in) {{\n\
@@ -23,7 +23,7 @@ fn cost(body: &str, offset: u64) -> Cost {
 
 #[test]
 fn bank_conflicts() {
-    // What, the lane's byte offset, the store, and its wavefronts, without conflicts, and words.
+    // Name, code for the lane's byte offset, the store, its wavefronts, those without conflicts, and words.
     let table = [
         ("neighbours", "mul.lo.u32 %r0, %t, 4;", "st.shared.u32 [%r1], %t;", 1, 1, 32),
         ("a stride of two words", "mul.lo.u32 %r0, %t, 8;", "st.shared.u32 [%r1], %t;", 2, 1, 32),
@@ -53,7 +53,7 @@ fn bank_conflicts() {
     let cost_of_loop = cost(twice, 0);
     let accesses: Vec<_> = cost_of_loop.shared_by_line.values().collect();
     let [access] = accesses[..] else { panic!("one instruction: {accesses:?}") };
-    assert_eq!((access.way, access.bytes, access.cost), (Way::Store, 4, cost_of_loop.shared_stores));
+    assert_eq!((access.way, access.bytes, access.cost), (Direction::Store, 4, cost_of_loop.shared_stores));
     assert_eq!((access.cost.accesses, access.cost.conflicts(), access.worst.conflicts()), (3, 1, 1));
     assert_eq!(access.worst.lanes, (0..32).map(|lane| (lane, 8 * lane as u32)).collect::<Vec<_>>());
     // One word for all lanes is broadcast.
@@ -98,7 +98,7 @@ fn traffic_of_the_gemm_is_what_the_formula_says() {
         report.unwrap_or_else(|violation| panic!("{violation}"))
     };
     let report = run(1);
-    assert_eq!(run(2), report, "however many threads the host has");
+    assert_eq!(run(2), report, "for every number of host threads");
     let cost = report.cost.expect("asked for");
     let blocks = (m / 128) * (n / 128);
     // The CUDA SGEMM worklog: blocks x (block_m x block_k + block_n x block_k) x 4 bytes x (k / block_k).

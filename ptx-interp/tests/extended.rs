@@ -153,7 +153,7 @@ fn functions_tables_and_variables() {
             assert_eq!(words[4 * thread as usize..][..4], wanted, "thread {thread}");
         }
     }
-    // The variable keeps what the launches before have added to it; what calls itself is refused where that is reached.
+    // The variable keeps what earlier launches added to it; a recursive call is an error when it is reached.
     let violation = launch().map(|_| ()).expect_err("the tenth launch counts beyond 400");
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
     assert!(violation.message.contains("`loop`"), "{violation}");

@@ -1,5 +1,5 @@
-//! Flags in global memory: blocks that pass sums on, each of whose synchronisations is left out or weakened in turn. Every
-//! mutant is found in the forward order, where the values come out right.
+//! Flags in global memory: blocks that hand on sums, with each synchronisation left out or weakened in turn. Every
+//! mutant is found in the forward order, in which the values are correct.
 
 use ptx_gemm_interp::ViolationKind::{self, Deadlock, NotZero, Race, Uninitialised};
 use ptx_gemm_interp::{Arg, BlockOrder, Checks, Options, Violation, WarpOrder};
@@ -7,9 +7,9 @@ use ptx_gemm_interp::{Arg, BlockOrder, Checks, Options, Violation, WarpOrder};
 use crate::ring::{ORDERS, mutate};
 use crate::run::Device;
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 64;
-/// Blocks; all of them work on the same words.
+/// Number of blocks; all of them work on the same words.
 const PARTS: u32 = 4;
 
 const BLOCK_ORDERS: [BlockOrder; 5] =
@@ -49,7 +49,7 @@ fn want() -> Vec<u32> {
     (0..THREADS).map(|t| (0..PARTS).map(|part| 100 * part + t).sum()).collect()
 }
 
-/// Right under every order, with and without checks.
+/// Checks that it is correct under every order, with and without checks.
 fn check(name: &str, body: &str) {
     everywhere(|options| {
         for checks in [Checks::Full, Checks::Off] {
@@ -62,7 +62,7 @@ fn check(name: &str, body: &str) {
     });
 }
 
-/// Found under every order.
+/// Checks that the fault is found under every order.
 fn check_found(name: &str, kinds: &[ViolationKind], body: &str) {
     everywhere(|options| {
         let Err(violation) = run(body, options) else { panic!("{name} ({options:?}): nothing was found") };
@@ -70,7 +70,7 @@ fn check_found(name: &str, kinds: &[ViolationKind], body: &str) {
     });
 }
 
-/// Part p waits until the thread's flag says p, adds its number to the sum so far, and passes it on.
+/// Part p waits until the thread's flag is p, adds its number to the sum so far, and hands it on.
 const SERIAL: &str = "
     setp.eq.u32 %p1, %part, 0;
     @%p1 bra ADDED;
@@ -89,7 +89,7 @@ const SERIAL: &str = "
     st.global.u32 [%rd6], %r0;
     END:";
 
-/// Every part stores its number; the thread that counts the flag full adds them up.
+/// Every part stores its number; the thread that completes the count adds them up.
 const GATHERED: &str = "
     mul.lo.u32 %r1, %part, 256;
     cvt.u64.u32 %rd7, %r1;
@@ -109,7 +109,7 @@ const GATHERED: &str = "
     st.global.u32 [%rd6], %r0;
     END:";
 
-/// The same with one flag for the block: its threads meet before and after one of them counts.
+/// The same with one flag per block: its threads synchronise before and after one of them counts.
 const BY_BLOCK: &str = "
     mul.lo.u32 %r1, %part, 256;
     cvt.u64.u32 %rd7, %r1;
@@ -142,7 +142,7 @@ fn sums_are_passed_on() {
     check("serial", SERIAL);
     check("gathered", GATHERED);
     check("by block", BY_BLOCK);
-    // Other spellings of the same.
+    // Equivalent spellings.
     check("serial, sys", &SERIAL.replace(".gpu", ".sys"));
     let fences = mutate(SERIAL, "st.release.gpu", "fence.acq_rel.gpu;\nst.relaxed.gpu");
     check("serial, fence before a relaxed store", &fences);
@@ -189,7 +189,7 @@ fn every_part_of_a_gathered_reduction_matters() {
     let store = "st.global.u32 [%rd7], %r0;";
     let (atom, late) = ("@%p1 bra END;", "st.global.u32 [%rd7], %r0;\n@%p1 bra END;");
     check_found("count_before_the_sums", &[Race, Uninitialised], &mutate(&mutate(GATHERED, store, ""), atom, late));
-    // Every part for itself: the last one to come does not wait for anybody.
+    // Without the count, the last part does not wait for the others.
     check_found(
         "no_count",
         &[Race, Uninitialised],
@@ -219,7 +219,7 @@ fn every_part_of_a_flag_for_the_block_matters() {
 
 #[test]
 fn blocks_that_share_words() {
-    // One word for all: same values are no excuse, and neither is a read.
+    // One word for all: writing the same value is still a race, and so is reading it.
     check_found("write and write", &[Race], "st.global.u32 [%rd6], %t;");
     let mixed = "setp.eq.u32 %p0, %part, 2;\n@%p0 st.global.u32 [%rd6], %t;\n@!%p0 ld.global.u32 %r1, [%rd6];";
     check_found("write and read", &[Race, Uninitialised], mixed);
@@ -246,7 +246,7 @@ fn a_race_does_not_depend_on_the_host() {
     assert!(reports.iter().all(|report| *report == reports[0]), "{reports:#?}");
 }
 
-/// In which order blocks come to a counter.
+/// The order in which blocks reach a counter.
 fn tickets(blocks: BlockOrder, grid: u32) -> Vec<u32> {
     let mut device = Device::new(&text(
         "setp.ne.u32 %p0, %t, 0;
@@ -277,7 +277,7 @@ fn blocks_take_turns_in_an_order() {
         let mut all = order.clone();
         all.sort_unstable();
         assert_eq!(all, seen[0], "every block, once");
-        assert!(!seen.contains(&order), "seed {seed} is like another");
+        assert!(!seen.contains(&order), "seed {seed} repeats another order");
         seen.push(order);
     }
     for grid in [1, 2, 7] {
@@ -285,7 +285,7 @@ fn blocks_take_turns_in_an_order() {
     }
 }
 
-/// Two launches may be under way in one memory; the flags of the other one are not this one's business.
+/// Two launches may be in flight on one memory; a launch ignores the flags of the other one.
 #[test]
 fn flags_of_another_launch_are_its_own() {
     let mut device = Device::new(&text("st.global.u32 [%rd4], 1;"));
@@ -300,7 +300,7 @@ fn flags_of_another_launch_are_its_own() {
     assert_eq!(launch(&mut device, others), Err(ViolationKind::NotZero));
 }
 
-/// The same seed finds the same violation, and says so in the same words.
+/// The same seed finds the same violation, with the same report.
 #[test]
 fn a_seed_is_a_report() {
     let body = mutate(SERIAL, "ld.acquire.gpu", "ld.relaxed.gpu");

@@ -1,4 +1,4 @@
-//! The GEMM of the speed figures, with integer data, so that equality is the test.
+//! The GEMM of the benchmark, with integer data, so that results are compared for equality.
 
 use ptx_gemm_interp::{Arg, Checks, ViolationKind, WarpOrder};
 
@@ -47,7 +47,7 @@ fn every_element_type() {
     }
 }
 
-/// Every barrier is needed, and so is the toggle between the buffers.
+/// Every barrier is needed, and so is switching between the buffers.
 #[test]
 fn mutants_die() {
     let text = gemm(Element::F32);

@@ -1,5 +1,5 @@
-//! PTX text of the GEMM that the speed figures are about: a double-buffered tile of 128 x 128 x 8, 256 threads, 8 x 8
-//! per thread, one barrier per K-tile. Sizes must be multiples of the tile. D = A B, all row-major.
+//! PTX text of the benchmark's GEMM: a double-buffered tile of 128 x 128 x 8, 256 threads, 8 x 8 elements per thread,
+//! one barrier per K-tile. Sizes must be multiples of the tile. D = A B, all row-major.
 
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ impl Element {
         }
     }
 
-    /// Elements of the widest access.
+    /// Elements per widest access.
     fn vector(self) -> u32 {
         16 / self.bytes()
     }
@@ -67,11 +67,11 @@ pub fn gemm(element: Element) -> String {
         // Row and column of the thread's 8 x 8 piece.
         "shr.u32 %r5, %r2, 4;",
         "and.b32 %r6, %r2, 15;",
-        // Its row and column of the copy of A: two threads a row.
+        // Its row and column of the copy of A: two threads per row.
         "shr.u32 %r7, %r2, 1;",
         "and.b32 %r8, %r2, 1;",
         "shl.b32 %r8, %r8, 2;",
-        // The same for B: 32 threads a row.
+        // The same for B: 32 threads per row.
         "shr.u32 %r9, %r2, 5;",
         "and.b32 %r10, %r2, 31;",
         "shl.b32 %r10, %r10, 2;",
@@ -87,9 +87,9 @@ pub fn gemm(element: Element) -> String {
     }
     emit(&format!("mul.wide.u32 %rd3, %r12, {size};\nadd.u64 %rd4, %rd0, %rd3;"));
     emit(&format!("mul.wide.u32 %rd5, %r14, {size};\nadd.u64 %rd6, %rd1, %rd5;"));
-    // B moves on by DEPTH rows per K-tile.
+    // B advances by DEPTH rows per K-tile.
     emit(&format!("mul.wide.u32 %rd7, %r0, {};", DEPTH * size));
-    // Where this thread writes: A transposed, as [k][m]; B as [k][n] behind both buffers of A.
+    // Where this thread writes: A transposed, as [k][m]; B as [k][n] after both buffers of A.
     emit(&format!("shl.b32 %r21, %r8, 7;\nadd.u32 %r21, %r21, %r7;\nmad.lo.u32 %r21, %r21, {size}, %r20;"));
     emit(&format!("shl.b32 %r22, %r9, 7;\nadd.u32 %r22, %r22, %r10;\nmad.lo.u32 %r22, %r22, {size}, %r20;"));
     emit(&format!("add.u32 %r22, %r22, {};", 2 * tile_bytes));

@@ -1,11 +1,11 @@
-//! Text that nobody meant: whatever it is, the answer is a result or an error with words, soon.
+//! Arbitrary text: the interpreter always answers with a result or an error, and quickly.
 
 use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, TensorElement, TensorMap, TensorMapArgs, launch};
 
 use crate::gemm_text::{Element, gemm};
 use crate::{mbarrier, ring, tma_gemm};
 
-/// A small generator, the same everywhere.
+/// A small generator, identical on every host.
 struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Loads and runs, with both checkings; how far it came.
+/// Loads and runs a text with the checks on and off; returns how far it got.
 fn survive(text: &str, block: u32, args: impl Fn(&Memory) -> Vec<Arg>) -> usize {
     let Ok(program) = Program::from_text(text) else { return 0 };
     let mut finished = 1;
@@ -40,7 +40,7 @@ fn matrix(memory: &Memory) -> Arg {
     Arg::U64(memory.alloc_from("matrix", &[0; 128 * 128 * 4], 256).expect("fits").address)
 }
 
-/// A kernel's text with some of its lines exchanged, repeated, left out, or given another line's words.
+/// A kernel's text with some lines exchanged, repeated, left out, or with words of another line.
 fn mutate(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
     for _ in 0..1 + random.below(4) {
@@ -66,9 +66,9 @@ fn mutilated_kernels() {
     let mut random = Random(0x1234_5678_9abc_def1);
     let args = |memory: &Memory| vec![matrix(memory), matrix(memory), matrix(memory), Arg::U32(128), Arg::U32(16)];
     let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 256, args)).collect();
-    // The mutations must not be so wild that nothing runs, nor so tame that everything does.
+    // Checks that the mutations are neither so wild that nothing runs, nor so tame that everything does.
     for outcome in 0..=3 {
-        assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
+        assert!(outcomes.contains(&outcome), "no mutant got as far as {outcome}");
     }
 }
 
@@ -79,7 +79,7 @@ fn mutilated_rings() {
     let args = |memory: &Memory| vec![matrix(memory), matrix(memory)];
     let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 64, args)).collect();
     for outcome in 0..=3 {
-        assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
+        assert!(outcomes.contains(&outcome), "no mutant got as far as {outcome}");
     }
 }
 
@@ -97,7 +97,7 @@ fn mutilated_copies() {
     };
     let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 160, args)).collect();
     for outcome in 0..=3 {
-        assert!(outcomes.contains(&outcome), "no mutant came as far as {outcome}");
+        assert!(outcomes.contains(&outcome), "no mutant got as far as {outcome}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! What single threads do: elected lanes that arrive and wait for their warp, waits that look only once, counts that are one
-//! off, readers beyond the second, and the operands of copies.
+//! What single threads do: elected lanes that arrive and wait for their warp, waits that test only once, counts that
+//! are off by one, readers beyond the second, and the operands of copies.
 
 use ptx_gemm_interp::ViolationKind::{self, Deadlock, InvalidOperand, Race, Uninitialised};
 
@@ -84,7 +84,8 @@ fn counts_that_are_one_off_are_found() {
             }
         }
     }
-    // Eight lanes arrive for their warps, and a ninth warp waits; the one whose arrival is not awaited reads what is overwritten.
+    // Eight lanes arrive for their warps, and a ninth warp waits; a reader whose arrival is not awaited may read
+    // overwritten data.
     let body = |count: u32| {
         format!(
             "{}mov.u32 %r5, ring;
@@ -115,7 +116,7 @@ fn counts_that_are_one_off_are_found() {
 
 #[test]
 fn every_reader_counts() {
-    // Three warps read; the barrier before the write is for the first two and the writer.
+    // Three warps read; the barrier before the write only includes the first two and the writer.
     let body = |meeting: &str| {
         format!(
             "mov.u32 %r0, 3;
@@ -156,7 +157,7 @@ fn copies_read_at_most_what_they_copy() {
     for (name, kinds, body) in broken {
         check_broken(name, kinds, &body, 1);
     }
-    // A predicate that ignores the source, which then may be anywhere.
+    // A predicate that ignores the source, which may then be anywhere.
     let ignored = format!(
         "mov.u32 %r1, ring;
          setp.eq.u32 %p4, %t, %t;
@@ -207,7 +208,7 @@ fn flags_in_shared_memory_need_more_than_relaxed_accesses() {
 
 #[test]
 fn waits_that_never_end() {
-    // A wait that counts its rounds, in every register another state each time.
+    // A wait that counts its rounds has different register contents each time.
     let counting = |wait: &str| {
         format!(
             "{}mov.u32 %r4, 0;

@@ -1,12 +1,12 @@
-//! Control flow, memory spaces, barriers, atomics and asynchronous copies: small kernels whose result is known. Each runs
+//! Control flow, memory spaces, barriers, atomics and asynchronous copies: small kernels with known results. Each runs
 //! under every order of warps, with the checks on and off.
 
 use ptx_gemm_interp::{Arg, Checks, Options, WarpOrder};
 
 use crate::run::Device;
 
-/// Runs `body` on blocks of `block` threads and compares `out`, words that start as 0. The registers are declared, and
-/// `%out` and `%tid` hold what their names say.
+/// Runs `body` on blocks of `block` threads and compares `out`, whose words start as 0. The registers are declared;
+/// `%out` holds the address and `%t` the thread's index.
 fn check(name: &str, declarations: &str, body: &str, grid: u32, block: u32, want: &[u32]) {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n{declarations}\n\
@@ -86,7 +86,7 @@ fn some_lanes_exit_early() {
 
 #[test]
 fn a_barrier_in_a_loop_that_lanes_continue_out_of_order() {
-    // Odd lanes take a detour behind the loop's end; all of them must be at the barrier together again.
+    // Odd lanes take a detour after the loop's end; all of them must have converged again at the barrier.
     let body = format!(
         "and.b32 %r1, %t, 1;
          setp.eq.u32 %p0, %r1, 1;
@@ -183,7 +183,7 @@ fn warp_synchronisation_in_two_places() {
 
 #[test]
 fn blocks_wait_for_each_other() {
-    // Each block waits for its successor's number: the last one goes first, whatever was started first.
+    // Each block waits for its successor's number: the last one goes first, whichever was started first.
     let body = "mov.u32 %r1, %ctaid.x;
          mov.u32 %r2, %nctaid.x;
          sub.u32 %r3, %r2, 1;
@@ -227,7 +227,7 @@ fn warps_and_lanes_spin_on_shared_memory() {
 
 #[test]
 fn a_lane_takes_a_lock_that_its_neighbour_holds() {
-    // The lanes of one warp take turns: the loser must not keep the winner from giving the lock back.
+    // The lanes of one warp alternate: the loser must not keep the winner from releasing the lock.
     let body = "TRY: atom.global.cas.b32 %r1, [%out], 0, 1;
          setp.ne.u32 %p0, %r1, 0;
          @%p0 bra TRY;
@@ -301,7 +301,7 @@ fn local_constant_and_generic_memory() {
 
 #[test]
 fn copies_land_when_waited_for() {
-    // Stage one of two is waited for alone; the rest of the second 16 bytes is filled with zeros.
+    // Only the first of two stages is waited for; the remainder of the second 16 bytes is filled with zeros.
     let body = "setp.ne.u32 %p0, %t, 0;
          @%p0 bra END;
          st.global.v4.u32 [%out+32], {1, 2, 3, 4};
@@ -350,7 +350,7 @@ fn lanes_exchange_values() {
         down + 3 * (t ^ 16) + up + 3 * (t / 8 * 8 + 5) + 0xaaaa + 31
     });
     check("exchange", "", &body, 1, 32, &want);
-    // Diverged lanes meet for it.
+    // Diverged lanes converge for it.
     let body = format!(
         "setp.lt.u32 %p0, %t, 11;
          mov.u32 %r1, 1;

@@ -1,4 +1,4 @@
-//! Runs hand-written PTX and compares with what it must give.
+//! Runs hand-written PTX and compares the results with the expected ones.
 
 mod across;
 mod arithmetic;

@@ -1,4 +1,4 @@
-//! mbarriers: rings that they guard, under every order of warps, and what happens when a part of one is missing.
+//! mbarriers: rings guarded by them, under every order of warps, and the effect of leaving out a part of one.
 
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised, UnknownInstruction,
@@ -85,11 +85,11 @@ fn rings() {
     check("two warps", &two_warps(), 64, &(0..64).map(sums).collect::<Vec<u32>>());
     let sums = |t: u32| (0..11).map(|step| 64 * step + 63 - t + 1).sum();
     check("free running", &free_running(), 64, &(0..64).map(sums).collect::<Vec<u32>>());
-    // Arrivals that bring their own count: the threads have to arrive as well.
+    // Arrivals that add to the count: the threads have to arrive as well.
     let arrive = "cp.async.mbarrier.arrive.shared::cta.b64 [%r6];\nmbarrier.arrive.shared::cta.b64 _, [%r6];";
     let added = free_running().replace("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r6];", arrive);
     check("arrivals added", &added, 64, &(0..64).map(sums).collect::<Vec<u32>>());
-    // Draining by group what an mbarrier waits for takes nothing from it.
+    // An mbarrier still counts copies that were also waited for by group.
     let drained = mutate(&free_running(), "// ahead", "\ncp.async.wait_all;");
     check("drained", &drained, 64, &(0..64).map(sums).collect::<Vec<u32>>());
 }
@@ -144,7 +144,7 @@ fn broken_rings_that_run_freely() {
     for (name, kinds, from, to) in cases {
         broken(name, kinds, &mutate(&ring, from, to), 64);
     }
-    // The copy is not part of what an ordinary arrival brings.
+    // An ordinary arrival does not include the copy.
     let plain = mutate(&ring, track, "mbarrier.arrive.shared::cta.b64 _, [%r6];");
     broken("free_ring_with_plain_arrival", &[Race], &plain, 64);
 }
@@ -176,7 +176,7 @@ fn phases_by_state_and_counts() {
 
 #[test]
 fn bytes_that_are_announced() {
-    // Warp 1 brings the bytes: the phase waits for the arrival and for all of them.
+    // Warp 1 counts the bytes: the phase waits for the arrival and for all bytes.
     let body = format!(
         "{}setp.ge.u32 %p1, %t, 32;
          @%p1 bra BRING;

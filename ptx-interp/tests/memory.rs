@@ -36,7 +36,7 @@ fn the_host_is_held_to_bounds_too() {
     let memory = Memory::new();
     let allocation = memory.alloc("data", 16, 256).expect("fits");
     let mut byte = [0];
-    let error = memory.read(allocation.address + 16, &mut byte).expect_err("behind the end");
+    let error = memory.read(allocation.address + 16, &mut byte).expect_err("past the end");
     assert!(matches!(error, MemoryError::OutOfBounds { .. }), "{error}");
     assert!(memory.write(allocation.address + 8, &[0; 9]).is_err());
     memory.free(allocation.id).expect("live");

@@ -1,5 +1,5 @@
-//! Barriers that a part of the block meets at: `bar.sync` and `bar.arrive` with a number and a count. Each kernel runs under
-//! every order of warps, and then again with each of its synchronisations missing or weakened.
+//! Barriers for a part of the block: `bar.sync` and `bar.arrive` with a number and a count. Each kernel runs under
+//! every order of warps, and again with each of its synchronisations missing or weakened.
 
 use ptx_gemm_interp::ViolationKind::{self, BarrierMismatch, BarrierMisuse, Deadlock, Race, Uninitialised};
 
@@ -14,14 +14,14 @@ fn check_mutants(kernel: &str, body: &str, mutants: &[Mutant]) {
     }
 }
 
-/// What the threads of a kernel leave in `%r0`: nothing in the producer's.
+/// The values that threads leave in `%r0`; the producer's threads leave 0.
 fn sums(of: impl Fn(u32) -> u32) -> Vec<u32> {
     (0..96).map(|t| if t < 32 { 0 } else { of(t - 32) }).collect()
 }
 
-/// Warp 0 fills three stages by `cp.async`, eleven times; mbarriers say when one is full and when it is empty. Two warps read
-/// words that the producer copied, exchange them by way of `scratch`, and meet at barrier 1 before and after: the first
-/// meeting is also why one thread may say that the stage is empty.
+/// Warp 0 fills three stages with `cp.async`, eleven times; mbarriers signal when one is full and when it is empty. Two
+/// warps read words that the producer copied, exchange them through `scratch`, and synchronise at barrier 1 before and
+/// after. The first synchronisation is also the reason why a single thread may signal that the stage is empty.
 fn copies_and_mbarriers() -> String {
     // All lanes let their copies arrive at `full`; one thread arrives at `empty`.
     let one =
@@ -74,10 +74,10 @@ fn copies_fill_what_a_part_of_the_block_reads() {
     let body = copies_and_mbarriers();
     let want = sums(|u| (0..11).map(|step| 64 * step + 63 - u + 1).sum());
     check("copies and mbarriers", &body, 96, &want);
-    // The same in the other spelling, which does not ask a warp to arrive as one.
+    // The same with the other spelling, which does not require a warp to arrive converged.
     check("barrier.sync", &body.replace("bar.sync 1", "barrier.sync 1"), 96, &want);
     check("barrier.cta.sync", &body.replace("bar.sync 1", "barrier.cta.sync.aligned 1"), 96, &want);
-    // Two barriers take turns as well as one.
+    // Two alternating barriers work as well as one.
     check("two barriers", &mutate(&body, "bar.sync 1, 64; // read", "bar.sync 2, 64;"), 96, &want);
 }
 
@@ -131,14 +131,14 @@ fn every_synchronisation_of_copies_matters() {
         ("no_initial_barrier", &[Race, BarrierMisuse], "bar.sync 0; // init", ""),
     ];
     check_mutants("copies", &copies_and_mbarriers(), &mutants);
-    // Room is promised before the other warp has read.
+    // The stage is released before the other warp has read it.
     let early = mutate(&copies_and_mbarriers(), release, "");
     let early = mutate(&early, exchanged, &format!("setp.eq.u32 %p4, %r13, 0;\n{release}\n{exchanged}"));
     check_found("copies: arrival of room too early", &[Race], &early, 96);
 }
 
-/// The same without mbarriers: of two stages each has a barrier for being full, 1 or 2, and one for being empty, 3 or 4. The
-/// producer stores two words a lane, and arrives at the one where consumers wait; they arrive where it waits.
+/// The same without mbarriers. Each of two stages has a barrier for being full, 1 or 2, and one for being empty, 3 or
+/// 4. The producer stores two words per lane, and arrives where consumers wait; they arrive where it waits.
 fn barriers_alone() -> String {
     format!(
         "mov.u32 %r0, 0;
@@ -188,7 +188,7 @@ fn arrivals_let_a_producer_run_ahead() {
     check("barriers alone", &barriers_alone(), 96, &want);
     let unaligned = barriers_alone().replace("bar.sync", "barrier.sync").replace("bar.arrive", "barrier.arrive");
     check("barriers alone, unaligned", &unaligned, 96, &want);
-    // A producer that waits as well is slower, and right.
+    // A producer that also waits is slower, but correct.
     let slow = mutate(&barriers_alone(), "bar.arrive %r6, 96; // filled", "bar.sync %r6, 96;");
     check("a producer that waits", &slow, 96, &want);
 }
@@ -217,12 +217,12 @@ fn every_arrival_matters() {
         ("second_room_missing", &[Deadlock], "bar.arrive 4, 96; // second", ""),
     ];
     check_mutants("barriers", &barriers_alone(), &mutants);
-    // Data is promised before it is stored.
+    // The data are signalled before they are stored.
     let filled = "bar.arrive %r6, 96; // filled";
     let early = mutate(&barriers_alone(), filled, "");
     let early = mutate(&early, "st.shared.u32 [%r8], %r9;", &format!("{filled}\nst.shared.u32 [%r8], %r9;"));
     check_found("barriers: filled too early", &[Race, Uninitialised], &early, 96);
-    // Room is promised before the stage is read.
+    // The stage is released before it is read.
     let (load, emptied) = ("ld.shared.u32 %r9, [%r8];", "bar.arrive %r7, 96; // emptied");
     let early = mutate(&barriers_alone(), emptied, "");
     let early = mutate(&early, load, &format!("setp.lt.u32 %p2, %r4, 9;\n@%p2 {emptied}\n{load}"));
@@ -254,7 +254,7 @@ fn an_arrival_orders_nothing_for_the_warp_that_arrives() {
 
 #[test]
 fn who_waits_for_whom_is_reported() {
-    // Every warp waits or has exited; with the numbers of the barrier.
+    // Every warp waits or has exited; the report has the barrier's counts.
     let body = "setp.ge.u32 %p0, %t, 64;
         @%p0 bra END;
         bar.sync 3, 96;

@@ -1,11 +1,11 @@
-//! Orders of warps: what is found in each of them, and what only in some.
+//! Orders of warps: faults that are found in each of them, and faults that are found only in some.
 
 use ptx_gemm_interp::{Arg, Checks, Options, ViolationKind, WarpOrder};
 
 use crate::ring::{ORDERS, STORE, check, check_found, mutate, text};
 use crate::run::Device;
 
-/// Each thread leaves a word for its opposite, in another warp.
+/// Each thread stores a word for its opposite, in another warp.
 fn exchange() -> String {
     format!(
         "mov.u32 %r1, ring;
@@ -36,7 +36,7 @@ fn results(body: &str, order: WarpOrder) -> Vec<u32> {
     device.words(out, 96)
 }
 
-/// Warps draw numbers from a counter, and take theirs for the warp's own: atomics are no race, so only the results show it.
+/// Warps draw numbers from a counter, and use them as the warp's own: atomics do not race, so only the results show it.
 fn tickets() -> String {
     format!(
         "mov.u32 %r1, ring;
@@ -61,13 +61,13 @@ fn a_bug_that_the_forward_order_hides() {
     assert_eq!(results(&body, WarpOrder::Forward), want);
     assert_ne!(results(&body, WarpOrder::Backward), want);
     let found = (0..16).filter(|seed| results(&body, WarpOrder::Seeded(*seed)) != want).count();
-    // One order of three warps in six is the forward one.
+    // One in six orders of three warps is the forward order.
     assert!(found >= 10, "found in {found} of 16 random orders");
 }
 
 #[test]
 fn a_seed_is_an_order() {
-    // 96 threads draw numbers one by one, in the order in which they come to it.
+    // 96 threads draw numbers one by one, in the order in which they reach the counter.
     let body = format!(
         "mov.u32 %r1, ring;
          setp.eq.u32 %p0, %t, 0;
@@ -86,7 +86,7 @@ fn a_seed_is_an_order() {
     for seed in 0..8 {
         let words = results(&body, WarpOrder::Seeded(seed));
         assert_eq!(results(&body, WarpOrder::Seeded(seed)), words, "seed {seed}");
-        assert!(!seen.contains(&words), "seed {seed} is like another");
+        assert!(!seen.contains(&words), "seed {seed} repeats another order");
         seen.push(words);
     }
     // Turns end between barriers too: no warp draws all its numbers before another one begins.

@@ -1,10 +1,10 @@
-//! A slot that is read and refilled: proxy.war, and knowledge of copies that goes from thread to thread.
+//! A slot that is read and refilled: proxy.war, and knowledge of copies that propagates from thread to thread.
 
 use ptx_gemm_interp::ViolationKind::{Proxy, ProxyWar, Race};
 
 use crate::copies::{Case, INIT, change};
 
-/// Thread 0 fills a slot three times; all read it, and say so by a barrier.
+/// Thread 0 fills a slot three times; all threads read it, and signal that through a barrier.
 fn refilled() -> String {
     format!(
         "{INIT}mov.u32 %r4, 0;
@@ -48,7 +48,7 @@ fn reads_before_asynchronous_writes() {
 
 #[test]
 fn what_a_thread_knows_goes_on_with_barriers() {
-    // Only warp 0 waits for the mbarrier; the barrier tells warp 1.
+    // Only warp 0 waits for the mbarrier; warp 1 learns through the barrier.
     let told = change(
         &refilled(),
         "WAIT: and.b32 %r6, %r4, 1;",
@@ -59,14 +59,14 @@ fn what_a_thread_knows_goes_on_with_barriers() {
     Case::new(&told, 64).gives("told", &want);
     let wrong = change(&told, "bar.sync 1; // told", "");
     Case::new(&wrong, 64).breaks("not told", &[Race], "");
-    // A barrier of everybody settles nothing about a copy that nobody has waited for.
+    // A barrier of all threads does not order a copy that no thread has waited for.
     let wrong = change(&told, "WAIT2: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], %r6;\n@!%p1 bra WAIT2;", "");
-    Case::new(&wrong, 64).breaks("nobody waits", &[Race], "ld.shared");
+    Case::new(&wrong, 64).breaks("no thread waits", &[Race], "ld.shared");
 }
 
 #[test]
 fn a_wait_at_one_mbarrier_says_nothing_of_another() {
-    // Two copies, each with an mbarrier of its own; the second one is waited for.
+    // Two copies, each with its own mbarrier; only the second one is waited for.
     let body = format!(
         "@%p0 mbarrier.init.shared::cta.b64 [bar+8], 1;
 {INIT}@!%p0 bra WAIT;

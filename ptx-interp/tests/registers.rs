@@ -7,7 +7,7 @@ use ptx_gemm_interp::{Launch, Memory, Options, Program, launch};
 
 use crate::copies::{Case, change, text};
 
-/// Warp group 0 gives back what warp group 1 takes.
+/// Warp group 0 releases the registers that warp group 1 requests.
 fn resized() -> String {
     "setp.lt.u32 %p1, %t, 128;
 @%p1 bra GIVE;
@@ -28,13 +28,13 @@ fn registers_go_from_warps_to_warps() {
         let body = body.to_owned();
         move |f: &dyn Fn(&Case)| f(&Case { registers, ..Case::new(&body, 256) })
     };
-    // 96 each: 56 given back are 56 more.
+    // With 96 each, 56 released registers allow 56 more.
     case(&resized(), Some(96))(&|case| case.gives("enough", &want));
     case(&resized(), None)(&|case| case.gives("unknown", &want));
     let greedy = change(&resized(), "u32 152", "u32 160");
     case(&greedy, Some(96))(&|case| case.breaks("starved", &[Deadlock], "setmaxnreg.inc"));
     case(&greedy, None)(&|case| case.gives("unknown", &want));
-    // Less than they have, more than they have.
+    // An increase to fewer registers, and a decrease to more.
     case(&resized(), Some(160))(&|case| case.breaks("inc to less", &[Registers], "setmaxnreg.inc"));
     case(&resized(), Some(32))(&|case| case.breaks("dec to more", &[Registers], "setmaxnreg.dec"));
     let odd = change(&resized(), "u32 152", "u32 150");

@@ -1,4 +1,4 @@
-//! Kernels with rings in shared memory: what is around their bodies, and running them under every order of warps.
+//! The common frame of kernels with rings in shared memory, and running them under every order of warps.
 
 use ptx_gemm_interp::{Arg, Checks, Counting, Options, Violation, ViolationKind, WarpOrder};
 
@@ -20,12 +20,12 @@ const DECLARATIONS: &str = ".shared .align 8 .b64 full[3];\n.shared .align 8 .b6
     .reg .b64 %rd<16>;\n.reg .b64 %in;\n.reg .b64 %out;\n.reg .b32 %r<24>;\n.reg .b32 %t;\n.reg .b16 %h<4>;\n\
     .reg .f32 %f<4>;\n.reg .pred %p<8>;";
 
-/// Moves `%out` on to the block's own words.
+/// Advances `%out` to the block's own words.
 const OWN_WORDS: &str = ".reg .b32 %c<2>;.reg .b64 %own; mov.u32 %c0, %ctaid.x; mov.u32 %c1, %ntid.x; \
     mul.lo.u32 %c0, %c0, %c1; mul.wide.u32 %own, %c0, 4; add.u64 %out, %out, %own; ";
 
-/// The kernel of which this is the body. `%in` and `%out` hold addresses, `%out` that of the block's own words, and `%t` the
-/// thread's number.
+/// The kernel with this body. `%in` and `%out` hold addresses, `%out` that of the block's own words, and `%t` the
+/// thread's index.
 pub fn text(body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n\
@@ -33,7 +33,7 @@ pub fn text(body: &str) -> String {
     )
 }
 
-/// Runs it on two blocks that do the same, so that they can be on two threads of the host.
+/// Runs it on two blocks that do the same, so that they can run on two host threads.
 pub fn run(body: &str, block: u32, options: Options) -> Result<Vec<u32>, Violation> {
     let mut device = Device::new(&text(body));
     device.options = options;
@@ -57,23 +57,23 @@ pub fn everywhere(checks: &[Checks], mut f: impl FnMut(Options)) {
     }
 }
 
-/// What the kernel gives is what it must give, whatever the order and the checks.
+/// Checks that the results are as expected, under every order, with and without checks.
 pub fn check(name: &str, body: &str, block: u32, want: &[u32]) {
     everywhere(&[Checks::Full, Checks::Off], |options| match run(body, block, options) {
         Ok(words) => assert_eq!(words, want, "{name} ({options:?})"),
         Err(violation) => panic!("{name} ({options:?}): {violation}"),
     });
-    // Counting alone follows copies too, and reports nothing.
+    // Counting also tracks copies, but reports nothing.
     let options = Options { checks: Checks::Off, counting: Counting::On, ..Options::default() };
     assert_eq!(run(body, block, options).as_deref(), Ok(want), "{name}, counted");
 }
 
-/// The kernel is found out under every order.
+/// Checks that the fault is found under every order.
 pub fn check_found(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
     found(name, kinds, body, block, |_, _| {});
 }
 
-/// The kernel is found out under every order; the report in the first of them is a snapshot.
+/// Checks that the fault is found under every order; the report in the first of them is a snapshot.
 pub fn check_broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
     found(name, kinds, body, block, |options, violation| {
         if options.order == WarpOrder::RunToBarrier && options.threads == Some(1) {
@@ -92,18 +92,18 @@ fn found(name: &str, kinds: &[ViolationKind], body: &str, block: u32, seen: impl
     });
 }
 
-/// Replaces a line that is there exactly once.
+/// Replaces a line that occurs exactly once.
 pub fn mutate(body: &str, from: &str, to: &str) -> String {
     assert_eq!(body.matches(from).count(), 1, "`{from}` in\n{body}");
     body.replace(from, to)
 }
 
-/// Stands for a wait that is left out.
+/// Replaces a wait that is left out.
 pub const PASS: &str = "setp.eq.u32 %p2, %t, %t;";
 
 pub const STORE: &str = "mul.wide.u32 %rd0, %t, 4;\nadd.u64 %rd0, %out, %rd0;\nst.global.u32 [%rd0], %r0;";
 
-/// Barriers for all three stages; `%r1` is the ring, `%r2` `full`, `%r3` `empty`, `%r0` the sum.
+/// Initialises the barriers of all three stages; `%r1` is the ring, `%r2` `full`, `%r3` `empty`, `%r0` the sum.
 pub fn prologue(arrivals: u32) -> String {
     let init = (0..3).map(|stage| {
         format!(
@@ -119,8 +119,8 @@ pub fn prologue(arrivals: u32) -> String {
     )
 }
 
-/// `stage`, addresses of its barriers and its parity from the step in `%r4`: `%r5` ring, `%r6` full, `%r7` empty, `%r8`
-/// parity, `%r9` its opposite.
+/// The stage, the addresses of its barriers and its parity, from the step in `%r4`: `%r5` ring, `%r6` full, `%r7`
+/// empty, `%r8` parity, `%r9` its opposite.
 pub const STAGE: &str = "div.u32 %r8, %r4, 3;
     mul.lo.u32 %r10, %r8, 3;
     sub.u32 %r10, %r4, %r10;

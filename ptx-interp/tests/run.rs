@@ -1,13 +1,13 @@
-//! What every test does: memory, arguments, a launch, results.
+//! Common to all tests: memory, arguments, a launch, results.
 
 use ptx_gemm_interp::{AllocationId, Arg, Launch, Memory, Options, Program, Region, Report, Violation, launch};
 
-/// A program and a memory to run it on.
+/// A program, and a memory to run it on.
 pub struct Device {
     pub program: Program,
     pub memory: Memory,
     pub options: Options,
-    /// What was reserved last.
+    /// The latest allocation.
     pub reserved: Option<AllocationId>,
 }
 

@@ -1,4 +1,4 @@
-//! Tensor maps: their arguments, boxes, swizzles, what lies outside, and copies of them both ways.
+//! Tensor maps: their arguments, boxes, swizzles, elements outside the tensor, and copies in both directions.
 
 use ptx_gemm_interp::ViolationKind::{self, Misaligned, OutOfBounds, Race, Uninitialised};
 use ptx_gemm_interp::{
@@ -11,7 +11,7 @@ fn map(args: &TensorMapArgs) -> Arg {
     Arg::TensorMap(Box::new(TensorMap::encode(args).unwrap_or_else(|error| panic!("{error}: {args:?}"))))
 }
 
-/// Loads a box by the first map into `a` and stores its `words` words.
+/// Loads a box through the first map into `a` and stores its `words` words.
 fn load(dimensions: u32, coordinates: &str, words: u32) -> String {
     let bytes = 4 * words;
     format!(
@@ -62,7 +62,7 @@ fn boxes() {
         let coordinates = format!("{c}, {r}");
         loads(&coordinates, |address| matrix(address, [8, 5]), &coordinates, &inside(r, c, 5, 8));
     }
-    // One dimension, and five of which some are walked in steps.
+    // One dimension, and five dimensions of which some have element strides.
     let line = |address| TensorMapArgs::new(TensorElement::U32, address, &[10], &[], &[12]);
     loads("1d", line, "-4", &[0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
     let mut steps = TensorMapArgs::new(TensorElement::U32, 0, &[4, 3, 4, 2, 2], &[16, 48, 192, 384], &[4, 3, 4, 1, 2]);
@@ -91,14 +91,14 @@ fn fills_and_conversions() {
     loads("NaN outside", nan, "20, 0", &[21, 22, 0x7ff7_7ff7, 0x7ff7_7ff7]);
     let halves = |address| TensorMapArgs::new(TensorElement::Bf16, address, &[4], &[], &[8]).filled(OobFill::Nan);
     loads("NaN of 16 bits", halves, "0", &[1, 2, 0x7ff7_7ff7, 0x7ff7_7ff7]);
-    // 1 to 4 are subnormals.
+    // 1 to 4 are subnormal numbers.
     let kept = |address| TensorMapArgs { data_type: 10, ..matrix(address, [4, 1]) };
     loads("subnormals", kept, "0, 0", &[1, 2, 3, 4]);
 }
 
 #[test]
 fn tf32_is_rounded_on_the_way() {
-    // What an H200 gives for these.
+    // The results of an H200.
     let given: [u32; 16] = [
         0x3f80_1000,
         0x3f80_3000,
@@ -152,7 +152,8 @@ fn short_rows_begin_a_span_each() {
     };
     assert_eq!(TensorMap::encode(&args(0)).expect("legal").shared_bytes(), 7 * 128 + 64);
     let body = load(2, "0, 0", 128).replace("{words}", "");
-    // Only the first row is where it would be anyway; of the second one the chunks are exchanged, a whole span further on.
+    // Only the first row is where it would be without the swizzle; the second one has its chunks permuted, a whole span
+    // further on.
     let body = change(
         &body,
         "setp.ge.u32 %p2, %t, 128;",
@@ -180,7 +181,7 @@ fn swizzles_are_bijections_that_agree_with_the_formula() {
             let to = swizzle.apply(address);
             assert_eq!(swizzle.apply(to), address, "its own inverse");
             assert!(!std::mem::replace(&mut seen[to as usize], true), "{swizzle:?}: {address}");
-            // Chunks of 16 bytes stay whole, rows of 128 bytes keep theirs.
+            // Chunks of 16 bytes stay whole, and stay in their row of 128 bytes.
             assert_eq!((to % 16, to / 128), (address % 16, address / 128));
             let chunk = match swizzle {
                 Swizzle::None => address / 16 % 8,
@@ -193,7 +194,7 @@ fn swizzles_are_bijections_that_agree_with_the_formula() {
         if span == 0 {
             continue;
         }
-        // A box of whole rows lands by that rule.
+        // A box of whole rows is copied by that rule.
         let columns = span as u32 / 4;
         let args = |address| {
             TensorMapArgs::new(TensorElement::U32, address, &[u64::from(columns), 16], &[span], &[columns, 16])
@@ -207,7 +208,7 @@ fn swizzles_are_bijections_that_agree_with_the_formula() {
     }
 }
 
-/// Every thread writes a word of a row of 32, thread 0 stores a box of 8 by 4 through the second map.
+/// Every thread writes a word of a row of 32, and thread 0 stores a box of 8 by 4 through the second map.
 fn store(coordinates: &str) -> String {
     format!(
         "shl.b32 %r0, %t, 2;
@@ -285,7 +286,7 @@ fn broken_copies() {
     breaks("a store before the tensor", &[OutOfBounds], &store, "{0, 0}", "{0, -1}", "tensor");
     breaks("no fence", &[ViolationKind::Proxy], &store, "fence.proxy.async;", "", "tensor");
     breaks("no wait for the store", &[Race], &store, "cp.async.bulk.wait_group.read 0;", "", "tensor");
-    // A map that reaches beyond its allocation.
+    // A map that extends beyond its allocation.
     let far = |input, _| {
         [map(&TensorMapArgs::new(TensorElement::U32, input, &[8, 4096], &[4096], &[8, 5])), Arg::Bytes(vec![0; 128])]
     };
@@ -300,7 +301,7 @@ fn broken_copies() {
 
 #[test]
 fn a_map_is_found_where_its_bytes_are() {
-    // A kernel copies the map to global memory, and uses it there.
+    // A kernel copies the map to global memory and uses the copy.
     let copy: String = (0..8)
         .map(|i| format!("@%p0 ld.param.v4.u32 {{%r4, %r5, %r6, %r7}}, [ma+{0}];\n@%p0 st.global.v4.u32 [%out+{1}], {{%r4, %r5, %r6, %r7}};\n", 16 * i, 2048 + 16 * i))
         .collect();
@@ -361,7 +362,7 @@ fn random_arguments() {
     assert_eq!(sets, random_tensor_maps(1, 1000));
     assert!(sets.iter().step_by(2).all(|args| TensorMap::encode(args).is_ok()));
     let refused = sets.iter().filter(|args| TensorMap::encode(args).is_err()).count();
-    assert!((250..=500).contains(&refused), "{refused} are refused");
+    assert!((250..=500).contains(&refused), "{refused} are rejected");
     for map in sets.iter().filter_map(|args| TensorMap::encode(args).ok()) {
         assert_eq!(TensorMap::from_bytes(&map.to_bytes()), Some(map));
     }

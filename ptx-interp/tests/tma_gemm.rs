@@ -1,5 +1,6 @@
-//! A GEMM as PTX text by hand: one warp copies by TMA into three slots with mbarriers on both sides, four warps multiply, D is
-//! stored by TMA. It runs right under every order and landing; with a fault planted, the report names the instruction.
+//! A GEMM as hand-written PTX text: one warp copies with TMA into three slots with mbarriers on both sides, four warps
+//! multiply, and D is stored with TMA. It is correct under every order and landing; with a planted fault, the report
+//! names the instruction.
 
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMismatch, BarrierMisuse, Deadlock, OutOfBounds, Proxy, ProxyWar, Race, Uninitialised,
@@ -11,12 +12,12 @@ use ptx_gemm_interp::{
 
 use crate::copies::{change, runs, runs_of_blocks};
 
-/// Extents that fill no tile; leading dimensions are the next multiples of 4.
+/// Extents that are not multiples of the tile; leading dimensions are the next multiples of 4.
 const M: u64 = 45;
 const N: u64 = 50;
 const K: u64 = 301;
 
-/// `%t` below 128 multiplies: row t / 4, eight columns from 8 (t % 4) on.
+/// Threads with `%t` below 128 multiply: row t / 4, eight columns from 8 (t % 4) on.
 pub fn text() -> String {
     include_str!("../../examples/ptx/tma_gemm.ptx").into()
 }
@@ -29,7 +30,7 @@ fn b(l: u64, j: u64) -> f32 {
     ((l * 5 + j * 2) % 13) as f32 - 6.0
 }
 
-/// Runs it; D with its padding.
+/// Runs it; returns D with its padding.
 fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
     let program = Program::from_text(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let memory = Memory::new();
@@ -39,7 +40,7 @@ fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
             (0..rows * columns).flat_map(|at| value(at / columns, at % columns).to_le_bytes()).collect();
         memory.alloc_from(label, &bytes, 256).expect("fits")
     };
-    // NaN in the padding, which nothing may read.
+    // NaN in the padding, which the kernel must not read.
     let in_a = upload("A", M, lda, &|i, l| if l < K { a(i, l) } else { f32::NAN });
     let in_b = upload("B", K, ldb, &|l, j| if j < N { b(l, j) } else { f32::NAN });
     let bias = upload("bias", 1, N, &|_, j| j as f32);
@@ -79,7 +80,8 @@ fn check(text: &str, options: &Options, warnings: usize) {
 
 #[test]
 fn right_under_every_order_and_landing() {
-    // Slots are refilled without a fence, as production kernels do: a warning for A and for each read of B, and no more.
+    // Slots are refilled without a fence, as in production kernels: one warning for A and one for each read of B, and
+    // no more.
     let fenced = change(&text(), "// war", "fence.proxy.async.shared::cta;");
     for options in runs_of_blocks() {
         check(&fenced, &options, 0);
@@ -97,7 +99,7 @@ fn right_under_every_order_and_landing() {
     }
 }
 
-/// The kernel with a fault breaks one of the rules, and the report has these words.
+/// Checks that the kernel with a fault breaks one of the rules, and that the report contains these words.
 fn breaks(name: &str, text: &str, kinds: &[ViolationKind], words: &[&str]) {
     for options in runs() {
         let Err(violation) = run(text, &options) else { panic!("{name} ({options:?}): nothing was found") };
@@ -139,7 +141,7 @@ fn planted_faults_are_named() {
     let wrong = change(&text(), "mov.u32 %parity, %phase; // parity", third);
     breaks("a parity that is wrong from the third round on", &wrong, &[Race, Uninitialised, Deadlock], &[]);
     for options in runs() {
-        // Either the wait is for a phase that never comes, or a slot is read too early.
+        // Either a thread waits for a phase that never completes, or a slot is read too early.
         let report = run(&wrong, &options).expect_err("found").to_string();
         assert!(report.contains("ld.shared") || report.contains(": DATA: mbarrier.try_wait"), "{options:?}: {report}");
     }
@@ -175,7 +177,7 @@ fn each_synchronisation_matters() {
         ("too many bytes", "[%fulls], 8192;", "[%fulls], 8208;", &[Deadlock]),
         ("no barrier before the store", "bar.sync %r2, 128;", "", &[Race, Uninitialised]),
         ("no wait for the store", "cp.async.bulk.wait_group.read 0;", "", &[Race]),
-        // An mbarrier for one arrival more or less than come.
+        // An mbarrier that expects one arrival too many or too few.
         ("room after 127 readers", "[empty+8], 128;", "[empty+8], 127;", &[Race, BarrierMisuse]),
         ("room after 129 readers", "[empty+8], 128;", "[empty+8], 129;", &[Deadlock]),
         ("data after two arrivals", "[full+8], 1;", "[full+8], 2;", &[Deadlock]),
@@ -185,7 +187,7 @@ fn each_synchronisation_matters() {
     for (name, from, to, kinds) in cases {
         breaks(name, &change(&text(), from, to), kinds, &[]);
     }
-    // The wrong swizzle is a wrong result, and nothing else.
+    // The wrong swizzle gives a wrong result without breaking a rule.
     let plain = change(&text(), "and.b32 %swizzle, %row, 7;", "and.b32 %swizzle, %row, 3;");
     let (wrong, _) = run(&plain, &Options::default()).expect("no rule is broken");
     let (right, _) = run(&text(), &Options::default()).expect("right");

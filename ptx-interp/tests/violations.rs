@@ -1,10 +1,10 @@
-//! Every rule, broken once: the whole report is a snapshot.
+//! Every rule, broken once; the whole report is a snapshot.
 
 use ptx_gemm_interp::{Arg, Launch, Options, Violation, ViolationKind, launch};
 
 use crate::run::Device;
 
-/// A kernel that breaks a rule. `%in` points at 64 initialised words, `%out` at 64 that nobody has written.
+/// A kernel that breaks a rule. `%in` points at 64 initialised words, `%out` at 64 that were never written.
 struct Case {
     declarations: &'static str,
     body: &'static str,
@@ -179,7 +179,7 @@ fn races() {
         bar.sync 0;
         ld.shared.u32 %r3, [%r0];";
     check("race_with_a_copy", kind, case!(tile, 1, 32, early));
-    // Half of the block meets; the other half reads what it wrote.
+    // Half of the block synchronises; the other half reads what it wrote.
     let partial = "mov.u32 %r0, tile;
         setp.ge.u32 %p0, %t, 64;
         @%p0 bra END;
@@ -236,7 +236,7 @@ fn a_violation_says_who_and_where() {
     let body = format!("{OWN_WORD}setp.eq.u32 %p0, %t, 5;\n@%p0 ld.global.u32 %r0, [%rd1+1020]; //@ tail(none): D");
     let body: &'static str = Box::leak(body.into_boxed_str());
     let violation = run(&case!("", 4, 32, body), &mut |device, _| device.options.threads = Some(2));
-    assert_eq!(violation.site.block, Some([0, 0, 0]), "the first block in order, whichever thread of the host ran it");
+    assert_eq!(violation.site.block, Some([0, 0, 0]), "the first block in order, whichever host thread ran it");
     assert_eq!(violation.site.threads, [[5, 0, 0]]);
     assert_eq!(violation.site.label.as_deref(), Some("out"));
     assert_eq!(violation.site.line, Some(19));

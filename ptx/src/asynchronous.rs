@@ -2,41 +2,41 @@
 
 use crate::names::words;
 
-/// What an arrival on an mbarrier brings with it.
+/// What an arrival on an mbarrier does besides arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arrival {
-    /// Nothing but itself.
+    /// Nothing else.
     Plain,
-    /// `.expect_tx`: bytes that are still to come.
+    /// `.expect_tx`: it also announces bytes that are still to come.
     ExpectTx,
 }
 
 words!(Arrival { Plain "", ExpectTx "expect_tx" });
 
-/// How `mbarrier.expect_tx` and `mbarrier.complete_tx` change the bytes that a phase waits for.
+/// How `mbarrier.expect_tx` and `mbarrier.complete_tx` change the number of bytes that a phase waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transaction {
-    /// More are to come.
+    /// More bytes are expected.
     Expect,
-    /// So many came.
+    /// That many bytes have arrived.
     Complete,
 }
 
-/// How long a wait on an mbarrier may take.
+/// Whether a wait on an mbarrier may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// `test_wait` answers at once.
+    /// `test_wait` returns at once.
     Test,
-    /// `try_wait` may suspend the thread for a while.
+    /// `try_wait` may suspend the thread for a limited time.
     Try,
 }
 
-/// How the phase that is waited for is named.
+/// How a wait names its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// By the state that the arrival returned.
     State,
-    /// By its parity.
+    /// By the phase's parity.
     Parity,
 }
 
@@ -45,7 +45,7 @@ words!(Phase { State "", Parity "parity" });
 /// Whether `cp.async.mbarrier.arrive` counts among the arrivals that the barrier was initialised with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pending {
-    /// It adds an arrival of its own to the count first.
+    /// It first adds one more arrival to the count.
     Added,
     /// `.noinc`: it is one of those expected.
     Noinc,
@@ -58,7 +58,7 @@ words!(Pending { Added "", Noinc "noinc" });
 pub enum BulkDone {
     /// The whole copy.
     Written,
-    /// `.read`: that the source may be overwritten.
+    /// `.read`: only the reads, after which the source may be overwritten.
     Read,
 }
 
@@ -74,7 +74,7 @@ pub enum Multicast {
 
 words!(Multicast { None "", Cluster "multicast::cluster" });
 
-/// Whether a cache policy is the last operand.
+/// Whether the last operand is a cache policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum CacheHint {
@@ -84,7 +84,7 @@ pub enum CacheHint {
 
 words!(CacheHint { None "", L2 "L2::cache_hint" });
 
-/// How much a load or copy brings into L2 beside what it asks for: the whole piece of so many bytes that it lies in.
+/// Size of the aligned piece of memory that a load or copy also brings into L2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum PrefetchSize {
@@ -96,7 +96,7 @@ pub enum PrefetchSize {
 
 words!(PrefetchSize { None "", B64 "L2::64B", B128 "L2::128B", B256 "L2::256B" });
 
-/// How a tensor map is walked.
+/// How a tensor copy traverses its tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum TensorMode {
@@ -107,7 +107,7 @@ pub enum TensorMode {
 
 words!(TensorMode { Tile "tile", Im2col "im2col", Im2colNoOffs "im2col_no_offs" });
 
-/// What `prefetch` brings closer.
+/// What `prefetch` fetches, and into which cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Prefetched {
@@ -118,7 +118,7 @@ pub enum Prefetched {
 
 words!(Prefetched { L1 "L1", L2 "L2", Tensormap "tensormap" });
 
-/// Priority of eviction in a cache policy; `Unstated` as the second leaves out the rest of the accesses.
+/// Eviction priority in a cache policy; `Unstated` as the second one leaves out the priority of the remaining accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Eviction {

@@ -1,4 +1,5 @@
-//! A typed builder of entries, thin on purpose: it numbers registers and labels and puts the current note on each instruction.
+//! A typed builder of entries. It is thin on purpose: it numbers registers and labels and attaches the current note to
+//! each instruction.
 //!
 //! ```
 //! use ptx_gemm_ptx::build::EntryBuilder;
@@ -8,7 +9,7 @@
 //!
 //! let mut entry = EntryBuilder::new("half");
 //! let index = entry.family("%i", Type::B32, "indices");
-//! entry.note("thread(1, 1)", "the thread's place");
+//! entry.note("thread(1, 1)", "the thread's index");
 //! let tid = entry.define(index, Opcode::Mov(Type::U32), [Special::TidX.into()]);
 //! let half = entry.define(index, Opcode::Shr(Type::U32), [tid.into(), Operand::Int(1)]);
 //! entry.emit(Opcode::Ret, []);
@@ -26,7 +27,7 @@ use crate::types::Type;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FamilyId(u16);
 
-/// A label that is named but perhaps not bound yet.
+/// A label that has a name but may not be bound yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelId(String);
 
@@ -52,7 +53,7 @@ impl EntryBuilder {
         EntryBuilder { entry, note: None, labels: 0 }
     }
 
-    /// Makes room for so many statements, which are not copied then while the entry grows.
+    /// Reserves room for this many more statements, so that growing the entry does not copy them.
     pub fn reserve(&mut self, statements: usize) {
         self.entry.body.reserve(statements);
     }
@@ -79,7 +80,8 @@ impl EntryBuilder {
         self.entry.variables.push(variable);
     }
 
-    /// Opens a family of registers, `prefix` with its `%`. An entry has at most 65536; the verifier refuses what lies beyond.
+    /// Opens a family of registers; `prefix` includes the `%`. An entry has at most 65536 families; the verifier
+    /// rejects the rest.
     pub fn family(&mut self, prefix: impl Into<String>, ty: Type, comment: impl Into<String>) -> FamilyId {
         let id = FamilyId(u16::try_from(self.entry.registers.len()).unwrap_or(u16::MAX));
         let (prefix, comment) = (prefix.into(), Some(comment.into()).filter(|comment: &String| !comment.is_empty()));
@@ -107,12 +109,12 @@ impl EntryBuilder {
         self.entry.registers.get(usize::from(reg.family)).map(|family| family.ty)
     }
 
-    /// What the following instructions are for.
+    /// Sets the note of the instructions that follow.
     pub fn note(&mut self, clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>) {
         self.set_note(Some(Note::new(clause, what)));
     }
 
-    /// The same from a note at hand; `None` ends the current one. The one that held so far is handed back.
+    /// Like [`note`](Self::note), with an existing note; `None` clears it. Returns the previous note.
     pub fn set_note(&mut self, note: Option<Note>) -> Option<Note> {
         std::mem::replace(&mut self.note, note)
     }
@@ -127,7 +129,7 @@ impl EntryBuilder {
         self.push(Some(guard), op, operands.into());
     }
 
-    /// Appends an instruction whose destination is a new register of `family`.
+    /// Appends an instruction whose destination is a new register of `family`, and returns that register.
     pub fn define(&mut self, family: FamilyId, op: Opcode, sources: impl IntoIterator<Item = Operand>) -> Reg {
         let reg = self.reg(family);
         let operands = std::iter::once(Operand::Reg(reg)).chain(sources).collect();
@@ -141,14 +143,14 @@ impl EntryBuilder {
         self.entry.body.push(Statement::Instruction(Instruction { guard, op, operands, note }));
     }
 
-    /// A label of its own, `stem_0`, to branch to and to bind once.
+    /// A fresh label, `stem_0`, to branch to and to bind once.
     pub fn label(&mut self, stem: &str) -> LabelId {
         let label = LabelId(format!("{stem}_{}", self.labels));
         self.labels += 1;
         label
     }
 
-    /// Binds a label here.
+    /// Binds a label to the current position.
     pub fn bind(&mut self, label: &LabelId) {
         self.entry.body.push(Statement::Label(label.0.clone()));
     }
@@ -173,15 +175,15 @@ impl EntryBuilder {
         self.entry.body.push(Statement::Pragma(text.into()));
     }
 
-    /// The entry.
+    /// Finishes the entry.
     pub fn finish(self) -> Entry {
         self.entry
     }
 }
 
 impl Module {
-    /// An empty module for a target such as `sm_90a`. Its version is the target's lowest until
-    /// [`crate::verify::required_version`] is asked about the finished module.
+    /// An empty module for a target such as `sm_90a`. Its version is the lowest that has the target; call
+    /// [`crate::verify::required_version`] on the finished module for the version that its instructions need.
     pub fn new(target: impl Into<String>) -> Self {
         let target = target.into();
         let (header, variables, entries) = (Vec::new(), Vec::new(), Vec::new());
@@ -192,7 +194,7 @@ impl Module {
 }
 
 impl Instruction {
-    /// An instruction without guard or note.
+    /// An instruction without a guard or a note.
     pub fn new(op: Opcode, operands: impl IntoIterator<Item = Operand>) -> Self {
         Instruction { guard: None, op, operands: operands.into_iter().collect(), note: None }
     }

@@ -1,8 +1,8 @@
-//! Modifiers of instructions that this project's compiler does not emit, and other makers' PTX has.
+//! Modifiers of instructions that this project's compiler does not emit but that occur in PTX from other compilers.
 
 use crate::names::words;
 
-/// Arithmetic on numbers of several registers.
+/// Which multi-word arithmetic operation an instruction with a carry performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum CarryOf {
@@ -12,7 +12,7 @@ pub enum CarryOf {
     MadHi,
 }
 
-/// Where `prmt` with a mode takes its bytes from; the selector's two lowest bits say from which on.
+/// How `prmt` with a mode picks its bytes; the two lowest bits of the selector say at which byte it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Permutation {
@@ -27,7 +27,7 @@ pub enum Permutation {
 words!(Permutation { F4e "f4e", B4e "b4e", Rc8 "rc8", Ecl "ecl", Ecr "ecr", Rc16 "rc16" });
 
 impl Permutation {
-    /// The eight source bytes' numbers that a selector means, as the selector of a plain `prmt`.
+    /// The same permutation as the selector of a plain `prmt`, which names each source byte by its number.
     pub const fn selector(self, control: u32) -> u32 {
         let table: [u32; 4] = match self {
             Permutation::F4e => [0x3210, 0x4321, 0x5432, 0x6543],

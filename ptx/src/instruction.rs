@@ -1,4 +1,5 @@
-//! Instructions as data: a typed opcode, operands in PTX order (destination first), a guard, and a note of origin.
+//! Instructions as data: a typed opcode, operands in PTX order (destination first), a guard, and a note about the
+//! origin.
 
 use std::sync::Arc;
 
@@ -20,31 +21,32 @@ use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependen
 pub struct Reg {
     /// Index into [`crate::module::Entry::registers`].
     pub family: u16,
-    /// Number within the family; 0 for a register declared by itself.
+    /// Number within the family; 0 for a register declared on its own.
     pub index: u32,
 }
 
 /// `@%p1` or `@!%p1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// The predicate register.
+    /// The instruction executes when the predicate is false.
     pub pred: Reg,
-    /// Executes when the predicate is false.
+    /// The instruction executes when the predicate is false.
     pub negated: bool,
 }
 
-/// What an instruction reads or writes. It takes 16 bytes, since a module has thousands: what needs more is in a box.
+/// What an instruction reads or writes. An operand takes 16 bytes, since a module has thousands of them; larger
+/// variants are boxed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// A register.
     Reg(Reg),
     /// `!%p1` as a source.
     NotReg(Reg),
-    /// An integer immediate; unsigned 64-bit values are carried as their two's complement.
+    /// An integer immediate; unsigned 64-bit values are stored as their two's complement.
     Int(i64),
-    /// A floating-point immediate by its bits: `0f3F800000`.
+    /// A single-precision immediate, as its bits: `0f3F800000`.
     F32(u32),
-    /// `0d3FF0000000000000`.
+    /// A double-precision immediate, as its bits: `0d3FF0000000000000`.
     F64(u64),
     /// `{%f1, %f2, %f3, %f4}`.
     Vector(ThinVec<Operand>),
@@ -56,11 +58,11 @@ pub enum Operand {
     Label(Box<String>),
     /// The address of a variable: `mov.u32 %r1, smem;`.
     Symbol(Box<String>),
-    /// `%tid.x` and its kind.
+    /// A special register such as `%tid.x`.
     Special(Special),
     /// `%p1|%p2` as a destination (setp, elect.sync); the second may be `_`.
     Pair(Box<(Operand, Operand)>),
-    /// `_`.
+    /// `_`, a result that is discarded.
     Sink,
 }
 
@@ -87,7 +89,7 @@ pub enum Opcode {
     Ld { order: Order, space: Space, cache: Cache, prefetch: PrefetchSize, vector: u8, ty: Type },
     /// `st[.order][.space][.cache][.vN].ty [a], b`.
     St { order: Order, space: Space, cache: Cache, vector: u8, ty: Type },
-    /// `add[.rnd][.sat].ty d, a, b`; `ftz` never: we keep subnormals.
+    /// `add[.rnd][.sat].ty d, a, b`; never with `ftz`: the compiler keeps subnormals.
     Add { rnd: Rounding, ty: Type },
     /// `sub`.
     Sub { rnd: Rounding, ty: Type },
@@ -99,7 +101,7 @@ pub enum Opcode {
     MadInt { half: Half, ty: Type },
     /// `fma.rnd.ty d, a, b, c`.
     Fma { rnd: Rounding, ty: Type },
-    /// `div`: integers without rounding, floats with; `approx` and `full` as their own.
+    /// `div`: integers without rounding, floats with; `approx` and `full` are [`Opcode::DivFast`].
     Div { rnd: Rounding, ty: Type },
     /// `rem`.
     Rem(Type),
@@ -153,7 +155,7 @@ pub enum Opcode {
     CpAsyncWait,
     /// `cp.async.wait_all`.
     CpAsyncWaitAll,
-    /// `fence.acq_rel.scope`, or `fence.sc.scope`, for which `membar.gl` and its kind are other names.
+    /// `fence.acq_rel.scope` or `fence.sc.scope`; `membar.gl` and the like are other names for the latter.
     Fence { acq_rel: bool, scope: Scope },
     /// `atom[.order].space.op.ty d, [a], b[, c]`.
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
@@ -161,13 +163,13 @@ pub enum Opcode {
     Red { order: Order, space: Space, op: Atomic, ty: Type },
     /// `div.approx.f32`, `div.full.f32`.
     DivFast { kind: FastDivision, ty: Type },
-    /// `rcp.rn.ty`, rounded as IEEE says.
+    /// `sqrt.rn.ty`, rounded as IEEE 754 requires.
     Rcp { rnd: Rounding, ty: Type },
-    /// `sqrt.rn.ty`, rounded as IEEE says.
+    /// `sqrt.rn.ty`, rounded as IEEE 754 requires.
     Sqrt { rnd: Rounding, ty: Type },
     /// `bfe.ty d, a, position, length`.
     Bfe(Type),
-    /// `bfi.ty d, a, b, position, length`: `a`'s low bits into `b`.
+    /// `bfi.ty d, a, b, position, length`: inserts the low bits of `a` into `b`.
     Bfi(Type),
     /// `popc.ty d, a`.
     Popc(Type),
@@ -197,7 +199,7 @@ pub enum Opcode {
     Redux { op: Atomic, ty: Type },
     /// `elect.sync d|p, mask`.
     Elect,
-    /// `barrier.sync a[, b]`, without `.aligned`: threads of a warp may come to it by different ways.
+    /// `barrier.sync a[, b]`, without `.aligned`: the threads of a warp may reach it along different paths.
     BarrierSync,
     /// `barrier.arrive a, b`, without `.aligned`.
     BarrierArrive,
@@ -271,32 +273,34 @@ pub enum Opcode {
     Prefetch { space: Space, what: Prefetched },
     /// `createpolicy.fractional.primary[.secondary].b64 d[, fraction]`.
     CreatePolicy { primary: Eviction, secondary: Eviction },
-    /// An instruction with `.ftz`, which takes zeros for subnormal operands and gives zeros for subnormal results, with
-    /// `.sat`, which clamps a float to [0, 1] and an integer to its range, or with both.
+    /// An instruction with `.ftz`, which flushes subnormal operands and results to zero, with `.sat`, which clamps a
+    /// float to [0, 1] and an integer to its range, or with both.
     Modified { op: Box<Opcode>, ftz: bool, sat: bool },
-    /// `add.cc.ty d, a, b`, `addc[.cc]`, `sub.cc`, `mad.lo.cc`, `madc.hi` and their kind: `takes` a carry, `gives` one, or both.
+    /// `add.cc.ty d, a, b`, `addc[.cc]`, `sub.cc`, `mad.lo.cc`, `madc.hi` and the like: it `takes` a carry, `gives`
+    /// one, or both.
     Carry { of: CarryOf, takes: bool, gives: bool, ty: Type },
-    /// `bfind[.shiftamt].ty d, a`: the highest bit that is not a sign.
+    /// `bfind[.shiftamt].ty d, a`: the position of the highest bit that differs from the sign.
     Bfind { shift_amount: bool, ty: Type },
     /// `prmt.b32.mode d, a, b, c`.
     PrmtMode(Permutation),
-    /// `copysign.ty d, a, b`: the sign of `a`, the rest of `b`.
+    /// `copysign.ty d, a, b`: the sign of `a` and the magnitude of `b`.
     CopySign(Type),
-    /// `sad.ty d, a, b, c`: `c` and the distance of `a` and `b`.
+    /// `sad.ty d, a, b, c`: `c` plus the absolute difference of `a` and `b`.
     Sad(Type),
     /// `dp4a.a.b d, a, b, c`: a dot product of four bytes.
     Dp4a { a: Type, b: Type },
     /// `match.any.sync.ty d, a, mask`, `match.all.sync.ty d[|p], a, mask`.
     Match { all: bool, ty: Type },
-    /// An instruction that this crate does not know, its mnemonic as written. It survives a parse; running it is an error.
+    /// An instruction that this crate does not know; the string is its mnemonic as written. It survives parsing and
+    /// printing, and executing it is an error.
     Unknown(String),
 }
 
-/// What an instruction is for, printed after it as `//@ clause: what`. Many instructions share one.
+/// What an instruction is for, printed after it as `//@ clause: what`. Many instructions share one note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note(Arc<Purpose>);
 
-/// The text of a [`Note`].
+/// The content of a [`Note`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Purpose {
     /// The clause, as canonical text.
@@ -311,7 +315,7 @@ impl Note {
         Note(Arc::new(Purpose { clause: clause.into(), what: what.into() }))
     }
 
-    /// True if both are one and the same; equal ones may be two.
+    /// True if both share one allocation; equal notes need not.
     pub fn is_same(&self, other: &Note) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -328,12 +332,12 @@ impl std::ops::Deref for Note {
 /// One instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
-    /// Predicate, if any.
+    /// The guard, if any.
     pub guard: Option<Guard>,
     /// Opcode.
     pub op: Opcode,
     /// Operands in PTX order.
     pub operands: Vec<Operand>,
-    /// Origin.
+    /// The note about the origin, if any.
     pub note: Option<Note>,
 }

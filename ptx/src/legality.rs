@@ -1,4 +1,4 @@
-//! Rules between an opcode's modifiers and its type that a set of types cannot say.
+//! Rules that relate an opcode's modifiers to its type and that a set of types cannot express.
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
 use crate::instruction::{Atomic, Cache, Compare, Instruction, Opcode, Operand, Order, Rounding, Scope};
@@ -6,16 +6,16 @@ use crate::matrix::{Element, Overflow, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
 
-/// Why an opcode is illegal as it stands, or `None`.
+/// The reason why an opcode is illegal, or `None`.
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::Add { rnd, ty } | Opcode::Sub { rnd, ty } | Opcode::Mul { rnd, ty } => arithmetic_rounding(*rnd, *ty),
-        Opcode::Modified { op, ftz, sat } if !may_be_modified(op, *ftz, *sat) => Some("has no such form"),
+        Opcode::Modified { op, ftz, sat } if !may_be_modified(op, *ftz, *sat) => Some("does not take .ftz or .sat"),
         Opcode::Modified { op, .. } => refuse(op),
-        Opcode::Carry { takes: false, gives: false, .. } => Some("a carry is taken or given"),
-        Opcode::Fma { rnd: Rounding::None, .. } => Some("fma wants a rounding mode"),
+        Opcode::Carry { takes: false, gives: false, .. } => Some("it must read or write the carry"),
+        Opcode::Fma { rnd: Rounding::None, .. } => Some("fma needs a rounding mode"),
         Opcode::Fma { rnd, ty } => arithmetic_rounding(*rnd, *ty),
-        Opcode::Div { rnd: Rounding::None, ty: Type::F32 | Type::F64 } => Some("div of floats wants a rounding mode"),
+        Opcode::Div { rnd: Rounding::None, ty: Type::F32 | Type::F64 } => Some("div of floats needs a rounding mode"),
         Opcode::Div { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Min { nan: true, ty } | Opcode::Max { nan: true, ty } if !ty.is_float() || *ty == Type::F64 => {
             Some(".NaN is for f32, f16 and bf16")
@@ -23,12 +23,12 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::Ld { order, space, .. } | Opcode::St { order, space, .. }
             if *order != Order::Weak && matches!(space, Space::Local | Space::Const | Space::Param) =>
         {
-            Some("an ordering goes with generic, global and shared memory")
+            Some("an ordering is only for generic, global and shared memory")
         }
         Opcode::Ld { space, prefetch, .. }
             if *prefetch != PrefetchSize::None && !matches!(space, Space::Global | Space::Generic) =>
         {
-            Some("a prefetch size goes with generic and global memory")
+            Some("a prefetch size is only for generic and global memory")
         }
         Opcode::Ld { order, space, cache, vector, ty, .. } => {
             load(*order, *space, *cache).or(vector_size(*vector, *ty))
@@ -36,32 +36,33 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::St { order, space, cache, vector, ty } => store(*order, *space, *cache).or(vector_size(*vector, *ty)),
         Opcode::Setp { cmp, ty } => comparison(*cmp, *ty),
         Opcode::Cvt { rnd, sat, to, from } => conversion(*rnd, *sat, *to, *from),
-        Opcode::Cvta { space: Space::Generic, .. } => Some("cvta wants a state space"),
-        Opcode::CpAsync { cache, .. } if !matches!(cache, Cache::Ca | Cache::Cg) => Some("cp.async is .ca or .cg"),
+        Opcode::Cvta { space: Space::Generic, .. } => Some("cvta needs a state space"),
+        Opcode::CpAsync { cache, .. } if !matches!(cache, Cache::Ca | Cache::Cg) => Some("cp.async takes .ca or .cg"),
         Opcode::Atom { order, space, .. } => atomic_space(*space).or(match order {
-            Order::Volatile => Some("atom has no .volatile"),
+            Order::Volatile => Some("atom cannot be .volatile"),
             _ => None,
         }),
         Opcode::Red { order, space, .. } => atomic_space(*space).or(match order {
-            Order::Volatile | Order::Acquire(_) | Order::AcqRel(_) => Some("red is relaxed or a release"),
+            Order::Volatile | Order::Acquire(_) | Order::AcqRel(_) => Some("red must be .relaxed or .release"),
             _ => None,
         }),
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
         Opcode::LdMatrix { matrices, .. } | Opcode::StMatrix { matrices, .. } if !matches!(matrices, 1 | 2 | 4) => {
-            Some("1, 2 or 4 matrices at a time")
+            Some("it moves 1, 2 or 4 matrices at a time")
         }
         Opcode::LdMatrix { space, .. } | Opcode::StMatrix { space, .. } => shared_or_generic(*space),
         Opcode::Mapa { space, ty } | Opcode::GetCtaRank { space, ty } => match (space, ty) {
             (Space::SharedCluster, _) | (Space::Generic, Type::U64) => None,
-            _ => Some("a 32-bit address is one of shared::cluster"),
+            _ => Some("a 32-bit address needs .shared::cluster"),
         },
         op => refuse_asynchronous(op),
     }
 }
 
-/// Whether there is such an instruction: `.ftz` is about single and half precision, `.sat` about sums and products.
+/// Whether the instruction exists with these modifiers: `.ftz` applies to single and half precision, `.sat` to sums and
+/// products.
 pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool) -> bool {
     use Type::{F16, F16x2, F32, S32};
     let sum = |ty: Type| match ty {
@@ -89,51 +90,51 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
         }
         Opcode::MbarrierArrive { order, space, .. } => match order {
             Order::Weak | Order::Release(_) | Order::Relaxed(_) => shared_or_generic(*space).or(barrier_scope(*order)),
-            _ => Some("an arrival is a release or relaxed"),
+            _ => Some("an arrival must be .release or .relaxed"),
         },
         Opcode::MbarrierTx { order, space, .. } => match order {
             Order::Weak | Order::Relaxed(_) => shared_or_generic(*space).or(barrier_scope(*order)),
-            _ => Some("a transaction is relaxed"),
+            _ => Some("a transaction must be .relaxed"),
         },
         Opcode::MbarrierWait { order, space, .. } => match order {
             Order::Weak | Order::Acquire(_) | Order::Relaxed(_) => own_or_generic(*space).or(barrier_scope(*order)),
-            _ => Some("a wait is an acquire or relaxed"),
+            _ => Some("a wait must be .acquire or .relaxed"),
         },
-        Opcode::ClusterArrive { order: ClusterOrder::Acquire, .. } => Some("an arrival is a release or relaxed"),
+        Opcode::ClusterArrive { order: ClusterOrder::Acquire, .. } => Some("an arrival must be .release or .relaxed"),
         Opcode::ClusterWait { order: ClusterOrder::Release | ClusterOrder::Relaxed, .. } => {
-            Some("a wait is an acquire")
+            Some("a wait must be .acquire")
         }
-        Opcode::BulkReduce { op: Atomic::Exch | Atomic::Cas, .. } => Some("a bulk reduction cannot swap"),
+        Opcode::BulkReduce { op: Atomic::Exch | Atomic::Cas, .. } => Some("a bulk reduction cannot be exch or cas"),
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
         Opcode::TensorLoad { dimensions, to, mode, multicast, .. } => match (to, multicast, mode) {
-            (Space::SharedCta, Multicast::Cluster, _) => Some("multicast goes to shared::cluster"),
+            (Space::SharedCta, Multicast::Cluster, _) => Some(".multicast needs .shared::cluster as the destination"),
             (Space::SharedCta | Space::SharedCluster, _, TensorMode::Tile | TensorMode::Im2col) => {
                 tensor(*dimensions, *mode)
             }
-            _ => Some("a tensor load goes to shared memory, by .tile or .im2col"),
+            _ => Some("a tensor load needs shared memory as the destination, and .tile or .im2col"),
         },
         Opcode::TensorStore { mode: TensorMode::Im2col, .. }
         | Opcode::TensorReduce { mode: TensorMode::Im2col, .. } => {
-            Some("a tensor store has no image offsets: .im2col_no_offs")
+            Some("a tensor store has no image offsets and needs .im2col_no_offs")
         }
         Opcode::TensorStore { dimensions, mode, .. } => tensor(*dimensions, *mode),
         Opcode::TensorReduce { dimensions, op, mode, .. } => match op {
-            Atomic::Exch | Atomic::Cas => Some("a tensor reduction cannot swap"),
+            Atomic::Exch | Atomic::Cas => Some("a tensor reduction cannot be exch or cas"),
             _ => tensor(*dimensions, *mode),
         },
-        Opcode::TensorPrefetch { mode: TensorMode::Im2colNoOffs, .. } => Some("a prefetch is by .tile or .im2col"),
+        Opcode::TensorPrefetch { mode: TensorMode::Im2colNoOffs, .. } => Some("a prefetch needs .tile or .im2col"),
         Opcode::TensorPrefetch { dimensions, mode, .. } => tensor(*dimensions, *mode),
         Opcode::Prefetch { space, what: Prefetched::Tensormap } => match space {
             Space::Generic | Space::Param | Space::Const => None,
-            _ => Some("a tensor map is in generic, param or const memory"),
+            _ => Some("a tensor map must be in generic, param or const memory"),
         },
         Opcode::Prefetch { space, .. } => match space {
             Space::Generic | Space::Global | Space::Local => None,
             _ => Some("prefetch is for generic, global and local memory"),
         },
-        Opcode::CreatePolicy { primary: Eviction::Unstated, .. } => Some("a policy has a priority"),
+        Opcode::CreatePolicy { primary: Eviction::Unstated, .. } => Some("a policy needs a priority"),
         Opcode::CreatePolicy { secondary: Eviction::Last | Eviction::Normal, .. } => {
-            Some("the second priority is evict_first or evict_unchanged")
+            Some("the second priority must be evict_first or evict_unchanged")
         }
         _ => None,
     }
@@ -142,14 +143,14 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
 fn own_or_generic(space: Space) -> Option<&'static str> {
     match space {
         Space::Generic | Space::Shared | Space::SharedCta => None,
-        _ => Some("is for the block's own shared memory"),
+        _ => Some("works only on the block's own shared memory"),
     }
 }
 
 fn shared_or_generic(space: Space) -> Option<&'static str> {
     match space {
         Space::Generic | Space::Shared | Space::SharedCta | Space::SharedCluster => None,
-        _ => Some("is for shared memory"),
+        _ => Some("works only on shared memory"),
     }
 }
 
@@ -157,7 +158,7 @@ fn barrier_scope(order: Order) -> Option<&'static str> {
     match order {
         Order::Relaxed(scope) | Order::Acquire(scope) | Order::Release(scope) => match scope {
             Scope::Cta | Scope::Cluster => None,
-            Scope::Gpu | Scope::Sys => Some("an mbarrier's scope is the block or the cluster"),
+            Scope::Gpu | Scope::Sys => Some("an mbarrier's scope must be .cta or .cluster"),
         },
         _ => None,
     }
@@ -169,7 +170,7 @@ fn bulk_copy(to: Space, from: Space, multicast: Multicast, hint: CacheHint) -> O
         (Space::SharedCta, Space::Global) if multicast == Multicast::None => None,
         (Space::SharedCluster, Space::SharedCta) if multicast == Multicast::None && hint == CacheHint::None => None,
         (Space::Global, Space::SharedCta) if multicast == Multicast::None => None,
-        _ => Some("a bulk copy has no such way"),
+        _ => Some("there is no bulk copy between these state spaces"),
     }
 }
 
@@ -190,7 +191,7 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
         (E4m3 | E5m2, E4m3 | E5m2) => &[(16, 8, 16), (16, 8, 32)],
         (S8 | U8, S8 | U8) => &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
         (F64, F64) => &[(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)],
-        _ => return Some("mma does not multiply these types"),
+        _ => return Some("mma does not support these operand types"),
     };
     let accumulates = match a {
         F16 | E4m3 | E5m2 => matches!((d, c), (F32, F32) | (F16, F16)),
@@ -199,10 +200,10 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
         _ => (d, c) == (F32, F32),
     };
     if !shapes.contains(&(shape.m, shape.n, shape.k)) {
-        return Some("mma has no such shape for these types");
+        return Some("mma does not support this shape for these types");
     }
     if !accumulates {
-        return Some("mma does not accumulate these types so");
+        return Some("mma does not support this accumulator type for these operands");
     }
     saturation(overflow, a)
 }
@@ -215,15 +216,15 @@ fn warpgroup_multiply(shape: Shape, overflow: Overflow, d: Element, [a, b]: [Ele
         (Tf32, Tf32) => (8, d == F32),
         (E4m3 | E5m2, E4m3 | E5m2) => (32, matches!(d, F32 | F16)),
         (S8 | U8, S8 | U8) => (32, d == S32),
-        _ => return Some("wgmma does not multiply these types"),
+        _ => return Some("wgmma does not support these operand types"),
     };
-    // Integers beyond 32 columns come in steps of 16.
+    // Integers with more than 32 columns come in steps of 16.
     let step = if d == S32 && shape.n > 32 { 16 } else { 8 };
     if shape.m != 64 || shape.k != k || !(8..=256).contains(&shape.n) || !shape.n.is_multiple_of(step) {
-        return Some("wgmma has no such shape for these types");
+        return Some("wgmma does not support this shape for these types");
     }
     if !accumulates {
-        return Some("wgmma does not accumulate these types so");
+        return Some("wgmma does not support this accumulator type for these operands");
     }
     saturation(overflow, a)
 }
@@ -231,18 +232,18 @@ fn warpgroup_multiply(shape: Shape, overflow: Overflow, d: Element, [a, b]: [Ele
 fn saturation(overflow: Overflow, a: Element) -> Option<&'static str> {
     match (overflow, a) {
         (Overflow::Wrap, _) | (_, Element::S8 | Element::U8) => None,
-        (Overflow::Satfinite, _) => Some("only integers saturate"),
+        (Overflow::Satfinite, _) => Some(".satfinite is only for integers"),
     }
 }
 
-/// Why an instruction's constants contradict its opcode, or `None`.
+/// The reason why an instruction's constants contradict its opcode, or `None`.
 pub(crate) fn refuse_constants(instruction: &Instruction) -> Option<&'static str> {
     match (&instruction.op, instruction.operands.as_slice()) {
-        // A from registers is never transposed, and so has one constant less.
+        // A in registers is never transposed, so that form has one constant less.
         (Opcode::Wgmma { a: Element::F16 | Element::Bf16, .. }, operands) => {
             let from_registers = matches!(operands.get(1), Some(Operand::Vector(_)));
             let wanted = if from_registers { 7 } else { 8 };
-            (operands.len() != wanted).then_some("wants trans-b, and trans-a in front of it where A has a descriptor")
+            (operands.len() != wanted).then_some("needs trans-b, preceded by trans-a if A is a descriptor")
         }
         (Opcode::MbarrierArrive { space: Space::SharedCluster, .. }, [state, ..]) if *state != Operand::Sink => {
             Some("an arrival at another block's barrier returns no state")
@@ -262,27 +263,27 @@ fn arithmetic_rounding(rnd: Rounding, ty: Type) -> Option<&'static str> {
     match (rnd, ty) {
         (Rounding::None, _) | (Rounding::Rn, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => None,
         (Rounding::Rn | Rounding::Rz | Rounding::Rm | Rounding::Rp, Type::F32 | Type::F64) => None,
-        _ => Some("this rounding mode does not go with this type"),
+        _ => Some("this rounding mode is not available for this type"),
     }
 }
 
 fn load(order: Order, space: Space, cache: Cache) -> Option<&'static str> {
     match (order, cache) {
-        (Order::Release(_) | Order::AcqRel(_), _) => Some("a load is no release"),
+        (Order::Release(_) | Order::AcqRel(_), _) => Some("a load cannot be a release"),
         (_, Cache::Wb | Cache::Wt) => Some("this cache operator is for stores"),
         (Order::Weak, Cache::Nc) if space != Space::Global => Some(".nc is for global memory"),
         (Order::Weak, _) | (_, Cache::None) => None,
-        _ => Some("a cache operator goes with weak accesses only"),
+        _ => Some("a cache operator is only for weak accesses"),
     }
 }
 
 fn store(order: Order, space: Space, cache: Cache) -> Option<&'static str> {
     match (order, cache) {
-        _ if matches!(space, Space::Const | Space::Param) => Some("this state space is read only"),
-        (Order::Acquire(_) | Order::AcqRel(_), _) => Some("a store is no acquire"),
+        _ if matches!(space, Space::Const | Space::Param) => Some("this state space is read-only"),
+        (Order::Acquire(_) | Order::AcqRel(_), _) => Some("a store cannot be an acquire"),
         (_, Cache::Ca | Cache::Lu | Cache::Cv | Cache::Nc) => Some("this cache operator is for loads"),
         (Order::Weak, _) | (_, Cache::None) => None,
-        _ => Some("a cache operator goes with weak accesses only"),
+        _ => Some("a cache operator is only for weak accesses"),
     }
 }
 
@@ -303,7 +304,7 @@ fn comparison(cmp: Compare, ty: Type) -> Option<&'static str> {
         Lo | Ls | Hi | Hs => matches!(ty, Type::U16 | Type::U32 | Type::U64),
         Equ | Neu | Ltu | Leu | Gtu | Geu | Num | Nan => ty.is_float(),
     };
-    if legal { None } else { Some("this comparison does not go with this type") }
+    if legal { None } else { Some("this comparison is not available for this type") }
 }
 
 fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static str> {
@@ -317,7 +318,8 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         (Tf32, F32) => matches!(rnd, Rna | Rn | Rz) && !sat,
         (Tf32 | F16x2 | Bf16x2, _) | (_, Tf32 | F16x2 | Bf16x2) => false,
         _ if narrow(to) || narrow(from) => false,
-        // Between floats: rounding when it narrows, to an integer value when it does not, none when it widens.
+        // Between floats, a narrowing conversion rounds, one to the same type rounds to an integral value, and a
+        // widening one does not round.
         (to, from) if to.is_float() && from.is_float() => match to.bits().cmp(&from.bits()) {
             std::cmp::Ordering::Less => matches!(rnd, Rn | Rz | Rm | Rp),
             std::cmp::Ordering::Equal if to != from => matches!(rnd, Rn | Rz | Rm | Rp),
@@ -328,7 +330,7 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         (_, from) if from.is_float() => matches!(rnd, Rni | Rzi | Rmi | Rpi),
         _ => rnd == None,
     };
-    if legal { Option::None } else { Some("this rounding or saturation does not go with these types") }
+    if legal { Option::None } else { Some("this rounding or saturation is not available for these types") }
 }
 
 fn atomic_space(space: Space) -> Option<&'static str> {

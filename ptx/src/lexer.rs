@@ -1,4 +1,4 @@
-//! Cuts PTX text into tokens, one at a time and without copying; comments are kept aside with their lines.
+//! Splits PTX text into tokens, one at a time and without copying; comments are kept separately with their lines.
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub kind: TokenKind,
@@ -25,25 +25,25 @@ pub(crate) struct Token<'a> {
     pub position: Position,
 }
 
-/// A place in the text, both from 1; the column counts bytes.
+/// A position in the text, both numbers from 1; the column counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub line: u32,
     pub column: u32,
 }
 
-/// A comment that the lexer went past.
+/// A comment that the lexer skipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comment<'a> {
-    /// What stands behind the slashes, or between `/*` and `*/`.
+    /// The text after the slashes, or between `/*` and `*/`.
     pub text: &'a str,
     pub line: u32,
-    /// Whether a token stands before it on its line.
+    /// Whether a token precedes it on its line.
     pub trailing: bool,
     pub kind: CommentKind,
 }
 
-/// How a comment is written.
+/// The form of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommentKind {
     /// `// text`, its text as written.
@@ -59,11 +59,11 @@ pub(crate) struct Lexer<'a> {
     line_start: usize,
     /// Line of the newest token, 0 before the first.
     token_line: u32,
-    /// Comments since they were last taken.
+    /// Comments since the last call that took them.
     pub comments: Vec<Comment<'a>>,
 }
 
-/// What cannot be cut into tokens.
+/// Why the text cannot be split into tokens.
 pub(crate) struct LexError {
     pub position: Position,
     pub message: String,
@@ -75,7 +75,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn byte(&self, ahead: usize) -> u8 {
-        // No NUL is legal in PTX, so that it can stand for the end.
+        // NUL is never legal in PTX, so it can mark the end.
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
@@ -176,7 +176,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Letters and digits, and one point with an exponent behind it where they make a float.
+    /// Letters and digits, and one point followed by an exponent where they form a float.
     fn number(&mut self) -> TokenKind {
         let hexadecimal = self.byte(0) == b'0' && self.byte(1).is_ascii_alphabetic();
         while self.byte(0).is_ascii_alphanumeric() || (self.byte(0) == b'.' && !hexadecimal) {
@@ -195,7 +195,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A name, and its parts behind dots.
+    /// A name and its parts after dots.
     fn word(&mut self) {
         self.at += 1;
         self.word_run();

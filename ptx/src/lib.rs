@@ -1,4 +1,4 @@
-//! PTX as data: typed instructions, builder, printer, parser, verifier. Knows nothing of GEMM.
+//! PTX as data: typed instructions, builder, printer, parser, verifier. It knows nothing about GEMM.
 
 pub mod asynchronous;
 pub mod build;

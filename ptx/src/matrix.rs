@@ -79,10 +79,10 @@ impl Element {
         }
     }
 
-    /// Registers that each of `threads` threads needs for a matrix of `rows` by `columns`; 0 when they do not divide evenly or
-    /// are more than any instruction takes.
+    /// Registers that each of `threads` threads needs for a matrix of `rows` by `columns`. Returns 0 when the elements
+    /// do not divide evenly or need more registers than any instruction takes.
     pub fn registers(self, rows: u16, columns: u16, threads: u32) -> u8 {
-        // In 64 bits: the extents come from text, and their product need not be small.
+        // Computed in 64 bits: the extents come from text, and their product may be large.
         let bits = u64::from(rows) * u64::from(columns) * u64::from(self.bits());
         let per_register = u64::from(threads) * u64::from(self.bits().max(32));
         if bits.is_multiple_of(per_register) { (bits / per_register).try_into().unwrap_or(0) } else { 0 }

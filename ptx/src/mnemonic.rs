@@ -1,8 +1,8 @@
-//! Mnemonics, both ways: one description of each opcode's modifiers, walked once to write them and once to read them.
+//! Mnemonics in both directions: one description of each opcode's modifiers serves to write them and to read them.
 //!
-//! [`modifiers`] names an opcode's fields in the order in which PTX spells them. The printer walks it with a [`Writer`], the
-//! parser with a [`Reader`] that starts from the opcode's prototype and fills the fields in. A reader that is left with a
-//! modifier that the walk did not ask for rejects the prototype: no modifier is ever dropped, the instruction stays
+//! [`modifiers`] visits an opcode's fields in the order in which PTX spells them. The printer passes a [`Writer`], the
+//! parser a [`Reader`] that starts from the opcode's prototype and fills in the fields. If a modifier is left over
+//! after the visit, the reader rejects the prototype: no modifier is ever dropped, and the instruction stays
 //! [`Opcode::Unknown`] instead.
 
 mod walk;
@@ -29,7 +29,7 @@ enum Saturation {
 
 words!(Saturation { Wrap "", Sat "sat", Finite "satfinite" });
 
-/// The modifiers of an opcode behind its stem, in PTX's order.
+/// The modifiers of an opcode after its stem, in PTX's order.
 fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
     match op {
         Opcode::Mov(ty)
@@ -184,7 +184,7 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
     }
 }
 
-/// Modifiers of mbarriers and of what signals them.
+/// Modifiers of mbarriers and of the instructions that signal them.
 fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
     match op {
         Opcode::MbarrierInit { space } | Opcode::MbarrierInval { space } => {
@@ -294,17 +294,18 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(secondary);
             m.literal("b64");
         }
-        // The rest have a stem and nothing more.
+        // The remaining opcodes have only a stem.
         _ => {}
     }
 }
 
-/// How a bulk copy says that it is done: to the mbarrier in shared memory that it fills, or to the thread's groups.
+/// How a bulk copy signals completion: through the mbarrier in the destination's shared memory, or through the thread's
+/// bulk groups.
 fn completion(to: Space) -> &'static str {
     if to == Space::Global { "bulk_group" } else { "mbarrier::complete_tx::bytes" }
 }
 
-/// The operation and type of an atomic; PTX wants it said for every 16-bit addition that subnormals are kept.
+/// The operation and type of an atomic; PTX requires `.noftz` (subnormals are kept) on every 16-bit addition.
 fn reduction(m: &mut impl Modifiers, op: &mut Atomic, ty: &mut Type) {
     m.required(op);
     let mut keeps_subnormals = table::is_half_addition(*op, *ty);
@@ -341,11 +342,11 @@ pub(crate) fn write(op: &Opcode, text: &mut Text) {
         return;
     }
     text.push(table::row(op).stem);
-    // The walk takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
+    // `modifiers` takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
     modifiers(&mut op.clone(), &mut Writer { text });
 }
 
-/// Reads a mnemonic; one that no prototype takes whole is [`Opcode::Unknown`].
+/// Reads a mnemonic; one that no prototype consumes completely becomes [`Opcode::Unknown`].
 pub(crate) fn read(mnemonic: &str) -> Opcode {
     for (alias, op) in ALIASES {
         if *alias == mnemonic {
@@ -359,7 +360,7 @@ pub(crate) fn read(mnemonic: &str) -> Opcode {
     }
 }
 
-/// Where `.ftz` and `.sat` go: after the rounding, in front of the types and of other words about the result.
+/// Inserts `.ftz` and `.sat`: after the rounding, before the types and other words about the result.
 fn modified(plain: &str, ftz: bool, sat: bool) -> String {
     let mut text = String::new();
     let mut words = plain.split('.').peekable();
@@ -379,7 +380,7 @@ fn modified(plain: &str, ftz: bool, sat: bool) -> String {
     text
 }
 
-/// Reads a mnemonic with `.ftz` or `.sat` that no prototype has.
+/// Reads a mnemonic with an `.ftz` or `.sat` that no prototype has.
 fn read_modified(mnemonic: &str) -> Option<Opcode> {
     for (ftz, sat) in [(true, false), (false, true), (true, true)] {
         let without =
@@ -407,7 +408,7 @@ fn read_plain(mnemonic: &str) -> Opcode {
     Opcode::Unknown(mnemonic.to_owned())
 }
 
-/// Other spellings of the same instruction, which the parser takes and the printer does not write.
+/// Alternative spellings that the parser accepts and the printer does not write.
 const ALIASES: &[(&str, Opcode)] = &[
     ("ret.uni", Opcode::Ret),
     ("bar.cta.sync", Opcode::BarSync),

@@ -1,8 +1,8 @@
-//! Modifiers that scalar instructions and memory accesses share.
+//! Modifiers shared by scalar instructions and memory accesses.
 
 use crate::names::words;
 
-/// Comparison of `setp`; for floats the plain ones are ordered, the `u` ones true on NaN.
+/// Comparison of `setp`; on floats the plain ones are ordered, and the `u` ones are true on NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Compare {
@@ -31,7 +31,7 @@ words!(Compare {
     Ltu "ltu", Leu "leu", Gtu "gtu", Geu "geu", Num "num", Nan "nan",
 });
 
-/// Rounding modes; `None` where the instruction takes none.
+/// Rounding modes; `None` if the instruction takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Rounding {

@@ -6,7 +6,7 @@ use crate::types::{Space, Type};
 /// One PTX file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
-    /// Comment lines before everything, without their slashes.
+    /// Comment lines at the top of the file, without their slashes.
     pub header: Vec<String>,
     /// `.version`.
     pub version: (u32, u32),
@@ -33,19 +33,19 @@ pub struct Variable {
     pub name: String,
     /// Elements: `None` for a scalar, `Some(0)` for `name[]`.
     pub count: Option<u64>,
-    /// What its first elements hold at first: numbers. The rest are zeros, where there is anything here.
+    /// Initial values of its first elements, as numbers; the rest are zero. Empty if there is no initialiser.
     pub init: Vec<Operand>,
-    /// Origin, printed as a trailer.
+    /// The note about the origin, printed after it.
     pub note: Option<Note>,
 }
 
 impl Variable {
-    /// Its size; saturated, if that does not fit.
+    /// Size in bytes; saturates if it does not fit.
     pub fn bytes(&self) -> u64 {
         u64::from(self.ty.bytes()).saturating_mul(self.count.unwrap_or(1))
     }
 
-    /// The bytes of the elements that it is initialised with.
+    /// The initialiser as bytes.
     pub fn initial_bytes(&self) -> Vec<u8> {
         let width = self.ty.bytes() as usize;
         let mut out = Vec::new();
@@ -75,7 +75,7 @@ pub struct Param {
     pub name: String,
     /// Array length (`.param .align 64 .b8 map[128]`).
     pub count: Option<u64>,
-    /// What it is, printed as a comment behind it.
+    /// What the parameter is, printed as a comment after it.
     pub comment: Option<String>,
 }
 
@@ -88,18 +88,18 @@ pub enum Directive {
     MinNctaPerSm(u32),
     MaxNreg(u32),
     ReqNctaPerCluster(Vec<u32>),
-    /// Any other, as written.
+    /// Any other directive, as written.
     Other(String),
 }
 
-/// Registers that share a prefix: `.reg .f32 %acc<64>;`, or one by itself: `.reg .b32 %x;`.
+/// Registers that share a prefix, `.reg .f32 %acc<64>;`, or a single one, `.reg .b32 %x;`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterFamily {
     /// Type.
     pub ty: Type,
     /// Name or prefix, with its `%`.
     pub prefix: String,
-    /// Registers in the family; `None` for a register declared by itself.
+    /// Registers in the family; `None` for a register declared on its own.
     pub count: Option<u32>,
     /// What they hold, printed as a comment.
     pub comment: Option<String>,

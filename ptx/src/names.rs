@@ -1,7 +1,8 @@
-//! Enumerations whose members are words of PTX: how each is spelled is stated once, next to the enumeration, and used by the
-//! printer and the parser.
+//! Enumerations whose members are words of PTX. Each spelling is stated once, next to its enumeration; the printer and
+//! the parser use it.
 
-/// An enumeration whose members are words of PTX. The member that PTX writes as nothing (`Rounding::None`) is named "".
+/// An enumeration whose members are words of PTX. A member that PTX leaves unwritten (`Rounding::None`) has the name
+/// "".
 pub(crate) trait Word: Copy + PartialEq + 'static {
     fn word(self) -> &'static str;
     fn from_word(text: &str) -> Option<Self>;

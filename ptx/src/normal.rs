@@ -1,10 +1,11 @@
-//! What a PTX text says, apart from the names it says it with: to compare two texts by.
+//! A normal form of PTX text that is independent of register and label names, for comparing two texts.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// The instructions and directives of a text, one a line, with registers and labels numbered by their first use in an entry.
-/// Comments, how many registers are declared, and blank lines are left out; opcodes, operands and their order are not.
+/// The instructions and directives of a text, one per line, with registers and labels numbered by their first use in an
+/// entry. Comments, blank lines and the sizes of register families are left out; opcodes, operands and their order are
+/// kept.
 pub fn instructions(ptx: &str) -> String {
     let lines = || ptx.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
     let labels: HashSet<&str> = lines().filter_map(|line| line.strip_suffix(':')).collect();

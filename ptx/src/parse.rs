@@ -1,17 +1,18 @@
-//! Reads PTX text: the only place in the project that does.
+//! Reads PTX text. No other code in the project does.
 //!
-//! `parse(&print(&m)) == m` for every module `m` that passes [`crate::verify::verify`], notes and comments included. Text of other
-//! makers (nvcc, NVRTC) is read too; what [`Module`] has no room for is brought to the nearest thing that it has:
+//! `parse(&print(&m)) == m` for every module `m` that passes [`crate::verify::verify`], including notes and comments.
+//! Text from other compilers (nvcc, NVRTC) is accepted too; constructs that a [`Module`] cannot represent are mapped to
+//! the nearest ones that it can:
 //!
 //! - nested `{ }` scopes are flattened, their registers, variables and labels renamed where they would clash;
-//! - `.loc`, `.file`, `.section` and the target option `debug` (debug information) are skipped, and so are `.visible` and `.weak` of variables and entries,
-//!   and the `.ptr` attributes of parameters;
-//! - functions become part of the entries that call them ([`functions`]);
-//! - comments in places of which a module keeps no record move to the nearest statement, or to the header;
+//! - `.loc`, `.file`, `.section` and the target option `debug` (debug information) are skipped, as are `.visible` and
+//!   `.weak` on variables and entries, and the `.ptr` attributes of parameters;
+//! - functions are inlined into the entries that call them ([`functions`]);
+//! - comments where a module has no place for them move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
 //!
-//! Vector registers and addresses in initialisers are refused with an error that says so. No text makes the parser panic,
-//! recurse without bound, or allocate more than a small multiple of the text's length and of the limits below.
+//! Vector registers and addresses in initialisers are rejected with an error that says so. No text makes the parser
+//! panic, recurse without bound, or allocate more than a small multiple of the text's length and the limits below.
 
 mod entry;
 mod functions;
@@ -26,9 +27,9 @@ use crate::lexer::{Comment, CommentKind, LexError, Lexer, Position, Token, Token
 use crate::module::{Module, Variable};
 use crate::types::{Space, Type};
 
-/// Longest text that is read, in bytes.
+/// Longest text that is accepted, in bytes.
 pub const MAX_TEXT: usize = 16 << 20;
-/// Most statements, declarations and comments that are read from one text.
+/// Most statements, declarations and comments that are accepted in one text.
 pub const MAX_STATEMENTS: usize = 1 << 20;
 /// Deepest nesting of `{ }` scopes.
 pub const MAX_NESTING: usize = 64;
@@ -37,7 +38,7 @@ pub const MAX_NESTING: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct ParseError {
-    /// Line, from 1; 0 when the text as a whole is refused.
+    /// Line, from 1; 0 when the text as a whole is rejected.
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
@@ -45,7 +46,7 @@ pub struct ParseError {
     pub message: String,
 }
 
-/// A module, and where its statements stand in the text.
+/// A module, and the lines of its statements in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     /// The module.
@@ -62,10 +63,10 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
 /// Reads a module and keeps the line of each statement.
 pub fn parse_with_lines(text: &str) -> Result<Parsed, ParseError> {
     if text.len() > MAX_TEXT {
-        let message = format!("the text has {} bytes, at most {MAX_TEXT} are read", text.len());
+        let message = format!("the text has {} bytes, and the limit is {MAX_TEXT}", text.len());
         return Err(ParseError { line: 0, column: 0, message });
     }
-    // A carriage return by itself is white space, in a comment as well, where the printer writes a space for it.
+    // A lone carriage return is white space, also inside a comment, where the printer writes a space for it.
     if text.contains('\r') {
         return Parser::new(&text.replace("\r\n", "\n").replace('\r', " "))?.module();
     }
@@ -92,7 +93,7 @@ struct Parser<'a> {
     statements: usize,
 }
 
-/// What stands in front of a declaration.
+/// The linkage directive before a declaration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Linkage {
     Own,
@@ -160,7 +161,7 @@ impl<'a> Parser<'a> {
         module.target = self.expect(TokenKind::Word, "a target such as sm_80")?.text.to_owned();
         while self.eat(b',')? {
             let option = self.expect(TokenKind::Word, "a target option")?.text;
-            // The debug information is skipped, and ptxas refuses the option without it.
+            // Debug information is skipped, and ptxas rejects the option without it.
             if option != "debug" {
                 module.target.push_str(", ");
                 module.target.push_str(option);
@@ -196,7 +197,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.extern`, `.visible` and their kind.
+    /// `.extern`, `.visible` and the like.
     fn linkage(&mut self) -> Result<Linkage> {
         let mut linkage = Linkage::Own;
         while self.token.kind == TokenKind::Directive {
@@ -210,7 +211,7 @@ impl<'a> Parser<'a> {
         Ok(linkage)
     }
 
-    /// Variables of one space and type: `.shared .align 16 .b8 a[1024], b[64];`. The answer is their names' tokens.
+    /// Variables of one space and type: `.shared .align 16 .b8 a[1024], b[64];`. Returns the tokens of their names.
     fn variables(&mut self, linkage: Linkage, into: &mut Vec<Variable>) -> Result<Vec<Token<'a>>> {
         let space = space(self.token.text).ok_or_else(|| self.unexpected("a state space"))?;
         self.next()?;
@@ -230,7 +231,11 @@ impl<'a> Parser<'a> {
             let count = self.extent()?;
             let init = if self.eat(b'=')? { self.initialiser()? } else { Vec::new() };
             if init.len() as u64 > count.unwrap_or(1) {
-                return Err(self.error(&format!("{} values for {} elements", init.len(), count.unwrap_or(1))));
+                return Err(self.error(&format!(
+                    "the initialiser has {} values for {} elements",
+                    init.len(),
+                    count.unwrap_or(1)
+                )));
             }
             let name = name.text.to_owned();
             let is_extern = linkage == Linkage::Extern;
@@ -259,7 +264,7 @@ impl<'a> Parser<'a> {
         Ok(count)
     }
 
-    /// Numbers, in braces or one by itself.
+    /// Numbers: several in braces, or a single one.
     fn initialiser(&mut self) -> Result<Vec<Operand>> {
         let mut values = Vec::new();
         let several = self.eat(b'{')?;
@@ -367,19 +372,19 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// All comments that wait, as lines.
+    /// Takes all pending comments, as lines.
     fn comment_lines(&mut self) -> Vec<String> {
         self.lexer.comments.drain(..).map(|comment| comment_text(&comment).to_owned()).collect()
     }
 
-    /// Takes the comment behind the newest consumed token on its line.
+    /// Takes the comment that follows the newest consumed token on its line.
     fn trailing_comment(&mut self) -> Option<Comment<'a>> {
         let line = self.line;
         let index = self.lexer.comments.iter().position(|comment| comment.trailing && comment.line == line)?;
         Some(self.lexer.comments.remove(index))
     }
 
-    /// Takes the note behind the newest consumed token; another comment there stays.
+    /// Takes the note that follows the newest consumed token; any other comment there stays.
     fn trailing_note(&mut self) -> Option<Note> {
         let line = self.line;
         let index = self.lexer.comments.iter().position(|comment| {
@@ -397,7 +402,7 @@ fn lexical(error: LexError) -> ParseError {
     ParseError { line: error.position.line, column: error.position.column, message: error.message }
 }
 
-/// A note from the text behind `//`: `@ clause: what`.
+/// A note from the text after `//`: `@ clause: what`.
 fn note(text: &str) -> Note {
     let text = text.strip_prefix('@').unwrap_or(text);
     let text = text.strip_prefix(' ').unwrap_or(text);
@@ -424,7 +429,7 @@ fn no_type(text: &str) -> String {
     }
 }
 
-/// Text for an error message: hostile names may be megabytes long.
+/// Text shortened for an error message: hostile names may be megabytes long.
 fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {

@@ -1,7 +1,8 @@
-//! Writes a module as PTX text: the only place in the project that does.
+//! Writes a module as PTX text. No other code in the project does.
 //!
-//! The text is laid out for people: registers by family with what they hold, one parameter a line, labels flush left, and
-//! behind each instruction, in a column of its own, the clause that it came from. [`crate::parse::parse`] reads all of it back.
+//! The text is laid out for people: registers by family with what they hold, one parameter per line, labels flush left,
+//! and after each instruction, in a column of its own, the clause that it came from. [`crate::parse::parse`] reads all
+//! of it back.
 
 use std::ops::Range;
 
@@ -10,31 +11,31 @@ use crate::mnemonic;
 use crate::module::{Directive, Entry, Module, Param, RegisterFamily, Statement, Variable};
 use crate::text::{Piece, Text};
 
-/// Column of the notes behind instructions.
+/// Column of the notes after instructions.
 const NOTE_COLUMN: usize = 64;
-/// Column of the comments behind parameters, registers and variables.
+/// Column of the comments after parameters, registers and variables.
 const COMMENT_COLUMN: usize = 40;
 const INDENT: &str = "    ";
 
-/// The PTX text of a module. Deterministic: equal modules give equal texts.
+/// The PTX text of a module. The output is deterministic: equal modules give equal texts.
 ///
-/// Text inside comments and notes is made to fit one line; nothing else is checked here, see [`crate::verify::verify`].
+/// Text inside comments and notes is made to fit one line. Nothing else is checked here, see [`crate::verify::verify`].
 pub fn print(module: &Module) -> String {
     let statements: usize = module.entries.iter().map(|entry| entry.body.len()).sum();
-    // About 110 bytes a line, so that a large kernel is not copied while it grows.
+    // About 110 bytes per line, so that printing a large kernel does not reallocate.
     let mut printer = Printer { text: Text::with_capacity(4096 + 110 * statements), ..Printer::default() };
     printer.module(module);
     printer.text.finish()
 }
 
-/// The text of one instruction of an entry, without note and semicolon: for messages.
+/// The text of one instruction of an entry, without note and semicolon, for messages.
 pub fn instruction(instruction: &Instruction, entry: &Entry) -> String {
     let mut printer = Printer::default();
     printer.bare_instruction(instruction, &Names::of(&entry.registers));
     printer.text.finish()
 }
 
-/// The text of one operand of an entry's instructions: for messages.
+/// The text of one operand of an entry's instructions, for messages.
 pub fn operand(operand: &Operand, entry: &Entry) -> String {
     let mut printer = Printer::default();
     printer.operand(operand, &Names::of(&entry.registers));
@@ -53,9 +54,9 @@ impl<'a> Names<'a> {
 #[derive(Default)]
 struct Printer<'a> {
     text: Text,
-    /// Where the current line starts.
+    /// Start of the current line.
     line: usize,
-    /// The last opcode and the last note, and where their texts are: runs of one are long.
+    /// The last opcode and the last note, and where their texts are: long runs share one.
     last_op: Option<(&'a Opcode, Range<usize>)>,
     last_note: Option<(&'a Note, Range<usize>)>,
 }
@@ -70,13 +71,13 @@ impl<'a> Printer<'a> {
         self.line = self.text.len();
     }
 
-    /// Blanks up to a column, and two at least.
+    /// Pads with spaces up to a column, with at least two.
     fn column(&mut self, column: usize) {
         let used = self.text.len() - self.line;
         self.text.blanks(column.saturating_sub(used).max(2));
     }
 
-    /// A piece of a comment: line ends would end the comment, and so become blanks.
+    /// A piece of a comment. Line ends would end the comment and become spaces.
     fn comment_text(&mut self, text: &str) {
         if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
             self.push(&text.replace(['\n', '\r'], " "));
@@ -339,7 +340,7 @@ impl<'a> Printer<'a> {
 
     #[inline]
     fn register(&mut self, reg: Reg, names: &Names<'_>) {
-        // A family that is not there is the verifier's to report; the text shows the hole.
+        // The verifier reports a missing family; the text shows the gap.
         let Some((prefix, numbered)) = names.0.get(usize::from(reg.family)) else {
             self.push("%?");
             self.text.unsigned(reg.family.into());

@@ -1,4 +1,5 @@
-//! One opcode of each kind, for the parser to start from: its fields are what a mnemonic that leaves them out means.
+//! One opcode of each kind for the parser to start from. Its fields have the values that a mnemonic implies by leaving
+//! them out.
 
 use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
@@ -28,8 +29,8 @@ const fn approx(function: Approx) -> Opcode {
     Opcode::Approx { function, ty: Type::F32 }
 }
 
-/// One opcode of each kind, sorted by the first word of the stem, longer stems first. The fields are what a mnemonic that
-/// leaves them out means.
+/// One opcode of each kind, sorted by the first word of the stem, longer stems first. The fields have the values that a
+/// mnemonic implies by leaving them out.
 static PROTOTYPES: &[Opcode] = &[
     Opcode::Abs(Type::B32),
     Opcode::ActiveMask,
@@ -188,7 +189,7 @@ mod tests {
     use crate::mnemonic;
     use crate::text::Text;
 
-    /// The search goes by the first word, and wants them in order.
+    /// The search goes by the first word and needs the table to be sorted.
     #[test]
     fn sorted_by_first_word() {
         let words: Vec<_> = PROTOTYPES.iter().map(|op| first_word(row(op).stem)).collect();
@@ -202,7 +203,7 @@ mod tests {
             let mut text = Text::default();
             mnemonic::write(op, &mut text);
             let text = text.finish();
-            // `mul.b32` exists for neither floats nor integers, `isspacep` of the generic space not at all.
+            // `mul.b32` exists for neither floats nor integers, and `isspacep` does not exist for the generic space.
             let read = mnemonic::read(&text);
             assert!(
                 read == *op

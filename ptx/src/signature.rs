@@ -1,4 +1,5 @@
-//! The vocabulary of the instruction table: operand slots, the register types that each takes, and since when.
+//! The vocabulary of the instruction table: operand slots, the register types that each takes, and the targets that
+//! have them.
 
 use crate::target::{Suffix, Target, Version};
 use crate::types::{Space, Type};
@@ -30,18 +31,18 @@ impl Types {
     }
 }
 
-/// Which type an operand has, in terms of the instruction's.
+/// The type of an operand, in terms of the instruction's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// The n-th of the row's types.
+    /// The n-th type of the row.
     Type(u8),
     /// Twice as wide as the first.
     Wide,
-    /// This one whatever the instruction's.
+    /// This type, independent of the instruction's.
     Is(Type),
 }
 
-/// What may stand at one place of an instruction.
+/// What may appear as one operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// A register that is written.
@@ -50,24 +51,24 @@ pub(crate) enum Slot {
     WriteOrSink(Class),
     /// A register or an immediate.
     Read(Class),
-    /// A register as wide as the type or wider, written or read by a load, a store or a conversion.
+    /// A register at least as wide as the type, written or read by a load, a store or a conversion.
     WriteWide(Class),
     ReadWide(Class),
-    /// As many of these as the row has lanes, in a vector if more than one.
+    /// As many registers as the row has lanes, in a vector if there is more than one.
     WriteLanes,
     ReadLanes,
     /// Either side of a `mov`, which also packs, unpacks, and reads special registers and addresses of variables.
     MoveTo,
     MoveFrom,
-    /// A register, or a variable whose address is meant.
+    /// A register, or a variable for its address.
     AddressValue(Class),
-    /// A predicate, or two with `|`, either of which may be `_`.
+    /// A predicate, or two joined by `|`, either of which may be `_`.
     Predicates,
-    /// A register and perhaps a predicate behind it: `%r|%p`.
+    /// A register, optionally with a predicate: `%r|%p`.
     WithPredicate(Class),
-    /// The same, where the predicate has to be there and the register may be `_`.
+    /// The same, but the predicate is required and the register may be `_`.
     SinkWithPredicate(Class),
-    /// A predicate that is read, perhaps negated, or a constant one.
+    /// A predicate that is read, optionally negated, or a constant predicate.
     Condition,
     /// `[address]` in the row's space, or in this one.
     Address,
@@ -76,7 +77,7 @@ pub(crate) enum Slot {
     Tensor,
     /// The name of a label.
     Label,
-    /// An integer constant of a range, and a multiple of the step.
+    /// An integer constant within a range, and a multiple of the step.
     Constant {
         min: i64,
         max: i64,
@@ -88,14 +89,14 @@ pub(crate) enum Slot {
         max: i64,
         step: i64,
     },
-    /// A vector of the n-th count of registers of the n-th type, even when there is only one.
+    /// A vector of registers of the n-th type, with the n-th count, even when there is only one.
     WriteFragment(u8),
     ReadFragment(u8),
-    /// A 64-bit matrix descriptor, or the fragment of the n-th count.
+    /// A 64-bit matrix descriptor, or a fragment with the n-th count.
     DescriptorOrFragment(u8),
     /// 1 or -1.
     Sign,
-    /// A constant of single precision between 0 and 1.
+    /// A single-precision constant between 0 and 1.
     Fraction,
 }
 
@@ -118,7 +119,7 @@ pub(crate) enum Needs {
 }
 
 impl Since {
-    /// sm_75 and its version, the oldest target of this project, have it.
+    /// sm_75, the oldest target of this project, and its PTX version have it.
     pub const ALWAYS: Since = Since::sm(75, (6, 3));
 
     pub const fn sm(sm: u32, version: Version) -> Since {
@@ -133,7 +134,7 @@ impl Since {
         Since { target: Needs::Accelerated(sm), version }
     }
 
-    /// What both of two parts of an instruction need.
+    /// The combined requirement of two parts of an instruction.
     pub fn with(self, other: Since) -> Since {
         let stricter = if self.target.sm() >= other.target.sm() { self.target } else { other.target };
         Since { target: stricter, version: self.version.max(other.version) }
@@ -171,7 +172,7 @@ impl std::fmt::Display for Needs {
 pub(crate) struct Row {
     /// The fixed first words of the mnemonic.
     pub stem: &'static str,
-    /// The types that slots refer to; the first is the instruction's own, and what `legal` is about.
+    /// The types that slots refer to; the first is the instruction's own, which `legal` constrains.
     pub types: [Type; 4],
     pub legal: Types,
     /// The operands in order; the last `optional` of them may be left out.
@@ -179,7 +180,7 @@ pub(crate) struct Row {
     pub optional: usize,
     pub since: Since,
     pub space: Space,
-    /// Elements of the vectors or fragments, in the order of `types`.
+    /// Number of elements of the vectors or fragments, in the order of `types`.
     pub counts: [u8; 4],
 }
 
@@ -224,7 +225,8 @@ impl Row {
     }
 }
 
-/// The register types that hold a value of a type exactly, as ptxas takes them: a register's own kind, or untyped bits.
+/// The register types that hold a value of a type exactly, as ptxas accepts them: the type itself, or untyped bits of
+/// its width.
 pub(crate) const fn registers_of(ty: Type) -> Types {
     use Type::*;
     match ty {
@@ -247,7 +249,7 @@ pub(crate) const fn registers_of(ty: Type) -> Types {
     }
 }
 
-/// The same, and the wider registers that loads, stores and conversions take as well.
+/// The same, plus the wider registers that loads, stores and conversions also accept.
 pub(crate) const fn wide_registers_of(ty: Type) -> Types {
     use Type::*;
     const INTEGERS_64: Types = Types::of(&[B64, U64, S64, B128]);

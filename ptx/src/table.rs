@@ -1,9 +1,9 @@
 //! The instruction table: one row per opcode, with its mnemonic, its types, its operands, and the targets that have it.
 //!
-//! The printer takes the mnemonic from here, the parser finds opcodes by it, and the verifier holds instructions against the
-//! rest. Types, targets and versions are those that ptxas 13.0 takes, each tried there; what sm_75 and PTX 6.3 have, the oldest
-//! target of this project, is not said. Rules between modifiers are in [`crate::legality`],
-//! the prototypes that the parser starts from in [`crate::prototype`].
+//! The printer takes the mnemonic from here, the parser finds opcodes by it, and the verifier checks instructions
+//! against the rest. Types, targets and versions are those that ptxas 13.0 accepts, each tried with it. A row states no
+//! requirement that sm_75 and PTX 6.3, the oldest target of this project, already meet. Rules between modifiers are in
+//! [`crate::legality`], and the prototypes that the parser starts from are in [`crate::prototype`].
 
 mod asynchronous;
 mod extended;
@@ -263,7 +263,7 @@ fn atomic_types(op: Atomic) -> Types {
     }
 }
 
-/// A reduction without a result has nothing to swap.
+/// A reduction returns no result, so it has no exchange operations.
 fn reduction_types(op: Atomic) -> Types {
     match op {
         Atomic::Exch | Atomic::Cas => Types::NONE,
@@ -271,7 +271,7 @@ fn reduction_types(op: Atomic) -> Types {
     }
 }
 
-/// What is known of a special register.
+/// The properties of a special register.
 pub(crate) struct SpecialRow {
     /// The types that `mov` reads it with.
     pub types: Types,
@@ -305,7 +305,7 @@ pub(crate) fn is_half_addition(op: Atomic, ty: Type) -> bool {
     op == Atomic::Add && HALVES.has(ty)
 }
 
-/// Whether an opcode that was read is the one meant where two share a stem: `mul.f32` is [`Opcode::Mul`], `mul.lo.s32` is not.
+/// Whether an opcode is the intended one where two share a stem: `mul.f32` is [`Opcode::Mul`], `mul.lo.s32` is not.
 pub(crate) fn takes(op: &Opcode) -> bool {
     match op {
         Opcode::Mul { ty, .. } => ty.is_float(),

@@ -1,20 +1,20 @@
-//! Targets and versions: what `.target sm_90a` can do, and which `.version` it takes at least.
+//! Targets and versions: what `.target sm_90a` supports, and the lowest `.version` it needs.
 
 /// A PTX ISA version, `.version 8.0`.
 pub type Version = (u32, u32);
 
-/// What a target's letter adds.
+/// What a target's suffix adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Suffix {
     /// `sm_90`: runs on every later architecture.
     None,
-    /// `sm_100f`: runs on the family's later members.
+    /// `sm_100f`: runs on later members of the family.
     Family,
-    /// `sm_90a`: runs on this architecture alone, with all that it has.
+    /// `sm_90a`: runs on this architecture alone, and has all of its features.
     Architecture,
 }
 
-/// A `.target`, read.
+/// A parsed `.target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// 90 in `sm_90a`.
@@ -36,7 +36,8 @@ impl Target {
         Some(Target { sm, suffix })
     }
 
-    /// The lowest version that names the target, as ptxas 13.0 has it. A target unknown here gets the newest of the table.
+    /// The lowest version that has the target, according to ptxas 13.0. A target that is not in the table gets the
+    /// newest version of the table.
     pub const fn version(self) -> Version {
         match (self.sm, self.suffix) {
             (..=69, _) => (5, 0),

@@ -1,16 +1,16 @@
-//! A text assembled from many short pieces.
+//! Text assembled from many short pieces.
 //!
-//! Most pieces of PTX are so short that a copy whose length is known only at run time costs more than the bytes are worth. So
-//! register prefixes, small numbers and blanks are kept in arrays of a fixed size. The whole array is copied, which takes one
-//! or two instructions, and then the text is cut to where the piece ends.
+//! Most pieces of PTX are so short that a copy whose length is known only at run time costs more than the copying
+//! itself. Register prefixes, small numbers and spaces are therefore kept in arrays of a fixed size. The whole array is
+//! copied, which takes one or two instructions, and the text is then truncated to the end of the piece.
 
 use std::ops::Range;
 
-/// Bytes copied for a piece.
+/// Bytes copied per piece.
 const COPIED: usize = 16;
-/// The most blanks written at once.
+/// The most spaces written at once.
 const BLANKS: [u8; 64] = [b' '; 64];
-/// The digits of each number below 1000, followed by how many there are.
+/// The digits of each number below 1000, followed by their count.
 const SMALL: [[u8; 4]; 1000] = {
     let mut small = [[0; 4]; 1000];
     let mut value = 0;
@@ -91,20 +91,20 @@ impl Text {
         }
     }
 
-    /// Appends `count` blanks, at most 64.
+    /// Appends `count` spaces, at most 64.
     pub fn blanks(&mut self, count: usize) {
         let end = self.len() + count;
         self.bytes.extend_from_slice(&BLANKS);
         self.bytes.truncate(end);
     }
 
-    /// Appends what is at `range` once more.
+    /// Appends a copy of the text at `range`.
     pub fn again(&mut self, range: Range<usize>) {
         self.bytes.extend_from_within(range);
     }
 
     pub fn finish(self) -> String {
-        // Everything written was a whole `str`, so this does not fail.
+        // Only whole `str`s were written, so this does not fail.
         String::from_utf8(self.bytes).unwrap_or_default()
     }
 }

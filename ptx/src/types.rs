@@ -74,7 +74,7 @@ impl Type {
         self.bits() / 8
     }
 
-    /// Whether the type is a floating-point one, packed and narrow formats included.
+    /// Whether this is a floating-point type, including packed and narrow formats.
     pub const fn is_float(self) -> bool {
         use Type::*;
         matches!(self, F16 | F16x2 | Bf16 | Bf16x2 | Tf32 | F32 | F64 | E4m3x2 | E5m2x2)
@@ -87,7 +87,7 @@ impl Type {
 }
 
 impl Space {
-    /// Whether this is the block's shared memory under any of its names (a peer's in the cluster included).
+    /// Whether this is shared memory under any of its names, including a peer's in the cluster.
     pub const fn is_shared(self) -> bool {
         matches!(self, Space::Shared | Space::SharedCta | Space::SharedCluster)
     }

@@ -1,14 +1,16 @@
-//! Checks a module before anyone else sees it. The rules:
+//! Checks a module before anything else uses it. The rules:
 //!
-//! - the target is known, and it and the `.version` have every instruction, special register and state space used;
-//! - each opcode's type and modifiers go together, and its operands agree with its row of the instruction table in number, kind and
-//!   register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes;
-//! - a register's family exists and its number is below the family's count; no two families share a register's name;
+//! - the target is known, and the target and the `.version` have every instruction, special register and state space
+//!   used;
+//! - each opcode's type and modifiers are compatible, and its operands match its row of the instruction table in
+//!   number, kind and register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes;
+//! - a register's family exists and its number is below the family's count; no two families define the same register
+//!   name;
 //! - each label is bound once in its entry, and each branch's label is bound;
-//! - names are declared, in a state space that the instruction can address, and declared once; names and pragmas are such that the
-//!   text can hold them.
+//! - names are declared, in a state space that the instruction can address, and declared once; names and pragmas can be
+//!   written in PTX text.
 //!
-//! It runs after every compilation: the good path allocates nothing per instruction.
+//! The verifier runs after every compilation; on the path without errors it allocates nothing per instruction.
 
 mod operands;
 
@@ -25,12 +27,12 @@ use crate::target::{Target, Version};
 use crate::types::{Space, Type};
 use operands::Legal;
 
-/// What is wrong with a module: a bug of the program that made it.
+/// A violated rule: a bug in the program that made the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The entry's name; empty when the module as a whole is meant.
+    /// The entry's name; empty if the violation concerns the module as a whole.
     pub entry: String,
-    /// Index into the entry's body; `None` when its declarations are meant.
+    /// Index into the entry's body; `None` if the violation concerns its declarations.
     pub statement: Option<usize>,
     /// What is wrong, with the instruction's text.
     pub message: String,
@@ -51,12 +53,12 @@ impl std::error::Error for Violation {}
 /// Most violations that one verification reports.
 const MAX_VIOLATIONS: usize = 100;
 
-/// Checks a module; see the rules above. Unknown instructions pass, since nothing is known of them.
+/// Checks a module against the rules above. Unknown instructions pass, since nothing is known about them.
 pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
     let mut violations = Vec::new();
     let target = Target::from_words(&module.target);
     match target {
-        None => violations.push(of_module(format!("`{}` is no target", module.target))),
+        None => violations.push(of_module(format!("`{}` is not a known target", module.target))),
         Some(target) if module.version < target.version() => {
             let (major, minor) = target.version();
             violations.push(of_module(format!("{} needs .version {major}.{minor}", module.target)));
@@ -66,7 +68,7 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
     let mut entries = HashSet::new();
     for entry in &module.entries {
         if !entries.insert(entry.name.as_str()) {
-            violations.push(of_module(format!("the entry `{}` is there twice", entry.name)));
+            violations.push(of_module(format!("the entry `{}` is defined twice", entry.name)));
         }
         let context = Context::new(module, entry, target, &mut violations);
         context.statements(&mut violations);
@@ -82,7 +84,7 @@ pub fn required_version(module: &Module) -> Version {
     let mut last = None;
     for statement in module.entries.iter().flat_map(|entry| &entry.body) {
         let Statement::Instruction(instruction) = statement else { continue };
-        // Runs of one opcode are long, and what they need is mostly the opcode's.
+        // Runs of one opcode are long, and the requirements mostly follow from the opcode.
         if last == Some(&instruction.op) && !needs_more(instruction) {
             continue;
         }
@@ -92,7 +94,8 @@ pub fn required_version(module: &Module) -> Version {
     version
 }
 
-/// True if an operand may need more than the opcode does: a special register, or a count of arrivals.
+/// True if an operand may need a newer target or version than the opcode does: a special register, or a count of
+/// arrivals.
 fn needs_more(instruction: &Instruction) -> bool {
     match (&instruction.op, instruction.operands.as_slice()) {
         (Opcode::Mov(_), [_, from]) => matches!(from, Operand::Special(_)),
@@ -101,7 +104,7 @@ fn needs_more(instruction: &Instruction) -> bool {
     }
 }
 
-/// Since when there is everything in an instruction.
+/// The target and version that an instruction needs.
 fn instruction_since(instruction: &Instruction) -> Since {
     let special = instruction.operands.iter().filter_map(|operand| match operand {
         Operand::Special(special) => Some(table::special(*special).since),
@@ -109,7 +112,7 @@ fn instruction_since(instruction: &Instruction) -> Since {
     });
     let since = special.fold(table::row(&instruction.op).since, Since::with);
     match (&instruction.op, instruction.operands.len()) {
-        // An arrival that counts for several.
+        // An arrival with a count.
         (Opcode::MbarrierArrive { .. }, 3) => since.with(table::HOPPER),
         _ => since,
     }
@@ -119,7 +122,7 @@ fn of_module(message: String) -> Violation {
     Violation { entry: String::new(), statement: None, message }
 }
 
-/// What an instruction is held against.
+/// What instructions are checked against.
 struct Context<'a> {
     entry: &'a Entry,
     target: Option<Target>,
@@ -129,7 +132,7 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Collects the entry's names, and reports those that clash.
+    /// Collects the entry's names, and reports clashes.
     fn new(module: &'a Module, entry: &'a Entry, target: Option<Target>, violations: &mut Vec<Violation>) -> Self {
         let mut context =
             Context { entry, target, version: module.version, labels: HashSet::new(), symbols: HashMap::new() };
@@ -138,11 +141,11 @@ impl<'a> Context<'a> {
             module.variables.iter().chain(&entry.variables).map(|Variable { name, space, .. }| (name, *space));
         let params = entry.params.iter().map(|param| (&param.name, Space::Param));
         if !is_name(&entry.name) {
-            report(format!("`{}` is no name", entry.name));
+            report(format!("`{}` is not a valid name", entry.name));
         }
         for (name, space) in variables.chain(params) {
             if !is_name(name) {
-                report(format!("`{name}` is no name"));
+                report(format!("`{name}` is not a valid name"));
             }
             if context.symbols.insert(name, space).is_some() {
                 report(format!("`{name}` is declared twice"));
@@ -150,12 +153,12 @@ impl<'a> Context<'a> {
         }
         for (i, statement) in entry.body.iter().enumerate() {
             match statement {
-                Statement::Label(name) if !is_name(name) => report(format!("`{name}` is no name")),
+                Statement::Label(name) if !is_name(name) => report(format!("`{name}` is not a valid name")),
                 Statement::Label(name) if !context.labels.insert(name) => {
                     report(format!("the label `{name}` is bound again by statement {i}"));
                 }
                 Statement::Pragma(text) if text.contains(['"', '\n']) => {
-                    report(format!("statement {i}: a pragma's text has no quotation marks or line ends"));
+                    report(format!("statement {i}: a pragma's text cannot contain quotation marks or line ends"));
                 }
                 _ => {}
             }
@@ -179,12 +182,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Checks an instruction. `last` is the last opcode that was found legal: runs of one opcode are long.
+    /// Checks an instruction. `last` is the last opcode found legal: runs of one opcode are long.
     fn instruction<'i>(&self, instruction: &'i Instruction, last: &mut Option<Legal<'i>>) -> Result<(), String> {
         if let Some(guard) = &instruction.guard
             && self.register_type(guard.pred)? != Type::Pred
         {
-            return Err("the guard is no predicate".to_owned());
+            return Err("the guard is not a predicate".to_owned());
         }
         if let Opcode::Unknown(_) = instruction.op {
             return Ok(());
@@ -197,7 +200,7 @@ impl<'a> Context<'a> {
         legality::refuse_constants(instruction).map_or(Ok(()), |reason| Err(reason.to_owned()))
     }
 
-    /// The opcode of an instruction, if there is one with these modifiers and the target has it.
+    /// The opcode of an instruction, if it exists with these modifiers and the target has it.
     fn legal<'i>(&self, instruction: &'i Instruction) -> Result<Legal<'i>, String> {
         let row = table::row(&instruction.op);
         if !row.legal.has(row.types[0]) {
@@ -225,7 +228,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// PTX's own rule: a letter, or `_`, `$` or `%` with something behind it; then letters, digits, `_` and `$`.
+/// PTX's own rule: a letter, or `_`, `$` or `%` followed by at least one more character; then letters, digits, `_` and
+/// `$`.
 fn is_name(name: &str) -> bool {
     let (first, rest) = match name.as_bytes() {
         [first, rest @ ..] => (*first, rest),
@@ -235,12 +239,12 @@ fn is_name(name: &str) -> bool {
     rest_fits && (first.is_ascii_alphabetic() || (matches!(first, b'_' | b'$' | b'%') && !rest.is_empty()))
 }
 
-/// No two families may give the same name to a register: `%r1<10>` and `%r<20>` both have a `%r15`.
+/// No two families may define the same register name: `%r1<10>` and `%r<20>` both define `%r15`.
 fn families(families: &[RegisterFamily], report: &mut impl FnMut(String)) {
     let mut names: HashMap<&str, &RegisterFamily> = HashMap::new();
     for family in families {
         if !is_name(&family.prefix) {
-            report(format!("`{}` is no name", family.prefix));
+            report(format!("`{}` is not a valid name", family.prefix));
         }
         if let Some(other) = names.insert(&family.prefix, family)
             && (other.count.is_some() == family.count.is_some())
@@ -248,7 +252,7 @@ fn families(families: &[RegisterFamily], report: &mut impl FnMut(String)) {
             report(format!("`{}` is declared twice", family.prefix));
         }
     }
-    // A clash needs a name that ends with a digit, which few have.
+    // A clash needs a name that ends in a digit, which few do.
     for family in families.iter().filter(|family| family.prefix.ends_with(|c: char| c.is_ascii_digit())) {
         let digits = family.prefix.len() - family.prefix.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         for length in 1..=digits.min(10) {
@@ -256,7 +260,7 @@ fn families(families: &[RegisterFamily], report: &mut impl FnMut(String)) {
             let first: u64 = number.parse().unwrap_or(u64::MAX);
             let clash = names.get(prefix).and_then(|other| other.count).is_some_and(|count| first < u64::from(count));
             if clash {
-                report(format!("`{}` names a register of `{prefix}<…>` again", family.prefix));
+                report(format!("`{}` is also a register of `{prefix}<…>`", family.prefix));
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Modifiers of the instructions of warps, blocks and clusters that are not about memory.
+//! Modifiers of instructions that a warp, a block or a cluster executes together, except memory accesses.
 
 use crate::names::words;
 
-/// Where a lane of `shfl.sync` reads.
+/// Which lane `shfl.sync` reads from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Shuffle {
@@ -14,7 +14,7 @@ pub enum Shuffle {
 
 words!(Shuffle { Up "up", Down "down", Bfly "bfly", Idx "idx" });
 
-/// What `vote.sync` asks; `Ballot` answers with a mask, the others with a predicate.
+/// What `vote.sync` computes; `Ballot` returns a mask, the others a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Vote {
@@ -29,7 +29,7 @@ words!(Vote { All "all", Any "any", Uni "uni", Ballot "ballot" });
 /// Whether all threads of the warp have to execute the same instruction of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alignment {
-    /// Threads may come by different ways.
+    /// Threads may reach it along different paths.
     Free,
     /// `.aligned`.
     Aligned,
@@ -37,7 +37,7 @@ pub enum Alignment {
 
 words!(Alignment { Free "", Aligned "aligned" });
 
-/// Ordering of `barrier.cluster`; unstated is release on arrival and acquire on waiting.
+/// Ordering of `barrier.cluster`; if unstated, arrival is a release and waiting an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum ClusterOrder {
@@ -49,7 +49,7 @@ pub enum ClusterOrder {
 
 words!(ClusterOrder { Unstated "", Release "release", Relaxed "relaxed", Acquire "acquire" });
 
-/// Which way `setmaxnreg` goes.
+/// Direction of `setmaxnreg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Resize {
@@ -80,7 +80,7 @@ pub enum Direction {
 
 words!(Direction { Left "l", Right "r" });
 
-/// What a funnel shift does with amounts beyond 32.
+/// How a funnel shift treats amounts above 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum ShiftMode {
@@ -90,10 +90,10 @@ pub enum ShiftMode {
 
 words!(ShiftMode { Wrap "wrap", Clamp "clamp" });
 
-/// A division that is not rounded as IEEE says.
+/// A division that is not rounded as IEEE 754 requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FastDivision {
-    /// `.approx`: the divisor's reciprocal, 2 ulp where that is in range.
+    /// `.approx`: multiplies by the divisor's reciprocal; 2 ulp while that is in range.
     Approx,
     /// `.full`: 2 ulp over the full range.
     Full,

@@ -1,7 +1,8 @@
-//! NVIDIA's assembler takes every case for every target it can have. Registers and spills are snapshotted for one version,
-//! per target.
+//! NVIDIA's assembler accepts every case for every target that the case supports. Registers and spills are snapshotted
+//! for one version, per target.
 //!
-//! `PTXAS` names the assemblers, separated by colons; without it these tests say that they were skipped, and on CI they fail.
+//! `PTXAS` names the assemblers, separated by colons. Without it these tests print that they were skipped, and fail on
+//! CI.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,10 +11,10 @@ use std::process::Command;
 use ptx_gemm_check::cases;
 use ptx_gemm_dsl::Target;
 
-/// Texts longer than this take ptxas half a minute: they are assembled once, for their own target.
+/// Texts longer than this take ptxas half a minute; they are assembled once, for their own target.
 const LONG: usize = 2 << 20;
 
-/// The version whose figures are snapshotted.
+/// The version whose figures are in the snapshot.
 const FIGURES: &str = "V13.0.88";
 
 pub(crate) const SNAPSHOT: &str = "ptxas_figures";
@@ -28,7 +29,7 @@ fn assemblers() -> Vec<Ptxas> {
     let found: Vec<Ptxas> = named.split(':').filter(|p| !p.is_empty()).map(Ptxas::at).collect();
     assert!(
         !found.is_empty() || std::env::var("CI").is_err(),
-        "PTXAS names no assembler, and on CI these tests are not skipped"
+        "PTXAS names no assembler, and on CI these tests must not be skipped"
     );
     if found.is_empty() {
         println!("PTXAS is not set: assembling was skipped");

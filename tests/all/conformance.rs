@@ -1,5 +1,5 @@
-//! What BLAS libraries are tested with, through the public interface, on schedules of different kinds: netlib's SGEMM grid
-//! with its error exits, and the sizes and scalars of rocBLAS. The interpreter's checks are all on.
+//! The tests of BLAS libraries, through the public interface, on schedules of different kinds: netlib's SGEMM grid with
+//! its error exits, and the sizes and scalars of rocBLAS. All checks of the interpreter are on.
 
 use ptx_gemm::{
     ArgumentError, CompiledGemm, Device, Error, Gemm, InterpreterOptions, Layout, Matrix, MatrixMut, MatrixRef, Shape,
@@ -7,11 +7,11 @@ use ptx_gemm::{
 use ptx_gemm_check::{Data, Leading, Output, Request, check, netlib};
 use ptx_gemm_interp::{Counting, Options};
 
-/// Every thread reads global memory for itself.
+/// Every thread reads global memory directly.
 pub const DIRECT: &str = "tile(32, 32); thread(1, 1); shared(none);";
-/// The next tile is loaded, four elements at a time, while this one is multiplied.
+/// The next tile is loaded, four elements at a time, while the current one is multiplied.
 pub const DOUBLE_BUFFERED: &str = "tile(128, 128, 8); thread(8, 8); vector(4); double_buffer;";
-/// Fragments spread over a warp's tile, read from a padded and transposed one.
+/// Fragments distributed over a warp's tile, read from a padded and transposed buffer.
 pub const WARP_TILED: &str =
     "tile(64, 64, 8); warp(32, 32); thread(8, 4); fragment(4, 4); vector(4); shared(a = km + pad(4)); double_buffer;";
 pub const KINDS: [&str; 3] = [DIRECT, DOUBLE_BUFFERED, WARP_TILED];
@@ -25,7 +25,7 @@ pub fn gemm(kind: &str, [a, b, c, d]: [Layout; 4], device: &Device) -> CompiledG
 }
 
 fn check_netlib(kind: &str) {
-    // Counted, so that a store to A or B does not go unseen.
+    // With counting, so that a store to A or B is noticed.
     let options = Options { counting: Counting::On, ..Options::default() };
     let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
     let summary = netlib::run(|a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device))).unwrap();
@@ -50,14 +50,14 @@ fn netlib_grid_warp_tiled() {
     check_netlib(WARP_TILED);
 }
 
-/// The grid tells a right kernel from one that is wrong in the fourth digit of C.
+/// The grid distinguishes a correct kernel from one that is wrong in the fourth digit of C.
 #[test]
 fn netlib_grid_finds_a_wrong_kernel() {
     let summary = netlib::run(|a, b| {
         let wrong = "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c * 1.0001);";
         format!("{DIRECT} layout(a = {a}, b = {b}, d = col); {wrong}").parse::<Gemm>()?.on(&Device::interpreter())
     });
-    // Two of three betas, and the sizes where C has an element.
+    // Two of three betas, and the sizes for which C has an element.
     assert!(summary.unwrap().failures.len() > 17_496 / 3);
 }
 
@@ -90,8 +90,8 @@ fn exits() -> Vec<Exit> {
     all
 }
 
-/// What a wrong call gets: a diagnostic of the schedule, a Rust type that has no such value, or a typed error before
-/// anything is launched. Nothing was written.
+/// What a wrong call gets: a diagnostic for the schedule, a Rust type that has no such value, or a typed error before
+/// anything is launched. Nothing is written.
 #[test]
 fn netlib_error_exits() {
     let exits = exits();
@@ -129,7 +129,7 @@ fn answer(exit: &Exit) -> String {
     };
     let extents = exit.extents.map(usize::try_from);
     let [Ok(m), Ok(n), Ok(k)] = extents else {
-        // What cannot be written in a program either: ui/extent_negative.rs.
+        // A program cannot express it either: ui/extent_negative.rs.
         return "no such extent".into();
     };
     let layout = |trans| if trans == 'N' { Layout::Col } else { Layout::Row };
@@ -148,7 +148,7 @@ fn answer(exit: &Exit) -> String {
     }
 }
 
-/// M, N and K; leading dimensions are the smallest.
+/// M, N and K; leading dimensions are the smallest possible.
 type Extents = [usize; 3];
 
 /// The sizes of rocBLAS's suites that are small enough for every kind of kernel and every pair of scalars.
@@ -162,7 +162,7 @@ fn small_sizes() -> Vec<Extents> {
 const MEDIUM: [usize; 3] = [127, 128, 129];
 const DEPTHS: [usize; 3] = [63, 64, 65];
 
-/// Larger ones: each runs on one kind of kernel, with one pair of scalars.
+/// Larger sizes: each runs on one kind of kernel, with one pair of scalars.
 const LARGE: [Extents; 6] =
     [[191, 193, 194], [500, 501, 502], [639, 640, 347], [375, 4309, 375], [4011, 4012, 103], [24_000, 256, 256]];
 
@@ -236,13 +236,13 @@ fn rocblas_sizes_around_a_tile() {
 fn rocblas_large_sizes() {
     let device = Device::interpreter();
     for (turn, size) in LARGE.into_iter().enumerate() {
-        // The largest three are not for the kind that reads every operand from global memory.
+        // The largest three are too slow for the kind that reads every operand from global memory.
         let kind = KINDS[if turn < 3 { turn } else { 1 + turn % 2 }];
         right(&gemm(kind, layouts(turn), &device), &request(size, SCALARS[turn % SCALARS.len()], Data::Random));
     }
 }
 
-/// Elements of A and B that lie more than 2^31 elements from the first one. The pages between their rows are never touched.
+/// Elements of A and B more than 2^31 elements after the first one. The pages between their rows are never accessed.
 #[test]
 fn offsets_beyond_two_to_the_31() {
     const LD: usize = 1 << 25;
@@ -253,7 +253,7 @@ fn offsets_beyond_two_to_the_31() {
         println!("there are no {} bytes of address space: skipped", 4 * len);
         return;
     }
-    // Zeroed by the system, page by page as they are touched.
+    // Zeroed by the system, page by page on first access.
     drop(far);
     let mut far = vec![0f32; len];
     let near = Matrix::<f32>::random(k, n, 2);
@@ -272,7 +272,7 @@ fn offsets_beyond_two_to_the_31() {
     }
 }
 
-/// The same bits, however often and from however many threads.
+/// The same bits, in every run and from any number of threads.
 #[test]
 fn results_are_repeatable() {
     let device = Device::interpreter();

@@ -1,12 +1,12 @@
-//! Contracts: what the plan counts is what the interpreter counts, and library calls refuse what is broken.
+//! Contracts: the plan's counts equal the interpreter's, and library calls report broken contracts.
 
 use ptx_gemm::{CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
 use ptx_gemm_check::{Profile, cases, tuned};
 use ptx_gemm_dsl::clause::{Metric, Relation};
 use ptx_gemm_dsl::terms::Operand;
 
-/// Schedules whose accesses no case has: other skews, orders, types, layouts, producers, ragged warps and transposed
-/// asynchronous copies.
+/// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
+/// transposed asynchronous copies.
 const OTHERS: [&str; 19] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
@@ -29,7 +29,7 @@ const OTHERS: [&str; 19] = [
     "tile(32, 32, 16); thread(2, 2); shared(a = mk + pad(2), b = nk + pad(5)); layout(b = col); vector(4);",
 ];
 
-/// What is counted differently, in words.
+/// The counts that differ, as text.
 fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));
     let counted = Profile::new(schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -37,7 +37,7 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let sample = plan.sample(&plan.variants[0]);
     let (cost, mix) = (&counted.cost, &counted.cost.mix);
     let (reads, stores, loads) = (&cost.shared_loads, &cost.shared_stores, &cost.global_loads);
-    // Parts of a split K also load each other's sums; apart from these, A and B are all that is loaded here.
+    // Parts of a split K also load each other's sums; all other loads here are of A and B.
     let of_a_and_b = |counted, planned| if plan.split_k.is_some() { planned } else { counted };
     let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
     let figures = [
@@ -68,7 +68,7 @@ fn what_the_plan_counts_is_what_the_interpreter_counts() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// Legal but for the contract, which the plan cannot keep.
+/// Legal except for the contract, which the plan cannot meet.
 const CONFLICTS: &str = "tile(128, 128, 8); thread(8, 8); vector(4); expect { bank_conflicts = 0 }";
 
 #[test]
@@ -100,7 +100,7 @@ fn a_library_call_refuses_a_broken_contract() {
     assert!(text.to_string().contains("expect loads_per_fma <= 0.25 is broken"), "{text}");
 }
 
-/// Occupancy depends on the target: a schedule is held to it for the device that it is compiled for.
+/// Occupancy depends on the target: a schedule is checked for the device for which it is compiled.
 #[test]
 fn a_contract_is_about_the_target_that_is_compiled_for() {
     let schedule: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy >= 2 }".parse().unwrap();
@@ -110,12 +110,12 @@ fn a_contract_is_about_the_target_that_is_compiled_for() {
     assert!(Kernel::compile_for(&schedule, Some(Target::SM_90)).is_ok());
     let four: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy <= 1 }".parse().unwrap();
     assert!(four.check().is_ok());
-    // It holds on the default target, and is broken on the device, where it counts.
+    // It holds on the default target but is broken on the device, which is what matters.
     let error = Kernel::compile_for(&four, Some(Target::SM_90)).unwrap_err();
     assert!(error.to_string().contains("occupancy is 2 in gemm_v1 on sm_90"), "{error}");
 }
 
-/// What a driver makes of a kernel decides on a GPU.
+/// On a GPU, the driver's compiled kernel decides.
 #[test]
 fn a_gpu_checks_what_only_machine_code_shows() {
     let Ok(device) = Device::cuda(0) else {

@@ -1,4 +1,5 @@
-//! What every case costs, as counted by the interpreter: a summary in a snapshot, and what the cases exist to show.
+//! The cost of every case, as counted by the interpreter: a summary in a snapshot, and the properties that the cases
+//! demonstrate.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -40,7 +41,7 @@ fn every_case_costs_what_it_did() {
     });
 }
 
-/// The formula of the CUDA SGEMM worklog, in every case.
+/// The formula of the CUDA SGEMM worklog for the bytes loaded, in every case.
 #[test]
 fn bytes_from_global_memory_are_those_of_the_formula() {
     for (name, profile) in profiles() {
@@ -51,7 +52,7 @@ fn bytes_from_global_memory_are_those_of_the_formula() {
     }
 }
 
-/// The same where tiles travel, are placed, walked and summed in other ways.
+/// The same with other copies, layouts, rasters and orders of summation.
 #[test]
 fn the_formula_holds_for_other_clauses() {
     for clauses in [
@@ -70,10 +71,10 @@ fn the_formula_holds_for_other_clauses() {
     }
 }
 
-/// A figure of a case, and one of another that it is to be below.
+/// A figure of one case, and the case in which it must be larger.
 type Below = (&'static str, fn(&Profile) -> f64, &'static str, &'static str);
 
-/// Each case beside the one that it improves on, by the figure that it exists for.
+/// Each case compared with the one that it improves on, by the figure that it demonstrates.
 const CLAIMS: [Below; 14] = [
     ("sectors of global loads", |p| p.per_fma(p.cost.global_loads.sectors), "naive", "naive_uncoalesced"),
     ("bytes of A and B", bytes_per_fma, "shared_32", "naive"),
@@ -122,7 +123,7 @@ fn cases_show_what_they_exist_to_show() {
     }
 }
 
-/// Conflicts are counted 0 where that is claimed, and the same tile without the pad has some.
+/// The counted conflicts are 0 where that is claimed, and the same tile without the pad has some.
 #[test]
 fn conflict_free_has_no_bank_conflicts() {
     let profiles = profiles();
@@ -132,11 +133,11 @@ fn conflict_free_has_no_bank_conflicts() {
     }
     let unpadded = "tile(128, 128, 8); thread(8, 8); fragment(4, 4); vector(4); shared(a = km); double_buffer;";
     let unpadded = Profile::new(&unpadded.parse().unwrap()).unwrap();
-    assert!(unpadded.cost.shared_stores.conflicts() > 0, "the pad has no reason");
-    assert!(profiles["double_buffered"].cost.shared_loads.conflicts() > 0, "the fragments have no reason");
+    assert!(unpadded.cost.shared_stores.conflicts() > 0, "the pad has no effect");
+    assert!(profiles["double_buffered"].cost.shared_loads.conflicts() > 0, "the fragments have no effect");
 }
 
-/// Transposing A on its way: one 16-byte load of it becomes four scattered stores, while B's stay whole.
+/// Copies that transpose A: one 16-byte load becomes four scattered stores, while B's stay whole.
 #[test]
 fn vectorized_km_stores_a_transposed() {
     let profiles = profiles();

@@ -1,8 +1,8 @@
-//! The texts in README.md and ARCHITECTURE.md that the compiler wrote are what it writes today, and docs/language.md is what the
-//! language's own table says.
+//! The parts of README.md and ARCHITECTURE.md that the compiler writes are up to date, and docs/language.md agrees with the
+//! language's own table.
 //!
-//! A fenced block behind `<!-- live: LEVEL of CLAUSES, from "A" to "B" -->` is compared with that part of that level's text
-//! (the whole text without `from`); `PTX_GEMM_WRITE_DOCUMENTS=1` writes the blocks anew.
+//! A fenced block after `<!-- live: LEVEL of CLAUSES, from "A" to "B" -->` is compared with that part of that level's
+//! text (the whole text without `from`); `PTX_GEMM_WRITE_DOCUMENTS=1` rewrites the blocks.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use ptx_gemm_dsl::Schedule;
 
 const START: &str = "<!-- live: ";
 
-/// Lines after which an excerpt is cut short.
+/// Number of lines after which an excerpt is abridged.
 const LONGEST: usize = 24;
 
 fn level_text(level: &str, clauses: &str) -> String {
@@ -30,7 +30,8 @@ fn level_text(level: &str, clauses: &str) -> String {
     out
 }
 
-/// The lines from the first that contains `from` to the next that contains `to`, its middle left out if it is long.
+/// The lines from the first that contains `from` to the next that contains `to`, with the middle left out if there are
+/// many.
 fn excerpt(text: &str, from: &str, to: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let first = lines.iter().position(|l| l.contains(from)).unwrap_or_else(|| panic!("no line has `{from}`"));
@@ -48,7 +49,7 @@ fn excerpt(text: &str, from: &str, to: &str) -> String {
     format!("{head}    ... {skipped} more lines\n{tail}")
 }
 
-/// What stands behind a marker: `LEVEL of CLAUSES, from "A" to "B"`.
+/// The text that a marker refers to: `LEVEL of CLAUSES, from "A" to "B"`.
 fn live(marker: &str) -> String {
     let (what, range) = match marker.split_once(", from \"") {
         Some((what, range)) => (what, Some(range)),

@@ -1,12 +1,12 @@
-//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must agree
-//! bit for bit, random data within the error bound, NaN and infinities where they are expected and nowhere else. All of the interpreter's checks are on. Some of the sizes run in other
-//! orders of warps as well.
+//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must
+//! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
+//! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
 use ptx_gemm_check::{Case, Request, Size, cases, check, edge_requests, edge_sizes, quick_sizes, tuned};
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
-/// Multiply-adds that one case may spend; the largest sizes are dropped first, never the edges.
+/// Most multiply-adds that one case may take; the largest sizes are dropped first, never the edges.
 const BUDGET: usize = 120_000_000;
 
 fn device(misalign: u32, order: WarpOrder) -> Device {
@@ -20,7 +20,7 @@ fn run(case: &Case, gemm: &CompiledGemm, request: &Request) {
 }
 
 fn affordable(sizes: Vec<Size>, tile: (u32, u32)) -> Vec<Size> {
-    // A block computes its whole tile, whatever part of it lies inside.
+    // A block computes its whole tile, even if only a part of it is inside.
     let cost = |s: &Size| s.m.next_multiple_of(tile.0 as usize) * s.n.next_multiple_of(tile.1 as usize) * s.k.max(1);
     let mut sizes = sizes;
     sizes.sort_by_key(cost);
@@ -46,13 +46,13 @@ fn every_case_is_right_on_every_edge() {
         for (i, size) in sizes.into_iter().enumerate() {
             let [exact, other] = edge_requests(&problem, size, i);
             run(&case, &gemm, &exact);
-            // Every third time without any alignment, so that the scalar entry runs inside as well.
+            // Every third time without alignment, so that the scalar entry also runs on interior tiles.
             run(&case, if i % 3 == 1 { &scalar } else { &gemm }, &other);
         }
     }
 }
 
-/// Sizes inside and at the edges, and one whose K-tiles fill every stage three times.
+/// Sizes in the interior and at the edges, and one whose K-tiles fill every stage three times.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {
     for (index, case) in cases().chain(tuned()).enumerate() {

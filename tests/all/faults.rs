@@ -7,13 +7,13 @@ use ptx_gemm_check::mutants::{Judge, MutantKind, Verdict, mutants};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::random::SplitMix64;
 
-/// Small cases that differ in what can go wrong, and how many faults of each.
+/// Small cases that differ in what can go wrong, and the number of faults of each.
 const SAMPLES: [(&str, usize); 3] = [("two_per_thread", 30), ("lab3", 20), ("shared_8", 30)];
 
 #[test]
 fn faults_are_found() {
     for (name, count) in SAMPLES {
-        let schedule = case(name).unwrap_or_else(|| panic!("{name} is no case")).schedule().unwrap();
+        let schedule = case(name).unwrap_or_else(|| panic!("{name} is not a case")).schedule().unwrap();
         let judge = Judge::new(Kernel::compile(&schedule, None).unwrap()).unwrap();
         let all = mutants(judge.module());
         let kinds: BTreeMap<MutantKind, usize> = all.iter().fold(BTreeMap::new(), |mut kinds, mutant| {
@@ -34,7 +34,8 @@ fn faults_are_found() {
     }
 }
 
-/// Barriers of a kernel whose threads meet at nothing else: each, gone or moved, is a broken rule whatever the numbers are.
+/// Barriers of a kernel that has no other synchronisation: removing or moving any of them breaks a rule, whatever the
+/// values are.
 #[test]
 fn faults_of_synchronisation_break_a_rule() {
     let schedule = case("two_per_thread").unwrap().schedule().unwrap();

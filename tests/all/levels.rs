@@ -1,9 +1,9 @@
-//! What the compiler writes at every level, for people to review.
+//! The compiler's output at every level, for people to review.
 //!
-//! A few cases that show different things have their text in full: long runs of like lines are abridged, and the last line
-//! is a digest of the whole text, so that no change goes unseen. Every case has a row in one table per level: its length,
-//! its digest and how often each operation occurs, once for all targets that give the same. Digests and tables leave
-//! comments out, so that rewording one changes the full texts and nothing else.
+//! A few cases that show different things have their text in full: long runs of similar lines are abridged, and the
+//! last line is a digest of the whole text, so that no change goes unnoticed. Every case has a row in one table per
+//! level: its length, its digest and the frequency of each operation, once for all targets that give the same result.
+//! Digests and tables leave out comments, so that rewording one changes only the full texts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use ptx_gemm_codegen::{Level, compile, compile_observed};
 use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_ptx::normal::instructions;
 
-/// The cases whose texts are kept in full, and what each of them shows.
+/// The cases whose texts are kept in full, and what each of them demonstrates.
 const FULL: [&str; 8] = [
     "naive",           // no shared memory, alpha and beta
     "direct_4x4_i32",  // no shared memory, several results a thread, integers
@@ -49,7 +49,7 @@ fn texts(name: &str, plan: &Plan) -> [String; 4] {
 fn bare(level: &str, text: &str) -> String {
     let comments = |line: &str| {
         let code = line.split(';').next().unwrap_or("");
-        // Declarations of the kernel say after a colon what they are for.
+        // Declarations of the kernel state their purpose after a colon.
         code.split(": ").next().unwrap_or("").trim_end().to_string() + "\n"
     };
     match level {
@@ -62,7 +62,7 @@ fn bare(level: &str, text: &str) -> String {
     }
 }
 
-/// Parts of a mnemonic that a histogram tells apart; types, rounding and cache hints are not among them.
+/// Parts of a mnemonic that a histogram distinguishes; types, rounding and cache hints are not among them.
 const MODIFIERS: [&str; 11] =
     ["global", "shared", "param", "async", "sync", "wide", "v2", "v4", "commit_group", "wait_group", "shared::cta"];
 
@@ -81,7 +81,7 @@ fn counted(level: &str, line: &str) -> Option<String> {
     Some(format!("{stem}{}", modifiers.collect::<String>()))
 }
 
-/// What a row says of one text: its length, its digest, and how often each operation occurs.
+/// The row of one text: its length, its digest, and the frequency of each operation.
 fn figures(level: &str, plan: &Plan, text: &str) -> String {
     let bare = bare(level, text);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -164,7 +164,7 @@ fn every_case_at_every_level_for_every_target() {
     });
 }
 
-/// The same plan gives the same bytes, and what is printed parses to what was printed, for every target.
+/// The same plan gives the same bytes, and the printed text parses back to the same module, for every target.
 #[test]
 fn texts_are_stable_and_parse_back() {
     for case in every_case() {

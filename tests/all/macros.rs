@@ -121,7 +121,7 @@ macro_rules! resized {
     };
 }
 
-/// A base and a hole may be any expressions; one that another macro passes on binds as one.
+/// A base and a hole may be any expressions; one that another macro passes on stays one operand.
 #[test]
 fn bases_and_holes_are_expressions() -> Result<(), Diagnostics> {
     let kernel = gemm! { tile(128, 64, 8); thread(8, 8) };
@@ -133,7 +133,7 @@ fn bases_and_holes_are_expressions() -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Clause names do not clash with anything of the user's, and the expansion is quiet under strict lints.
+/// Clause names do not clash with the user's names, and the expansion causes no warnings under strict lints.
 #[deny(warnings)]
 mod hygiene {
     use ptx_gemm::{Gemm, gemm};

@@ -1,4 +1,4 @@
-//! One binary with the tests that cross crates.
+//! The tests that cross crates, in one binary.
 
 mod assemble;
 mod builder;
@@ -23,7 +23,7 @@ mod tile_rules;
 mod tile_text;
 mod ui;
 
-/// Snapshots live together, named as the tests name them.
+/// Snapshots are in one folder, named as the tests name them.
 fn snapshots() -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../snapshots");

@@ -1,18 +1,18 @@
-//! Texts next to valid ones: a fixed number of each kind, drawn by a seed that is printed. `fuzz/` runs the same functions
-//! for as long as somebody lets it.
+//! Texts close to valid ones: a fixed number of each kind, drawn with a seed that is printed. `fuzz/` runs the same
+//! functions without a limit.
 
 use ptx_gemm_check::texts::{self, Reached, mutilated};
 use ptx_gemm_check::{cases, tuned};
 use ptx_gemm_runtime::random::SplitMix64;
 
-/// Where the drawing starts; another one by `MUTILATED_SEED`.
+/// Initial seed; `MUTILATED_SEED` sets another one.
 const SEED: u64 = 20_261_122;
 
 fn seed() -> u64 {
     std::env::var("MUTILATED_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(SEED)
 }
 
-/// Runs `count` mutilations of these texts, and wants some to be refused and some to come to the end.
+/// Runs `count` mutilations of these texts, and requires that some are rejected and some reach the end.
 fn survive(kind: &str, sources: &[String], count: usize, entry: fn(&str) -> Reached) {
     let seed = seed();
     let mut random = SplitMix64::new(seed);
@@ -40,7 +40,7 @@ fn small_ptx() -> Vec<String> {
     all
 }
 
-/// What the compiler does not emit.
+/// Instructions that the compiler does not emit.
 const WITH_FUNCTIONS: &str = ".version 8.0
 .target sm_80
 .address_size 64

@@ -1,12 +1,12 @@
-//! Kernels that are wrong in ways that only the right data shows: computed in a narrower type than they say, and with garbage
-//! from memory where a zero was to be.
+//! Kernels that are wrong in ways that only suitable data reveal: computed in a narrower type than stated, or with
+//! garbage from memory instead of a zero.
 
 use ptx_gemm_check::{Outcome, Request, Size, check, edge_requests};
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_interp::{Checks, Options};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 
-/// A device that looks at nothing but results, as a GPU does.
+/// A device that checks only results, as a GPU does.
 fn device() -> Device {
     let options = Options { checks: Checks::Off, ..Options::default() };
     Device::interpreter_with(InterpreterOptions { options, misalign: 0 })
@@ -17,7 +17,7 @@ fn compile(clauses: &str) -> CompiledGemm {
     CompiledGemm::new(&schedule, &device()).unwrap()
 }
 
-/// The kernel with every line of its PTX replaced by what `edit` makes of it, and registers of a type added.
+/// The kernel with `edit` applied to every line of its PTX, and with registers of a type added.
 fn edited(gemm: &CompiledGemm, registers: &str, edit: impl Fn(&str) -> String) -> CompiledGemm {
     let mut changed = 0;
     let mut text = String::new();
@@ -39,7 +39,7 @@ fn first_operand(line: &str) -> &str {
     line.split_once('%').map_or("", |(_, rest)| rest.split([',', ';', ' ']).next().unwrap_or(""))
 }
 
-/// A register's value through a narrower type and back, after the instruction that sets it.
+/// Converts a register's value to a narrower type and back, after the instruction that sets it.
 fn through(line: &str, opcode: &str, register: &str, narrow: [&str; 2]) -> String {
     let to = first_operand(line);
     if !line.trim_start().starts_with(opcode) || !to.starts_with(register) {
@@ -53,7 +53,7 @@ fn outcome(gemm: &CompiledGemm, request: &Request) -> Outcome {
     check(gemm, request).unwrap_or_else(|e| panic!("{request:?}: {e}"))
 }
 
-/// A type, what is narrowed in it (an instruction and the register that it sets), and by which conversions.
+/// A type, what is narrowed in it (an instruction and the register that it sets), and the conversions.
 const NARROW: [(&str, &str, &str, &str, [&str; 2]); 5] = [
     ("f64", ".reg .f32 %narrow;", "fma.rn.f64", "acc", ["rn.f32.f64", "f64.f32"]),
     ("f64", ".reg .f32 %narrow;", "ld.shared.f64", "a", ["rn.f32.f64", "f64.f32"]),
@@ -67,20 +67,20 @@ fn a_kernel_that_computes_in_a_narrower_type_is_found() {
     for (dtype, registers, opcode, register, conversions) in NARROW {
         let right = compile(&format!("types({dtype}); tile(16, 16, 4); thread(2, 2)"));
         let wrong = edited(&right, registers, |line| through(line, opcode, register, conversions));
-        // One product for each element is the least that can show it.
+        // One product per element is the smallest case that can show it.
         for k in [1, 4, 33] {
             let request = Request::random(20, 18, k);
             let (good, bad) = (outcome(&right, &request), outcome(&wrong, &request));
             assert!(good.is_right(), "{dtype}, k = {k}: {good}");
-            // Of one product the f64 reference is the very same number.
+            // With a single product the f64 reference is exactly the same number.
             assert!(good.max_error > 0.0 || k == 1, "{dtype}, k = {k}: {good}");
             assert!(!bad.is_right(), "{dtype}, k = {k}: {opcode} %{register} through {conversions:?}: {bad}");
         }
     }
 }
 
-/// Guards of loads at the edges that let a lane read the first element of its matrix, and multiply it by nothing: the checks
-/// of memory are off, and only the first element's NaN can show it.
+/// Guards of loads at the edges that let a lane read the first element of its matrix and multiply it by zero: the
+/// memory checks are off, and only a NaN in the first element can show it.
 #[test]
 fn what_a_lane_without_work_reads_is_found() {
     let right =
@@ -92,7 +92,7 @@ fn what_a_lane_without_work_reads_is_found() {
             .any(|request| !outcome(gemm, &request).is_right())
     };
     assert!(!sees(&right));
-    // Each product gets 0 times the first element of A, which is the first parameter.
+    // Each product adds 0 times the first element of A, which is the first parameter.
     let wrong = edited(&right, ".reg .f32 %extra;\n    .reg .b64 %first;", |line| {
         let to = first_operand(line);
         match line.trim_start().starts_with("fma.rn.f32") && to.starts_with("acc") {
@@ -104,11 +104,11 @@ fn what_a_lane_without_work_reads_is_found() {
         }
     });
     assert!(sees(&wrong), "0 times the first element of A is not seen");
-    // Without special values it is not: the products are the same.
+    // Without special values it goes unnoticed: the products are the same.
     assert!(outcome(&wrong, &Request::random(size.m, size.n, size.k)).is_right());
 }
 
-/// `alpha = 0` and `beta = 0` drop what they multiply, unread: a kernel that multiplies by them instead.
+/// `alpha = 0` and `beta = 0` drop what they multiply without reading it; here a kernel multiplies by them instead.
 #[test]
 fn a_scalar_of_zero_that_does_not_drop_is_found() {
     let right = compile("tile(16, 16, 4); thread(2, 2); epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)");
@@ -117,7 +117,7 @@ fn a_scalar_of_zero_that_does_not_drop_is_found() {
         ("beta", Request::random(5, 6, 7).set("alpha", 1.0).set("beta", 0.0)),
     ] {
         assert!(outcome(&right, &request).is_right(), "{scalar}");
-        // The comparison that finds the zero, made to compare with a number that no scalar is.
+        // The comparison with zero, changed to a number that no scalar has.
         let wrong = edited(&right, "", |line| match line.contains("setp.") && line.contains("0f00000000") {
             true => line.replace("0f00000000", "0f42F60000"),
             false => line.into(),

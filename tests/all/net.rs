@@ -1,7 +1,8 @@
-//! The net below every change of the compiler: one digest per schedule of the instructions that it becomes.
+//! A regression net under the compiler: one digest per schedule, of the instructions that it compiles to.
 //!
-//! Comments, the names of registers and labels, and how many registers are declared are left out; opcodes, operands, their
-//! order and the directives are not. A commit that changes a line of the snapshot says which instructions changed and why.
+//! Comments, the names of registers and labels, and the number of declared registers are left out; opcodes, operands,
+//! their order and the directives are included. A commit that changes a line of the snapshot says which instructions
+//! changed and why.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ use ptx_gemm_ptx::normal::instructions;
 
 pub(crate) const SNAPSHOT: &str = "net";
 
-/// Random legal schedules, one a line, drawn once and kept: the net does not move when the generator does.
+/// Random legal schedules, one per line, drawn once and kept: the net does not depend on the generator.
 pub(crate) const RANDOM: &str = include_str!("../net/schedules.txt");
 
 fn row(out: &mut String, name: &str, schedule: &Schedule) {

@@ -1,8 +1,8 @@
-//! PTX that this project did not write: CUDA kernels of our own, compiled by NVRTC, optimised and for a debugger, give the
-//! results that are known in advance, in every order and without a violation.
+//! PTX that this project did not write: CUDA kernels compiled by NVRTC, optimised and for a debugger, give the known
+//! results in every order, without a violation.
 //!
-//! `NVRTC_PTX` names the folder that `tests/nvrtc/compile.py` fills; without it this test says that it was skipped, and on CI
-//! it fails. What the kernels are to compute is stated in [`expected`], without a kernel.
+//! `NVRTC_PTX` names the folder that `tests/nvrtc/compile.py` fills. Without it this test prints that it was skipped,
+//! and fails on CI. The expected results of the kernels are stated in [`expected`], independently of any kernel.
 
 mod expected;
 mod floats;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ptx_gemm_check::exec::{Buffer, ElementType, LaunchFile, Orders, interpret, launches_of};
 use ptx_gemm_interp::{Options, Program};
 
-/// What a kernel is given, and what it leaves.
+/// The inputs of a kernel, and its expected outputs.
 struct Given {
     file: LaunchFile,
 }
@@ -24,7 +24,7 @@ impl Given {
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {
-        self.buffer(name).contents().unwrap().unwrap_or_else(|| panic!("{name} holds nothing at first"))
+        self.buffer(name).contents().unwrap().unwrap_or_else(|| panic!("{name} has no initial contents"))
     }
 
     fn u32s(&self, name: &str) -> Vec<u32> {
@@ -52,11 +52,12 @@ impl Given {
     }
 }
 
-/// A buffer as it is to be afterwards.
+/// The expected contents of a buffer.
 struct Wanted {
     name: &'static str,
     bytes: Vec<u8>,
-    /// Largest differences, absolute or relative to the value, row by row of single precision; none where bits are to be equal.
+    /// Largest differences, absolute or relative to the value, row by row of single precision; empty if bits must be
+    /// equal.
     errors: Vec<f64>,
 }
 
@@ -85,7 +86,7 @@ fn folder() -> Option<PathBuf> {
     let folder = std::env::var("NVRTC_PTX").ok().filter(|folder| !folder.is_empty());
     assert!(
         folder.is_some() || std::env::var("CI").is_err(),
-        "NVRTC_PTX names no folder, and on CI this test is not skipped"
+        "NVRTC_PTX names no folder, and on CI this test must not be skipped"
     );
     if folder.is_none() {
         println!("NVRTC_PTX is not set: PTX of NVRTC was skipped");
@@ -101,7 +102,8 @@ fn kernels_that_nvrtc_compiled_give_known_results() {
     for (launch, paths) in launches_of(&folder).unwrap() {
         let name = launch.file_stem().unwrap().to_string_lossy().into_owned();
         let given = Given { file: LaunchFile::parse(&fs::read_to_string(&launch).unwrap()).unwrap() };
-        // Of the sweep over all roundings nothing is known but that it breaks no rule: it is there to be compared with a GPU.
+        // The sweep over all roundings has no known result and must only break no rule: it exists to be compared with a
+        // GPU.
         let wanted = expected::of(&name, &given).unwrap_or_default();
         assert!(!wanted.is_empty() || name.starts_with("sweep."), "{name} has no known result");
         assert!(!paths.is_empty(), "{name} has no PTX");
@@ -114,7 +116,7 @@ fn kernels_that_nvrtc_compiled_give_known_results() {
     assert!(texts >= 100, "{texts} texts");
 }
 
-/// What one text does wrong, in all orders.
+/// What goes wrong with one text, in all orders.
 fn complaints(path: &Path, given: &Given, wanted: &[Wanted]) -> Vec<String> {
     let name = path.file_name().unwrap().to_string_lossy();
     let program = Program::from_text(&fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -139,7 +141,7 @@ fn complaints(path: &Path, given: &Given, wanted: &[Wanted]) -> Vec<String> {
     found
 }
 
-/// The first element that is not as it is to be.
+/// The first element that differs from the expected one.
 fn difference(ty: ElementType, got: &[u8], wanted: &[u8], errors: &[f64]) -> Option<String> {
     if got.len() != wanted.len() {
         return Some(format!("has {} bytes, {} were expected", got.len(), wanted.len()));

@@ -1,16 +1,17 @@
-//! Random legal schedules at random sizes, executed and compared. What is refused must be refused with a reason.
+//! Random legal schedules at random sizes, executed and compared. A schedule may only be rejected with a reason.
 //!
-//! A failure shrinks towards few clauses, small tiles and small matrices. Each draw is reproducible: `PTX_GEMM_SEED` picks
-//! another sequence than the one of every day, `PTX_GEMM_DRAWS` how long it is.
+//! A failure shrinks towards few clauses, small tiles and small matrices. Draws are reproducible: `PTX_GEMM_SEED`
+//! selects another sequence than the default one, and `PTX_GEMM_DRAWS` its length.
 
 use std::cell::RefCell;
 
 use ptx_gemm_check::draws::{self, Fate, Tally};
 
-/// Draws of every day.
+/// Default number of draws.
 const DRAWS: u32 = 300;
 
-/// What some accepted schedule of that many draws has: a generator that stops making one of these tests less than it says.
+/// Properties that some accepted schedule of that many draws has: a generator that no longer produces one of them tests
+/// less than it claims.
 const SEEN: [&str; 26] = [
     "shared(none)",
     "warp(",
@@ -69,7 +70,7 @@ fn random_schedules_are_right_at_random_sizes() {
     assert!(draws < DRAWS || unseen.is_empty(), "no accepted schedule has {unseen:?}");
 }
 
-/// A failure is reported as small as it gets, and the same every time.
+/// A failure is reported in its smallest form, and the same way every time.
 #[test]
 fn failures_shrink() {
     let refuse_snake = |draw: &draws::Draw| match draw.schedule.contains("order(snake)") {

@@ -1,7 +1,7 @@
-//! NaN, infinities, zeros and subnormal numbers, and memory that belongs to no matrix.
+//! NaN, infinities, zeros and subnormal numbers, and memory outside the matrices.
 //!
-//! A kernel without split-K adds its products in ascending order of k with one fused multiply-add each, so that a loop on
-//! the CPU gives the same numbers, bit by bit.
+//! A kernel without split-K adds its products in ascending order of k with one fused multiply-add each, so a loop on
+//! the CPU gives the same numbers, bit for bit.
 
 use ptx_gemm::{CompiledGemm, Device, Layout, Matrix, MatrixMut, MatrixRef, Shape};
 
@@ -11,10 +11,10 @@ const M: usize = 9;
 const N: usize = 7;
 const K: usize = 5;
 
-/// Which matrix, at which row and column, gets what.
+/// Matrix, row, column and value of a special element.
 type Place = (char, usize, usize, f32);
 
-/// What is in the matrices, beside small integers, and the scalars.
+/// The scalars, and the special elements of matrices that otherwise hold small integers.
 struct Special {
     name: &'static str,
     places: &'static [Place],
@@ -59,7 +59,7 @@ fn matrices(special: &Special) -> [Matrix<f32>; 3] {
         let small = move |row, col| ((row * 5 + col * 3 + name as usize) % 7) as f32 - 3.0;
         (name, Matrix::from_fn(rows, cols, small))
     });
-    // A row of zeros, so that a special value meets nothing else: subnormal sums stay what they are.
+    // A row of zeros, so that a special value is the only term of its sum: subnormal sums are kept.
     all[0].1.as_mut_slice()[..K].fill(0.0);
     for (to, matrix) in &mut all {
         for &(_, row, col, value) in special.places.iter().filter(|(name, ..)| name == to) {
@@ -74,7 +74,7 @@ fn matrices(special: &Special) -> [Matrix<f32>; 3] {
 fn element(Special { alpha, beta, .. }: &Special, [a, b, c]: &[Matrix<f32>; 3], row: usize, col: usize) -> f32 {
     let at = |matrix: &Matrix<f32>, row, col| matrix.get(row, col).unwrap_or(NAN);
     let acc = (0..K).fold(0.0f32, |acc, k| at(a, row, k).mul_add(at(b, k, col), acc));
-    // A scalar of 0 drops what it multiplies.
+    // A scalar of 0 drops the operand that it multiplies.
     let scaled = |scalar: f32, value: f32| if scalar == 0.0 { 0.0 } else { scalar * value };
     let added = scaled(*beta, at(c, row, col));
     if *alpha == 0.0 { added } else { alpha.mul_add(acc, added) }
@@ -105,7 +105,7 @@ fn special_values_go_where_ieee_says() {
     }
 }
 
-/// The cases above test something: each of them has, somewhere, what its name says.
+/// The cases above test what their names say: each has such an element somewhere.
 #[test]
 fn special_cases_are_special() {
     for special in &SPECIALS {
@@ -120,13 +120,13 @@ fn special_cases_are_special() {
     }
 }
 
-/// A matrix in the middle of a slice of NaN, and what surrounds it.
+/// A matrix in the middle of a slice of NaN, with margins around it.
 struct Banded {
     slice: Vec<f32>,
     shape: Shape,
 }
 
-/// Elements before and after a matrix.
+/// Number of margin elements before and after a matrix.
 const BAND: usize = 67;
 
 impl Banded {
@@ -153,7 +153,7 @@ impl Banded {
         self.slice.iter().map(|x| x.to_bits()).collect()
     }
 
-    /// Places in the slice that are no element.
+    /// Indices in the slice that are not elements of the matrix.
     fn outside(&self) -> Vec<usize> {
         let (run, ld, inside) = (self.shape.run(), self.shape.ld, self.inside());
         (0..self.slice.len()).filter(|i| !inside.contains(i) || (i - BAND) % ld >= run).collect()
@@ -175,10 +175,10 @@ fn check_bands(gemm: &CompiledGemm, layout: Layout, [m, n, k]: [usize; 3], ld_mo
     }
     let after = d.bits();
     let outside = d.outside();
-    assert!(outside.len() >= 2 * BAND, "{what}: D has no bands");
-    assert!(outside.iter().all(|&i| after[i] == before[3][i]), "{what}: the bands of D changed");
+    assert!(outside.len() >= 2 * BAND, "{what}: D has no margins");
+    assert!(outside.iter().all(|&i| after[i] == before[3][i]), "{what}: the margins of D changed");
     let element = |i: usize| d.slice[BAND + d.shape.index(i / n, i % n)];
-    assert!(m * n > 0 && (0..m * n).all(|i| element(i).is_finite()), "{what}: a band was read");
+    assert!(m * n > 0 && (0..m * n).all(|i| element(i).is_finite()), "{what}: a margin was read");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Rules about the sources themselves, read from the manifests and from the tokens of every file: so that they hold in a
-//! year, too. Each rule collects everything that breaks it.
+//! Rules about the sources themselves, read from the manifests and from the tokens of every file, so that they keep
+//! holding. Each rule reports everything that breaks it.
 
 mod cycles;
 
@@ -10,14 +10,14 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Lines of a file: the most that are allowed, and from where on it smells.
+/// The largest number of lines of a file, and the number from which on a file is reported as long.
 const MOST_LINES: usize = 600;
 const MANY_LINES: usize = 400;
 
-/// The most bytes that all snapshots may have: more than this nobody reviews.
+/// Most bytes of all snapshots together: nobody reviews more than this.
 const MOST_SNAPSHOT_BYTES: u64 = 5 << 19;
 
-/// Which crate of the workspace may know which others: all its arrows, no more and no less.
+/// The crates of the workspace that each crate may depend on: all arrows, no more and no less.
 const ARROWS: [(&str, &[&str]); 13] = [
     ("gemm-dsl", &[]),
     ("gemm-macros", &["gemm-dsl"]),
@@ -34,13 +34,13 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("fuzz", &["codegen-ptx", "gemm-check", "gemm-dsl"]),
 ];
 
-/// Opcodes of PTX, and its special registers: what a string is searched for.
+/// Opcodes of PTX, and its special registers, to search strings for.
 const OPCODES: &str = "abs activemask add and atom bar barrier bfe bfi bra brev clz cos cp cvt cvta discard div elect ex2 \
     fence fma isspacep ld ldmatrix ldu lg2 lop3 mad madc mapa max mbarrier membar min mma mov movmatrix mul multimem neg not \
     or popc prefetch prmt rcp red redux rem rsqrt selp setmaxnreg setp shf shfl shl shr sin sqrt st stmatrix sub tanh testp \
     vote wgmma xor";
 const REGISTERS: [&str; 6] = ["%tid", "%ntid", "%ctaid", "%nctaid", "%laneid", "%warpid"];
-/// What may follow an opcode in its first modifier; anything else is a sentence's end, a method or a file's name.
+/// Words that may follow an opcode as its first modifier; anything else is a sentence's end, a method or a file name.
 const MODIFIERS: &str = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 bf16 bf16x2 pred rn rz rm rp approx \
     full lo hi wide sync async global shared local param const generic volatile relaxed acquire release acq_rel sc gpu cta \
     sys uni warp to lt le gt ge eq ne idx bfly up down all any ballot aligned init arrive inval try_wait test_wait complete_tx \
@@ -49,10 +49,10 @@ const MODIFIERS: &str = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 
 const DIRECTIVES: [&str; 10] =
     [".version", ".target", ".address_size", ".visible", ".entry", ".extern", ".reg", ".param", ".reqntid", ".maxntid"];
 
-/// The interpreter's decoder names what it decodes.
+/// The interpreter's decoder, which names what it decodes.
 const DECODER: &str = "ptx-interp/src/decode";
-/// Where a declaration of `unsafe` has its reason: calls of the driver, what takes device pointers, and who launches by
-/// hand.
+/// Places where `unsafe` is justified: calls of the driver, functions that take device pointers, and programs that
+/// launch by hand.
 const UNSAFE: [&str; 6] = [
     "runtime/src/cuda/",
     "runtime/src/compiled.rs",
@@ -98,7 +98,7 @@ impl Source {
     }
 }
 
-/// The same tokens without attributes (documentation is one), and without what `#[cfg(test)]` is on.
+/// The same tokens without attributes (which include documentation), and without items under `#[cfg(test)]`.
 fn without_tests(stream: TokenStream) -> Vec<TokenTree> {
     let mut out = Vec::new();
     let mut tokens = stream.into_iter().peekable();
@@ -139,7 +139,7 @@ fn flatten(tokens: Vec<TokenTree>, out: &mut Vec<(usize, TokenTree)>) {
 }
 
 fn files(extension: &str) -> Vec<PathBuf> {
-    // What git ignores is nobody's source, in an unpacked archive as well.
+    // Files that git ignores are not sources, in an unpacked archive as well.
     let walk = ignore::WalkBuilder::new(root()).require_git(false).build();
     let mut files: Vec<PathBuf> = walk.flatten().map(ignore::DirEntry::into_path).collect();
     files.retain(|path| path.is_file() && path.extension().is_some_and(|e| e == extension));
@@ -167,7 +167,7 @@ fn none(rule: &str, broken: impl IntoIterator<Item = String>) {
 fn every_file_says_what_it_is() {
     let opens = |source: &Source| {
         let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-        // The programs that must not compile say in a plain comment what is wrong with them.
+        // The programs that must not compile describe their error in a plain comment.
         first.starts_with("//! ") || source.path.starts_with("tests/ui/") && first.starts_with("// ")
     };
     none("these files have no module documentation", sources().iter().filter(|s| !opens(s)).map(|s| s.path.clone()));
@@ -179,7 +179,7 @@ fn files_are_short() {
     let line = |source: &Source| format!("{} {}", length(source), source.path);
     let sources = sources();
     let long: Vec<String> = sources.iter().filter(|s| length(s) > MANY_LINES).map(line).collect();
-    println!("{} files have more than {MANY_LINES} lines: a smell\n{}", long.len(), long.join("\n"));
+    println!("{} files have more than {MANY_LINES} lines\n{}", long.len(), long.join("\n"));
     none("these files are too long", sources.iter().filter(|s| length(s) > MOST_LINES).map(line));
 }
 
@@ -197,7 +197,7 @@ fn package(manifest: &toml::Table) -> &str {
     manifest["package"]["name"].as_str().unwrap()
 }
 
-/// Names in one table of dependencies, those of single platforms included.
+/// Names in one table of dependencies, including those of single platforms.
 fn dependencies<'a>(manifest: &'a toml::Table, table: &str) -> BTreeSet<&'a str> {
     let platforms = manifest
         .get("target")
@@ -221,7 +221,7 @@ fn crates_know_each_other_in_one_direction() {
             dependencies(manifest, "dependencies").iter().filter_map(|name| names.get(name).copied()).collect();
         match allowed.get(folder.as_str()) {
             Some(arrows) if found == arrows.iter().copied().collect() => {}
-            arrows => wrong.push(format!("`{folder}` depends on {found:?}, the rule says {arrows:?}")),
+            arrows => wrong.push(format!("`{folder}` depends on {found:?}, but the rule says {arrows:?}")),
         }
         // The examples of the facade are programs that use cudarc themselves.
         let tables = ["dependencies", "build-dependencies", "dev-dependencies"];
@@ -275,7 +275,7 @@ fn one_file_prints_ptx() {
     for source in sources().into_iter().filter(|source| !source.is_test()) {
         for (line, text) in source.strings() {
             let text = text.trim_start_matches('"');
-            // The parser compares whole words; whoever prints needs a blank behind them.
+            // The parser compares whole words; code that prints needs a space after them.
             let directive = DIRECTIVES.iter().any(|word| text.starts_with(&format!("{word} ")));
             if source.path == "ptx/src/print.rs" {
                 printed += usize::from(directive);
@@ -311,7 +311,7 @@ fn snapshots_are_few_enough_to_review() {
     let bytes: u64 = snapshots.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     println!("{} snapshots, {bytes} bytes", snapshots.len());
     assert!(snapshots.len() > 20, "only {} snapshots were found", snapshots.len());
-    assert!(bytes <= MOST_SNAPSHOT_BYTES, "snapshots have {bytes} bytes, {MOST_SNAPSHOT_BYTES} are allowed");
+    assert!(bytes <= MOST_SNAPSHOT_BYTES, "snapshots have {bytes} bytes, and the limit is {MOST_SNAPSHOT_BYTES}");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn every_snapshot_belongs_to_a_test() {
     expected.extend([crate::net::SNAPSHOT, crate::assemble::SNAPSHOT, crate::testing::SNAPSHOT].map(str::to_string));
     let folder = root().join("tests/snapshots");
     let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    // What git ignores is a snapshot that waits for its review.
+    // Files that git ignores are snapshots that have not been reviewed yet.
     let found: BTreeSet<String> = entries.filter(|name| !name.ends_with(".snap.new")).collect();
     let expected: BTreeSet<String> = expected.into_iter().map(|name| name + ".snap").collect();
     none("no test writes these snapshots", found.difference(&expected).cloned());
@@ -332,7 +332,7 @@ fn every_snapshot_belongs_to_a_test() {
 fn the_architecture_names_every_crate() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap_or_else(|e| panic!("ARCHITECTURE.md: {e}"));
     let lines = text.lines().count();
-    assert!(lines < 300, "ARCHITECTURE.md has {lines} lines, 300 are too many");
+    assert!(lines < 300, "ARCHITECTURE.md has {lines} lines, and must have fewer than 300");
     let manifests = manifests();
     assert_eq!(manifests.len(), ARROWS.len());
     let folders = manifests.keys().filter(|folder| !folder.is_empty());

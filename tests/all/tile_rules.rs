@@ -1,4 +1,4 @@
-//! Each rule of tile IR, with a program that breaks it: what is replaced in a printed program, and what the refusal says.
+//! Each rule of tile IR, with a program that breaks it: a replacement in a printed program, and the expected error.
 
 use ptx_gemm_codegen::tile::{self, print::print};
 use ptx_gemm_codegen::{TextErrors, compile_text};
@@ -12,7 +12,7 @@ const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unrol
 const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
 
-/// (schedule, what is replaced, by what, what the refusal says)
+/// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
     // The text.
     (STAGED, "module sm_80", "module sm_81", "`sm_81` is not a target"),
@@ -22,121 +22,131 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (STAGED, "wait ab", "wait ab ab", "expected the end of the line"),
     (STAGED, "wait ab", "wait cd", "there is no ring `cd`"),
     (STAGED, "wait ab", "await ab", "`await` is not a statement"),
-    (STAGED, "buffer Bs of b", "buffer As of b", "there is a `As` already"),
-    (STAGED, "params a, b", "params a, a", "`a` is there twice"),
+    (STAGED, "buffer Bs of b", "buffer As of b", "the name `As` is already taken"),
+    (STAGED, "params a, b", "params a, a", "the parameter `a` is given twice"),
     (STAGED, "params a, b", "params a, q", "`q` is not a parameter"),
     (STAGED, "copy a[0] -> As", "copy b[0] -> As", "`As` is not a buffer of that operand"),
     // Extents and limits.
-    (STAGED, "tile m 16", "tile m 0", "tile m 0, 1 to 32768"),
-    (STAGED, "blocks_per_sm 32", "blocks_per_sm 33", "33 blocks of 64 threads on a multiprocessor"),
-    (STAGED, "params a, b, d, ", "params a, b, ", "`d` is a parameter 0 times"),
+    (STAGED, "tile m 16", "tile m 0", "tile m is 0, and must be 1 to 32768"),
+    (STAGED, "blocks_per_sm 32", "blocks_per_sm 33", "33 blocks of 64 threads exceed"),
+    (STAGED, "params a, b, d, ", "params a, b, ", "the parameter `d` is given 0 times"),
     (STAGED, "ldd", "ldd, workspace", "nothing reads the parameter `workspace`"),
-    (WITH_C, ", stride_d", "", "`stride_d` is a parameter 0 times"),
-    (STAGED, "group 16", "group 0", "raster group 0"),
-    (STAGED, "along n", "along z", "tiles run along n or m"),
-    (SPLIT, "parts 2", "parts 0", "0 parts of k"),
-    (ASYNC, "persistent ", "persistent blocks 0 ", "a wave of 0 blocks"),
+    (WITH_C, ", stride_d", "", "the parameter `stride_d` is given 0 times"),
+    (STAGED, "group 16", "group 0", "the raster group is 0"),
+    (STAGED, "along n", "along z", "the raster must run along n or m"),
+    (SPLIT, "parts 2", "parts 0", "k has 0 parts"),
+    (ASYNC, "persistent ", "persistent blocks 0 ", "the wave has 0 blocks"),
     // Roles.
-    (STAGED, "threads 0..64", "threads 1..64", "its first is 0"),
-    (STAGED, "threads 0..64", "threads 0..1056", "on a multiprocessor of 2048"),
-    (ROLES, "threads 32..64", "threads 32..65", "not whole warps"),
-    (STAGED, "      tiles {", "      sync\n      tiles {", "is one `tiles`"),
+    (STAGED, "threads 0..64", "threads 1..64", "the first must be 0"),
+    (STAGED, "threads 0..64", "threads 0..1056", "exceed the 2048 threads of a multiprocessor"),
+    (ROLES, "threads 32..64", "threads 32..65", "which are not whole warps"),
+    (STAGED, "      tiles {", "      sync\n      tiles {", "must be a single `tiles`"),
     // Buffers and rings.
-    (STAGED, "[m 16][k 8]", "[m 16][k 16]", "As holds 16 x 16 of a K-tile of 16 x 8"),
-    (STAGED, "pitch 8 ", "pitch 7 ", "rows of 8 elements, 7 apart"),
-    (STAGED, "pitch 8 at 0 B", "pitch 8 at 0 B swizzle 48 B", "a swizzle spans 32, 64 or 128 B"),
+    (STAGED, "[m 16][k 8]", "[m 16][k 16]", "As is 16 x 16, but the K-tile is 16 x 8"),
+    (STAGED, "pitch 8 ", "pitch 7 ", "rows of 8 elements cannot have a pitch of 7"),
+    (STAGED, "pitch 8 at 0 B", "pitch 8 at 0 B swizzle 48 B", "the span of a swizzle must be 32, 64 or 128 B"),
     (STAGED, "ring ab (As, Bs)", "ring ab (As)", "Bs is in 0 rings"),
-    (STAGED, "ring ab (As, Bs)", "ring ab (As, Bs, As)", "holds a buffer twice"),
+    (STAGED, "ring ab (As, Bs)", "ring ab (As, Bs, As)", "lists a buffer twice"),
     (STAGED, "depth 2", "depth 0", "ab has 0 slots"),
     (STAGED, "slot 1024 B", "slot 1032 B", "not a multiple of 16"),
-    (STAGED, "pitch 16 at 512 B", "pitch 16 at 520 B", "not at a multiple of 16"),
-    (STAGED, "pitch 16 at 512 B", "pitch 16 at 256 B", "byte 256 of shared memory is taken"),
-    (STAGED, "slot 1024 B", "slot 512 B", "of shared memory is taken"),
-    (STAGED, "depth 2 slot 1024 B", "depth 64 slot 65536 B", "B of shared memory, sm_80 has"),
+    (STAGED, "pitch 16 at 512 B", "pitch 16 at 520 B", "B, which is not a multiple of 16"),
+    (STAGED, "pitch 16 at 512 B", "pitch 16 at 256 B", "shared memory from byte 256 to byte 512 is used twice"),
+    (STAGED, "slot 1024 B", "slot 512 B", "is used twice"),
+    (STAGED, "depth 2 slot 1024 B", "depth 64 slot 65536 B", "B of shared memory, but sm_80 has"),
     (ROLES, "mbarriers ab at", "; mbarriers ab at", "ab has no mbarriers"),
     (STAGED, "    accumulator", "    mbarriers ab at 2048 B\n    accumulator", "nothing uses the mbarriers of ab"),
-    (ROLES, "mbarriers ab at 4608 B", "mbarriers ab at 4612 B", "a multiple of 8 B"),
-    (ROLES, "mbarriers ab at 4608 B", "mbarriers ab at 4600 B", "of shared memory is taken"),
-    (ROLES, "full mbarrier(32)", "full mbarrier(31)", "full after 31 arrivals; 32 threads fill it"),
-    (ROLES, "empty mbarrier(32)", "empty mbarrier(64)", "empty after 64 arrivals; 32 threads read it"),
+    (ROLES, "mbarriers ab at 4608 B", "mbarriers ab at 4612 B", "must begin at a multiple of 8 B"),
+    (ROLES, "mbarriers ab at 4608 B", "mbarriers ab at 4600 B", "is used twice"),
+    (ROLES, "full mbarrier(32)", "full mbarrier(31)", "full after 31 arrivals, but 32 threads fill it"),
+    (ROLES, "empty mbarrier(32)", "empty mbarrier(64)", "empty after 64 arrivals, but 32 threads read it"),
     (
         ROLES,
         "    raster group 16 along n",
         "    raster group 16 along n\n    persistent",
-        "do not carry over from tile to tile",
+        "cannot be used by persistent blocks",
     ),
     (
         STAGED,
         "    accumulator",
         "    buffer Cs of a [m 16][k 8] pitch 8 at 4096 B\n    accumulator",
-        "not both copied to and read",
+        "must be both copied to and read",
     ),
-    (ROLES, "            meet pace", "            ; meet pace", "nobody meets at pace"),
-    (ROLES, "number 1 threads 32", "number 16 threads 32", "is number 16, 1 to 15"),
-    (ROLES, "number 1 threads 32", "number 1 threads 64", "is for 64 threads; those that meet there are 32"),
-    (ROLES, "    barrier pace", "    barrier more number 1 threads 32\n    barrier pace", "nobody meets at more"),
+    (ROLES, "            meet pace", "            ; meet pace", "no statement uses pace"),
+    (ROLES, "number 1 threads 32", "number 16 threads 32", "has number 16, and must have 1 to 15"),
+    (ROLES, "number 1 threads 32", "number 1 threads 64", "is for 64 threads, but 32 use it"),
+    (ROLES, "    barrier pace", "    barrier more number 1 threads 32\n    barrier pace", "no statement uses more"),
     // Accumulators.
-    (STAGED, "threads 8:n2 8:m2", "threads 8:n2 8:m1", "the 16 rows of the tile are not each held once"),
-    (STAGED, "holds 2:n1 2:m1", "holds 2:n2 2:m1", "not each held once"),
+    (STAGED, "threads 8:n2 8:m2", "threads 8:n2 8:m1", "not every one of the tile's 16 rows is held exactly once"),
+    (STAGED, "holds 2:n1 2:m1", "holds 2:n2 2:m1", "columns is held exactly once"),
     (
         STAGED,
         "accumulator acc",
         "accumulator sum threads 8:n2 8:m2 holds 2:n1 2:m1\n    accumulator acc",
         "used by 0 roles",
     ),
-    (STAGED, "threads 0..64", "threads 0..32", "spread over 64 threads, its role has 32"),
+    (STAGED, "threads 0..64", "threads 0..32", "distributed over 64 threads, but its role has 32"),
     // Copies and steps.
-    (STAGED, "As by registers width 2", "As by registers width 3", "3 elements at a time of rows of 8"),
-    (STAGED, "As by registers width 2 store 2", "As by registers width 2 store 4", "4 of 2 elements stored at a time"),
+    (
+        STAGED,
+        "As by registers width 2",
+        "As by registers width 3",
+        "cannot copy 3 elements of 4 B at a time from rows of 8",
+    ),
+    (
+        STAGED,
+        "As by registers width 2 store 2",
+        "As by registers width 2 store 4",
+        "cannot store 4 of 2 elements at a time",
+    ),
     (
         STAGED,
         "copy a[kt + 1] -> As by registers width 2 store 2",
         "copy a[kt + 1] -> As by registers width 2 store 1",
-        "travel alike",
+        "must use the same mechanism",
     ),
-    (STAGED, "by registers width 2 store 2", "by cp_async width 2 piece 2", "read before its copy has landed"),
-    (STAGED, "steps 0..8", "steps 0..9", "steps 0..9 of a K-tile of 8"),
-    (STAGED, "steps 0..8 unroll 8", "steps 0..8 unroll 3", "3 of 8 steps at a time"),
-    (STAGED, "fetch b <- Bs width 2", "fetch b <- Bs width 4", "a thread has 2 side by side"),
+    (STAGED, "by registers width 2 store 2", "by cp_async width 2 piece 2", "read before its copies are complete"),
+    (STAGED, "steps 0..8", "steps 0..9", "steps 0..9 do not fit a K-tile of 8"),
+    (STAGED, "steps 0..8 unroll 8", "steps 0..8 unroll 3", "8 steps cannot be unrolled by 3"),
+    (STAGED, "fetch b <- Bs width 2", "fetch b <- Bs width 4", "a thread has 2 adjacent ones"),
     (
         STAGED,
         "fetch a <- As width 2 ahead 0",
         "fetch a <- As width 2 ahead 1",
-        "groups of 2 steps are read 1 steps ahead",
+        "groups of 2 steps cannot be read 1 steps ahead",
     ),
     (DIRECT, "fetch b <- global width 2", "fetch a <- global width 1", "one fragment of A and one of B"),
     (
         STAGED,
         "fetch b <- Bs width 2 ahead 1",
         "fetch b <- Bs width 1 each product",
-        "both operands are held, or neither",
+        "both operands must be held in registers, or neither",
     ),
-    (DIRECT, "steps all unroll 4", "steps all unroll 2", "rounds of 2 steps; the tile says 4"),
-    (DIRECT, "steps all", "steps 0..4", "the steps of a K-tile from a buffer"),
-    (STAGED, "-> d width 2", "-> d width 4", "D is stored 4 f32 at a time; a thread holds 2"),
+    (DIRECT, "steps all unroll 4", "steps all unroll 2", "unrolled by 2, but the tile's k is 4"),
+    (DIRECT, "steps all", "steps 0..4", "the steps of a K-tile fetches from a buffer"),
+    (STAGED, "-> d width 2", "-> d width 4", "D is stored 4 f32 at a time, but a thread holds 2"),
     (WITH_C, "c width 1", "c width 4", "C is read 4 f32 at a time"),
     // Order.
     (
         ASYNC,
         "acquire ab                                                     ; stages(3)\n          copy a[0]",
         "copy a[0]",
-        "outside of acquire and commit",
+        "outside acquire and commit",
     ),
     (STAGED, "            wait ab", "            ; wait ab", "is not acquired, committed, waited for and released"),
-    (STAGED, "copy a[kt + 1]", "copy a[kt + 2]", "they go in order"),
-    (STAGED, "copy a[0]", "copy a[kt]", "constants before the loop"),
+    (STAGED, "copy a[kt + 1]", "copy a[kt + 2]", "K-tiles must be copied in order"),
+    (STAGED, "copy a[0]", "copy a[kt]", "the K-tile must be a constant before the loop"),
     (STAGED, "empty next_wait", "empty barrier", ""),
-    (SPLIT, "full barrier empty barrier", "full barrier empty next_wait", "where 0 is read"),
+    (SPLIT, "full barrier empty barrier", "full barrier empty next_wait", "K-tile 0 is read, but"),
     (
         STAGED,
         "            wait ab                                                      ; double_buffer\n            acquire ab",
         "            acquire ab\n            wait ab",
         "acquired while it may still be read",
     ),
-    (ASYNC, "depth 3", "depth 2", "where 0 is read"),
-    (ASYNC, "copy_groups(1)", "copy_groups(2)", "read before its copy has landed"),
+    (ASYNC, "depth 3", "depth 2", "K-tile 0 is read, but"),
+    (ASYNC, "copy_groups(1)", "copy_groups(2)", "read before its copies are complete"),
     (ASYNC, "        drain", "        ; drain", "while a copy into it is in flight"),
-    (ASYNC, "        sync", "        ; sync", "of another tile where 0 is read"),
+    (ASYNC, "        sync", "        ; sync", "of another tile"),
     (STAGED, "        clear acc", "        ; clear acc", "acc is read before it is cleared"),
     (STAGED, "        store acc", "        ; store acc", "stored 0 times"),
     (
@@ -146,15 +156,15 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         if_any_k {",
         "stored 2 times",
     ),
-    (DIRECT, "        store acc", "        clear acc\n        store acc", "0 times, not once"),
-    (DIRECT, "        clear acc", "        clear acc\n        promote acc into acc", "added to itself"),
+    (DIRECT, "        store acc", "        clear acc\n        store acc", "0 times instead of once"),
+    (DIRECT, "        clear acc", "        clear acc\n        promote acc into acc", "promoted into itself"),
     (SPLIT, "    parts 2", "    ; parts 2", "nothing reads the parameter `workspace`"),
     (
         SPLIT,
         "        reduce acc serial {",
         "        store acc -> d width 1
         reduce acc serial {",
-        "before the tile is stored",
+        "the tile is stored before",
     ),
     (DIRECT, "        store acc", "        sync\n        store acc", ""),
 ];
@@ -177,11 +187,11 @@ fn each_rule_has_a_program_that_breaks_it() {
         }
         match (compile_text(&text.replace(from, to), None), *expected) {
             (Ok(_), "") => {}
-            (Ok(_), _) => wrong.push(format!("`{from}` -> `{to}` is accepted, not refused with `{expected}`")),
-            (Err(errors), "") => wrong.push(format!("`{from}` -> `{to}` is refused: {errors}")),
+            (Ok(_), _) => wrong.push(format!("`{from}` -> `{to}` is accepted, expected `{expected}`")),
+            (Err(errors), "") => wrong.push(format!("`{from}` -> `{to}` is rejected: {errors}")),
             (Err(TextErrors(errors)), _) => {
                 if !errors.iter().any(|e| e.message.contains(expected) && e.line > 0) {
-                    wrong.push(format!("`{from}` -> `{to}`: {errors:?}, not `{expected}`"));
+                    wrong.push(format!("`{from}` -> `{to}`: {errors:?}, expected `{expected}`"));
                 }
             }
         }
@@ -189,18 +199,18 @@ fn each_rule_has_a_program_that_breaks_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A step's products that are multiplied twice, or never, and terms that are added to sums that nothing stores.
+/// Steps whose products are multiplied twice, or never, and terms that are added to sums that are never stored.
 #[test]
 fn every_term_is_summed_once() {
     let by_hand = include_str!("../../examples/tile/two_sums.tile");
     let rows = [
-        ("steps 4..8", "steps 0..4", "of K-tile 0 2 times, not once"),
+        ("steps 4..8", "steps 0..4", "of K-tile 0 2 times instead of once"),
         ("multiply high", "multiply low", ""),
-        ("promote high into low", "promote low into high", "0 times, not once"),
-        ("promote high into low", "; nothing", "0 times, not once"),
+        ("promote high into low", "promote low into high", "0 times instead of once"),
+        ("promote high into low", "; nothing", "0 times instead of once"),
         ("promote high into low", "promote high into low\n        promote high into low", ""),
-        ("store low", "store high", "0 times, not once"),
-        ("clear high", "clear low", "before they are cleared"),
+        ("store low", "store high", "0 times instead of once"),
+        ("clear high", "clear low", "before it is cleared"),
     ];
     for (from, to, expected) in rows {
         assert!(by_hand.contains(from), "{from}");
@@ -214,17 +224,17 @@ fn every_term_is_summed_once() {
     }
 }
 
-/// Texts that no program has: refused with a position, whatever they are.
+/// Texts that are not programs are rejected with a position.
 #[test]
 fn hostile_texts_are_refused() {
     let deep = format!("{}{}", printed(STAGED).split("tiles {").next().unwrap(), "tiles {\n".repeat(500));
     let long = format!("module sm_80 {{\n{}", "; a note\n".repeat(20_000));
     let cases = ["", "module", "module sm_80 {", "}", "{", ";", "module sm_80 {\n}", "\u{0}", "é", &deep, &long];
     for text in cases {
-        let errors = compile_text(text, None).expect_err("it is no program");
+        let errors = compile_text(text, None).expect_err("it is not a program");
         assert!(errors.0.iter().all(|e| e.line > 0 && e.column > 0) && !errors.0.is_empty(), "{text:?}");
     }
-    // Numbers that overflow whatever is computed from them.
+    // Numbers that overflow everything that is computed from them.
     for (from, number) in [("m 16", "m 4294967295"), ("depth 2", "depth 4294967295"), ("slot 1024", "slot 4294967280")]
     {
         assert!(compile_text(&printed(STAGED).replace(from, number), None).is_err(), "{number}");

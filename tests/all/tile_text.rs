@@ -1,4 +1,4 @@
-//! Tile IR is a language: what is printed parses back, and every token of it matters, for the kernel and for the result.
+//! Tile IR is a language: printed programs parse back, and every token matters, for the kernel and for the result.
 
 use ptx_gemm_check::mutants::{TileJudge, token_edits};
 use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes, tuned};
@@ -14,7 +14,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
 
 use crate::net::RANDOM;
 
-/// A program that no schedule makes.
+/// A program that no schedule compiles to.
 const BY_HAND: &str = include_str!("../../examples/tile/two_sums.tile");
 
 fn module(schedule: &Schedule) -> tile::Module {
@@ -45,13 +45,13 @@ fn printed_programs_parse_back() {
     assert!(parse(&print(&by_hand)).unwrap().0 == by_hand);
 }
 
-/// Every edit of every case and tuned schedule gives other instructions, or is refused with a position.
+/// Every edit of every case and tuned schedule gives other instructions, or is rejected with a position.
 #[test]
 fn every_token_matters() {
     let (mut edits, mut refused, mut same) = (0, 0, Vec::new());
     let named = cases().chain(tuned()).map(|case| (case.name, module(&case.schedule().unwrap())));
     for (name, mut module) in named.chain([("two_sums", parse(BY_HAND).unwrap().0)]) {
-        // The other entries differ in widths alone.
+        // The other entries differ only in widths.
         module.entries.truncate(1);
         let printed = print(&module);
         let judge = TileJudge::new(printed.clone()).unwrap();
@@ -81,7 +81,7 @@ fn every_token_matters() {
     assert!(same.is_empty(), "these edits change nothing:\n{}", same.join("\n"));
 }
 
-/// Small schedules that together have every statement.
+/// Small schedules that together use every statement.
 const SMALL: [&str; 8] = [
     "tile(16, 16, 4); thread(2, 2); vector(2); double_buffer; epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)",
     "tile(16, 16, 8); thread(2, 4); vector(4); shared(a = km + pad(4)); unroll(4); prefetch(2); order(snake)",
@@ -93,7 +93,7 @@ const SMALL: [&str; 8] = [
     "tile(16, 16); thread(2, 2); shared(none); vector(2); tail(predicate); raster(group = 2, along = m)",
 ];
 
-/// D of a program of f32 on small integers, by element.
+/// D of an f32 program on small integers, by element.
 fn product(gemm: &CompiledGemm, (m, n, k): (usize, usize, usize)) -> Vec<f32> {
     let problem = gemm.problem();
     let digit = |i: usize, j: usize, by: usize| ((i * 7 + j * 3 + by) % 5) as f32 - 1.5;
@@ -116,15 +116,16 @@ fn product(gemm: &CompiledGemm, (m, n, k): (usize, usize, usize)) -> Vec<f32> {
     (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| d.get(i, j).unwrap()).collect()
 }
 
-/// Sizes that are multiples of every tile here, and sizes with edges on all sides; rows of both suit accesses of 16 bytes.
+/// Sizes that are multiples of every tile here, and sizes with edges on all sides; the rows of both suit 16-byte
+/// accesses.
 const WHOLE: (usize, usize, usize) = (64, 64, 24);
 const RAGGED: (usize, usize, usize) = (36, 44, 12);
-/// The same where leading dimensions are padded.
+/// Sizes with edges on all sides; leading dimensions are padded.
 const ODD: (usize, usize, usize) = (37, 41, 11);
 
-/// What is accepted is right: whatever an edit moves, widens, unrolls or reorders, the result has the same bits, and what
-/// would change it (another K-tile, a statement less or twice, another accumulator) is refused. Only what says *what* is
-/// computed changes the result.
+/// Accepted programs are correct: however an edit moves, widens, unrolls or reorders statements, the result has the
+/// same bits, and edits that would change it (another K-tile, a statement less or twice, another accumulator) are
+/// rejected. Only tokens that say *what* is computed change the result.
 #[test]
 fn what_is_accepted_is_right() {
     let device = interpreter();
@@ -175,7 +176,7 @@ fn what_is_accepted_is_right() {
     assert!(ran > 200 && refused > 2000 && changed > 5);
 }
 
-/// A hand-written program at every edge, in every order of warps.
+/// A hand-written program is correct at every edge, in every order of warps.
 #[test]
 fn a_program_by_hand_is_right_at_every_edge() {
     for order in [WarpOrder::Forward, WarpOrder::Backward, WarpOrder::Seeded(7)] {
@@ -192,7 +193,8 @@ fn a_program_by_hand_is_right_at_every_edge() {
     }
 }
 
-/// Entries are whole programs: here with other tiles, threads, slots, loads and parameters, for the operands that each suits.
+/// Entries are whole programs: here with different tiles, threads, slots, loads and parameters, for the operands that
+/// each accepts.
 #[test]
 fn entries_of_one_module_may_differ_in_everything() {
     let of = |text: &str| module(&text.parse().unwrap());

@@ -1,8 +1,8 @@
-//! What `gemm!` says at compile time: every file of `ui/` fails to build with exactly the errors beside it.
+//! Compile errors of `gemm!`: every file of `ui/` fails to build with exactly the errors in its `.stderr` file.
 
 use std::process::Command;
 
-/// The compiler whose texts the `.stderr` files hold.
+/// The compiler whose messages the `.stderr` files hold.
 const COMPILER: &str = "rustc 1.95.";
 
 #[test]

@@ -1,4 +1,4 @@
-// Everything that is wrong is said at once, each at its place.
+// All errors are reported at once, each at its position.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

@@ -1,4 +1,4 @@
-// Two dots with nothing behind them.
+// Two dots with nothing after them.
 use ptx_gemm::gemm;
 
 fn main() {

@@ -1,4 +1,4 @@
-// Two clauses that settle the same thing.
+// Two clauses that set the same property.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

@@ -1,4 +1,4 @@
-// BLAS has error exits for extents below 0 and for transpositions that are none: here no program can say either.
+// BLAS has error exits for negative extents and for invalid transpositions: here no program can express either.
 use ptx_gemm::{Layout, Matrix, MatrixRef, Shape};
 
 fn main() {

@@ -1,4 +1,4 @@
-// A value that cannot stand in a schedule.
+// A value that a schedule cannot contain.
 use ptx_gemm::gemm;
 
 fn main() {

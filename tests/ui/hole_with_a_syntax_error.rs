@@ -1,4 +1,4 @@
-// Rust in a hole is read by Rust's grammar: what is wrong with it is said at its own place, with everything else.
+// Rust in a hole is parsed as Rust: an error in it is reported at its position, along with all others.
 use ptx_gemm::gemm;
 
 const BM: u32 = 128;

@@ -1,4 +1,4 @@
-// The z order without a warp tile to spread it over.
+// The z order without a warp tile.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

@@ -1,4 +1,4 @@
-// Something that is no clause at all.
+// Something that is not a clause.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

@@ -1,4 +1,4 @@
-// A number that no extent can have.
+// A number that is too large for an extent.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

@@ -1,4 +1,4 @@
-// A demanded width that is wider than an access.
+// A requested width that is wider than an access.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

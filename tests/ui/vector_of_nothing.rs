@@ -1,4 +1,4 @@
-// A demanded width for a matrix that is not read.
+// A requested width for a matrix that is not read.
 use ptx_gemm::{Gemm, gemm};
 
 fn main() {

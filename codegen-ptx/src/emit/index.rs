@@ -8,7 +8,7 @@ use crate::kernel::build::expr_type;
 use crate::kernel::{self, Expr, Type as Index};
 
 impl Emitter<'_> {
-    /// Evaluates an expression as an operand: an immediate, a register at hand, or a scratch register.
+    /// Evaluates an expression as an operand: an immediate, an existing register, or a scratch register.
     fn operand(&mut self, value: &Expr, ty: Index) -> Operand {
         match value {
             Expr::Const(c) => Operand::Int(*c as i64),
@@ -62,7 +62,7 @@ impl Emitter<'_> {
             Expr::Swizzle(x, swizzle) => {
                 let x = self.operand(x, ty);
                 let mask = i64::from(kernel::expr::swizzled_bits(*swizzle));
-                // The bits that are XORed in stand three places above those that change.
+                // The bits that are XORed in are three positions above those that change.
                 let (above, low) = (self.scratch(ty), self.scratch(ty));
                 self.entry.emit(Opcode::Shr(scalar), [above.into(), x.clone(), Operand::Int(3)]);
                 self.entry.emit(Opcode::And(bits(ty)), [low.into(), above.into(), Operand::Int(mask)]);
@@ -101,7 +101,7 @@ impl Emitter<'_> {
         self.entry.emit(op, [dst.into(), x, y]);
     }
 
-    /// `x + y`, with a product in it fused.
+    /// `x + y`; a product in it is fused.
     fn sum(&mut self, dst: Reg, x: &Expr, y: &Expr, ty: Index) {
         let (product, rest) = match (x, y) {
             (Expr::Mul(p, q), rest) | (rest, Expr::Mul(p, q)) => ((p, q), rest),
@@ -138,7 +138,7 @@ impl Emitter<'_> {
             (Index::U64, _) | (_, Index::U64) => Index::U64,
             (ty, _) => ty,
         };
-        // The constant stands second.
+        // The constant comes second.
         let (cmp, x, y) = match (compare, x) {
             (kernel::Compare::Lt, Expr::Const(_)) => (Compare::Gt, y, x),
             (kernel::Compare::Ge, Expr::Const(_)) => (Compare::Le, y, x),
@@ -151,7 +151,7 @@ impl Emitter<'_> {
     }
 }
 
-/// A product of a widened 32-bit value and a constant of 32 bits: one wide multiplication.
+/// A product of a widened 32-bit value and a 32-bit constant, which is one wide multiplication.
 fn narrow<'e>(x: &'e Expr, y: &'e Expr) -> Option<(&'e Expr, u64)> {
     match (x, y) {
         (Expr::Wide(x), Expr::Const(c)) if *c <= u64::from(u32::MAX) => Some((x, *c)),
@@ -166,7 +166,7 @@ fn power_of_two(value: &Expr) -> Option<u64> {
     }
 }
 
-/// The untyped type of the same size, which shifts left and bitwise operations take.
+/// The untyped type of the same size, which left shifts and bitwise operations take.
 fn bits(ty: Index) -> Type {
     match ty {
         Index::U64 | Index::F64 => Type::B64,

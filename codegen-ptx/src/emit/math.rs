@@ -40,7 +40,8 @@ impl Emitter<'_> {
         self.entry.emit(opcode, operands);
     }
 
-    /// `min` and `max` that keep NaN: an instruction for f32 from sm_80 on (PTX ISA, `max`), else a comparison besides.
+    /// `min` and `max` that keep NaN: an instruction for f32 from sm_80 on (PTX ISA, `max`), otherwise an additional
+    /// comparison.
     fn extremum(&mut self, opcode: impl Fn(bool) -> Opcode, dst: kernel::Reg, args: [&Value; 2]) {
         let own = self.kernel.ty(dst);
         let ty = scalar_type(own);
@@ -66,7 +67,7 @@ impl Emitter<'_> {
         if from == to {
             return self.entry.emit(Opcode::Mov(to), operands);
         }
-        // Widening is exact and takes no rounding (PTX ISA, cvt).
+        // A widening conversion is exact and takes no rounding mode (PTX ISA, cvt).
         let exact = from == Type::F32 && to == Type::F64;
         let rnd = match (exact, to) {
             (true, _) => Rounding::None,

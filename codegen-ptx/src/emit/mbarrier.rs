@@ -18,13 +18,13 @@ impl Emitter<'_> {
     pub(super) fn arrive(&mut self, address: &Address, when: Arrival) {
         match when {
             Arrival::Now => {
-                // The state names the phase; parities do here.
+                // The state identifies the phase; this compiler uses parities instead.
                 let state = self.scratch(Type::U64);
                 let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: SPACE };
                 self.entry.emit(op, [state.into(), self.address(address)]);
             }
             Arrival::WhenCopied => {
-                // The arrival is one of those the barrier was told to expect.
+                // The arrival is one of those that the barrier was initialised to expect.
                 let op = Opcode::CpAsyncArrive { pending: Pending::Noinc, space: SPACE };
                 self.entry.emit(op, [self.address(address)]);
             }

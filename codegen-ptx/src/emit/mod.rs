@@ -1,7 +1,8 @@
-//! From kernel IR to a PTX entry, statement by statement: the only pass that knows both.
+//! From kernel IR to a PTX entry, statement by statement. No other pass knows both levels.
 //!
-//! Requires a [`Verified`] kernel, and takes from it which branches a warp takes together. Ensures the same registers, number for number, plus families of its own for what lies
-//! inside an expression. Sums and products are rounded explicitly (`.rn`), so that the assembler fuses nothing by itself.
+//! Requires a [`Verified`] kernel, which also says which branches a warp takes together. Ensures the same registers
+//! with the same numbers, plus families for intermediate values of expressions. Sums and products are rounded
+//! explicitly (`.rn`), so that the assembler does not fuse any.
 
 mod index;
 mod math;
@@ -52,7 +53,7 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     emitter.entry.finish()
 }
 
-/// About how many instructions statements become.
+/// The approximate number of instructions that statements become.
 fn instructions(body: &[Stmt]) -> usize {
     let of = |stmt: &Stmt| match &stmt.op {
         Op::Outer { acc, .. } => acc.len(),
@@ -96,11 +97,11 @@ struct Emitter<'a> {
     entry: EntryBuilder,
     /// The PTX registers of each family.
     families: Vec<Vec<Reg>>,
-    /// Families for what lies inside an expression, by type.
+    /// Families for intermediate values of expressions, by type.
     scratch: Vec<(kernel::Type, FamilyId)>,
-    /// How far the condition of each branch and loop agrees, from here on in the text.
+    /// How far the threads agree on the condition of each following branch and loop.
     conditions: std::slice::Iter<'a, Agreement>,
-    /// The origin noted on what is emitted.
+    /// The origin attached to the instructions that follow.
     origin: Option<OriginId>,
 }
 
@@ -112,7 +113,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Notes `origin` on what is emitted from here on.
+    /// Attaches `origin` to the instructions that follow.
     fn origin(&mut self, origin: OriginId) {
         if self.origin != Some(origin) {
             self.origin = Some(origin);
@@ -121,7 +122,7 @@ impl Emitter<'_> {
     }
 
     fn reg(&self, reg: kernel::Reg) -> Reg {
-        // The kernel's verifier has seen that every register exists.
+        // The kernel's verifier has checked that every register exists.
         self.families[reg.family.0 as usize][reg.index as usize]
     }
 
@@ -137,7 +138,7 @@ impl Emitter<'_> {
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
         };
-        let id = self.entry.family(prefix, scalar_type(ty), "inside an expression");
+        let id = self.entry.family(prefix, scalar_type(ty), "intermediate values of expressions");
         self.scratch.push((ty, id));
         self.entry.reg(id)
     }
@@ -188,7 +189,7 @@ impl Emitter<'_> {
                 self.emit(*guard, op, [self.address(address), self.data(src)]);
             }
             Op::CopyAsync { to, from, bytes, valid, guard, .. } => {
-                // 16 bytes go past L1 (`.cg`); smaller copies exist only through it (PTX ISA, cp.async).
+                // 16 bytes bypass L1 (`.cg`); smaller copies always go through it (PTX ISA, cp.async).
                 let cache = if *bytes == 16 { Cache::Cg } else { Cache::Ca };
                 let mut operands = vec![self.address(to), self.address(from), Operand::from(*bytes)];
                 operands.extend(valid.map(|v| Operand::from(self.reg(v))));
@@ -231,8 +232,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The most that the target brings into L2 beside what a load asks for. All blocks of a row of tiles miss together when
-    /// they come to new k: on an H200 at 4096 `lab3_4x4` runs at 21.2 instead of 20.1 TFLOP/s.
+    /// The most that the target can bring into L2 in addition to what a load asks for. All blocks of a row of tiles
+    /// miss together when they reach new k: on an H200 at 4096, `lab3_4x4` runs at 21.2 instead of 20.1 TFLOP/s.
     fn prefetch(&self, locality: kernel::Locality) -> PrefetchSize {
         match locality {
             kernel::Locality::Unknown => PrefetchSize::None,
@@ -241,7 +242,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether all threads of a warp that come to the next branch or loop take the same way (PTX ISA, `bra.uni`).
+    /// Whether all threads of a warp that reach the next branch or loop take the same direction (PTX ISA, `bra.uni`).
     fn uniform(&mut self) -> bool {
         self.conditions.next().is_some_and(|agree| *agree >= Agreement::WARP)
     }
@@ -287,7 +288,7 @@ impl Emitter<'_> {
         let uniform = self.uniform();
         let top = self.entry.label("loop");
         self.entry.bind(&top);
-        // What is to be unrolled is unrolled already.
+        // Loops that are to be unrolled were unrolled by an earlier pass.
         self.entry.pragma("nounroll");
         self.block(body);
         self.origin(origin);

@@ -1,4 +1,4 @@
-//! The builder that passes write kernels with: fresh registers by family, nested blocks, one current origin.
+//! The builder with which passes write kernels: fresh registers by family, nested blocks, a current origin.
 
 use super::{
     Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, OriginId, Reg, Stmt,
@@ -19,7 +19,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder for a kernel whose body is still empty.
+    /// A builder for a kernel whose body is empty.
     pub fn new(mut kernel: Kernel) -> Builder {
         let mut family = |name, ty, about| {
             kernel.families.push(FamilyInfo { name, ty, about, count: 0, bounds: Vec::new() });
@@ -64,10 +64,10 @@ impl Builder {
         (0..n).map(|_| self.fresh(family)).collect()
     }
 
-    /// Statements from here on belong to this clause and purpose.
+    /// Sets the clause and purpose of the statements that follow.
     pub fn origin(&mut self, clause: &str, what: &str) {
         let origins = &mut self.kernel.origins;
-        // Passes alternate between a few, mostly the last ones.
+        // Passes alternate between a few origins, mostly recent ones.
         let known = origins.iter().rposition(|origin| &*origin.what == what && &*origin.clause == clause);
         let index = known.unwrap_or(origins.len());
         if known.is_none() {
@@ -97,7 +97,7 @@ impl Builder {
         expr_type(value, &self.kernel)
     }
 
-    /// Evaluates an expression into a fresh register (none if it is one already) and returns it with its bound.
+    /// Evaluates an expression into a fresh register (unless it is one already) and returns it with its bound.
     pub fn set(&mut self, value: Expr) -> Expr {
         if matches!(value, Expr::Reg(..)) {
             return value;
@@ -113,7 +113,7 @@ impl Builder {
         match self.set(value) {
             Expr::Reg(reg, _) => reg,
             other => {
-                // `set` returns registers only; a constant gets one here.
+                // `set` returns a constant unchanged, which gets a register here.
                 let family = self.family_of(&other);
                 let dst = self.fresh(family);
                 self.push(Op::Set { dst, value: other });
@@ -122,7 +122,7 @@ impl Builder {
         }
     }
 
-    /// A register that will be assigned again: declared with the bound of everything it will hold.
+    /// A register that will be reassigned: declared with the bound of all values it will hold.
     pub fn variable(&mut self, value: Expr, bound: u64) -> Expr {
         let family = self.family_of(&value);
         let dst = self.bounded(family, bound);
@@ -137,7 +137,7 @@ impl Builder {
         Expr::Reg(dst, super::expr::UNBOUNDED)
     }
 
-    /// Assigns a variable again.
+    /// Assigns a new value to a variable.
     pub fn assign(&mut self, variable: &Expr, value: Expr) {
         if let Expr::Reg(dst, _) = variable {
             self.push(Op::Set { dst: *dst, value });
@@ -155,7 +155,7 @@ impl Builder {
         dst
     }
 
-    /// An address in shared memory or a global one, from an expression of the right type.
+    /// An address in shared or global memory; the type of the expression says which.
     pub fn address(&mut self, base: &Expr, offset: i64) -> Address {
         Address { base: self.set_reg(base.clone()), offset }
     }

@@ -1,12 +1,13 @@
-//! Removes index computations whose result nothing reads.
+//! Removes index computations whose results are never read.
 //!
-//! Requires a kernel in which every register is defined before its use. Ensures that what remains computes the same, and that
-//! each index computation left is read by something that is left. Only `Set` and `Param` go; they have no other effect than
-//! their register. Addresses of a swizzled tile are prepared for every distance that may be accessed, and not all are.
+//! Requires a kernel in which every register is defined before its use. Ensures that the kernel computes the same
+//! results, and that every remaining index computation is read by a remaining statement. Only `Set` and `Param` are
+//! removed; they have no effect other than their register. Such computations arise because the addresses of a swizzled
+//! tile are prepared for every distance that may be accessed, and some are not.
 //!
-//! Liveness runs backwards: a register is live where some way leads to a use of it without another assignment. In a loop, what
-//! is live at its start is live at its end; a body is gone through until that adds nothing. What an access says of its extents
-//! counts as a use, so that the verifier finds it.
+//! Liveness runs backwards: a register is live where some path leads to a use of it without another assignment. In a
+//! loop, what is live at its start is live at its end, so a body is repeated until nothing is added. The registers in
+//! the extents of an access count as uses, so that the verifier finds them defined.
 //!
 //! ```text
 //! before                          after
@@ -19,13 +20,13 @@
 
 use super::{Address, Expr, Guard, Kernel, Memory, Numbering, Op, Reg, Stmt, Value};
 
-/// Removes from `kernel` what its module says.
+/// Removes dead index computations from `kernel`; see the module's documentation.
 pub fn run(kernel: &mut Kernel) {
     let numbering = kernel.numbering();
     let live = vec![false; numbering.len()];
     let mut pass = Pass { numbering, live, keep: Vec::new() };
     pass.block(&kernel.body);
-    // The statements were gone through from the last to the first.
+    // The statements were visited from the last to the first.
     pass.keep.reverse();
     let mut keep = pass.keep.into_iter();
     retain(&mut kernel.body, &mut keep);
@@ -33,9 +34,9 @@ pub fn run(kernel: &mut Kernel) {
 
 struct Pass {
     numbering: Numbering,
-    /// By register, where the pass is.
+    /// Which registers are live at the current statement.
     live: Vec<bool>,
-    /// Whether each statement stays, in the order in which the pass comes to them.
+    /// Whether each statement stays, in the order in which the pass visits them.
     keep: Vec<bool>,
 }
 
@@ -168,7 +169,7 @@ impl Pass {
     }
 }
 
-/// Keeps the statements that are to stay; `keep` has a branch or loop before what is nested in it.
+/// Keeps the statements marked in `keep`, where a branch or loop comes before the statements nested in it.
 fn retain(stmts: &mut Vec<Stmt>, keep: &mut impl Iterator<Item = bool>) {
     stmts.retain_mut(|stmt| {
         let stays = keep.next().unwrap_or(true);

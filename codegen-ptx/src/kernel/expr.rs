@@ -1,7 +1,7 @@
 //! Quasi-affine index expressions: sums, products, division and remainder by constants, xor, with known upper bounds.
 //!
-//! Each leaf carries the largest value it can hold, so that a bound follows for every expression; the verifier rests on
-//! it, and `x % n` with `x < n` disappears.
+//! Each leaf carries the largest value it can hold, so that every expression has a bound. The verifier relies on it,
+//! and `x % n` with `x < n` simplifies to `x`.
 
 use std::ops;
 
@@ -22,25 +22,25 @@ pub enum Compare {
     Ne,
 }
 
-/// An index expression. Arithmetic is unsigned and does not wrap (callers see to it); constants take the type of what
-/// they meet.
+/// An index expression. Arithmetic is unsigned and does not wrap (callers ensure this); a constant takes the type of
+/// the other operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// A constant.
     Const(u64),
     /// A register of type u32, u64 or predicate, and the largest value it can hold.
     Reg(Reg, u64),
-    /// The thread's number in its block, below the given number.
+    /// The thread's index in its block, which is below the given number.
     Tid(u32),
-    /// The block's number in the grid.
+    /// The block's index in the grid.
     Block,
-    /// Blocks in the grid.
+    /// The number of blocks in the grid.
     Blocks,
     /// Address of the block's shared memory, as an address in that space.
     SharedBase,
     /// Sum.
     Add(Box<Expr>, Box<Expr>),
-    /// Difference; the second is never larger.
+    /// Difference; the second operand is never larger than the first.
     Sub(Box<Expr>, Box<Expr>),
     /// Product.
     Mul(Box<Expr>, Box<Expr>),
@@ -48,9 +48,9 @@ pub enum Expr {
     Div(Box<Expr>, Box<Expr>),
     /// Remainder.
     Mod(Box<Expr>, Box<Expr>),
-    /// Smaller.
+    /// The smaller one.
     Min(Box<Expr>, Box<Expr>),
-    /// Larger.
+    /// The larger one.
     Max(Box<Expr>, Box<Expr>),
     /// Bitwise exclusive or.
     Xor(Box<Expr>, Box<Expr>),
@@ -60,9 +60,9 @@ pub enum Expr {
     Wide(Box<Expr>),
     /// A truth value.
     Compare(Compare, Box<Expr>, Box<Expr>),
-    /// Both of two truth values.
+    /// Conjunction of two truth values.
     And(Box<Expr>, Box<Expr>),
-    /// The opposite of a truth value.
+    /// Negation of a truth value.
     Not(Box<Expr>),
     /// `if cond { x } else { y }`.
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
@@ -79,7 +79,7 @@ impl Expr {
             Expr::Reg(_, bound) => *bound,
             Expr::Tid(threads) => u64::from(*threads) - 1,
             Expr::Block | Expr::Blocks => u64::from(i32::MAX as u32),
-            // Offsets are bounded relative to the start of shared memory.
+            // Bounds of shared addresses are relative to the start of shared memory.
             Expr::SharedBase => 0,
             Expr::Add(x, y) => x.bound().saturating_add(y.bound()),
             Expr::Sub(x, _) => x.bound(),
@@ -99,7 +99,7 @@ impl Expr {
                 None => UNBOUNDED,
             },
             Expr::Wide(x) => x.bound(),
-            // Whatever the place is in its chunk of 16 bytes.
+            // A swizzle may set any of the bits within the chunks of 16 bytes that it permutes.
             Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzled_bits(*swizzle)) | 15,
             Expr::Compare(..) | Expr::And(..) | Expr::Not(_) => 1,
             Expr::Select(_, x, y) => x.bound().max(y.bound()),
@@ -122,12 +122,12 @@ impl Expr {
         }
     }
 
-    /// Smaller of two.
+    /// The smaller of two values.
     pub fn min(self, other: Expr) -> Expr {
         Expr::Min(Box::new(self), Box::new(other))
     }
 
-    /// Larger of two.
+    /// The larger of two values.
     pub fn max(self, other: Expr) -> Expr {
         if other.is(0) {
             return self;
@@ -150,7 +150,7 @@ impl Expr {
         self.compare(Compare::Ge, other)
     }
 
-    /// Both of two truth values; a constant 1 is neutral.
+    /// Conjunction of two truth values; a constant 1 is neutral.
     pub fn and(self, other: Expr) -> Expr {
         match (self, other) {
             (Expr::Const(1), x) | (x, Expr::Const(1)) => x,
@@ -168,14 +168,14 @@ impl Expr {
         Expr::Xor(Box::new(self), Box::new(other))
     }
 
-    /// True for the constant.
+    /// True if this is the given constant.
     pub fn is(&self, value: u64) -> bool {
         matches!(self, Expr::Const(c) if *c == value)
     }
 }
 
-/// The address bits that a swizzle changes: [6:4] for 128 bytes, [5:4] for 64, [4] for 32, each XORed with the bits three
-/// places above (recipes, TMA descriptor).
+/// The address bits that a swizzle changes: [6:4] for 128 bytes, [5:4] for 64, [4] for 32. Each is XORed with the bit
+/// three positions above (PTX ISA, "Swizzling Modes").
 pub fn swizzled_bits(swizzle: Swizzle) -> u32 {
     match swizzle {
         Swizzle::None => 0,
@@ -224,7 +224,7 @@ impl<T: Into<Expr>> ops::Mul<T> for Expr {
             (Expr::Const(1), x) | (x, Expr::Const(1)) => x,
             (Expr::Const(x), Expr::Const(y)) => Expr::Const(x * y),
             (Expr::Const(x), y) => Expr::Mul(Box::new(y), Box::new(Expr::Const(x))),
-            // (x * c) * d = x * (c d): index arithmetic does not wrap.
+            // (x * c) * d = x * (c * d), since index arithmetic does not wrap.
             (Expr::Mul(x, c), Expr::Const(d)) if matches!(*c, Expr::Const(_)) => *x * (*c * d),
             (x, y) => Expr::Mul(Box::new(x), Box::new(y)),
         }

@@ -1,12 +1,13 @@
-//! What a global access touches, as data: the argument that its pointer comes from, and how far it reaches along each
-//! dimension from a position that a register of the kernel measures.
+//! The extent of a global access, as data: the argument that its pointer derives from, and how far the access reaches
+//! along each dimension from a position that a register of the kernel measures.
 //!
 //! ```text
 //! ga0..3 = load global [rd4 + 0] in a within m 128 of r20, k 8 of r32
 //! ```
 //!
-//! says that rows are touched up to the 128th from where `r20` rows are left, and k up to the 8th from where `r32` is left.
-//! Nothing here says *why* this lies inside: the verifier finds the reason in the conditions around the access.
+//! says that the access reaches rows up to the 128th from the position at which `r20` rows are left, and k up to the
+//! 8th from the position at which `r32` is left. The extent does not say *why* the access is in bounds: the verifier
+//! derives that from the conditions around it.
 
 use super::Reg;
 
@@ -17,15 +18,15 @@ pub enum Dim {
     M,
     /// Columns of D.
     N,
-    /// What is summed over.
+    /// The dimension that is summed over.
     K,
 }
 
 impl Dim {
-    /// All of them.
+    /// All dimensions.
     pub const ALL: [Dim; 3] = [Dim::M, Dim::N, Dim::K];
 
-    /// Its name in the text form.
+    /// Its letter in the text form.
     pub fn letter(self) -> char {
         match self {
             Dim::M => 'm',
@@ -35,23 +36,23 @@ impl Dim {
     }
 }
 
-/// What a kernel parameter is to the verifier.
+/// The meaning of a kernel parameter for the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holds {
-    /// How long a dimension is, at most [`MAX_EXTENT`].
+    /// The extent of a dimension, at most [`MAX_EXTENT`].
     Extent(Dim),
     /// Address of a matrix with these two dimensions.
     Matrix(Dim, Dim),
     /// Address of a vector along this dimension.
     Vector(Dim),
-    /// Address of memory that the plan has sized for the launch.
+    /// Address of the workspace, whose size the plan computes for each launch.
     Workspace,
-    /// A scalar, a stride, the number of products.
+    /// A scalar, a stride, or the batch count.
     Other,
 }
 
 impl Holds {
-    /// The dimensions by which an access to it is bounded; `None` if it is not an address.
+    /// The dimensions that bound an access to it; `None` if the parameter is not an address.
     pub fn dims(self) -> Option<[Option<Dim>; 2]> {
         match self {
             Holds::Matrix(x, y) => Some([Some(x), Some(y)]),
@@ -62,8 +63,8 @@ impl Holds {
     }
 }
 
-/// The largest m, n or k that a launch accepts. With it the sum of an extent and less than 2^16 fits 32 bits, and no extent
-/// equals `u32::MAX`, which stands for "more than any".
+/// The largest m, n or k that a launch accepts. It keeps the sum of an extent and a number below 2^16 within 32 bits,
+/// and no extent equals `u32::MAX`, which means "more than any".
 pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
 
 /// How far an access reaches along one dimension.
@@ -71,26 +72,27 @@ pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
 pub struct Reach {
     /// The dimension.
     pub dim: Dim,
-    /// Holds what is left of it from some position.
+    /// The register with the number of elements left of it from some position.
     pub left: Reg,
-    /// The access counts from this many elements before that position, where the register has moved on already.
-    pub behind: u32,
-    /// It touches elements `0 .. end`, counted from there.
+    /// Number of elements before that position at which the access starts; not 0 where the register has already
+    /// advanced.
+    pub before: u32,
+    /// The access touches elements `0 .. end`, counted from there.
     pub end: u32,
 }
 
 impl Reach {
-    /// Elements `0 .. end` from where `left` is what is left.
+    /// Elements `0 .. end` from the position at which `left` elements are left.
     pub fn new(dim: Dim, left: Reg, end: u32) -> Reach {
-        Reach { dim, left, behind: 0, end }
+        Reach { dim, left, before: 0, end }
     }
 }
 
-/// What a global access touches.
+/// The extent of a global access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Number of the kernel parameter that its address comes from.
+    /// Index of the kernel parameter that its address derives from.
     pub param: usize,
-    /// One for each dimension of what that parameter points to.
+    /// One reach for each dimension of the matrix or vector that the parameter points to.
     pub reach: [Option<Reach>; 2],
 }

@@ -1,8 +1,8 @@
-//! Kernel IR: what one thread does.
+//! Kernel IR: the program of one thread.
 //!
 //! Typed virtual registers in named families, quasi-affine index expressions with known bounds, structured loops and
-//! branches, guarded memory accesses, and operations of the whole block. It knows no PTX spelling and no labels; an
-//! outer product is one statement here and a block of multiply-adds only in PTX.
+//! branches, guarded memory accesses, and operations of the whole block. It knows no PTX spelling and no labels. An
+//! outer product is one statement here and becomes a block of multiply-adds only in PTX.
 //!
 //! ```text
 //! r0 = tid / 16                            ; thread(8, 8): row of the thread
@@ -49,12 +49,12 @@ pub enum Type {
 }
 
 impl Type {
-    /// True for the types of elements; the others are of indices and truth values.
+    /// True for the types of matrix elements; the others are for indices and truth values.
     pub fn is_data(self) -> bool {
         matches!(self, Type::F32 | Type::F64 | Type::S32)
     }
 
-    /// Bytes in memory; a predicate has none.
+    /// Bytes in memory; 0 for a predicate.
     pub fn bytes(self) -> u32 {
         match self {
             Type::Pred => 0,
@@ -68,12 +68,12 @@ impl Type {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Family(pub u16);
 
-/// A virtual register: a family and a number in it.
+/// A virtual register: a family and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reg {
     /// Its family.
     pub family: Family,
-    /// Its number.
+    /// Its index.
     pub index: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct FamilyInfo {
 /// The memory that a load or store accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Device memory, and what of it.
+    /// Device memory, with the extent of the access.
     Global(Access),
     /// The block's shared memory.
     Shared,
@@ -110,25 +110,25 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// What lies behind a global access in memory.
+/// Whether the memory that follows a global access is going to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
-    /// Nothing that is known to be needed.
+    /// Unknown.
     Unknown,
-    /// What the next K-tiles read: it may come closer already.
+    /// The next K-tiles read it, so it may be prefetched.
     NextTiles,
 }
 
-/// When an arrival at an mbarrier takes place.
+/// When an arrival at an mbarrier takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Now.
     Now,
-    /// When every asynchronous copy that this thread has begun has landed.
+    /// Once every asynchronous copy that this thread has issued is complete.
     WhenCopied,
 }
 
-/// A predicate that a statement is subject to.
+/// A predicate that guards a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
     /// The predicate register.
@@ -165,9 +165,9 @@ pub enum Math {
     Neg,
     /// |x|
     Abs,
-    /// smaller, NaN if either is
+    /// smaller, NaN if either is NaN
     Min,
-    /// larger, NaN if either is
+    /// larger, NaN if either is NaN
     Max,
     /// conversion to the destination's type
     Convert,
@@ -198,11 +198,12 @@ pub enum Op {
     Load { memory: Memory, dst: Vec<Reg>, address: Address, guard: Option<Guard>, locality: Locality },
     /// Stores consecutive elements.
     Store { memory: Memory, src: Vec<Reg>, address: Address, guard: Option<Guard> },
-    /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` are read, the rest are zero.
+    /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` bytes are read, and the rest
+    /// become zero.
     CopyAsync { to: Address, from: Address, bytes: u32, valid: Option<Reg>, guard: Option<Guard>, access: Access },
     /// Ends a group of asynchronous copies.
     CommitCopies,
-    /// Waits until at most this many groups are in flight.
+    /// Waits until at most this many groups are pending.
     WaitCopies(u32),
     /// Sets data registers to zero.
     Clear { dst: Vec<Reg> },
@@ -214,26 +215,27 @@ pub enum Op {
     Select { dst: Reg, pred: Reg, yes: Value, no: Value },
     /// acc[i][j] += a[i] * b[j] for all i and j, in the given order; `acc` has `a.len()` rows of `b.len()`.
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
-    /// All threads of the block meet.
+    /// Synchronises all threads of the block.
     Barrier,
-    /// The threads that take part in a named barrier meet.
+    /// Synchronises the threads that take part in a named barrier.
     NamedBarrier { number: u32, threads: u32 },
     /// Makes 8 bytes of shared memory an mbarrier whose phase completes after this many arrivals.
     InitBarrier { address: Address, arrivals: u32 },
-    /// Arrives at an mbarrier, at once or when this thread's asynchronous copies have landed.
+    /// Arrives at an mbarrier, immediately or when this thread's asynchronous copies are complete.
     Arrive { address: Address, when: Arrival },
-    /// Whether the mbarrier's phase of the given parity is complete; what was written before its arrivals is then seen.
+    /// Tests whether the mbarrier's phase of the given parity is complete; if so, writes before its arrivals are
+    /// visible.
     TestBarrier { dst: Reg, address: Address, parity: Reg },
-    /// Adds 1 to a flag in global memory and returns what it held; orders this thread's accesses before and after it with
-    /// those of other threads that do the same.
+    /// Adds 1 to a flag in global memory and returns its old value. Orders this thread's accesses before and after it
+    /// with those of other threads that do the same.
     CountUp { dst: Reg, address: Address },
-    /// Reads a flag; what was written before it was raised is seen after.
+    /// Reads a flag; if it was raised, writes before it was raised are visible afterwards.
     ReadFlag { dst: Reg, address: Address },
-    /// Raises a flag: what this thread wrote before is seen by who reads it.
+    /// Raises a flag: a thread that reads it sees what this thread wrote before.
     RaiseFlag { address: Address, value: Reg },
     /// A branch.
     If { cond: Guard, then: Vec<Stmt>, other: Vec<Stmt> },
-    /// Runs the body, and again while `again` holds.
+    /// Runs the body, and repeats it while `again` is true.
     Loop { body: Vec<Stmt>, again: Reg },
 }
 
@@ -244,7 +246,7 @@ pub struct Param {
     pub name: String,
     /// Type.
     pub ty: Type,
-    /// What the verifier needs to know of it.
+    /// What the verifier needs to know about it.
     pub holds: Holds,
     /// What it is, with its unit.
     pub about: String,
@@ -259,7 +261,7 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Threads per block.
     pub threads: u32,
-    /// What divides m, n and k at every launch, where the kernel has no code for edges (`tail(none)`).
+    /// Numbers that divide m, n and k at every launch, if the kernel has no code for edges (`tail(none)`).
     pub divides: Option<[u32; 3]>,
     /// Blocks per multiprocessor to compile for.
     pub blocks_per_sm: u32,
@@ -283,12 +285,12 @@ impl Kernel {
         self.families[reg.family.0 as usize].ty
     }
 
-    /// Why a statement is there.
+    /// The origin of a statement.
     pub fn origin(&self, stmt: &Stmt) -> &Origin {
         &self.origins[stmt.origin.0 as usize]
     }
 
-    /// A numbering of the registers without gaps, for tables by register.
+    /// A dense numbering of the registers, for tables indexed by register.
     pub fn numbering(&self) -> Numbering {
         let mut first = vec![0];
         for family in &self.families {
@@ -309,7 +311,7 @@ impl Kernel {
     }
 }
 
-/// Calls `f` for every register that one of these statements or what is nested in them assigns, once for each assignment.
+/// Calls `f` for every register that the statements assign, including nested ones, once per assignment.
 pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
     for stmt in stmts {
         match &stmt.op {
@@ -340,19 +342,19 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
     }
 }
 
-/// Numbers for the registers of a kernel, family by family.
+/// Dense numbers for the registers of a kernel, family by family.
 #[derive(Clone, Debug)]
 pub struct Numbering {
     first: Vec<usize>,
 }
 
 impl Numbering {
-    /// How many registers there are.
+    /// The number of registers.
     pub fn len(&self) -> usize {
         self.first.last().copied().unwrap_or(0)
     }
 
-    /// True of a kernel without registers.
+    /// Whether the kernel has no registers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -363,10 +365,10 @@ impl Numbering {
     }
 }
 
-/// The order in which an outer product of `m` x `n` is written: pairs (row, column).
+/// The order in which an outer product of `m` x `n` is written, as pairs (row, column).
 ///
-/// ptxas keeps the order of independent multiply-adds, and with it decides register reuse: a snake keeps one operand at
-/// each turn.
+/// ptxas keeps the order of independent multiply-adds, and the order decides register reuse: a snake keeps one operand
+/// at each turn.
 pub fn outer_order(m: usize, n: usize, order: FmaOrder) -> impl Iterator<Item = (usize, usize)> {
     (0..m * n).map(move |x| match order {
         FmaOrder::Row => (x / n, x % n),

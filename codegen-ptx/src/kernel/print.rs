@@ -5,10 +5,10 @@ use std::fmt::{self, Write};
 use super::expr;
 use super::{Access, Address, Arrival, Compare, Expr, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Value};
 
-/// Column of the origin behind a statement.
+/// Column of the origin after a statement.
 const ORIGIN_COLUMN: usize = 88;
 
-/// The kernel as text: one statement a line, its origin behind it.
+/// The kernel as text: one statement per line, followed by its origin.
 pub fn print(kernel: &Kernel) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
@@ -186,7 +186,7 @@ impl Printer<'_> {
         format!("[{} + {}]", self.reg(address.base), address.offset)
     }
 
-    /// The memory's name, and what of it is accessed.
+    /// The memory's name, and the extent of the access.
     fn place(&self, memory: &Memory) -> (&'static str, String) {
         match memory {
             Memory::Shared => ("shared", String::new()),
@@ -198,9 +198,9 @@ impl Printer<'_> {
         let name = self.kernel.params.get(access.param).map_or("?", |param| &param.name);
         let mut out = format!(" in {name}");
         for (i, reach) in access.reach.iter().flatten().enumerate() {
-            let before = if i == 0 { " within" } else { "," };
-            let behind = if reach.behind > 0 { format!(" + {}", reach.behind) } else { String::new() };
-            out += &format!("{before} {} {} of {}{behind}", reach.dim.letter(), reach.end, self.reg(reach.left));
+            let keyword = if i == 0 { " within" } else { "," };
+            let before = if reach.before > 0 { format!(" + {}", reach.before) } else { String::new() };
+            out += &format!("{keyword} {} {} of {}{before}", reach.dim.letter(), reach.end, self.reg(reach.left));
         }
         out
     }

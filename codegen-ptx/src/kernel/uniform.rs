@@ -1,17 +1,19 @@
-//! Which threads agree: on the value of each register, and on the way that they take.
+//! Which threads agree on the value of each register, and on the path they take.
 //!
-//! Ensures, for a kernel whose registers are defined before their use: an [`Agreement`] for the condition of each branch and
-//! loop, and for each barrier which threads reach it and whether they reach it together. Both the verifier and the emitter
-//! rest on it; nothing in the IR claims that a branch is uniform.
+//! Ensures, for a kernel whose registers are defined before their use: an [`Agreement`] for the condition of each
+//! branch and loop, and for each barrier the threads that reach it and whether they reach it together. The verifier and
+//! the emitter both rely on it; nothing in the IR claims that a branch is uniform.
 //!
-//! A value is followed as far as it is the same: in the whole block, or in each aligned group of `g` threads, a power of two.
-//! Data agree if they are a parameter, and else differ from thread to thread. `(tid + c) / s` is followed as such, so that `tid / 32` is the same in a
-//! warp and `tid < 256` in each group of 256 threads, while `tid < 7` separates the threads of a warp.
+//! A value is tracked by how far it is uniform: in the whole block, or in each aligned group of `g` threads, where `g`
+//! is a power of two. Data are uniform if they come from a parameter, and otherwise differ from thread to thread. `(tid
+//! + c) / s` is tracked symbolically, so that `tid / 32` is uniform in a warp and `tid < 256` in each group of 256
+//! threads, while `tid < 7` separates the threads of a warp.
 //!
-//! Control has a range of threads, and the extent to which those threads take the same way. A branch on `tid < c` splits the
-//! range; this is how roles are separated. Any other branch leaves the range, and its two sides agree only as far as its
-//! condition does. After a branch or a loop, control is what it was before: threads that spun for different times are on the
-//! same way again. What was assigned in between is another matter: it agrees no further than the condition did.
+//! Control consists of a range of threads, and the extent to which those threads follow the same path. A branch on `tid
+//! < c` splits the range; this is how roles are separated. Any other branch keeps the range, and on its two sides
+//! threads agree only as far as they agree on the condition. After a branch or a loop, control is what it was before:
+//! threads that iterated a different number of times are on the same path again. Values assigned in between are uniform
+//! only as far as the condition was.
 //!
 //! ```text
 //! r1 = tid / 32            the same in groups of 32
@@ -25,30 +27,30 @@ use std::ops::Range;
 
 use super::{Compare, Expr, Family, Guard, Kernel, Numbering, Op, Reg, Stmt, definitions};
 
-/// How far something is the same: in each aligned group of this many threads, a power of two.
+/// How far something is uniform: in each aligned group of this many threads, a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Agreement(u32);
 
 impl Agreement {
-    /// Each thread by itself.
+    /// Each thread on its own.
     pub const NONE: Agreement = Agreement(1);
     /// The threads of a warp.
     pub const WARP: Agreement = Agreement(32);
-    /// All threads that there are.
+    /// All threads.
     pub const ALL: Agreement = Agreement(1 << 31);
 
-    /// The largest group that is aligned at a multiple of `bound`; 0 is aligned to everything.
+    /// The largest group that is aligned at a multiple of `bound`; every group is aligned at 0.
     fn dividing(bound: u64) -> Agreement {
         Agreement(1 << bound.trailing_zeros().min(31))
     }
 }
 
-/// Which threads are on a way, and whether they are on it together.
+/// The threads that follow a path, and whether they follow it together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// No other threads are.
+    /// No other threads are on the path.
     pub threads: Range<u32>,
-    /// As far as these agree to be.
+    /// How far these threads are on it together.
     pub agree: Agreement,
 }
 
@@ -59,12 +61,12 @@ impl Control {
     }
 }
 
-/// The result: in the order of the text.
+/// The result, in the order of the text.
 #[derive(Clone, Debug, Default)]
 pub struct Uniformity<'k> {
-    /// By branch and loop: how far the condition is the same for those that evaluate it together.
+    /// By branch and loop: how far the condition is uniform among the threads that evaluate it together.
     pub conditions: Vec<Agreement>,
-    /// The barriers, of the block and named, and who comes to them.
+    /// The barriers, of the block and named, and the threads that reach them.
     pub barriers: Vec<(&'k Stmt, Control)>,
 }
 
@@ -72,7 +74,7 @@ pub struct Uniformity<'k> {
 pub fn analyse(kernel: &Kernel) -> Uniformity<'_> {
     let numbering = kernel.numbering();
     let mut registers = vec![Known::SAME; numbering.len()];
-    // Families of data registers that hold no parameter differ between threads throughout.
+    // Families of data registers that hold no parameter differ between threads everywhere.
     let mut differing: Vec<bool> = kernel.families.iter().map(|family| family.ty.is_data()).collect();
     for stmt in &kernel.body {
         if let Op::Param { dst, .. } = &stmt.op {
@@ -99,7 +101,7 @@ struct Known {
     shape: Shape,
 }
 
-/// Values whose dependence on the thread's number is known.
+/// Values whose dependence on the thread's index is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Other,
@@ -120,13 +122,13 @@ impl Known {
         Known { agree, shape: Shape::Other }
     }
 
-    /// What is known of either of two.
+    /// What is known if the value is either of two.
     fn meet(self, other: Known) -> Known {
         let shape = if self.shape == other.shape { self.shape } else { Shape::Other };
         Known { agree: self.agree.min(other.agree), shape }
     }
 
-    /// The same, as far as `agree` goes at most.
+    /// The same, uniform in groups of at most `agree`.
     fn capped(self, agree: Agreement) -> Known {
         Known { agree: self.agree.min(agree), ..self }
     }
@@ -136,7 +138,7 @@ struct Analysis<'k> {
     kernel: &'k Kernel,
     numbering: Numbering,
     registers: Vec<Known>,
-    /// By family: its registers hold data that differ all the time.
+    /// By family: whether its registers hold data, which are never uniform.
     differing: Vec<bool>,
     result: Uniformity<'k>,
 }
@@ -160,7 +162,7 @@ impl<'k> Analysis<'k> {
                 let agree = self.get(*src).agree;
                 self.assign(*dst, Known::plain(agree));
             }
-            // Data, and what memory holds.
+            // Data, and values loaded from memory.
             Op::Clear { dst } | Op::Load { dst, .. } | Op::Outer { acc: dst, .. } => {
                 dst.iter().for_each(|reg| self.differs(*reg));
             }
@@ -181,7 +183,7 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// A fresh entry of the result, in the order of the text; its number.
+    /// Adds an entry to the result, in the order of the text, and returns its index.
     fn entry(&mut self) -> usize {
         self.result.conditions.push(Agreement::ALL);
         self.result.conditions.len() - 1
@@ -213,7 +215,7 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// The registers that these statements assign, in the order of their numbers; not those that differ all the time.
+    /// The registers that these statements assign, in increasing order, without those that are never uniform.
     fn assigned(&self, bodies: &[&[Stmt]]) -> Vec<usize> {
         let mut all = Vec::new();
         for body in bodies {
@@ -238,7 +240,7 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// A loop: to a fixpoint, since what its end assigns is what the next turn begins with.
+    /// Analyses a loop up to a fixpoint, since each iteration begins with what the previous one assigned.
     fn repeat(&mut self, body: &'k [Stmt], again: Reg, control: &Control) {
         let entry = self.entry();
         let (conditions, barriers) = (self.result.conditions.len(), self.result.barriers.len());
@@ -256,7 +258,8 @@ impl<'k> Analysis<'k> {
             let stable = next == agree && joined == head;
             agree = next;
             if stable {
-                // What leaves the loop was assigned in different turns where threads disagreed on the number of turns.
+                // Values that leave the loop were assigned in different iterations where threads disagree on the number
+                // of iterations.
                 for (number, end) in assigned.iter().zip(end) {
                     self.registers[*number] = end.capped(agree);
                 }
@@ -267,7 +270,7 @@ impl<'k> Analysis<'k> {
         self.result.conditions[entry] = agree;
     }
 
-    /// An agreement of groups as large as the block is one of the block.
+    /// Agreement in groups at least as large as the block is agreement of all threads.
     fn across(&self, agree: Agreement) -> Agreement {
         if agree.0 >= self.kernel.threads { Agreement::ALL } else { agree }
     }
@@ -277,7 +280,7 @@ impl<'k> Analysis<'k> {
         self.registers[number] = known;
     }
 
-    /// Data agree only if they are a parameter; nothing branches on more of them.
+    /// Data are uniform only if they come from a parameter; nothing branches on other data.
     fn differs(&mut self, reg: Reg) {
         if !self.differing[reg.family.0 as usize] {
             self.assign(reg, Known::DIFFERENT);
@@ -311,7 +314,7 @@ impl<'k> Analysis<'k> {
                 _ => both(x, y),
             },
             Expr::Compare(Compare::Ge, x, y) => match (self.expr(x).shape, &**y) {
-                // The opposite of `tid < limit` agrees as far.
+                // The negation of `tid < limit` is uniform in the same groups.
                 (Shape::Quotient { add, by }, Expr::Const(c)) => Known::plain(below(by.saturating_mul(*c), add).agree),
                 _ => both(x, y),
             },
@@ -328,13 +331,13 @@ impl<'k> Analysis<'k> {
     }
 }
 
-/// `(tid + add) / by`: the same where neither the sum crosses a multiple of `by`.
+/// `(tid + add) / by`: uniform in groups within which the sum does not cross a multiple of `by`.
 fn quotient(add: i64, by: u64) -> Known {
     let agree = Agreement::dividing(by).min(Agreement::dividing(add.unsigned_abs()));
     Known { agree, shape: Shape::Quotient { add, by } }
 }
 
-/// `tid + add < limit`: the same in groups that no boundary at `limit - add` cuts.
+/// `tid + add < limit`: uniform in groups that the boundary at `limit - add` does not divide.
 fn below(limit: u64, add: i64) -> Known {
     let limit = i128::from(limit) - i128::from(add);
     let limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);

@@ -9,23 +9,23 @@ use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{self, Expr, Family, MAX_EXTENT, Reg, Type};
 use crate::tile::{Program, param_name};
 
-/// A parameter as kernel IR declares it.
+/// A parameter as declared in kernel IR.
 pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::Param> {
     let (types, epilogue) = (program.problem.types, &program.problem.epilogue);
     let (ty, about) = match param {
         Param::Matrix(op) => (Type::U64, format!("{} matrix {op:?}, global address", types.of(*op))),
         Param::Vector(i) => {
-            let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("no vector {i}")))?;
+            let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("there is no vector {i}")))?;
             (Type::U64, format!("vector {}, global address", vector.name))
         }
         Param::M => (Type::U32, "rows of D".into()),
         Param::N => (Type::U32, "columns of D".into()),
         Param::K => (Type::U32, "depth of the sum".into()),
         Param::Ld(op) => (Type::U64, format!("leading dimension of {op:?}, elements")),
-        Param::BatchStride(op) => (Type::U64, format!("from one {op:?} of the batch to the next, elements")),
+        Param::BatchStride(op) => (Type::U64, format!("batch stride of {op:?}, elements")),
         Param::Batch => (Type::U32, "products of the batch".into()),
         Param::Scalar(i) => {
-            let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("no scalar {i}")))?;
+            let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("there is no scalar {i}")))?;
             (register_type(types.acc)?, format!("scalar {name}"))
         }
         Param::Workspace => (Type::U64, "partial sums, global address".into()),
@@ -39,14 +39,14 @@ pub(super) struct Args {
     pub m: Expr,
     pub n: Expr,
     pub k: Expr,
-    /// Products of the batch.
+    /// The batch count.
     pub batch: Expr,
-    /// By the scalar's number.
+    /// Indexed by scalar.
     pub scalars: Vec<Reg>,
 }
 
 impl Args {
-    /// The verifier of tile IR has seen that each parameter that the program needs is there.
+    /// The verifier of tile IR has checked that each required parameter exists.
     pub(super) fn read(b: &mut Builder, program: &Program, scalar: Family) -> Args {
         b.origin("kernel", "read the arguments");
         let none = || Expr::Const(0);
@@ -60,7 +60,7 @@ impl Args {
                 Param::K => args.k = Expr::Reg(b.param(index, None), extent),
                 Param::Scalar(i) => scalars.push((*i, b.param(index, Some(scalar)))),
                 Param::Batch => args.batch = Expr::Reg(b.param(index, None), u64::from(u32::MAX)),
-                // Addresses and leading dimensions are read where they are used.
+                // Addresses and leading dimensions are read at their first use.
                 Param::Matrix(_) | Param::Vector(_) | Param::Ld(_) | Param::BatchStride(_) | Param::Workspace => {}
             }
         }
@@ -74,8 +74,8 @@ impl Lowering<'_> {
     /// Reads an argument that is an address or a leading dimension.
     pub(super) fn wide_arg(&mut self, which: &Param) -> Lowered<Expr> {
         let index = self.program.params.iter().position(|param| param == which);
-        let index =
-            index.ok_or_else(|| broken(format!("no parameter {}", param_name(which, &self.program.problem))))?;
+        let index = index
+            .ok_or_else(|| broken(format!("there is no parameter {}", param_name(which, &self.program.problem))))?;
         Ok(Expr::Reg(self.b.param(index, None), UNBOUNDED))
     }
 }

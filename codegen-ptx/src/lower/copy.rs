@@ -1,8 +1,8 @@
-//! Copies of one buffer's K-tile: global memory to registers to shared memory, or asynchronously without registers.
+//! Copies one buffer's K-tile from global to shared memory, through registers or asynchronously without them.
 //!
-//! The tile is cut into chunks along the operand's contiguous dimension in global memory. Chunk c begins at coordinate
-//! `c / per_row` of the other dimension; thread t of the role takes chunks t, t + threads, t + 2 threads, one in each *pass*.
-//! Where the passes differ by constants one pointer serves them all.
+//! The tile is divided into chunks along the operand's contiguous dimension in global memory. Chunk c begins at
+//! coordinate `c / per_row` of the other dimension. Thread t of the role copies chunks t, t + threads, t + 2 threads
+//! and so on, one in each *pass*. If the passes differ by constants, one pointer serves them all.
 
 mod edge;
 
@@ -10,21 +10,21 @@ use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
 use super::extent::register;
 use super::shared::SharedAddress;
-use super::{Lowered, Lowering, Place, index, letter};
+use super::{Lowered, Lowering, WorkTile, index, letter};
 use crate::kernel::{Access, Address, Dim, Expr, Guard, Memory, Op, Reach, Reg};
 use crate::tile::{Buffer, Mover, Note};
 use ptx_gemm_dsl::terms::Param;
 
-/// How a tile is cut up.
+/// How a tile is divided into chunks.
 #[derive(Clone, Copy)]
 struct Chunks {
     /// Elements of a chunk, and of one access to shared memory.
     width: u32,
     piece: u32,
-    /// Chunks along the contiguous dimension, and in the tile.
+    /// Chunks along the contiguous dimension, and in the whole tile.
     per_row: u32,
     count: u32,
-    /// Passes over the threads.
+    /// Number of passes.
     passes: u32,
 }
 
@@ -40,22 +40,23 @@ impl Chunks {
     }
 }
 
-/// One chunk of a thread: where it lies in the tile and which threads have it.
+/// One chunk of a thread: its position in the tile and the threads that copy it.
 struct Pass {
     /// Global address of the chunk for the next K-tile.
     pointer: usize,
-    /// Distance from that pointer, constants: (rows, elements).
+    /// Constant distance from that pointer, as (rows, elements).
     delta: (u32, u32),
-    /// Address in slot 0 (the same for all passes up to a constant where they are regular), and the distance from it.
+    /// Index of its shared address in slot 0 (regular passes share one and differ by a constant), and the distance from
+    /// it.
     shared: usize,
     shared_delta: u32,
-    /// Threads that have a chunk in this pass; all if absent.
+    /// Whether a thread has a chunk in this pass; all threads do if absent.
     active: Option<Reg>,
 }
 
 /// The state of one buffer's copies.
 pub(super) struct Copies {
-    /// The buffer, and its place among the program's.
+    /// The buffer, and its index in the program.
     pub buffer: usize,
     side: Side,
     by: Mover,
@@ -67,24 +68,24 @@ pub(super) struct Copies {
     /// Address of the matrix.
     matrix: Expr,
     passes: Vec<Pass>,
-    /// Addresses in slot 0, prepared for every access of the passes that start from them.
+    /// Addresses in slot 0, prepared for every access of the passes that start at them.
     shared: Vec<SharedAddress>,
     /// Global addresses, advanced from K-tile to K-tile.
     pointers: Vec<Expr>,
     /// Bytes of one row of the outer dimension.
     row_bytes: Expr,
-    /// Rows from a pass to the next, where that is the same for all, and their bytes.
+    /// Rows between consecutive passes, if constant, and the same in bytes.
     step_rows: u32,
     row_step: Expr,
     /// Bytes from one K-tile to the next.
     advance: Expr,
-    /// Elements on their way, pass by pass.
+    /// Elements between global and shared memory, pass by pass.
     staging: Vec<Reg>,
 }
 
 impl Lowering<'_> {
     /// Prepares the copies into a buffer.
-    pub(super) fn copies(&mut self, place: &Place, buffer: usize, by: Mover) -> Lowered<Copies> {
+    pub(super) fn copies(&mut self, work_tile: &WorkTile, buffer: usize, by: Mover) -> Lowered<Copies> {
         let tile = self.program.buffers[buffer].clone();
         let side = tile.side;
         let global_fast = self.program.problem.layouts.fast(side);
@@ -92,18 +93,18 @@ impl Lowering<'_> {
         let bytes = self.bytes(side.operand());
         let note = self.program.block_note.clone();
         self.b.origin(&note, &format!("address of this thread's part of {}", letter(side)));
-        let base = self.matrix(place, side.operand())?;
+        let base = self.matrix(work_tile, side.operand())?;
         let ld = self.wide_arg(&Param::Ld(side.operand()))?;
         let row_bytes = self.b.set(ld * bytes);
-        let own = place.own(side).0.clone();
+        let own = work_tile.own(side).0.clone();
         let own_bytes = match global_fast {
             Fast::K => own.wide() * row_bytes.clone(),
             Fast::Mn => own.wide() * bytes,
         };
         let tile_base = self.b.set(base.clone() + own_bytes);
         let first_k = match global_fast {
-            Fast::K => place.k0.clone().wide() * bytes,
-            Fast::Mn => place.k0.clone().wide() * row_bytes.clone(),
+            Fast::K => work_tile.k0.clone().wide() * bytes,
+            Fast::Mn => work_tile.k0.clone().wide() * row_bytes.clone(),
         };
         let tile_base = self.b.set(tile_base + first_k);
         let advance = match global_fast {
@@ -143,7 +144,7 @@ impl Lowering<'_> {
         Ok(copies)
     }
 
-    /// Coordinates of pass number `pass`, its pointer and its place in shared memory.
+    /// Adds pass number `pass`: its coordinates, its pointer and its shared address.
     fn add_pass(&mut self, copies: &mut Copies, pass: u32, tile_base: &Expr) {
         let Chunks { width, per_row, count, passes, .. } = copies.chunks;
         let (threads, bytes) = (self.threads, copies.bytes);
@@ -152,7 +153,7 @@ impl Lowering<'_> {
             let has_chunk = self.tid.clone().lt(count - first);
             self.b.set_reg(has_chunk)
         });
-        // (rows, elements) from the first pass to this one, where that is a constant.
+        // (rows, elements) from the first pass to this one, if constant.
         let delta = if threads.is_multiple_of(per_row) {
             Some((first / per_row, 0))
         } else if per_row.is_multiple_of(threads) {
@@ -173,12 +174,12 @@ impl Lowering<'_> {
         let pointer = self.b.variable_wide(address);
         copies.pointers.push(pointer);
         let in_slot = match copies.same_order() {
-            // Chunks that are adjacent are told apart by their number alone.
+            // Adjacent chunks differ only in their index.
             true if per_row * width == copies.tile.pitch => chunk * width,
             true => outer.clone() * copies.tile.pitch + inner.clone(),
             false => inner.clone() * copies.tile.pitch + outer.clone(),
         };
-        // Of a regular copy the first pass prepares all of them.
+        // In a regular copy, the first pass prepares the addresses of all.
         let regular = threads.is_multiple_of(per_row) || per_row.is_multiple_of(threads);
         let served = if regular { pass..passes } else { pass..pass + 1 };
         let mut distances = Vec::new();
@@ -194,14 +195,15 @@ impl Lowering<'_> {
         copies.passes.push(Pass { pointer: copies.pointers.len() - 1, delta: (0, 0), shared, shared_delta: 0, active });
     }
 
-    /// Copies the K-tiles that the pointers are at, `ahead` elements after where `rem` of k remains, into the slot at byte offset `slot`. Through
-    /// registers only the first half happens here; [`Lowering::land`] does the other. Operands that are copied one after the
-    /// other share one branch: each costs the main loop an instruction or two that no multiply can fill.
+    /// Copies the K-tiles that the pointers point at, `ahead` elements after the position where `rem` of k is left,
+    /// into the slot at byte offset `slot`. Through registers, this is only the first half; [`Lowering::land`] is the
+    /// second. Consecutive copies of operands share one branch, since each branch costs the main loop an instruction or
+    /// two that no multiply can hide.
     ///
-    /// `full` says whether the whole K-tile lies inside; absent if it always does.
+    /// `full` says whether the whole K-tile is in bounds; absent if it always is.
     pub(super) fn copy(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         operands: &[(&Copies, &Note)],
         full: Option<Reg>,
         (rem, ahead): (&Expr, u32),
@@ -209,51 +211,55 @@ impl Lowering<'_> {
     ) -> Lowered<()> {
         let k = Reach::new(Dim::K, register(rem)?, ahead + self.program.block.k);
         let Some(full) = full else {
-            return operands.iter().try_for_each(|(copies, note)| self.copy_inside(place, copies, k, slot, note));
+            return operands.iter().try_for_each(|(copies, note)| self.copy_inside(work_tile, copies, k, slot, note));
         };
         let rem_k = match ahead {
             0 => rem.clone(),
             ahead => rem.clone().max(ahead.into()) - ahead,
         };
         self.b.open();
-        operands.iter().try_for_each(|(copies, note)| self.copy_inside(place, copies, k, slot, note))?;
+        operands.iter().try_for_each(|(copies, note)| self.copy_inside(work_tile, copies, k, slot, note))?;
         let then = self.b.close();
         self.b.open();
         let rem_k = match self.program.tail {
             Tail::Predicate => {
                 let note = self.program.tail_note.clone();
-                self.b.origin(&note, "K left from the tile that is copied");
+                self.b.origin(&note, "K left from the tile being copied");
                 self.b.set(rem_k)
             }
             Tail::None => Expr::Const(0),
         };
         for (copies, note) in operands {
             match (self.program.tail, copies.by) {
-                (Tail::Predicate, Mover::CpAsync { .. }) => self.copy_edge_async(place, copies, &rem_k, slot, note)?,
-                (Tail::Predicate, Mover::Registers { .. }) => self.copy_edge(place, copies, &rem_k, note)?,
-                // Sizes divide: the only tile that is not full is the one past the end, which nothing multiplies.
+                (Tail::Predicate, Mover::CpAsync { .. }) => {
+                    self.copy_edge_async(work_tile, copies, &rem_k, slot, note)?
+                }
+                (Tail::Predicate, Mover::Registers { .. }) => self.copy_edge(work_tile, copies, &rem_k, note)?,
+                // The sizes are multiples of the tile: the only tile that is not full is the one past the end, which is
+                // never multiplied.
                 (Tail::None, _) => self.clear_staging(copies, note),
             }
         }
         let other = self.b.close();
         let names = operands.iter().map(|(copies, _)| letter(copies.side)).collect::<Vec<_>>().join(" and ");
         if let Some((_, note)) = operands.first() {
-            self.b.origin(note, &format!("{names}: the widest accesses where the K-tile lies inside"));
+            self.b.origin(note, &format!("{names}: the widest accesses if the K-tile lies inside"));
         }
         self.b.branch(full, then, other);
         Ok(())
     }
 
-    /// Moves an operand's pointers on to the next K-tile.
+    /// Advances an operand's pointers to the next K-tile.
     pub(super) fn advance(&mut self, copies: &Copies, note: &Note) {
-        self.b.origin(note, &format!("{}: on to the next K-tile", letter(copies.side)));
+        self.b.origin(note, &format!("{}: advance to the next K-tile", letter(copies.side)));
         for pointer in &copies.pointers {
             self.b.assign(pointer, pointer.clone() + copies.advance.clone());
         }
     }
 
-    /// The number of a pass's chunk, computed from the thread's, and where it lies in the tile: its coordinate along the
-    /// dimension that is not contiguous in global memory, and its first element's along the one that is.
+    /// The index of a pass's chunk, computed from the thread's index, and its position in the tile: the coordinate
+    /// along the dimension that is not contiguous in global memory, and that of its first element along the one that
+    /// is.
     fn coordinates(&mut self, chunks: Chunks, pass: u32) -> (Expr, Expr, Expr) {
         let chunk = self.b.set(self.tid.clone() + pass * self.threads);
         let outer = self.b.set(chunk.clone() / chunks.per_row);
@@ -261,7 +267,8 @@ impl Lowering<'_> {
         (chunk, outer, inner)
     }
 
-    /// The global address of each pass's chunk, as a register and a constant; rows are stepped through one after the other.
+    /// The global address of each pass's chunk, as a register and a constant offset; a single pointer steps through the
+    /// rows.
     fn chunk_pointers(&mut self, copies: &Copies) -> Vec<(Expr, i64)> {
         let mut at = (Expr::Const(0), usize::MAX, 0);
         let mut out = Vec::new();
@@ -278,11 +285,18 @@ impl Lowering<'_> {
         out
     }
 
-    fn copy_inside(&mut self, place: &Place, copies: &Copies, k: Reach, slot: &Expr, note: &Note) -> Lowered<()> {
-        let access = self.touch_operand(copies.side, self.own_reach(place, copies.side)?, k)?;
+    fn copy_inside(
+        &mut self,
+        work_tile: &WorkTile,
+        copies: &Copies,
+        k: Reach,
+        slot: &Expr,
+        note: &Note,
+    ) -> Lowered<()> {
+        let access = self.operand_access(copies.side, self.own_reach(work_tile, copies.side)?, k)?;
         let locality = self.locality(copies.side);
         let width = copies.chunks.width;
-        self.b.origin(note, &format!("copy {}: {width} elements a thread and pass", letter(copies.side)));
+        self.b.origin(note, &format!("copy {}: {width} elements per thread and pass", letter(copies.side)));
         let pointers = self.chunk_pointers(copies);
         for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
@@ -296,7 +310,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// One asynchronous copy of a chunk (or, transposing, one for each of its elements, each with its own `valid`).
+    /// One asynchronous copy of a chunk. When transposing, one copy per element, each with its own `valid`.
     fn copy_async(
         &mut self,
         copies: &Copies,
@@ -308,7 +322,7 @@ impl Lowering<'_> {
     ) -> Lowered<()> {
         let (bytes, piece) = (copies.bytes, copies.chunks.piece);
         for e in (0..copies.chunks.width).step_by(piece as usize) {
-            // Elements of this piece inside the matrix, in bytes: what is not read is zero.
+            // The bytes of this piece that are inside the matrix; the rest become zero.
             let valid = limit.map(|limit| {
                 let left = limit.clone().max(e.into()) - e;
                 self.b.set_reg(left.min(piece.into()) * bytes)
@@ -330,7 +344,7 @@ impl Lowering<'_> {
 
     /// The second half of a copy through registers: stores the staged elements into the slot at byte offset `slot`.
     pub(super) fn land(&mut self, copies: &Copies, slot: &Expr, note: &Note) -> Lowered<()> {
-        self.b.origin(note, &format!("{} lands in shared memory", letter(copies.side)));
+        self.b.origin(note, &format!("store {} to shared memory", letter(copies.side)));
         let piece = copies.chunks.piece;
         for (i, pass) in copies.passes.iter().enumerate() {
             for e in (0..copies.chunks.width).step_by(piece as usize) {
@@ -345,23 +359,23 @@ impl Lowering<'_> {
 }
 
 impl Copies {
-    /// How the tile travels.
+    /// How the tile is copied.
     pub(super) fn by(&self) -> Mover {
         self.by
     }
 
-    /// Registers of pass number `pass`.
+    /// Registers of pass `pass`.
     fn chunk(&self, pass: usize) -> &[Reg] {
         let width = self.chunks.width as usize;
         &self.staging[pass * width..(pass + 1) * width]
     }
 
-    /// True if the contiguous dimension in global memory is the contiguous one in shared memory too.
+    /// True if the same dimension is contiguous in global and in shared memory.
     fn same_order(&self) -> bool {
         self.tile.fast == self.global_fast
     }
 
-    /// Bytes from a tile's element to the one `rows` further along the outer and `elements` along the inner dimension.
+    /// Byte distance in shared memory of `rows` along the outer and `elements` along the inner dimension.
     fn shared_offset(&self, rows: u32, elements: u32) -> u32 {
         let (slow, fast) = if self.same_order() { (rows, elements) } else { (elements, rows) };
         (slow * self.tile.pitch + fast) * self.bytes

@@ -1,43 +1,43 @@
-//! The end of a tile: the epilogue's operands are loaded, its value computed and stored, line by line.
+//! The end of a tile: loads the epilogue's operands, computes its value and stores it, line by line.
 //!
-//! Which elements a thread has is the accumulators' map, and nothing else.
+//! The accumulators' map alone says which elements a thread has.
 //!
-//! A line runs along D's contiguous dimension. Tiles that lie inside are stored with the widest accesses; at an edge
-//! each element has its own predicate.
+//! A line runs along D's contiguous dimension. Tiles inside D are stored with the widest accesses; at an edge each
+//! element has its own predicate.
 
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
 
 use super::expression::{Element, per_row};
-use super::{Lowered, Lowering, Place, broken};
+use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::{Map, Note};
 
 /// One dimension of the thread's part of the tile.
 #[derive(Clone)]
 struct Axis {
-    /// Positions of the thread's elements, ascending, from its first.
+    /// Positions of the thread's elements relative to its first one, ascending.
     positions: Vec<u32>,
-    /// First element in D, and in the tile.
+    /// The thread's first element in D, and in the tile.
     start: Expr,
     local: Expr,
-    /// Elements of D from the tile's first on.
+    /// Elements left of D from the tile's first element on.
     rem: Expr,
 }
 
 impl Axis {
-    /// How many elements the thread has.
+    /// The number of the thread's elements.
     fn count(&self) -> u32 {
         self.positions.len() as u32
     }
 
-    /// Position of element number `i`, from the thread's first.
+    /// Position of element `i` relative to the thread's first one.
     fn position(&self, i: u32) -> u32 {
         self.positions[i as usize]
     }
 }
 
-/// A matrix of D's shape.
+/// A matrix with the shape of D.
 struct Plane {
     /// Address of the thread's first element.
     base: Expr,
@@ -57,7 +57,7 @@ struct Held {
 
 /// Guards of the edge path.
 struct Edge {
-    /// Per element of the inner dimension: inside?
+    /// Per element of the inner dimension: whether it is inside D.
     inner: Vec<Reg>,
 }
 
@@ -67,28 +67,37 @@ impl Lowering<'_> {
         format!("epilogue({})", self.program.problem.epilogue).into()
     }
 
-    /// Applies the epilogue to a set of accumulators and stores the tile, `width` elements of D and `c_width` of C an access.
-    pub(super) fn store(&mut self, place: &Place, acc: usize, widths: (u32, u32), note: &Note) -> Lowered<()> {
+    /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D and `c_width` of C
+    /// per access.
+    pub(super) fn store(&mut self, work_tile: &WorkTile, acc: usize, widths: (u32, u32), note: &Note) -> Lowered<()> {
         let (width, c_width) = widths;
-        let (row, col) = place.thread()?;
+        let (row, col) = work_tile.thread()?;
         let map = self.program.accumulators[acc].map.clone();
-        let rows =
-            Axis { positions: map.rows(), start: place.m0.clone() + row.clone(), local: row, rem: place.rem_m.clone() };
-        let cols =
-            Axis { positions: map.cols(), start: place.n0.clone() + col.clone(), local: col, rem: place.rem_n.clone() };
+        let rows = Axis {
+            positions: map.rows(),
+            start: work_tile.m0.clone() + row.clone(),
+            local: row,
+            rem: work_tile.rem_m.clone(),
+        };
+        let cols = Axis {
+            positions: map.cols(),
+            start: work_tile.n0.clone() + col.clone(),
+            local: col,
+            rem: work_tile.rem_n.clone(),
+        };
         let held = Held { regs: self.held(acc, &map, &rows, &cols)?, columns: cols.count(), note: note.clone() };
         let layouts = self.program.problem.layouts;
-        let d = self.plane(place, Operand::D, (&rows, &cols), layouts.d, width, note)?;
+        let d = self.plane(work_tile, Operand::D, (&rows, &cols), layouts.d, width, note)?;
         let c = match self.program.problem.epilogue.uses_c() {
-            true => Some(self.plane(place, Operand::C, (&rows, &cols), layouts.c, c_width, note)?),
+            true => Some(self.plane(work_tile, Operand::C, (&rows, &cols), layouts.c, c_width, note)?),
             false => None,
         };
         let reads_c = self.reads_c(note);
-        let vectors = self.vector_addresses(place, (&rows, &cols), note)?;
+        let vectors = self.vector_addresses(work_tile, (&rows, &cols), note)?;
         self.b.open();
         self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?;
         let inside = self.b.close();
-        match place.interior {
+        match work_tile.interior {
             None => self.b.extend(inside),
             Some(interior) => {
                 self.b.open();
@@ -96,7 +105,7 @@ impl Lowering<'_> {
                 let edge = self.edge(inner);
                 self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?;
                 let at_edge = self.b.close();
-                self.b.origin(note, "the widest accesses where the tile lies inside D");
+                self.b.origin(note, "the widest accesses if the tile lies inside D");
                 self.b.branch(interior, inside, at_edge);
             }
         }
@@ -109,7 +118,7 @@ impl Lowering<'_> {
         for (element, reg) in self.acc[acc].iter().enumerate() {
             let (m, n) = map.position(element as u32);
             let at = (rows.positions.binary_search(&m).ok()).zip(cols.positions.binary_search(&n).ok());
-            let (i, j) = at.ok_or_else(|| broken("an accumulator lies outside its own map"))?;
+            let (i, j) = at.ok_or_else(|| broken("an accumulator is outside its own map"))?;
             held[i * cols.positions.len() + j] = Some(*reg);
         }
         held.into_iter().collect::<Option<_>>().ok_or_else(|| broken("two accumulators hold one element"))
@@ -117,7 +126,7 @@ impl Lowering<'_> {
 
     fn plane(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         op: Operand,
         (rows, cols): (&Axis, &Axis),
         layout: Layout,
@@ -126,21 +135,21 @@ impl Lowering<'_> {
     ) -> Lowered<Plane> {
         self.b.origin(note, &format!("address of this thread's part of {op:?}"));
         let bytes = self.bytes(op);
-        let base = self.matrix(place, op)?;
+        let base = self.matrix(work_tile, op)?;
         let ld = self.wide_arg(&Param::Ld(op))?;
         let ld_bytes = self.b.set(ld * bytes);
         let (outer, inner) = if layout == Layout::Row { (rows, cols) } else { (cols, rows) };
         let address = base + outer.start.clone().wide() * ld_bytes.clone() + inner.start.clone().wide() * bytes;
-        let access = self.touch_plane(place, op)?;
+        let access = self.plane_access(work_tile, op)?;
         Ok(Plane { base: self.b.set(address), ld_bytes, bytes, layout, width, access })
     }
 
-    /// The predicate that C is read at all; absent if it always is.
+    /// The predicate of reading C at all; absent if it always is read.
     fn reads_c(&mut self, note: &Note) -> Option<Reg> {
         let scalars = self.dropping.c.clone();
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
-            self.b.origin(note, "a scalar of 0 drops C unread");
+            self.b.origin(note, "a scalar of 0 skips reading C");
             let dst = self.b.fresh_pred();
             self.b.push(Op::IsZero { dst, src: self.args.scalars[scalar] });
             let nonzero = Expr::Not(Box::new(Expr::Reg(dst, 1)));
@@ -154,7 +163,7 @@ impl Lowering<'_> {
 
     fn vector_addresses(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         (rows, cols): (&Axis, &Axis),
         note: &Note,
     ) -> Lowered<Vec<(Expr, Access)>> {
@@ -166,7 +175,7 @@ impl Lowering<'_> {
             let base = self.wide_arg(&Param::Vector(i))?;
             let start = if per_row(vector.axis) { &rows.start } else { &cols.start };
             let address = self.b.set(base + start.clone().wide() * bytes);
-            out.push((address, self.touch_vector(place, i)?));
+            out.push((address, self.vector_access(work_tile, i)?));
         }
         Ok(out)
     }
@@ -215,7 +224,7 @@ impl Lowering<'_> {
         out
     }
 
-    #[allow(clippy::too_many_arguments)] // one line's surroundings; a struct of them would be used once
+    #[allow(clippy::too_many_arguments)] // the context of one line; a struct would be used once
     fn lines(
         &mut self,
         held: &Held,
@@ -233,7 +242,7 @@ impl Lowering<'_> {
         let mut c_line = c.map(|c| c.base.clone());
         for o in 0..outer.count() {
             if o > 0 {
-                self.b.origin(&held.note, "on to the next line of D");
+                self.b.origin(&held.note, "advance to the next line of D");
                 let step = outer.position(o) - outer.position(o - 1);
                 line = self.b.set(line + d.ld_bytes.clone() * step);
                 if let (Some(c), Some(at)) = (c, &mut c_line) {
@@ -261,14 +270,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Per element of line `o`: does it lie inside D?
+    /// The predicate of each element of line `o`: whether it is inside D.
     fn line_guards(&mut self, edge: &Edge, outer: &Axis, o: u32) -> Vec<Reg> {
-        self.b.origin(&self.program.tail_note, "does this line lie inside D, and which of its elements?");
+        self.b.origin(&self.program.tail_note, "which elements of this line lie inside D");
         let ok = self.b.set((outer.local.clone() + outer.position(o)).lt(outer.rem.clone()));
         edge.inner.iter().map(|inner| self.b.set_reg(ok.clone().and(Expr::Reg(*inner, 1)))).collect()
     }
 
-    /// Loads the elements of C that belong to one line of D, in the accumulator's type.
+    /// Loads the elements of C for one line of D, in the accumulator's type.
     fn load_c(
         &mut self,
         c: &Plane,
@@ -325,7 +334,7 @@ impl Lowering<'_> {
         self.c_pool[..n].to_vec()
     }
 
-    /// Computes and stores one line: `operands` gives row, column and C of its elements.
+    /// Computes and stores one line: `operands` returns row, column and C of each element.
     #[allow(clippy::too_many_arguments)] // as `lines`
     fn store_line(
         &mut self,
@@ -359,7 +368,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A value as a register of D's type.
+    /// Converts a value to a register of D's type.
     fn in_d_type(&mut self, value: Value) -> Reg {
         if let (Value::Reg(reg), true) = (value, self.types.d == self.types.acc) {
             return reg;

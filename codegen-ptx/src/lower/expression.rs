@@ -1,8 +1,8 @@
 //! The epilogue's expression, element by element.
 //!
-//! `x * y + z` is one fused multiply-add, left to right. A scalar of 0 that is a factor of the same product as `acc` or `c`
-//! drops that operand: where every occurrence has the same scalar factors, the operand itself is zero (it was never
-//! summed or loaded); where they differ, each occurrence selects.
+//! `x * y + z` becomes one fused multiply-add, from left to right. If a scalar is 0 and is a factor of the same product
+//! as `acc` or `c`, it drops that operand. Where every occurrence has the same scalar factors, the operand itself is
+//! zero (it was never summed or loaded); where they differ, each occurrence selects.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) struct Element {
     pub vectors: Vec<Reg>,
 }
 
-/// The scalars of which each, when 0, drops an operand wherever it stands.
+/// The scalars that drop an operand, wherever it appears, if one of them is 0.
 pub(super) struct Dropping {
     pub acc: Vec<usize>,
     pub c: Vec<usize>,
@@ -38,23 +38,23 @@ impl Lowering<'_> {
         self.eval(&program.problem.epilogue.expr, element, &BTreeSet::new())
     }
 
-    fn eval(&mut self, expr: &Expr, element: &Element, beside: &BTreeSet<usize>) -> Lowered<Value> {
+    fn eval(&mut self, expr: &Expr, element: &Element, factors: &BTreeSet<usize>) -> Lowered<Value> {
         let none = BTreeSet::new();
         Ok(match expr {
-            Expr::Acc => self.drop_unless(Value::Reg(element.acc), |drops| &drops.acc, beside),
+            Expr::Acc => self.drop_unless(Value::Reg(element.acc), |drops| &drops.acc, factors),
             Expr::C => {
                 let c = element.c.ok_or_else(|| broken("the epilogue reads a C that is not loaded"))?;
-                self.drop_unless(Value::Reg(c), |drops| &drops.c, beside)
+                self.drop_unless(Value::Reg(c), |drops| &drops.c, factors)
             }
             Expr::Scalar(i) => Value::Reg(self.args.scalars[*i]),
             Expr::Vector(i) => Value::Reg(element.vectors[*i]),
             Expr::Literal(x) => Value::Const(*x),
             Expr::Neg(x) => {
-                let x = self.eval(x, element, beside)?;
+                let x = self.eval(x, element, factors)?;
                 self.apply(Math::Neg, vec![x])
             }
             Expr::Binary(BinaryOp::Mul, x, y) => {
-                let all = expr.scalar_factors(beside);
+                let all = expr.scalar_factors(factors);
                 let x = self.eval(x, element, &all)?;
                 let y = self.eval(y, element, &all)?;
                 self.apply(Math::Mul, vec![x, y])
@@ -72,7 +72,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A sum or difference, with one of its products fused: the left one if there are two.
+    /// A sum or difference; fuses one of its products, the left one if there are two.
     fn sum(&mut self, op: BinaryOp, x: &Expr, y: &Expr, element: &Element) -> Lowered<Value> {
         let none = BTreeSet::new();
         let minus = op == BinaryOp::Sub;
@@ -108,7 +108,7 @@ impl Lowering<'_> {
                 let x = self.apply(Math::Max, vec![*x, *low]);
                 self.apply(Math::Min, vec![x, *high])
             }
-            _ => return Err(broken(format!("no code for {function:?} of {} values", args.len()))),
+            _ => return Err(broken(format!("there is no code for {function:?} with {} arguments", args.len()))),
         })
     }
 
@@ -118,15 +118,16 @@ impl Lowering<'_> {
         Value::Reg(dst)
     }
 
-    /// The operand, or 0 where one of the scalars that multiply this occurrence is 0; those in `common` multiply every one.
+    /// The operand, or 0 if one of the scalars that multiply this occurrence is 0; those in `common` multiply every
+    /// occurrence.
     fn drop_unless(
         &mut self,
         value: Value,
         common: impl Fn(&Dropping) -> &Vec<usize>,
-        beside: &BTreeSet<usize>,
+        factors: &BTreeSet<usize>,
     ) -> Value {
         let mut value = value;
-        for scalar in beside {
+        for scalar in factors {
             if common(&self.dropping).contains(scalar) {
                 continue;
             }
@@ -139,7 +140,7 @@ impl Lowering<'_> {
         value
     }
 
-    /// A register for an intermediate value; they are used again from group to group of elements.
+    /// A register for an intermediate value; reused from one group of elements to the next.
     fn value_register(&mut self) -> Reg {
         if self.values_used == self.value_pool.len() {
             let reg = self.b.fresh(self.families.value);
@@ -150,7 +151,7 @@ impl Lowering<'_> {
     }
 }
 
-/// True if the vector has an element per row.
+/// Whether the vector has one element per row.
 pub(super) fn per_row(axis: Axis) -> bool {
     axis == Axis::M
 }

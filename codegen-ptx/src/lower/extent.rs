@@ -1,15 +1,15 @@
-//! What global accesses touch, stated for the verifier of kernel IR: see [`kernel::extent`].
+//! States the extents of global accesses for the verifier of kernel IR; see [`kernel::extent`].
 //!
 //! [`kernel::extent`]: crate::kernel::extent
 
 use ptx_gemm_dsl::terms::{Operand, Param, Side};
 
 use super::expression::per_row;
-use super::{Lowered, Lowering, Place, broken};
+use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Dim, Expr, Holds, Reach, Reg};
 use crate::tile::Program;
 
-/// What the verifier needs to know of a parameter.
+/// What the verifier needs to know about a parameter.
 pub(super) fn holds(program: &Program, param: &Param) -> Holds {
     match param {
         Param::Matrix(Operand::A) => Holds::Matrix(Dim::M, Dim::K),
@@ -30,54 +30,54 @@ pub(super) fn holds(program: &Program, param: &Param) -> Holds {
 
 impl Lowering<'_> {
     /// The whole tile along an operand's own dimension.
-    pub(super) fn own_reach(&self, place: &Place, side: Side) -> Lowered<Reach> {
+    pub(super) fn own_reach(&self, work_tile: &WorkTile, side: Side) -> Lowered<Reach> {
         match side {
-            Side::A => self.rows(place),
-            Side::B => self.cols(place),
+            Side::A => self.rows(work_tile),
+            Side::B => self.cols(work_tile),
         }
     }
 
-    /// So much of an operand along its own dimension and along k.
-    pub(super) fn touch_operand(&self, side: Side, own: Reach, k: Reach) -> Lowered<Access> {
+    /// An access to an operand, with its reach along its own dimension and along k.
+    pub(super) fn operand_access(&self, side: Side, own: Reach, k: Reach) -> Lowered<Access> {
         self.touch(&Param::Matrix(side.operand()), [Some(own), Some(k)])
     }
 
-    /// A tile of C or D.
-    pub(super) fn touch_plane(&self, place: &Place, which: Operand) -> Lowered<Access> {
-        self.touch(&Param::Matrix(which), [Some(self.rows(place)?), Some(self.cols(place)?)])
+    /// An access to a tile of C or D.
+    pub(super) fn plane_access(&self, work_tile: &WorkTile, which: Operand) -> Lowered<Access> {
+        self.touch(&Param::Matrix(which), [Some(self.rows(work_tile)?), Some(self.cols(work_tile)?)])
     }
 
-    /// A tile's part of a vector of the epilogue.
-    pub(super) fn touch_vector(&self, place: &Place, vector: usize) -> Lowered<Access> {
+    /// An access to a tile's part of a vector of the epilogue.
+    pub(super) fn vector_access(&self, work_tile: &WorkTile, vector: usize) -> Lowered<Access> {
         let along_m = self.program.problem.epilogue.vectors.get(vector).is_some_and(|vector| per_row(vector.axis));
-        let reach = if along_m { self.rows(place)? } else { self.cols(place)? };
+        let reach = if along_m { self.rows(work_tile)? } else { self.cols(work_tile)? };
         self.touch(&Param::Vector(vector), [Some(reach), None])
     }
 
-    /// The workspace, which the plan sizes.
-    pub(super) fn touch_workspace(&self) -> Lowered<Access> {
+    /// An access to the workspace, whose size comes from the plan.
+    pub(super) fn workspace_access(&self) -> Lowered<Access> {
         self.touch(&Param::Workspace, [None, None])
     }
 
     fn touch(&self, which: &Param, reach: [Option<Reach>; 2]) -> Lowered<Access> {
         let param = self.program.params.iter().position(|param| param == which);
-        let param = param.ok_or_else(|| broken("an access to what the kernel has no parameter for"))?;
+        let param = param.ok_or_else(|| broken("an access to something that is not a kernel parameter"))?;
         Ok(Access { param, reach })
     }
 
-    fn rows(&self, place: &Place) -> Lowered<Reach> {
-        Ok(Reach::new(Dim::M, register(&place.rem_m)?, self.program.block.m))
+    fn rows(&self, work_tile: &WorkTile) -> Lowered<Reach> {
+        Ok(Reach::new(Dim::M, register(&work_tile.rem_m)?, self.program.block.m))
     }
 
-    fn cols(&self, place: &Place) -> Lowered<Reach> {
-        Ok(Reach::new(Dim::N, register(&place.rem_n)?, self.program.block.n))
+    fn cols(&self, work_tile: &WorkTile) -> Lowered<Reach> {
+        Ok(Reach::new(Dim::N, register(&work_tile.rem_n)?, self.program.block.n))
     }
 }
 
-/// The register that an expression is.
+/// The register that an expression consists of.
 pub(super) fn register(value: &Expr) -> Lowered<Reg> {
     match value {
         Expr::Reg(reg, _) => Ok(*reg),
-        _ => Err(broken("what is left of a dimension is not in a register")),
+        _ => Err(broken("the extent left of a dimension is not in a register")),
     }
 }

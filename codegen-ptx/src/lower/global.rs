@@ -1,22 +1,22 @@
 //! `shared(none)`: every thread reads its operands from global memory, step by step over all of k.
 //!
-//! Fragments are read ahead also from one round of the unrolled loop to the next: without it each round waits for its own
-//! loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
+//! Fragments are also read ahead from one round of the unrolled loop to the next. Without that, each round waits for
+//! its own loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
 //!
-//! Tiles at an edge clamp the coordinates of what they read to the last row or column, so that no load needs a guard; what is
-//! computed there is not stored. Where a thread's elements would share one pointer (or one vector access) inside, tiles that
-//! lie inside have a loop of their own.
+//! Tiles at an edge clamp the coordinates that they read to the last row or column, so that no load needs a guard; what
+//! is computed there is not stored. If a thread's elements can share one pointer (or one vector access) in the
+//! interior, interior tiles get a separate loop.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
 use super::extent::register;
 use super::multiplier::Multiplier;
 use super::stream::{Fragments, GlobalSource, Stream};
-use super::{Lowered, Lowering, Place, broken, letter, misplaced};
+use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Dim, Expr, Guard, Op as KernelOp, Reach as Extent};
 use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 
-/// How coordinates beyond the edge are kept away.
+/// How reads beyond the edge are avoided.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     /// There are none.
@@ -28,37 +28,37 @@ enum Reach {
 fn global(stream: &mut Stream) -> Lowered<&mut GlobalSource> {
     match &mut stream.from {
         Fragments::Global(global) => Ok(global),
-        Fragments::Slot(_) => Err(broken("a fetch from global memory next to one from a slot")),
+        Fragments::Slot(_) => Err(broken("one operand is fetched from global memory and the other from a slot")),
     }
 }
 
 impl<'a> Lowering<'a> {
     /// Lowers the K-steps of a block without shared memory.
-    pub(super) fn direct(&mut self, place: &Place, statement: &'a Statement) -> Lowered<()> {
+    pub(super) fn direct(&mut self, work_tile: &WorkTile, statement: &'a Statement) -> Lowered<()> {
         let Op::Steps { span: Span::All, fetches, .. } = &statement.op else { return Err(misplaced(statement)) };
         let mut own_loop = false;
         for (fetch, _) in fetches {
             let shares = self.program.problem.layouts.fast(fetch.side) == Fast::Mn;
             own_loop |= shares && self.positions(fetch.side)?.len() > 1;
         }
-        match (self.program.tail, place.interior) {
+        match (self.program.tail, work_tile.interior) {
             (Tail::Predicate, Some(interior)) if own_loop => {
                 self.b.open();
-                self.direct_loop(place, statement, Reach::Inside)?;
+                self.direct_loop(work_tile, statement, Reach::Inside)?;
                 let inside = self.b.close();
                 self.b.open();
-                self.direct_loop(place, statement, Reach::Clamped)?;
+                self.direct_loop(work_tile, statement, Reach::Clamped)?;
                 let clamped = self.b.close();
-                self.b.origin(&self.program.tail_note, "tiles that lie inside share pointers");
+                self.b.origin(&self.program.tail_note, "tiles inside D share pointers");
                 self.b.branch(interior, inside, clamped);
                 Ok(())
             }
-            (Tail::Predicate, _) => self.direct_loop(place, statement, Reach::Clamped),
-            (Tail::None, _) => self.direct_loop(place, statement, Reach::Inside),
+            (Tail::Predicate, _) => self.direct_loop(work_tile, statement, Reach::Clamped),
+            (Tail::None, _) => self.direct_loop(work_tile, statement, Reach::Inside),
         }
     }
 
-    fn direct_loop(&mut self, place: &Place, statement: &'a Statement, reach: Reach) -> Lowered<()> {
+    fn direct_loop(&mut self, work_tile: &WorkTile, statement: &'a Statement, reach: Reach) -> Lowered<()> {
         let Op::Steps { unroll, fetches, multiply, multiply_note, .. } = &statement.op else {
             return Err(misplaced(statement));
         };
@@ -66,15 +66,15 @@ impl<'a> Lowering<'a> {
         let multiplier = Multiplier::of(self, multiply, multiply_note);
         let mut streams = fetches
             .iter()
-            .map(|(fetch, own)| self.global_stream(place, *fetch, own, note, *unroll, reach))
+            .map(|(fetch, own)| self.global_stream(work_tile, *fetch, own, note, *unroll, reach))
             .collect::<Lowered<Vec<_>>>()?;
         self.b.origin(note, "K left");
-        let left = self.b.variable(place.k.clone(), place.k.bound());
+        let left = self.b.variable(work_tile.k.clone(), work_tile.k.bound());
         if *unroll > 1 {
             self.rounds(&multiplier, &mut streams, &left, note, *unroll)?;
         }
         for stream in &mut streams {
-            // What is left of k is read element by element, into the same registers.
+            // The remainder of k is read element by element, into the same registers.
             if global(stream)?.fast == Fast::K {
                 (stream.width, stream.group) = (1, 1);
             }
@@ -83,7 +83,7 @@ impl<'a> Lowering<'a> {
         self.rounds(&multiplier, &mut streams, &left, note, 1)
     }
 
-    /// As many whole rounds of `steps` steps as are left.
+    /// Runs as many whole rounds of `steps` steps as are left.
     fn rounds(
         &mut self,
         multiplier: &Multiplier,
@@ -92,13 +92,13 @@ impl<'a> Lowering<'a> {
         note: &Note,
         steps: u32,
     ) -> Lowered<()> {
-        self.b.origin(note, &format!("{steps} K-steps a round"));
+        self.b.origin(note, &format!("{steps} K-steps per round"));
         let some = self.b.set_reg(left.clone().ge(steps));
         self.b.open();
         for stream in streams.iter_mut() {
             let ahead = stream.ahead;
             self.begin(stream)?;
-            (global(stream)?.left, global(stream)?.behind) = (Some(register(left)?), 0);
+            (global(stream)?.left, global(stream)?.before) = (Some(register(left)?), 0);
             self.first_groups(multiplier, stream, 0)?;
             self.step_on(stream, ahead)?;
         }
@@ -108,16 +108,16 @@ impl<'a> Lowering<'a> {
         let again = self.b.set_reg(left.clone().ge(steps));
         for stream in streams.iter_mut() {
             self.begin(stream)?;
-            global(stream)?.behind = steps;
+            global(stream)?.before = steps;
         }
         self.step_loop(multiplier, streams, 0..steps, Some(again))?;
         streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
         let body = self.b.close();
-        self.b.origin(note, &format!("{steps} K-steps a round"));
+        self.b.origin(note, &format!("{steps} K-steps per round"));
         self.b.push(KernelOp::Loop { body, again });
         for stream in streams.iter_mut().filter(|stream| stream.ahead > 0) {
             let (side, ahead) = (stream.side, stream.ahead);
-            self.b.origin(note, &format!("{}: back to the next product's step", letter(side)));
+            self.b.origin(note, &format!("{}: back to the step that is multiplied next", letter(side)));
             let source = global(stream)?;
             let back = source.distance(ahead);
             for pointer in &source.pointers {
@@ -131,7 +131,7 @@ impl<'a> Lowering<'a> {
 
     fn global_stream(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         fetch: Fetch,
         note: &Note,
         steps_note: &Note,
@@ -139,20 +139,20 @@ impl<'a> Lowering<'a> {
         reach: Reach,
     ) -> Lowered<Stream> {
         if fetch.from != Source::Global {
-            return Err(broken("all of k is read from global memory"));
+            return Err(broken("a loop over K-tiles cannot read from global memory"));
         }
         let Fetch { side, width, ahead, hold, .. } = fetch;
         let positions = self.positions(side)?;
-        let (row, col) = place.thread()?;
+        let (row, col) = work_tile.thread()?;
         let local = match side {
             Side::A => row,
             Side::B => col,
         };
-        let (start, rem) = place.own(side);
+        let (start, rem) = work_tile.own(side);
         let fast = self.program.problem.layouts.fast(side);
         let bytes = self.bytes(side.operand());
         self.b.origin(note, &format!("addresses of this thread's part of {}", letter(side)));
-        let base = self.matrix(place, side.operand())?;
+        let base = self.matrix(work_tile, side.operand())?;
         let ld = self.wide_arg(&Param::Ld(side.operand()))?;
         let ld_bytes = self.b.set(ld * bytes);
         let pitch = match fast {
@@ -160,8 +160,8 @@ impl<'a> Lowering<'a> {
             Fast::Mn => Expr::Const(u64::from(bytes)),
         };
         let first_k = match fast {
-            Fast::K => place.k0.clone().wide() * bytes,
-            Fast::Mn => place.k0.clone().wide() * ld_bytes.clone(),
+            Fast::K => work_tile.k0.clone().wide() * bytes,
+            Fast::Mn => work_tile.k0.clone().wide() * ld_bytes.clone(),
         };
         let base = self.b.set(base + first_k);
         let (mut pointers, mut elements) = (Vec::new(), Vec::new());
@@ -180,15 +180,16 @@ impl<'a> Lowering<'a> {
             let constant = if shared_pointer { position * bytes } else { 0 };
             elements.push((pointers.len() - 1, constant));
         }
-        // A vector along m or n would cross an edge: only inside.
+        // A vector along m or n may cross an edge, so it is for the interior only.
         let width = if fast == Fast::Mn && reach == Reach::Clamped { 1 } else { width };
         let group = if fast == Fast::K { width } else { 1 };
-        // Of a ring of as many groups as a round has, what is read ahead never meets what is still to be multiplied.
+        // With a ring of as many groups as a round has, groups read ahead never overwrite groups still to be
+        // multiplied.
         let ring = if ahead > 0 { (unroll / group).max(1) } else { 1 };
         let each = positions.len() as u32 * group;
         let sets = (0..ring).map(|set| self.rotating(side, set * each, each, false)).collect();
         let same = self.types.side(side) == self.types.acc;
-        // One serves all: a load is long under way, and is converted when its product is near.
+        // One register set serves all groups: a load takes long, and is converted just before its product.
         let converted = if same { Vec::new() } else { vec![self.rotating(side, 0, each, true)] };
         let locality = self.locality(side);
         let at = pointers.clone();
@@ -199,9 +200,9 @@ impl<'a> Lowering<'a> {
             at,
             ld_bytes,
             bytes,
-            own: self.own_reach(place, side)?,
+            own: self.own_reach(work_tile, side)?,
             left: None,
-            behind: 0,
+            before: 0,
             locality,
             note: steps_note.clone(),
         };
@@ -209,21 +210,21 @@ impl<'a> Lowering<'a> {
         Ok(Stream { side, positions, width, group, ahead, hold, sets, converted, from, note: note.clone() })
     }
 
-    /// Back to the pointers of a round's first step.
+    /// Returns to the pointers of a round's first step.
     fn begin(&mut self, stream: &mut Stream) -> Lowered<()> {
         let source = global(stream)?;
         source.at = source.pointers.clone();
         Ok(())
     }
 
-    /// Moves the pointers, which were stepped through, `steps` on from where they were.
+    /// Advances the pointers, which the round has stepped through, to `steps` after where they were.
     fn step_on(&mut self, stream: &mut Stream, steps: u32) -> Lowered<()> {
         if steps == 0 {
             return Ok(());
         }
         let side = stream.side;
         let source = global(stream)?;
-        self.b.origin(&source.note, &format!("{}: on to the next steps", letter(side)));
+        self.b.origin(&source.note, &format!("{}: advance to the next steps", letter(side)));
         let step = match source.fast {
             Fast::K => source.distance(steps),
             Fast::Mn => source.distance(1),
@@ -234,7 +235,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Reads a group during step `step`, from where the pointers are then, as the round's step `of`.
+    /// Reads a group during step `step`, relative to where the pointers are then, as step `of` of the round.
     pub(super) fn fetch_global(
         &mut self,
         stream: &mut Stream,
@@ -254,12 +255,12 @@ impl<'a> Lowering<'a> {
             Fast::K => (1, step * source.bytes),
             Fast::Mn => (width, 0),
         };
-        let left = source.left.ok_or_else(|| broken("a fetch outside of the rounds"))?;
-        // What is read for the next round counts from there.
-        let behind = if guard.is_some() { 0 } else { source.behind };
-        let k = Extent { dim: Dim::K, left, behind, end: of + group as u32 };
+        let left = source.left.ok_or_else(|| broken("a fetch outside the rounds"))?;
+        // Reads ahead for the next round count from there.
+        let before = if guard.is_some() { 0 } else { source.before };
+        let k = Extent { dim: Dim::K, left, before, end: of + group as u32 };
         let (own, side) = (source.own, stream.side);
-        let access = self.touch_operand(side, own, k)?;
+        let access = self.operand_access(side, own, k)?;
         let source = global(stream)?;
         for i in (0..source.elements.len()).step_by(per_read as usize) {
             let (pointer, constant) = source.elements[i];
@@ -271,7 +272,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Brings the group that `step` begins into the accumulator's type, if it was read from global memory.
+    /// Converts the group that begins at `step` to the accumulator's type, if it was read from global memory.
     pub(super) fn convert_global(&mut self, stream: &Stream, step: u32) {
         let (Fragments::Global(_), Some(converted)) = (&stream.from, stream.converted.first()) else { return };
         let loaded = stream.positions.len() * stream.group as usize;

@@ -1,16 +1,16 @@
 //! From tile IR to kernel IR: tiles become threads, registers and addresses.
 //!
-//! Requires nothing of the program: what the verifier of tile IR refuses is refused here too. Ensures a kernel that the
+//! Makes no assumption about the program: it rejects what the verifier of tile IR rejects. Ensures a kernel that the
 //! verifier of kernel IR accepts.
 //!
-//! Every thread of the block prepares what all roles share, then each role's threads run its body alone. A role is lowered
-//! statement by statement; the state of its pipeline (which slot it is at, which K-tile its pointers point at) is in
-//! [`stage`].
+//! Every thread of the block prepares what all roles share; then the threads of each role run only its body. A role is
+//! lowered statement by statement; the state of its pipeline (its current slot, the K-tile that its pointers point at)
+//! is in [`stage`].
 //!
-//! Edges. A copy has two paths, chosen by one predicate that is the same for the whole role: tiles that lie inside the
-//! operand are copied with the widest accesses and no guards; others element by element, guarded, zeros outside. Zeros
-//! beyond k add nothing; what lies beyond m and n is never stored. So the main loop pays one comparison per K-tile for being
-//! right at every size.
+//! Edges. A copy has two paths, chosen by one predicate that is uniform in the role: tiles inside the operand are
+//! copied with the widest accesses and no guards; others element by element, guarded, with zeros outside. Zeros beyond
+//! k add nothing, and elements beyond m and n are never stored. So the main loop pays one comparison per K-tile for
+//! being right at every size.
 
 mod arguments;
 mod copy;
@@ -22,12 +22,12 @@ mod multiplier;
 mod reduce;
 mod registers;
 mod ring;
+mod scheduler;
 mod shared;
 mod slot;
 mod stage;
 mod steps;
 mod stream;
-mod walk;
 
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::Batch;
@@ -39,9 +39,9 @@ use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
-use walk::Units;
+use scheduler::Units;
 
-/// What a step of lowering gives, or the statement that it has no lowering for.
+/// The result of a lowering step, or the statement that cannot be lowered.
 type Lowered<T> = Result<T, Violation>;
 
 /// Lowers a program.
@@ -95,12 +95,12 @@ fn broken(message: impl Into<String>) -> Violation {
     Violation::new("lowering", message.into())
 }
 
-/// A statement that has no meaning where it is.
+/// The error for a statement that is not allowed where it is.
 fn misplaced(statement: &Statement) -> Violation {
-    broken("a statement that has no meaning here").within(format_args!("{}", crate::tile::print::name(&statement.op)))
+    broken("this statement is not allowed here").within(format_args!("{}", crate::tile::print::name(&statement.op)))
 }
 
-/// Everything that lowering one program needs.
+/// The state of lowering one program.
 struct Lowering<'a> {
     b: Builder,
     program: &'a Program,
@@ -110,50 +110,50 @@ struct Lowering<'a> {
     acc: Vec<Vec<Reg>>,
     args: Args,
     dropping: Dropping,
-    /// Threads of the role that is lowered, and a thread's number in it.
+    /// Threads of the current role, and a thread's index in it.
     threads: u32,
     tid: Expr,
     /// The map of the role's accumulators, if it has any.
     map: Option<&'a Map>,
-    /// Registers of the fragments of A and B, as read and converted.
+    /// Registers of the fragments of A and B, as read and as converted.
     fragment_pool: [[Vec<Reg>; 2]; 2],
-    /// Registers of intermediate values, and how many are in use.
+    /// Registers for intermediate values, and how many are in use.
     value_pool: Vec<Reg>,
     values_used: usize,
-    /// Registers of the elements of C.
+    /// Registers for elements of C.
     c_pool: Vec<Reg>,
 }
 
-/// Where the tile is in D, and the thread in the tile, in elements.
-struct Place {
-    /// First row and column of the block's tile.
+/// The work tile: its position in D, its range of k, and the thread's position in it, in elements.
+struct WorkTile {
+    /// First row and column of the tile.
     m0: Expr,
     n0: Expr,
-    /// Rows and columns of D from there on.
+    /// Rows and columns left of D from there on.
     rem_m: Expr,
     rem_n: Expr,
-    /// Whether the tile lies inside D (a predicate; absent with `tail none`).
+    /// Whether the tile is inside D (a predicate; absent with `tail none`).
     interior: Option<Reg>,
     /// The thread's first row and column in the tile, in a role with accumulators.
     thread: Option<(Expr, Expr)>,
-    /// K to sum over: 0 if the epilogue drops the product.
+    /// The k to sum over: 0 if the epilogue drops the product.
     k: Expr,
-    /// First k to sum over, where k is split.
+    /// First k to sum over, if k is split.
     k0: Expr,
-    /// Number of the tile, counted over the products of a batch.
+    /// Index of the tile, counted over the products of a batch.
     tile: Expr,
-    /// Which product of a batch, and which part of k.
+    /// Index of the product in a batch, and of the part of k.
     product: Expr,
     part: Expr,
 }
 
-impl Place {
+impl WorkTile {
     /// The thread's first row and column in the tile.
     fn thread(&self) -> Lowered<(Expr, Expr)> {
         self.thread.clone().ok_or_else(|| broken("a role without accumulators has no part of the tile"))
     }
 
-    /// First element of the tile along an operand's own dimension, and elements from there on.
+    /// First element of the tile along an operand's own dimension, and the elements left from there on.
     fn own(&self, side: Side) -> (&Expr, &Expr) {
         match side {
             Side::A => (&self.m0, &self.rem_m),
@@ -187,7 +187,7 @@ impl<'a> Lowering<'a> {
         Ok(self.b.finish())
     }
 
-    /// Each role's threads run its body: the first role's, else the second's, and so on.
+    /// Lets each role's threads run its body: the first role, otherwise the second, and so on.
     fn roles(&mut self, roles: &'a [Role]) -> Lowered<()> {
         let Some((first, rest)) = roles.split_first() else { return Ok(()) };
         if rest.is_empty() {
@@ -201,7 +201,7 @@ impl<'a> Lowering<'a> {
         self.b.open();
         self.roles(rest)?;
         let other = self.b.close();
-        self.b.origin(&first.note, &format!("`{}` runs by itself", first.name));
+        self.b.origin(&first.note, &format!("`{}` runs alone", first.name));
         self.b.branch(own, then, other);
         Ok(())
     }
@@ -211,7 +211,7 @@ impl<'a> Lowering<'a> {
         self.tid = match role.threads.start {
             0 => Expr::Tid(role.threads.end),
             start => {
-                self.b.origin(&role.note, "number of the thread in its role");
+                self.b.origin(&role.note, "index of the thread in its role");
                 self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
@@ -227,18 +227,18 @@ impl<'a> Lowering<'a> {
 
     fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let units = self.units();
-        let walk = &self.program.walk;
-        if walk.persistent.is_none() {
+        let scheduler = &self.program.scheduler;
+        if scheduler.persistent.is_none() {
             let unit = self.b.set(Expr::Block);
-            let place = self.enter_tile(&units, unit)?;
-            return self.tile(&place, &units, body);
+            let work_tile = self.enter_tile(&units, unit)?;
+            return self.tile(&work_tile, &units, body);
         }
-        self.b.origin(&walk.persistent_note, "first tile of this block");
+        self.b.origin(&scheduler.persistent_note, "first tile of this block");
         let unit = self.b.variable(Expr::Block, u64::from(u32::MAX));
         self.b.open();
-        let place = self.enter_tile(&units, unit.clone())?;
-        self.tile(&place, &units, body)?;
-        self.b.origin(&walk.persistent_note, "on to this block's next tile");
+        let work_tile = self.enter_tile(&units, unit.clone())?;
+        self.tile(&work_tile, &units, body)?;
+        self.b.origin(&scheduler.persistent_note, "advance to this block's next tile");
         self.b.assign(&unit, unit.clone() + Expr::Blocks);
         let again = self.b.set_reg(unit.lt(units.all));
         let body = self.b.close();
@@ -246,15 +246,15 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The statements of one tile of D.
-    fn tile(&mut self, place: &Place, units: &Units, body: &'a [Statement]) -> Lowered<()> {
+    /// Lowers the statements of one tile of D.
+    fn tile(&mut self, work_tile: &WorkTile, units: &Units, body: &'a [Statement]) -> Lowered<()> {
         for statement in body {
             let note = &statement.note;
             match &statement.op {
-                Op::IfAnyK { body } => self.staged(place, body, note)?,
-                Op::Steps { .. } => self.direct(place, statement)?,
-                Op::Store { acc, width, c_width } => self.store(place, *acc, (*width, *c_width), note)?,
-                Op::Reduce { acc, how, body } => self.reduce(place, units, (*acc, *how), body, note)?,
+                Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
+                Op::Steps { .. } => self.direct(work_tile, statement)?,
+                Op::Store { acc, width, c_width } => self.store(work_tile, *acc, (*width, *c_width), note)?,
+                Op::Reduce { acc, how, body } => self.reduce(work_tile, units, (*acc, *how), body, note)?,
                 _ if self.anywhere(statement) => {}
                 _ => return Err(misplaced(statement)),
             }
@@ -262,7 +262,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Lowers a statement that has the same meaning everywhere in a tile; false if it is none of these.
+    /// Lowers a statement that has the same meaning everywhere in a tile; returns false if it is not one of these.
     fn anywhere(&mut self, statement: &Statement) -> bool {
         let note = &statement.note;
         match &statement.op {
@@ -273,7 +273,7 @@ impl<'a> Lowering<'a> {
             }
             Op::Promote { from, into } => self.promote(*from, *into, note),
             Op::Drain => {
-                self.b.origin(note, "no copy is in flight");
+                self.b.origin(note, "wait until no copy is in flight");
                 let groups = |ring: &crate::tile::Ring| matches!(ring.full, crate::tile::Full::CopyGroups { .. });
                 if !self.program.rings.iter().all(groups) {
                     // Copies that signal an mbarrier belong to no group yet.
@@ -282,7 +282,7 @@ impl<'a> Lowering<'a> {
                 self.b.push(kernel::Op::WaitCopies(0));
             }
             Op::Sync => {
-                self.b.origin(note, "all threads of the block meet");
+                self.b.origin(note, "synchronise all threads of the block");
                 self.b.push(kernel::Op::Barrier);
             }
             Op::Meet { barrier } => self.meet(*barrier, note),
@@ -303,11 +303,11 @@ impl<'a> Lowering<'a> {
 
     fn meet(&mut self, barrier: usize, note: &Note) {
         let barrier = &self.program.barriers[barrier];
-        self.b.origin(note, &format!("the threads of `{}` meet", barrier.name));
+        self.b.origin(note, &format!("synchronise the threads of `{}`", barrier.name));
         self.b.push(kernel::Op::NamedBarrier { number: barrier.number, threads: barrier.threads });
     }
 
-    /// What lies after the elements of a K-tile in memory: in an operand that is contiguous along k, the next K-tiles'.
+    /// What follows the elements of a K-tile in memory: the next K-tiles, if the operand is contiguous along k.
     fn locality(&self, side: Side) -> Locality {
         match self.program.problem.layouts.fast(side) {
             Fast::K => Locality::NextTiles,
@@ -320,14 +320,14 @@ impl<'a> Lowering<'a> {
         self.program.problem.types.of(which).bytes()
     }
 
-    /// The address of a matrix, of the place's product where there are many.
-    fn matrix(&mut self, place: &Place, which: Operand) -> Lowered<Expr> {
+    /// The address of a matrix, for the current product of a batch.
+    fn matrix(&mut self, work_tile: &WorkTile, which: Operand) -> Lowered<Expr> {
         let base = self.wide_arg(&Param::Matrix(which))?;
         if self.program.problem.batch == Batch::One {
             return Ok(base);
         }
         let stride = self.wide_arg(&Param::BatchStride(which))?;
         let distance = self.b.set(stride * self.bytes(which));
-        Ok(self.b.set(base + place.product.clone().wide() * distance))
+        Ok(self.b.set(base + work_tile.product.clone().wide() * distance))
     }
 }

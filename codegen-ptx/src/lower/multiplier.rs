@@ -1,4 +1,4 @@
-//! The instruction that multiplies, and how its fragments come into registers.
+//! The multiply instruction, and how its fragments are loaded into registers.
 
 use ptx_gemm_dsl::terms::{FmaOrder, Side};
 
@@ -7,9 +7,9 @@ use super::{Lowered, Lowering, broken};
 use crate::kernel::{Guard, Math, Op, Reg, Value, outer_order};
 use crate::tile::{Multiply, Note};
 
-/// One multiply instruction, with the accumulators that it feeds.
+/// A multiply instruction and the accumulators that it updates.
 pub(super) enum Multiplier {
-    /// A thread's fused multiply-adds: one outer product a step.
+    /// Fused multiply-adds of a thread: one outer product per step.
     Fma { acc: Vec<Reg>, order: FmaOrder, note: Note },
 }
 
@@ -19,7 +19,7 @@ impl Multiplier {
         Multiplier::Fma { acc: lowering.acc[multiply.acc].clone(), order: multiply.order, note: note.clone() }
     }
 
-    /// Reads the group of step `of` during step `step`; `guard` says whether there is such a step.
+    /// Reads the group of step `of` during step `step`; `guard` says whether that step exists.
     pub(super) fn fetch(
         &self,
         lowering: &mut Lowering<'_>,
@@ -29,7 +29,7 @@ impl Multiplier {
     ) -> Lowered<()> {
         match self {
             Multiplier::Fma { .. } => match &stream.from {
-                Fragments::Slot(_) if guard.is_some() => Err(broken("a slot holds no step of the next round")),
+                Fragments::Slot(_) if guard.is_some() => Err(broken("a slot does not hold steps of the next round")),
                 Fragments::Slot(_) => lowering.fetch_slot(stream, of),
                 Fragments::Global(_) => lowering.fetch_global(stream, (step, of), guard),
             },
@@ -71,11 +71,11 @@ impl Multiplier {
 /// The streams of A and B.
 fn sides(streams: &[Stream]) -> Lowered<(&Stream, &Stream)> {
     let of = |side| streams.iter().find(|stream| stream.side == side);
-    of(Side::A).zip(of(Side::B)).ok_or_else(|| broken("a step multiplies a fragment of A with one of B"))
+    of(Side::A).zip(of(Side::B)).ok_or_else(|| broken("a multiply needs a fragment of A and one of B"))
 }
 
 impl Lowering<'_> {
-    /// Brings raw elements into the accumulator's type.
+    /// Converts raw elements to the accumulator's type.
     pub(super) fn convert(&mut self, raw: &[Reg], wide: &[Reg]) {
         for (raw, wide) in raw.iter().zip(wide) {
             self.b.math(Math::Convert, *wide, vec![Value::Reg(*raw)]);

@@ -1,28 +1,28 @@
-//! Split-K: the parts of a tile meet in a workspace, and their sums are added in the order of the parts.
+//! Split-K: the partial sums of a tile are combined through a workspace, in the order of the parts.
 //!
-//! Each thread has a flag of its own and meets only the threads that computed the same elements in other parts, so that
-//! nothing here needs a barrier. Where things are in the workspace is [`interface::Workspace`]'s to say.
+//! Each thread has its own flag and synchronises only with the threads that compute the same elements in other parts,
+//! so that no barrier is needed. [`interface::Workspace`] defines the layout of the workspace.
 //!
-//! `serial`: part p waits until the flag says p, adds its sums to those so far, and passes them on.
-//! `workspace`: every part stores its sums; the one that counts the flag full adds them all up.
+//! - `serial`: part p waits until its flag is p, adds its sums to the accumulated ones, and hands them on.
+//! - `workspace`: every part stores its sums; the part that completes the count adds them all up.
 //!
 //! [`interface::Workspace`]: crate::tile::interface::Workspace
 
 use ptx_gemm_dsl::terms::{Param, Reduce};
 
 use super::extent::register;
-use super::walk::Units;
-use super::{Lowered, Lowering, Place, broken};
+use super::scheduler::Units;
+use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{Access, Address, Compare, Expr, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Note, Statement};
 
-/// A reduction that is lowered.
+/// A reduction being lowered.
 struct Reduction<'a> {
     acc: Vec<Reg>,
     parts: u32,
-    /// Bytes of the sums of one part of a tile.
+    /// Bytes of one part's sums of a tile.
     slot_bytes: u32,
     body: &'a [Statement],
     note: &'a Note,
@@ -30,76 +30,82 @@ struct Reduction<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Adds up the parts of `place`'s tile; the last contributor lowers `body`.
+    /// Adds up the parts of the work tile; the last contributor runs `body`.
     pub(super) fn reduce(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         units: &Units,
         (acc, how): (usize, Reduce),
         body: &'a [Statement],
         note: &'a Note,
     ) -> Lowered<()> {
-        let parts = self.program.walk.parts.ok_or_else(|| broken("a reduction of a k that is not split"))?;
+        let parts = self.program.scheduler.parts.ok_or_else(|| broken("a reduction, but k is not split"))?;
         let threads = self.threads;
         self.b.origin(note, "this thread's flag and its partial sums");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
-        let flag_of = place.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
+        let flag_of = work_tile.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
         let flag = self.b.set(workspace.clone() + flag_of);
         let flag = Address { base: self.b.set_reg(flag), offset: 0 };
         let all_flags = units.all_tiles.clone().wide() * flags_of + (WORKSPACE_ALIGN - 1);
         let flags = (all_flags / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
         let bytes = self.types.acc.bytes();
         let slot_bytes = self.acc[acc].len() as u32 * threads * bytes;
-        let reduction =
-            Reduction { acc: self.acc[acc].clone(), parts, slot_bytes, body, note, workspace: self.touch_workspace()? };
+        let reduction = Reduction {
+            acc: self.acc[acc].clone(),
+            parts,
+            slot_bytes,
+            body,
+            note,
+            workspace: self.workspace_access()?,
+        };
         let first = workspace + flags + (self.tid.clone() * bytes).wide();
         match how {
             Reduce::Serial => {
-                let slot = self.b.set(first + place.tile.clone().wide() * slot_bytes);
-                self.serial(place, units, (flag, &slot), &reduction)
+                let slot = self.b.set(first + work_tile.tile.clone().wide() * slot_bytes);
+                self.serial(work_tile, units, (flag, &slot), &reduction)
             }
             Reduce::Workspace => {
-                let slots = self.b.set(first + (place.tile.clone().wide() * parts) * slot_bytes);
-                self.gathered(place, units, (flag, &slots), &reduction)
+                let slots = self.b.set(first + (work_tile.tile.clone().wide() * parts) * slot_bytes);
+                self.gathered(work_tile, units, (flag, &slots), &reduction)
             }
         }
     }
 
     fn serial(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         units: &Units,
         (flag, slot): (Address, &Expr),
         reduction: &Reduction<'a>,
     ) -> Lowered<()> {
         let Reduction { acc, parts, body, note, workspace, .. } = reduction;
         self.b.origin(note, "is there a part before this one?");
-        let later = self.b.set_reg(place.part.clone().ge(1u32));
+        let later = self.b.set_reg(work_tile.part.clone().ge(1u32));
         self.b.open();
-        self.b.origin(note, "wait for the part before");
+        self.b.origin(note, "wait for the previous part");
         self.b.open();
         let seen = self.b.variable(Expr::Block, u64::from(u32::MAX));
         let seen = register(&seen)?;
         self.b.push(Op::ReadFlag { dst: seen, address: flag });
-        let again = self.b.set_reg(Expr::Reg(seen, UNBOUNDED).compare(Compare::Ne, place.part.clone()));
+        let again = self.b.set_reg(Expr::Reg(seen, UNBOUNDED).compare(Compare::Ne, work_tile.part.clone()));
         let spin = self.b.close();
         self.b.push(Op::Loop { body: spin, again });
         self.add_partials(acc, slot, *workspace, note);
         let then = self.b.close();
-        self.b.origin(note, "add to the sums of the parts before");
+        self.b.origin(note, "add to the sums of the previous parts");
         self.b.branch(later, then, Vec::new());
 
         self.b.origin(note, "is this the last part?");
-        let last = self.b.set_reg((place.part.clone() + 1u32).ge(*parts));
+        let last = self.b.set_reg((work_tile.part.clone() + 1u32).ge(*parts));
         self.b.open();
         self.lower_flag(flag, *workspace, note);
-        self.tile(place, units, body)?;
+        self.tile(work_tile, units, body)?;
         let finish = self.b.close();
         self.b.open();
         self.store_partials(acc, slot, *workspace, note);
-        self.b.origin(note, "pass the sums on to the next part");
-        let value = self.b.set_reg(place.part.clone() + 1u32);
+        self.b.origin(note, "hand the sums to the next part");
+        let value = self.b.set_reg(work_tile.part.clone() + 1u32);
         self.b.push(Op::RaiseFlag { address: flag, value });
         let pass_on = self.b.close();
         self.b.branch(last, finish, pass_on);
@@ -108,7 +114,7 @@ impl<'a> Lowering<'a> {
 
     fn gathered(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         units: &Units,
         (flag, slots): (Address, &Expr),
         reduction: &Reduction<'a>,
@@ -116,9 +122,9 @@ impl<'a> Lowering<'a> {
         let Reduction { acc, parts, body, note, workspace, .. } = reduction;
         let slot_bytes = reduction.slot_bytes;
         self.b.origin(note, "this part's partial sums");
-        let own = self.b.set(slots.clone() + place.part.clone().wide() * slot_bytes);
+        let own = self.b.set(slots.clone() + work_tile.part.clone().wide() * slot_bytes);
         self.store_partials(acc, &own, *workspace, note);
-        self.b.origin(note, "count the parts that are done");
+        self.b.origin(note, "count the finished parts");
         let count = self.b.variable(Expr::Block, u64::from(u32::MAX));
         let count = register(&count)?;
         self.b.push(Op::CountUp { dst: count, address: flag });
@@ -132,7 +138,7 @@ impl<'a> Lowering<'a> {
             self.b.push(Op::Load { memory, dst: vec![reg], address, guard: None, locality });
         }
         if *parts > 1 {
-            self.b.origin(note, "then those of the others, in their order");
+            self.b.origin(note, "then those of the others, in order");
             let slot = self.b.variable(slots.clone() + slot_bytes, UNBOUNDED);
             let left = self.b.variable(Expr::Const(u64::from(*parts - 1)), u64::from(*parts));
             self.b.open();
@@ -147,16 +153,16 @@ impl<'a> Lowering<'a> {
             let body = self.b.close();
             self.b.push(Op::Loop { body, again });
         }
-        self.tile(place, units, body)?;
+        self.tile(work_tile, units, body)?;
         let finish = self.b.close();
-        self.b.origin(note, "the part that is done last finishes the tile");
+        self.b.origin(note, "the last part to finish completes the tile");
         self.b.branch(last, finish, Vec::new());
         Ok(())
     }
 
-    /// The flag is zero again for the next launch.
+    /// Resets the flag to zero for the next launch.
     fn lower_flag(&mut self, flag: Address, workspace: Access, note: &Note) {
-        self.b.origin(note, "the flag is ready for the next launch");
+        self.b.origin(note, "reset the flag for the next launch");
         let value = self.b.set_reg(Expr::Const(0));
         let memory = Memory::Global(workspace);
         self.b.push(Op::Store { memory, src: vec![value], address: flag, guard: None });
@@ -187,7 +193,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn add_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
-        self.b.origin(note, "the sums of the parts before");
+        self.b.origin(note, "the sums of the previous parts");
         let sums = self.partials(acc.len(), slot, workspace);
         self.b.origin(note, "add this part's sums");
         for (acc, sum) in acc.iter().copied().zip(sums) {

@@ -15,7 +15,7 @@ pub(super) fn register_type(dtype: DType) -> Lowered<Type> {
         DType::I32 => Ok(Type::S32),
         DType::F32 => Ok(Type::F32),
         DType::Tf32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
-            Err(broken(format!("no registers for {dtype}")))
+            Err(broken(format!("there are no registers for {dtype}")))
         }
     }
 }
@@ -55,9 +55,9 @@ pub(super) struct Families {
     pub acc: Family,
     /// Operand fragments of A and B as read.
     pub fragment: [Family; 2],
-    /// The same in the accumulator's type, where that differs.
+    /// The same in the accumulator's type, if it differs.
     pub converted: [Family; 2],
-    /// Elements on their way from global to shared memory.
+    /// Elements between global and shared memory.
     pub staging: [Family; 2],
     pub scalar: Family,
     pub vector: Family,
@@ -77,8 +77,8 @@ impl Families {
                 b.family("wb", acc, "fragment of B in the accumulator's type"),
             ],
             staging: [
-                b.family("ga", types.a, "A on its way to shared memory"),
-                b.family("gb", types.b, "B on its way to shared memory"),
+                b.family("ga", types.a, "elements of A for shared memory"),
+                b.family("gb", types.b, "elements of B for shared memory"),
             ],
             scalar: b.family("s", acc, "run-time scalars"),
             vector: b.family("v", acc, "elements of the epilogue's vectors"),

@@ -1,39 +1,39 @@
-//! A ring with mbarriers: per slot one that counts it full and one that counts it empty.
+//! A ring with mbarriers: each slot has one that signals it full and one that signals it empty.
 //!
-//! Threads meet only where data passes between them: a wait ends when all copies of its slot have landed, and a slot is filled
-//! again when every thread has read it. The parity that a wait asks for changes each time its side comes around the ring; the
-//! producer waits for a slot to be empty from its second round on.
+//! Threads synchronise only where data pass between them: a wait ends when all copies into its slot are complete, and a
+//! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side goes
+//! around the ring; the producer waits for empty slots from its second round on.
 
 use crate::kernel::{Address, Arrival, Expr, Op, Reg};
 
 use super::Lowering;
 use crate::tile::{Empty, Full, MBARRIER_PAIR, Ring};
 
-/// Bytes of a slot's two mbarriers; the second one counts it empty.
+/// Bytes of a slot's two mbarriers; the second one signals it empty.
 const PAIR: u32 = MBARRIER_PAIR as u32;
 const EMPTY: i64 = 8;
 
-/// Where one side of a ring is.
+/// The position of one side of a ring.
 #[derive(Clone)]
 pub(super) struct Cursor {
     /// Byte offset of slot 0's mbarriers in shared memory.
     offset: u32,
-    /// Byte offset of the last slot's mbarriers from those.
+    /// Byte offset of the last slot's mbarriers, relative to those of slot 0.
     last: u32,
-    /// Byte offset of the slot's mbarriers from those of slot 0.
+    /// Byte offset of the current slot's mbarriers, relative to those of slot 0.
     barriers: Expr,
-    /// Parity of the phase that is waited for next.
+    /// Parity of the phase to wait for next.
     parity: Expr,
 }
 
 impl Lowering<'_> {
-    /// Prepares the mbarriers of the rings that have any.
+    /// Initialises the mbarriers of the rings that have any.
     pub(super) fn init_rings(&mut self) {
         let program = self.program;
         let rings: Vec<(&Ring, u32)> = program.rings.iter().filter_map(|ring| Some((ring, ring.mbarriers?))).collect();
         let Some((first, _)) = rings.first() else { return };
         let note = &first.mbarrier_note;
-        self.b.origin(note, "one thread prepares the mbarriers");
+        self.b.origin(note, "one thread initialises the mbarriers");
         let one = self.b.set_reg(Expr::Tid(program.threads()).lt(1u32));
         self.b.open();
         for (ring, offset) in rings {
@@ -50,11 +50,11 @@ impl Lowering<'_> {
         }
         let init = self.b.close();
         self.b.branch(one, init, Vec::new());
-        self.b.origin(note, "and all threads see them prepared");
+        self.b.origin(note, "all threads see the mbarriers initialised");
         self.b.push(Op::Barrier);
     }
 
-    /// A cursor at slot number `slot`, which waits for the given parity first.
+    /// A cursor at slot `slot` that waits for the given parity first.
     pub(super) fn cursor(&mut self, ring: &Ring, slot: u32, parity: u32) -> Option<Cursor> {
         let offset = ring.mbarriers?;
         let last = (ring.depth - 1) * PAIR;
@@ -62,7 +62,7 @@ impl Lowering<'_> {
         Some(Cursor { offset, last, barriers, parity: self.b.variable(parity.into(), 1) })
     }
 
-    /// A cursor at a slot whose number is known.
+    /// A cursor at a slot that is a constant.
     pub(super) fn fixed_cursor(ring: &Ring, slot: u32) -> Option<Cursor> {
         let (offset, last) = (ring.mbarriers?, (ring.depth - 1) * PAIR);
         Some(Cursor { offset, last, barriers: Expr::Const(u64::from(slot * PAIR)), parity: Expr::Const(0) })
@@ -94,19 +94,20 @@ impl Lowering<'_> {
         self.b.push(Op::Loop { body, again });
     }
 
-    /// This thread has done its part in filling the cursor's slot, at once or when its copies have landed.
+    /// Signals that this thread has done its part in filling the cursor's slot, immediately or when its copies are
+    /// complete.
     pub(super) fn arrive_full(&mut self, cursor: &Cursor, when: Arrival) {
         let address = self.barrier(cursor, 0);
         self.b.push(Op::Arrive { address, when });
     }
 
-    /// This thread has read the cursor's slot.
+    /// Signals that this thread has read the cursor's slot.
     pub(super) fn arrive_empty(&mut self, cursor: &Cursor) {
         let address = self.barrier(cursor, EMPTY);
         self.b.push(Op::Arrive { address, when: Arrival::Now });
     }
 
-    /// Moves a cursor on, around the ring.
+    /// Advances a cursor to the next slot of the ring.
     pub(super) fn advance_cursor(&mut self, cursor: &Cursor) {
         let wraps = self.b.set(cursor.barriers.clone().ge(cursor.last));
         let flipped = Expr::Const(1) - cursor.parity.clone();

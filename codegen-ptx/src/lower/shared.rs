@@ -1,8 +1,8 @@
 //! Addresses in shared memory, plain and swizzled.
 //!
-//! A plain address is one register and constants, so that accesses of the same thread pattern share the register. A swizzle
-//! is an XOR of address bits, so that a constant may be split off only if it leaves those bits alone: by multiples of
-//! [`PERIOD`] bytes. Every other distance has a register of its own.
+//! A plain address is one register plus a constant, so that accesses with the same thread pattern share the register. A
+//! swizzle is an XOR of address bits; a constant may be split off only if it leaves those bits unchanged, that is, if
+//! it is a multiple of [`PERIOD`] bytes. Every other distance has its own register.
 
 use ptx_gemm_dsl::terms::Swizzle;
 
@@ -10,16 +10,16 @@ use super::{Lowered, broken};
 use crate::kernel::Expr;
 use crate::kernel::build::Builder;
 
-/// Bytes after which every swizzle repeats: eight rows of 128 bytes.
+/// Period of every swizzle, in bytes: eight rows of 128 bytes.
 pub(super) const PERIOD: u32 = 1024;
 
-/// An address in slot 0 that depends on the thread, and the constant distances from it that are accessed.
+/// An address in slot 0 that depends on the thread, and the constant distances from it at which accesses are made.
 #[derive(Clone)]
 pub(super) struct SharedAddress {
     swizzle: Swizzle,
-    /// Bytes from what the registers hold to the address, beside the distance.
+    /// Constant part of the address in bytes, in addition to the distance.
     constant: u32,
-    /// Per distance modulo the period (only 0 without a swizzle): the address.
+    /// Per distance modulo the period (only 0 without a swizzle): the register part of the address.
     at: Vec<(u32, Expr)>,
 }
 
@@ -49,13 +49,13 @@ impl SharedAddress {
         SharedAddress { swizzle, constant: 0, at }
     }
 
-    /// The same in another slot: `slot` is a multiple of the period.
+    /// The same address in another slot; `slot` is a multiple of the period.
     pub(super) fn in_slot(&self, b: &mut Builder, slot: &Expr) -> Self {
         let at = self.at.iter().map(|(residue, base)| (*residue, b.set(base.clone() + slot.clone()))).collect();
         SharedAddress { at, ..*self }
     }
 
-    /// Base register and constant offset of a distance it was prepared for.
+    /// Base register and constant offset of one of the prepared distances.
     pub(super) fn at(&self, distance: u32) -> Lowered<(Expr, u32)> {
         let residue = if self.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
         let found = self.at.iter().find(|(r, _)| *r == residue);

@@ -1,24 +1,24 @@
-//! Fragments from a slot in shared memory.
+//! Reads fragments from a slot in shared memory.
 
 use ptx_gemm_dsl::terms::{Fast, Operands, Swizzle};
 
 use super::shared::SharedAddress;
 use super::stream::{Fragments, SlotSource, Stream, offset};
-use super::{Lowered, Lowering, Place, broken, letter};
+use super::{Lowered, Lowering, WorkTile, broken, letter};
 use crate::kernel::{Expr, Reg};
 use crate::tile::{self, Buffer, Fetch, Note, Op, Source, Span, Statement};
 
-/// Where a thread's part of a buffer begins in slot 0.
+/// The address at which a thread's part of a buffer begins in slot 0.
 #[derive(Clone)]
 pub(super) struct FragmentBase {
-    /// In bytes from the buffer's own start, before any swizzle.
+    /// In bytes from the start of the buffer, before any swizzle.
     offset: Expr,
     /// Prepared for the distances of every unrolled body.
     pub address: SharedAddress,
 }
 
 impl<'a> Lowering<'a> {
-    /// Bytes from a step to the one `steps` later.
+    /// Byte distance between a step and the one `steps` later.
     pub(super) fn step_bytes(&self, buffer: usize, steps: u32) -> u32 {
         let Buffer { fast, pitch, side, .. } = self.program.buffers[buffer];
         offset(fast, pitch, self.bytes(side.operand()), 0, steps)
@@ -33,11 +33,16 @@ impl<'a> Lowering<'a> {
         Ok(all.collect())
     }
 
-    /// Where the thread's part of a buffer begins in slot 0, prepared for every read in `body`.
-    pub(super) fn fragment_base(&mut self, place: &Place, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
+    /// The address at which the thread's part of a buffer begins in slot 0, prepared for every read in `body`.
+    pub(super) fn fragment_base(
+        &mut self,
+        work_tile: &WorkTile,
+        buffer: usize,
+        body: &[Statement],
+    ) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
         self.b.origin(note, &format!("this thread's part of {} in the first slot", letter(side)));
-        let (row, col) = place.thread()?;
+        let (row, col) = work_tile.thread()?;
         let own = match side {
             ptx_gemm_dsl::terms::Side::A => row,
             ptx_gemm_dsl::terms::Side::B => col,
@@ -61,7 +66,7 @@ impl<'a> Lowering<'a> {
         Ok(FragmentBase { offset, address })
     }
 
-    /// A fragment's base, a variable distance further on: a sum, unless a swizzle permutes what that changes.
+    /// A fragment's base, advanced by a variable distance: a sum, unless a swizzle permutes the bits that it changes.
     pub(super) fn moved_base(
         &mut self,
         buffer: usize,
@@ -108,7 +113,7 @@ impl<'a> Lowering<'a> {
 
     /// Reads the group that begins at `step`.
     pub(super) fn fetch_slot(&mut self, stream: &Stream, step: u32) -> Lowered<()> {
-        let Fragments::Slot(slot) = &stream.from else { return Err(broken("a slot's fetch from elsewhere")) };
+        let Fragments::Slot(slot) = &stream.from else { return Err(broken("a fetch from a slot has another source")) };
         let (group, name) = (stream.group, letter(stream.side));
         let what = match group {
             1 => format!("fragment of {name}, step {step}"),
@@ -116,7 +121,7 @@ impl<'a> Lowering<'a> {
         };
         self.b.origin(&stream.note, &what);
         let set = stream.set(step);
-        // Along k a group holds one row's elements side by side; along m or n a fragment's.
+        // Along k a group holds adjacent elements of one row; along m or n, of one fragment.
         let per_read = if slot.fast == Fast::K { 1 } else { stream.width };
         for (i, position) in stream.positions.iter().enumerate().step_by(per_read as usize) {
             let first = i * group as usize;
@@ -131,9 +136,11 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Reads element number `i` at `step` for one product.
+    /// Reads element `i` at `step` for one product.
     pub(super) fn reload(&mut self, stream: &Stream, i: usize, step: u32) -> Lowered<Reg> {
-        let Fragments::Slot(slot) = &stream.from else { return Err(broken("only a slot is read for each product")) };
+        let Fragments::Slot(slot) = &stream.from else {
+            return Err(broken("only operands in a slot can be read for each product"));
+        };
         self.b.origin(&stream.note, &format!("operand of one product, step {step}"));
         let reg = self.rotating(stream.side, 0, 1, false);
         let (base, offset) = slot.address.at(slot.offset(stream.positions[i], step))?;

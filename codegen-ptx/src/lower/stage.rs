@@ -1,28 +1,28 @@
 //! The pipeline of one role over staged K-tiles: copies, waits and the multiply, slot by slot.
 //!
-//! Each ring has its own slots, cursors and K-tiles: a role may copy into one that it does not read, read one that it does not
-//! copy into, or run two rings of different depth. Before the loop slots are constants; in it they are registers that go
-//! around the ring. The pointers of a copy move on by one K-tile with each commit of its ring, so the K-tiles of a ring are
-//! copied in ascending order; a program that names another one is refused.
+//! Each ring has its own slots, cursors and K-tiles: a role may copy into a ring that it does not read, read one that
+//! it does not copy into, or use two rings of different depth. Before the loop slots are constants; in it they are
+//! registers that go around the ring. The pointers of a copy advance by one K-tile with each commit of its ring, so the
+//! K-tiles of a ring are copied in ascending order; a program that copies them in another order is rejected.
 
 use ptx_gemm_dsl::terms::Tail;
 
 use super::copy::Copies;
 use super::ring::Cursor;
 use super::slot::FragmentBase;
-use super::{Lowered, Lowering, Place, broken, misplaced};
+use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
 use crate::tile::{self, Empty, Full, Index, Mover, Note, Op, Ring, Statement};
 
-/// One ring, as far as the role has come.
+/// The role's state in one ring.
 struct RingState<'a> {
     ring: &'a Ring,
-    /// Byte offset of the slot that is filled next, and of the one that is read; absent if the role does not.
+    /// Byte offsets of the slot to fill next and of the slot to read; absent if the role does not do so.
     write: Option<Expr>,
     read: Option<Expr>,
-    /// Slots that were filled before the loop.
+    /// Number of slots filled before the loop.
     ahead: u32,
-    /// Which of the ring's mbarriers the role is at, in the loop.
+    /// The ring's mbarriers that the role uses next, in the loop.
     producer: Option<Cursor>,
     consumer: Option<Cursor>,
 }
@@ -31,12 +31,12 @@ struct RingState<'a> {
 pub(super) struct Pipeline<'a> {
     rings: Vec<RingState<'a>>,
     copies: Vec<Copies>,
-    /// Where the thread's parts of the buffers begin, by buffer.
+    /// The addresses at which the thread's parts of the buffers begin, by buffer.
     bases: Vec<(usize, FragmentBase)>,
-    /// K left from the tile that the loop is at.
+    /// K left from the loop's current tile on.
     rem: Expr,
-    /// What `rem` must be for a copy of the K-tile that many tiles ahead to need no guards: it reaches to the end of that tile;
-    /// more than any k in a tile of D at an edge.
+    /// The value that `rem` must have for a copy of the K-tile that many tiles ahead to need no guards: enough to reach
+    /// the end of that tile; for a tile of D at an edge, more than any k.
     needs: Vec<(u32, Expr)>,
     in_loop: bool,
 }
@@ -46,7 +46,7 @@ impl<'a> Pipeline<'a> {
         &mut self.rings[ring]
     }
 
-    /// The thread's part of a buffer in slot 0, and the byte offset of the slot that is read.
+    /// The address of the thread's part of a buffer in slot 0, and the byte offset of the slot to read.
     pub(super) fn reading(&self, program: &tile::Program, buffer: usize) -> Lowered<(FragmentBase, Expr)> {
         let base = self.bases.iter().find(|(of, _)| *of == buffer).map(|(_, base)| base.clone());
         let read = program.ring_of(buffer).and_then(|ring| self.rings[ring].read.clone());
@@ -55,33 +55,34 @@ impl<'a> Pipeline<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Lowers what is done only if there is something to sum over.
+    /// Lowers the statements that run only if there is something to sum over.
     ///
-    /// Whether addresses are computed before the branch or inside it changes nothing but ptxas's choices, and those by much.
-    /// With the number of registers still ptxas's own, a 256 x 128 tile fed by cp.async ran at 52.1 instead of 48.7 TFLOP/s
-    /// with them inside (H200, 4096), and `lab3` at 33.2 instead of 24.2 with them before it.
-    pub(super) fn staged(&mut self, place: &Place, body: &'a [Statement], note: &Note) -> Lowered<()> {
+    /// Computing addresses before the branch or inside it only affects ptxas's choices, but affects those a lot. When
+    /// the number of registers was still left to ptxas, a 256 x 128 tile fed by cp.async ran at 52.1 instead of 48.7
+    /// TFLOP/s with the addresses inside the branch (H200, 4096), and `lab3` at 33.2 instead of 24.2 with them before
+    /// it.
+    pub(super) fn staged(&mut self, work_tile: &WorkTile, body: &'a [Statement], note: &Note) -> Lowered<()> {
         let mut through_registers = false;
         tile::walk(body, &mut |statement| {
             through_registers |= matches!(statement.op, Op::Copy { by: Mover::Registers { .. }, .. });
         });
-        let prepared = if through_registers { Some(self.prepare(place, body)?) } else { None };
+        let prepared = if through_registers { Some(self.prepare(work_tile, body)?) } else { None };
         self.b.origin(note, "is there anything to sum over?");
-        let some = self.b.set_reg(place.k.clone().ge(1u32));
+        let some = self.b.set_reg(work_tile.k.clone().ge(1u32));
         self.b.open();
         let mut pipeline = match prepared {
             Some(pipeline) => pipeline,
-            None => self.prepare(place, body)?,
+            None => self.prepare(work_tile, body)?,
         };
-        self.stage(place, &mut pipeline, body)?;
+        self.stage(work_tile, &mut pipeline, body)?;
         let then = self.b.close();
         self.b.origin(note, "is there anything to sum over?");
         self.b.branch(some, then, Vec::new());
         Ok(())
     }
 
-    /// Addresses, and what is left of k.
-    fn prepare(&mut self, place: &Place, body: &'a [Statement]) -> Lowered<Pipeline<'a>> {
+    /// Computes addresses, and what is left of k.
+    fn prepare(&mut self, work_tile: &WorkTile, body: &'a [Statement]) -> Lowered<Pipeline<'a>> {
         let program = self.program;
         let (mut movers, mut read, mut distances) = (Vec::new(), Vec::new(), Vec::new());
         tile::walk(body, &mut |statement| match &statement.op {
@@ -107,12 +108,13 @@ impl<'a> Lowering<'a> {
             _ => {}
         });
         let copied: Vec<usize> = movers.iter().map(|(buffer, _)| *buffer).collect();
-        let copies = movers.into_iter().map(|(buffer, by)| self.copies(place, buffer, by)).collect::<Lowered<_>>()?;
+        let copies =
+            movers.into_iter().map(|(buffer, by)| self.copies(work_tile, buffer, by)).collect::<Lowered<_>>()?;
         let bases = read
             .iter()
-            .map(|buffer| Ok((*buffer, self.fragment_base(place, *buffer, body)?)))
+            .map(|buffer| Ok((*buffer, self.fragment_base(work_tile, *buffer, body)?)))
             .collect::<Lowered<Vec<_>>>()?;
-        let needs = distances.into_iter().map(|distance| (distance, self.need(place, distance))).collect();
+        let needs = distances.into_iter().map(|distance| (distance, self.need(work_tile, distance))).collect();
         let start = |used: bool| used.then_some(Expr::Const(0));
         let rings = program
             .rings
@@ -127,21 +129,21 @@ impl<'a> Lowering<'a> {
             })
             .collect();
         self.b.origin(&program.block_note, "K left");
-        let rem = self.b.variable(place.k.clone(), place.k.bound());
+        let rem = self.b.variable(work_tile.k.clone(), work_tile.k.bound());
         Ok(Pipeline { rings, copies, bases, rem, needs, in_loop: false })
     }
 
-    /// What must be left of k for a copy of the tile `ahead` tiles further on to need no guards.
-    fn need(&mut self, place: &Place, ahead: u32) -> Expr {
-        self.b.origin(&self.program.tail_note, "K that a copy without guards needs");
+    /// The k that must be left for a copy of the tile `ahead` tiles later to need no guards.
+    fn need(&mut self, work_tile: &WorkTile, ahead: u32) -> Expr {
+        self.b.origin(&self.program.tail_note, "K needed for a copy without guards");
         let need = self.program.block.k * (ahead + 1);
-        match place.interior {
+        match work_tile.interior {
             Some(interior) => self.b.set(Expr::Reg(interior, 1).select(need, u64::from(u32::MAX))),
             None => Expr::Const(u64::from(need)),
         }
     }
 
-    fn stage(&mut self, place: &Place, pipeline: &mut Pipeline<'a>, body: &'a [Statement]) -> Lowered<()> {
+    fn stage(&mut self, work_tile: &WorkTile, pipeline: &mut Pipeline<'a>, body: &'a [Statement]) -> Lowered<()> {
         // Adjacent copies of one K-tile share a branch.
         let run = |one: &Statement, next: &Statement| match (&one.op, &next.op) {
             (Op::Copy { tile, .. }, Op::Copy { tile: next, .. }) => tile == next,
@@ -149,8 +151,8 @@ impl<'a> Lowering<'a> {
         };
         for run in body.chunk_by(run) {
             match &run[0].op {
-                Op::Copy { tile, .. } => self.copy_run(place, pipeline, *tile, run)?,
-                Op::Loop { body } if !pipeline.in_loop => self.k_loop(place, pipeline, body, &run[0].note)?,
+                Op::Copy { tile, .. } => self.copy_run(work_tile, pipeline, *tile, run)?,
+                Op::Loop { body } if !pipeline.in_loop => self.k_loop(work_tile, pipeline, body, &run[0].note)?,
                 _ => self.stage_statement(pipeline, &run[0])?,
             }
         }
@@ -159,7 +161,7 @@ impl<'a> Lowering<'a> {
 
     fn k_loop(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         pipeline: &mut Pipeline<'a>,
         body: &'a [Statement],
         note: &Note,
@@ -170,7 +172,7 @@ impl<'a> Lowering<'a> {
         pipeline.in_loop = true;
         self.b.origin(note, "over the K-tiles");
         self.b.open();
-        self.stage(place, pipeline, body)?;
+        self.stage(work_tile, pipeline, body)?;
         self.b.origin(note, "K left after this tile");
         let rem = pipeline.rem.clone();
         // Never below 0.
@@ -183,19 +185,19 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The slots of a ring that the loop begins with.
+    /// Sets the slots of a ring for the start of the loop.
     fn enter_loop(&mut self, state: &mut RingState<'_>) {
         let ring = state.ring;
         if ring.depth > 1 {
-            self.b.origin(&ring.note, "slots that are read and filled first");
+            self.b.origin(&ring.note, "first slots to read and to fill");
             let bound = u64::from(ring.depth - 1) * u64::from(ring.slot_bytes);
             for slot in [&mut state.read, &mut state.write].into_iter().flatten() {
                 *slot = self.b.variable(slot.clone(), bound);
             }
         }
-        self.b.origin(&ring.mbarrier_note, "mbarriers and parities that are waited for first");
+        self.b.origin(&ring.mbarrier_note, "first mbarriers and parities to wait for");
         if state.write.is_some() {
-            // A fresh mbarrier counts as one whose phase of parity 1 is complete.
+            // For a new mbarrier, a wait for the phase of parity 1 succeeds.
             let parity = 1 ^ (state.ahead / ring.depth % 2);
             state.producer = self.cursor(ring, state.ahead % ring.depth, parity);
         }
@@ -204,10 +206,10 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Copies adjacent in the program, of one K-tile.
+    /// Lowers adjacent copies of one K-tile.
     fn copy_run(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         pipeline: &mut Pipeline<'a>,
         tile: Index,
         run: &'a [Statement],
@@ -221,18 +223,18 @@ impl<'a> Lowering<'a> {
             let (Some(copies), Some(state)) = (copies, state) else { return Err(misplaced(statement)) };
             let next = if pipeline.in_loop { Index::Ahead(state.ahead) } else { Index::At(state.ahead) };
             if tile != next {
-                return Err(broken("K-tiles are copied in ascending order, one a turn of the loop")
+                return Err(broken("K-tiles must be copied in ascending order, one per iteration of the loop")
                     .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
             }
             if operands.iter().any(|(other, _)| other.by().is_async() != copies.by().is_async())
                 || slot.is_some_and(|slot| slot != state.write.as_ref())
             {
-                return Err(broken("adjacent copies of one K-tile fill one slot, and travel alike"));
+                return Err(broken("adjacent copies of one K-tile must fill one slot by the same mechanism"));
             }
             slot = Some(state.write.as_ref());
             operands.push((copies, &statement.note));
         }
-        let Some(Some(slot)) = slot else { return Err(broken("a copy into a ring that nothing fills")) };
+        let Some(Some(slot)) = slot else { return Err(broken("a copy into a ring that the role does not fill")) };
         let depth = self.program.block.k;
         let (distance, need) = match tile {
             Index::Ahead(distance) => {
@@ -241,15 +243,16 @@ impl<'a> Lowering<'a> {
             }
             Index::At(n) => (n, None),
         };
-        // Sizes that divide leave only the tile past the end to guard against, and a copy of the loop's own never is.
+        // If sizes are multiples of the tile, only the tile past the end needs a guard, and the copy of the loop's own
+        // tile is never past the end.
         let always = self.program.tail == Tail::None && tile == Index::Ahead(0);
-        let full = (!always).then(|| self.lies_inside(place, &pipeline.rem, distance, need));
-        self.copy(place, &operands, full, (&pipeline.rem, distance * depth), slot)
+        let full = (!always).then(|| self.lies_inside(work_tile, &pipeline.rem, distance, need));
+        self.copy(work_tile, &operands, full, (&pipeline.rem, distance * depth), slot)
     }
 
-    /// Whether the K-tile `distance` tiles ahead lies inside the operands.
-    fn lies_inside(&mut self, place: &Place, rem: &Expr, distance: u32, need: Option<Expr>) -> Reg {
-        let need = need.unwrap_or_else(|| self.need(place, distance));
+    /// Tests whether the K-tile `distance` tiles ahead is inside the operands.
+    fn lies_inside(&mut self, work_tile: &WorkTile, rem: &Expr, distance: u32, need: Option<Expr>) -> Reg {
+        let need = need.unwrap_or_else(|| self.need(work_tile, distance));
         self.b.origin(&self.program.tail_note, "does the next K-tile lie inside?");
         self.b.set_reg(rem.clone().ge(need))
     }
@@ -258,7 +261,7 @@ impl<'a> Lowering<'a> {
         let note = &statement.note;
         match &statement.op {
             Op::Acquire { ring } => {
-                // What is filled before the loop was never read.
+                // Slots filled before the loop have not been read yet.
                 let state = pipeline.ring(*ring);
                 if let (Some(producer), Empty::Mbarrier { .. }) = (state.producer.clone(), state.ring.empty) {
                     self.b.origin(note, "all threads have read what the slot held");
@@ -278,7 +281,9 @@ impl<'a> Lowering<'a> {
     fn commit(&mut self, pipeline: &mut Pipeline<'a>, ring: usize, note: &Note) -> Lowered<()> {
         let in_loop = pipeline.in_loop;
         let state = &mut pipeline.rings[ring];
-        let Some(write) = state.write.clone() else { return Err(broken("a commit of a slot that nothing fills")) };
+        let Some(write) = state.write.clone() else {
+            return Err(broken("a commit of a slot that the role does not fill"));
+        };
         let ring = state.ring;
         let copies: Vec<&Copies> =
             pipeline.copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect();
@@ -286,18 +291,18 @@ impl<'a> Lowering<'a> {
             self.land(copies, &write, note)?;
         }
         if matches!(ring.full, Full::CopyGroups { .. }) {
-            self.b.origin(note, "one group of copies a K-tile");
+            self.b.origin(note, "one group of copies per K-tile");
             self.b.push(KernelOp::CommitCopies);
         }
-        // Not with the copies: through registers the multiply is in between, and the assembler would hold each pointer twice
-        // over it.
+        // Not directly after the copies: with copies through registers the multiply is in between, and the assembler
+        // would keep two copies of each pointer across it.
         for copies in &copies {
             self.advance(copies, note);
         }
         let when = if copies.iter().any(|c| c.by().is_async()) { Arrival::WhenCopied } else { Arrival::Now };
         let cursor = if in_loop { state.producer.clone() } else { Self::fixed_cursor(ring, state.ahead % ring.depth) };
         if let (Some(cursor), Full::Mbarrier { .. }) = (&cursor, ring.full) {
-            self.b.origin(note, "this thread's part of the slot");
+            self.b.origin(note, "this thread has filled its part of the slot");
             self.arrive_full(cursor, when);
         }
         if let (Some(cursor), true) = (&cursor, in_loop) {
@@ -307,7 +312,7 @@ impl<'a> Lowering<'a> {
             state.ahead += 1;
         }
         if ring.depth > 1 {
-            self.b.origin(note, "on to the next slot to fill");
+            self.b.origin(note, "advance to the next slot to fill");
             if in_loop {
                 self.advance_slot(ring, &write);
             } else {
@@ -320,13 +325,15 @@ impl<'a> Lowering<'a> {
     fn wait(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
         match state.ring.full {
             Full::Mbarrier { .. } => {
-                let Some(consumer) = &state.consumer else { return Err(broken("a wait for a ring that is not read")) };
+                let Some(consumer) = &state.consumer else {
+                    return Err(broken("a wait for a ring that the role does not read"));
+                };
                 self.b.origin(note, "the K-tile is in shared memory for all threads");
                 self.wait_full(consumer);
                 return Ok(());
             }
             Full::CopyGroups { in_flight } => {
-                self.b.origin(note, "this K-tile's own copies have landed");
+                self.b.origin(note, "wait for this thread's copies of the K-tile");
                 self.b.push(KernelOp::WaitCopies(in_flight));
             }
             Full::Barrier => {}
@@ -337,7 +344,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn release(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
-        let Some(read) = &state.read else { return Err(broken("a release of a ring that is not read")) };
+        let Some(read) = &state.read else { return Err(broken("a release of a ring that the role does not read")) };
         if state.ring.empty == Empty::Barrier {
             self.b.origin(note, "all threads are done with this K-tile");
             self.b.push(KernelOp::Barrier);
@@ -349,12 +356,12 @@ impl<'a> Lowering<'a> {
             }
             self.advance_cursor(consumer);
         }
-        self.b.origin(note, "on to the next slot");
+        self.b.origin(note, "advance to the next slot");
         self.advance_slot(state.ring, read);
         Ok(())
     }
 
-    /// Moves a slot variable on, around the ring.
+    /// Advances a slot variable to the next slot of the ring.
     fn advance_slot(&mut self, ring: &Ring, slot: &Expr) {
         let bytes = ring.slot_bytes;
         let last = (ring.depth - 1) * bytes;

@@ -1,8 +1,9 @@
-//! The loop over K-steps: fragments are read ahead, in rotation, and multiplied.
+//! The loop over K-steps: fragments are read ahead into rotating registers, and multiplied.
 //!
-//! There is one such loop, for fragments from shared memory and from global memory alike. A fragment is read in groups of
-//! steps: along k one access serves as many steps as it is wide, along m or n one step. Each group is read `ahead` steps
-//! before its first product, and register sets rotate so that what is read ahead never meets what is still to be multiplied.
+//! The same loop serves fragments from shared memory and from global memory. A fragment is read in groups of steps:
+//! along k one access covers as many steps as its width, along m or n a single step. Each group is read `ahead` steps
+//! before its first product. Register sets rotate so that groups read ahead never overwrite groups still to be
+//! multiplied.
 
 use std::ops::Range;
 
@@ -18,14 +19,14 @@ use crate::tile::{Op, Source, Span, Statement};
 impl<'a> Lowering<'a> {
     /// Positions of the thread's elements along an operand's own dimension.
     pub(super) fn positions(&self, side: Side) -> Lowered<Vec<u32>> {
-        let map = self.map.ok_or_else(|| broken("a role without accumulators multiplies"))?;
+        let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
         Ok(match side {
             Side::A => map.rows(),
             Side::B => map.cols(),
         })
     }
 
-    /// Registers `from ..` of a fragment family, the same for every use of it.
+    /// Registers from index `from` of a fragment family, which every use of the family shares.
     pub(super) fn rotating(&mut self, side: Side, from: u32, n: u32, converted: bool) -> Vec<Reg> {
         let index = index(side);
         let family = if converted { self.families.converted[index] } else { self.families.fragment[index] };
@@ -37,7 +38,7 @@ impl<'a> Lowering<'a> {
         pool[from as usize..(from + n) as usize].to_vec()
     }
 
-    /// The steps of the K-tile in the slots that were waited for.
+    /// Lowers the steps of the K-tile in the slots that were waited for.
     pub(super) fn steps(&mut self, pipeline: &Pipeline<'a>, statement: &Statement) -> Lowered<()> {
         let Op::Steps { span: Span::Tile(range), unroll, fetches, multiply, multiply_note } = &statement.op else {
             return Err(misplaced(statement));
@@ -62,12 +63,12 @@ impl<'a> Lowering<'a> {
         }
         let note = &statement.note;
         let steps = range.end - range.start;
-        self.b.origin(note, "steps left, and how far they are");
+        self.b.origin(note, "steps left, and the distance to them");
         let left = self.b.variable(Expr::Const(u64::from(steps)), u64::from(steps));
         let mut moved = Vec::new();
         for (buffer, ..) in &streams {
             let (first, step) = (self.step_bytes(*buffer, range.start), self.step_bytes(*buffer, *unroll));
-            // One more advance than the last is made and never used.
+            // The last advance is computed but never used.
             let bound = u64::from(first) + u64::from(step) * u64::from(steps / unroll);
             moved.push((self.b.variable(Expr::Const(u64::from(first)), bound), step));
         }
@@ -79,7 +80,7 @@ impl<'a> Lowering<'a> {
             all.push(self.slot_stream(buffer, fetch, fetch_note, address, *unroll)?);
         }
         self.step_loop(&multiplier, &mut all, 0..*unroll, None)?;
-        self.b.origin(note, "on to the next steps");
+        self.b.origin(note, "advance to the next steps");
         for (distance, step) in moved {
             self.b.assign(&distance, distance.clone() + step);
         }
@@ -90,7 +91,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The groups that are read before the loop.
+    /// Reads the groups that are needed before the loop.
     pub(super) fn first_groups(&mut self, multiplier: &Multiplier, stream: &mut Stream, first: u32) -> Lowered<()> {
         for step in (first..first + stream.ahead).step_by(stream.group as usize) {
             multiplier.fetch(self, stream, (step, step), None)?;
@@ -98,8 +99,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// One body of the loop, the steps of `range`. With `again`, a round of a longer loop: what is read past its end belongs to
-    /// the next round, if there is one, and the groups before the first one were read already.
+    /// One body of the loop: the steps of `range`. If `again` is given, the body is a round of a longer loop: reads
+    /// past its end belong to the next round, if there is one, and the groups of its first steps were already read.
     pub(super) fn step_loop(
         &mut self,
         multiplier: &Multiplier,

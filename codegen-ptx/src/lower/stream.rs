@@ -1,4 +1,4 @@
-//! One operand's fragments on their way into registers.
+//! One operand's fragments, from memory to registers.
 
 use ptx_gemm_dsl::terms::{Fast, Operands, Side};
 
@@ -9,25 +9,25 @@ use crate::tile::Note;
 /// One operand's fragments in a loop.
 pub(super) struct Stream {
     pub side: Side,
-    /// Positions of the thread's elements along m or n, from its first.
+    /// Positions of the thread's elements along m or n, relative to the first one.
     pub positions: Vec<u32>,
-    /// Elements of one access.
+    /// Elements per access.
     pub width: u32,
-    /// Steps that one group serves.
+    /// Steps covered by one group.
     pub group: u32,
-    /// Steps that a group is read before its first product.
+    /// Number of steps by which a group is read before its first product.
     pub ahead: u32,
-    /// Held in registers, or read again for each product.
+    /// Whether it is kept in registers, or read again for each product.
     pub hold: Operands,
     /// Register sets in rotation; each holds one group.
     pub sets: Vec<Vec<Reg>>,
-    /// The same in the accumulator's type, where that differs; they rotate too, or one serves all groups.
+    /// The same in the accumulator's type, if it differs; either a rotating set per group, or a single set for all.
     pub converted: Vec<Vec<Reg>>,
     pub from: Fragments,
     pub note: Note,
 }
 
-/// Where fragments are read.
+/// Where fragments are read from.
 pub(super) enum Fragments {
     Slot(SlotSource),
     Global(GlobalSource),
@@ -50,7 +50,7 @@ impl Stream {
     }
 }
 
-/// A stream's slot.
+/// The slot of a stream.
 pub(super) struct SlotSource {
     /// Address of the thread's first element at step 0 of the body.
     pub address: SharedAddress,
@@ -60,7 +60,7 @@ pub(super) struct SlotSource {
 }
 
 impl SlotSource {
-    /// Bytes from the base to the element at `position`, step `step`.
+    /// Byte offset of the element at `position` in step `step`, relative to the base.
     pub fn offset(&self, position: u32, step: u32) -> u32 {
         offset(self.fast, self.pitch, self.bytes, position, step)
     }
@@ -77,26 +77,26 @@ pub(super) fn offset(fast: Fast, pitch: u32, bytes: u32, position: u32, step: u3
 /// A stream's part of a matrix.
 pub(super) struct GlobalSource {
     pub fast: Fast,
-    /// Elements of the thread, in pieces that share a pointer: (pointer, constant bytes) of each element.
+    /// The thread's elements, as the index of a shared pointer and a constant byte offset for each.
     pub elements: Vec<(usize, u32)>,
     pub pointers: Vec<Expr>,
-    /// The pointers within a round: along m or n they are stepped through.
+    /// The pointers within a round, which step through the rows along m or n.
     pub at: Vec<Expr>,
-    /// Bytes from one row of the contiguous dimension to the next.
+    /// Byte distance between consecutive rows of the contiguous dimension.
     pub ld_bytes: Expr,
     pub bytes: u32,
     /// The tile along the operand's own dimension.
     pub own: Extent,
-    /// What is left of k, and how far that register is ahead of the round whose steps are read.
+    /// What is left of k; reads count from the position at which this register was computed.
     pub left: Option<Reg>,
-    pub behind: u32,
+    pub before: u32,
     pub locality: Locality,
-    /// Note of the steps.
+    /// Note of the K-steps.
     pub note: Note,
 }
 
 impl GlobalSource {
-    /// Bytes from a step to the one `steps` later.
+    /// Byte distance between a step and the one `steps` later.
     pub fn distance(&self, steps: u32) -> Expr {
         match self.fast {
             Fast::K => Expr::Const(u64::from(steps * self.bytes)),

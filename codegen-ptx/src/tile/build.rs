@@ -1,12 +1,15 @@
-//! From a plan to a module of tile programs: which tiles are copied, waited for, multiplied and stored, in which order.
+//! From a plan to a module of tile programs: which tiles are copied, waited for, multiplied and stored, and in which
+//! order.
 //!
-//! The only pass that reads a plan. Requires a plan for `atom(fma)`. Ensures programs that the verifier accepts.
+//! No other pass reads a plan. Requires a plan for `atom(fma)`. Ensures programs that the verifier accepts.
 //!
-//! One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in `release`.
-//! More stages: `stages - 1` tiles are copied ahead; in the loop, `wait` holds the one barrier per K-tile, after which the
-//! slot that was read in the iteration before is free to be filled. Through registers the copy of the next tile is issued
-//! before the multiply and lands in shared memory (`commit`) after it, so that the products hide its latency.
-//! With producers of their own, each role has its half of the loop, and mbarriers between them.
+//! - One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in
+//!   `release`.
+//! - More stages: `stages - 1` tiles are copied ahead. In the loop, `wait` contains the only barrier per K-tile, after
+//!   which the slot that was read in the previous iteration may be filled. Through registers, the copy of the next tile
+//!   is issued before the multiply and stored to shared memory (`commit`) after it, so that the products hide its
+//!   latency.
+//! - With dedicated producers, each role has its half of the loop, with mbarriers between them.
 
 use std::sync::Arc;
 
@@ -16,7 +19,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::{
     Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Program,
-    Ring, Role, Source, Span, Statement, Walk,
+    Ring, Role, Scheduler, Source, Span, Statement,
 };
 
 /// The programs of a plan, one for each of its variants.
@@ -26,7 +29,7 @@ pub fn build(plan: &Plan) -> Module {
     Module { target: plan.target, problem, entries }
 }
 
-/// The problem; what is said of a C that nothing reads is dropped.
+/// The problem, without the properties of a C that nothing reads.
 fn problem(plan: &Plan) -> Problem {
     let mut problem = plan.problem.clone();
     if !problem.epilogue.uses_c() {
@@ -61,7 +64,7 @@ fn note(clause: &str) -> Note {
     clause.into()
 }
 
-/// The note of a line that is only there if something holds.
+/// The note of a line if a condition holds, otherwise an empty one.
 fn note_if(holds: bool, clause: &str) -> Note {
     note(if holds { clause } else { "" })
 }
@@ -98,7 +101,7 @@ impl<'p> Builder<'p> {
             tail: plan.tail,
             tail_note: note(&clauses.tail),
             params: plan.params.clone(),
-            walk: Walk {
+            scheduler: Scheduler {
                 raster: plan.raster,
                 raster_note: note(&clauses.raster),
                 persistent: plan.persistent,
@@ -137,7 +140,7 @@ impl<'p> Builder<'p> {
         ]
     }
 
-    /// The half of the loop that copies.
+    /// The producer's half of the loop.
     fn producer(&self) -> Vec<Statement> {
         let clauses = &self.plan.clauses;
         let mut body = self.produce(Index::Ahead(0));
@@ -146,7 +149,7 @@ impl<'p> Builder<'p> {
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
-    /// The half that multiplies.
+    /// The consumer's half of the loop.
     fn consumer(&self) -> Vec<Statement> {
         let clauses = &self.plan.clauses;
         let mut body = vec![at(Op::Wait { ring: 0 }, &clauses.stages)];
@@ -158,7 +161,7 @@ impl<'p> Builder<'p> {
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
-    /// A tile from the clearing of its accumulators to its store; a persistent block leaves its slots at rest.
+    /// A tile, from clearing its accumulators to its store. A persistent block has no copies in flight at the end.
     fn with_store(&self, sum: Vec<Statement>) -> Vec<Statement> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let mut body = vec![at(Op::Clear { acc: 0 }, &clauses.thread)];
@@ -166,7 +169,7 @@ impl<'p> Builder<'p> {
         body.extend(sum);
         let layouts = self.problem.layouts;
         let width = self.variant.d_width;
-        // A C that lies across D's lines is read element by element.
+        // A C with the other layout than D is read element by element.
         let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
         let store = at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue);
         match plan.split_k {
@@ -184,7 +187,7 @@ impl<'p> Builder<'p> {
         body
     }
 
-    /// What keeps the consumers in step, where they have the block's pace but not its barrier.
+    /// The barrier that keeps the consumers in step if they have the block's pace but not its barrier.
     fn barriers(&self) -> Vec<Barrier> {
         let plan = self.plan;
         let paced = plan.producer_warps > 0 && plan.pace == Pace::Tile;
@@ -196,13 +199,13 @@ impl<'p> Builder<'p> {
     fn ring(&self) -> Ring {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let (fill, read) = (plan.copying_threads(), plan.geometry.threads);
-        // How a slot is known to be free where the block keeps pace: by a barrier of its own, or by the one of the next wait.
+        // How a slot becomes free when the block keeps pace: through its own barrier, or through that of the next wait.
         let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
         let (full, empty) = match (plan.pace, plan.load) {
-            // Every thread says for itself that its copies have landed, and that it has read the slot.
+            // Every thread signals separately that its copies are complete, and that it has read the slot.
             _ if plan.producer_warps > 0 => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
-            // A thread arrives for the second of two slots when it has read the first: who waits for the one need not wait
-            // for the other.
+            // With two slots, a thread arrives for the second one after reading the first. A wait for one of them does
+            // not wait for the other.
             (Pace::Free, Load::Registers) if plan.stages == 2 => (Full::Mbarrier { arrivals: fill }, Empty::NextWait),
             (Pace::Free, _) => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
             (Pace::Tile, Load::CpAsync) => (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle),
@@ -235,7 +238,7 @@ impl<'p> Builder<'p> {
         at(Op::Copy { buffer, tile, by }, clause)
     }
 
-    /// The statements that produce one K-tile, up to the commit.
+    /// The statements that fill a slot with one K-tile, up to the commit.
     fn produce(&self, tile: Index) -> Vec<Statement> {
         vec![at(Op::Acquire { ring: 0 }, &self.plan.clauses.stages), self.copy(0, tile), self.copy(1, tile)]
     }
@@ -258,7 +261,7 @@ impl<'p> Builder<'p> {
         } else {
             body.push(wait());
             body.extend(self.produce(Index::Ahead(ahead)));
-            // Asynchronous copies are on their way at once; those through registers land after the multiply.
+            // Asynchronous copies are committed at once; copies through registers are stored after the multiply.
             match plan.load {
                 Load::Registers => body.extend([self.steps(), commit()]),
                 Load::CpAsync | Load::Tma => body.extend([commit(), self.steps()]),
@@ -275,7 +278,8 @@ impl<'p> Builder<'p> {
         let fetch = |operand: &OperandPlan, buffer| {
             let fast = operand.placement.map_or(Fast::K, |placement| placement.fast);
             let group = if fast == Fast::K { operand.read_width } else { 1 };
-            // By whole groups, and within the unrolled body: a group of four steps is not held twice to be one step early.
+            // In whole groups, and within the unrolled body: holding a group of four steps twice is too much for
+            // reading one step ahead.
             let groups = (plan.prefetch / group).min(plan.unroll.div_ceil(group) - 1);
             self.fetch(operand.side, Source::Buffer(buffer), operand.read_width, groups * group)
         };

@@ -1,6 +1,7 @@
-//! How programs are launched: entries and what they ask of their operands, parameters, grids, workspace.
+//! How programs are launched: entries and their requirements on operands, parameters, grids, workspace.
 //!
-//! Derived from the programs alone, so that one without a schedule is launched and checked like any other.
+//! All of this derives from the programs alone, so that a program without a schedule is launched and checked like any
+//! other.
 
 use std::sync::Arc;
 
@@ -13,45 +14,45 @@ use super::{Module, Op, Program, Source};
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
 
-/// What the partial sums in the workspace are aligned to, in bytes.
+/// Alignment of the partial sums in the workspace, in bytes.
 pub const WORKSPACE_ALIGN: u32 = 256;
 
 /// How a module is launched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    /// Compiled for.
+    /// The target that it was compiled for.
     pub target: Target,
     /// What is computed.
     pub problem: Arc<Problem>,
-    /// A launch takes the first one whose requirements hold.
+    /// The entries; a launch takes the first one whose requirements hold.
     pub entries: Vec<Entry>,
 }
 
-/// One entry: what it needs, and the kernels that run one after the other.
+/// One entry: its requirements, and the kernels that it launches in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// What the operands must be multiples of; operands that any alignment suits are left out.
+    /// Required alignments of the operands; operands without a requirement are left out.
     pub requires: Vec<Requires>,
-    /// What happens at the edges; without guards m, n and k are multiples of the tile.
+    /// How edges are handled; without guards m, n and k must be multiples of the tile.
     pub tail: Tail,
     /// Extents of a tile of D, and of k in one K-tile.
     pub tile: Extent3,
-    /// Memory besides the operands, if it needs any.
+    /// Memory in addition to the operands, if the entry needs any.
     pub workspace: Option<Workspace>,
     /// The kernels of one product, in order.
     pub launches: Vec<KernelLaunch>,
 }
 
-/// What one operand must be aligned to.
+/// The required alignment of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requires {
     /// The matrix.
     pub operand: Operand,
-    /// What the leading dimension and the batch stride are multiples of, in elements.
+    /// A number that divides the leading dimension and the batch stride, in elements.
     pub elements: u32,
-    /// What the address is a multiple of, in bytes.
+    /// A number that divides the address, in bytes.
     pub bytes: u32,
 }
 
@@ -60,38 +61,38 @@ pub struct Requires {
 pub struct KernelLaunch {
     /// Its name in the module.
     pub kernel: String,
-    /// Threads of a block, along x.
+    /// Threads per block, along x.
     pub threads: u32,
-    /// Shared memory of a block in bytes.
+    /// Shared memory per block in bytes.
     pub shared_bytes: u32,
-    /// Blocks of the flat grid.
+    /// Blocks of the one-dimensional grid.
     pub grid: Grid,
     /// Parameters in order.
     pub params: Vec<Param>,
 }
 
-/// The blocks of a launch: one for each unit of work, or a wave of them.
+/// The blocks of a launch: one for each unit of work, or one wave of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Rows and columns of a tile of D.
     pub tile: (u32, u32),
-    /// Blocks that share a tile, each with its part of k.
+    /// Blocks that share a tile, each computing its part of k.
     pub parts: u32,
-    /// True if there are as many tiles again for each product of a batch.
+    /// True if the tiles repeat for each product of a batch.
     pub batched: bool,
-    /// One wave of blocks that walks all units; `None`: a block for each.
+    /// One wave of persistent blocks that compute all units; `None`: one block per unit.
     pub wave: Option<Wave>,
 }
 
-/// The workspace of a reduction: a flag per tile and thread, then partial sums from the next multiple of
-/// [`WORKSPACE_ALIGN`] bytes, element by element, thread by thread.
+/// The workspace of a reduction: one flag per tile and thread, then, from the next multiple of [`WORKSPACE_ALIGN`]
+/// bytes, the partial sums, element by element and thread by thread.
 ///
-/// The flags are zero at a launch, and zero again after it.
+/// The flags are zero before a launch, and zero again after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// Bytes of the flags of one tile.
+    /// Size of the flags of one tile, in bytes.
     pub flag_bytes: u32,
-    /// Bytes of the partial sums of one tile.
+    /// Size of the partial sums of one tile, in bytes.
     pub sum_bytes: u64,
 }
 
@@ -102,17 +103,17 @@ impl Interface {
         Interface { target: module.target, problem: module.problem.clone(), entries }
     }
 
-    /// The matrices that the kernels read and write: A, B, C if the epilogue reads it, D.
+    /// The matrices that the kernels read and write: A, B, C if the epilogue reads it, and D.
     pub fn matrices(&self) -> impl Iterator<Item = Operand> + use<> {
         self.problem.matrices()
     }
 
-    /// The most threads that a block of any entry has.
+    /// The largest number of threads per block of any entry.
     pub fn threads(&self) -> u32 {
         self.launches().map(|launch| launch.threads).max().unwrap_or(0)
     }
 
-    /// The most shared memory that a block of any entry has, in bytes.
+    /// The largest shared memory per block of any entry, in bytes.
     pub fn shared_bytes(&self) -> u32 {
         self.launches().map(|launch| launch.shared_bytes).max().unwrap_or(0)
     }
@@ -122,7 +123,7 @@ impl Interface {
         self.entries.iter().flat_map(|entry| &entry.launches)
     }
 
-    /// The most that any entry needs for a product of these extents, in bytes.
+    /// The largest workspace of any entry for a product of these extents, in bytes.
     pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
         self.entries.iter().map(|entry| entry.workspace_bytes(m, n, batch)).max().unwrap_or(0)
     }
@@ -133,9 +134,9 @@ impl Entry {
     pub fn of(program: &Program) -> Entry {
         let grid = Grid {
             tile: (program.block.m, program.block.n),
-            parts: program.walk.parts.unwrap_or(1),
+            parts: program.scheduler.parts.unwrap_or(1),
             batched: program.problem.batch == Batch::Strided,
-            wave: program.walk.persistent,
+            wave: program.scheduler.persistent,
         };
         let launch = KernelLaunch {
             kernel: program.name.clone(),
@@ -159,19 +160,20 @@ impl Entry {
         self.launches.last()
     }
 
-    /// What a matrix must be aligned to.
+    /// The required alignment of a matrix.
     pub fn alignment(&self, operand: Operand, problem: &Problem) -> Requires {
         let bytes = problem.types.of(operand).bytes();
         let found = self.requires.iter().find(|requires| requires.operand == operand);
         found.copied().unwrap_or(Requires { operand, elements: 1, bytes })
     }
 
-    /// True if it suits operands of every size and alignment.
+    /// True if the entry accepts operands of every size and alignment.
     pub fn suits_all(&self) -> bool {
         self.requires.is_empty() && self.tail == Tail::Predicate
     }
 
-    /// The first extent that does not suit an entry without guards: its name, and what it must be a multiple of.
+    /// The first extent that an entry without guards does not accept: its name, its value, and the number that it must
+    /// be a multiple of.
     pub fn undivided(&self, m: u64, n: u64, k: u64) -> Option<(&'static str, u64, u32)> {
         let extents = [("M", m, self.tile.m), ("N", n, self.tile.n), ("K", k, self.tile.k)];
         let undivided = |(_, extent, tile): &(&str, u64, u32)| !extent.is_multiple_of(u64::from(*tile));
@@ -182,25 +184,25 @@ impl Entry {
         tiles((self.tile.m, self.tile.n), m, n).saturating_mul(batch)
     }
 
-    /// Bytes at the start of the workspace that are zero at a launch.
+    /// Size of the flags at the start of the workspace, in bytes; they must be zero before a launch.
     pub fn flag_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
         self.workspace.map_or(0, |workspace| workspace.flags(self.tiles(m, n, batch)))
     }
 
-    /// Bytes of the workspace.
+    /// Size of the workspace in bytes.
     pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
         let tiles = self.tiles(m, n, batch);
         self.workspace
             .map_or(0, |workspace| workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes)))
     }
 
-    /// The bytes of the workspace as a formula, and which of them are zero at a launch.
+    /// The size of the workspace as a formula, and which of its bytes must be zero before a launch.
     pub fn workspace_formula(&self, problem: &Problem) -> Option<String> {
         let Workspace { flag_bytes, sum_bytes } = self.workspace?;
         let batch = if problem.batch == Batch::Strided { " * batch" } else { "" };
         let (m, n) = (self.tile.m, self.tile.n);
         Some(format!(
-            "tiles * {flag_bytes} bytes, up to a multiple of {WORKSPACE_ALIGN}, of zeros (zero again afterwards), then tiles \
+            "tiles * {flag_bytes} bytes of zeros (zero again afterwards), rounded up to a multiple of {WORKSPACE_ALIGN}, then tiles \
              * {sum_bytes} bytes; tiles = ceil(m / {m}) * ceil(n / {n}){batch}"
         ))
     }
@@ -214,12 +216,12 @@ impl Workspace {
 }
 
 impl KernelLaunch {
-    /// Shared memory that the launch must ask for, in bytes: all of it, if it is more than a module may declare.
+    /// Dynamic shared memory of the launch, in bytes: all of it, if it is more than a module may declare.
     pub fn dynamic_shared_bytes(&self) -> u32 {
         dynamic_shared_bytes(self.shared_bytes)
     }
 
-    /// Shared memory that the module declares itself, in bytes.
+    /// Shared memory that the module itself declares, in bytes.
     pub fn static_shared_bytes(&self) -> u32 {
         self.shared_bytes - self.dynamic_shared_bytes()
     }
@@ -230,12 +232,12 @@ fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
 }
 
 impl Grid {
-    /// Units of work: tiles, times `batch` products, times parts of k.
+    /// Number of units of work: tiles, times `batch` products, times parts of k.
     pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
         tiles(self.tile, m, n).saturating_mul(batch).saturating_mul(u64::from(self.parts))
     }
 
-    /// The blocks as a formula of m, n and the batch.
+    /// The number of blocks as a formula of m, n and the batch.
     pub fn formula(&self) -> String {
         let mut formula = format!("ceil(m / {}) * ceil(n / {})", self.tile.0, self.tile.1);
         if self.batched {
@@ -298,7 +300,7 @@ fn requires(program: &Program) -> Vec<Requires> {
 }
 
 fn workspace(program: &Program) -> Option<Workspace> {
-    let parts = program.walk.parts?;
+    let parts = program.scheduler.parts?;
     program.roles.iter().find_map(|role| {
         let mut found = None;
         super::walk(&role.body, &mut |statement| {

@@ -1,8 +1,9 @@
-//! Tokens of a `.tile` text. Lines matter: each holds one declaration or statement, and what follows a `;` is its note.
+//! Tokens of a `.tile` text. Lines matter: each holds one declaration or statement, and the text after a `;` is its
+//! note.
 
 use super::text::TextError;
 
-/// Longest text that is read, in bytes.
+/// Longest text that is accepted, in bytes.
 pub(super) const MAX_BYTES: usize = 64 << 10;
 
 /// A token.
@@ -20,27 +21,27 @@ pub(super) struct Spot<'t> {
     pub column: usize,
 }
 
-/// A line that holds anything but a note.
+/// A line that holds more than a note.
 #[derive(Clone, Debug)]
 pub(super) struct Line<'t> {
     /// From 1.
     pub number: usize,
     pub tokens: Vec<Spot<'t>>,
-    /// The text without its note, for what has a grammar of its own.
+    /// The text without its note, for the parts that have their own grammar.
     pub text: &'t str,
     pub note: &'t str,
     /// Column after the last token.
     pub end: usize,
 }
 
-/// Marks of two characters, then those of one.
+/// Punctuation of two characters, then of one.
 const MARKS: [&str; 18] =
     ["->", "<-", "+=", "..", "{", "}", "[", "]", "(", ")", ",", ":", "*", "+", "|", "-", "/", "."];
 
 /// The lines of a text.
 pub(super) fn lines(text: &str) -> Result<Vec<Line<'_>>, Vec<TextError>> {
     if text.len() > MAX_BYTES {
-        let message = format!("the text has {} bytes, at most {MAX_BYTES}", text.len());
+        let message = format!("the text has {} bytes, and the limit is {MAX_BYTES}", text.len());
         return Err(vec![TextError { line: 1, column: 1, message }]);
     }
     let (mut lines, mut errors) = (Vec::new(), Vec::new());
@@ -64,7 +65,7 @@ pub(super) fn lines(text: &str) -> Result<Vec<Line<'_>>, Vec<TextError>> {
 
 fn tokens<'t>(line: &mut Line<'t>) -> Result<(), (usize, String)> {
     let text: &'t str = line.text;
-    // An epilogue has a grammar of its own; its characters are read there.
+    // An epilogue has its own grammar, which checks its characters.
     let free = text.trim_start().starts_with("epilogue");
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -88,7 +89,7 @@ fn tokens<'t>(line: &mut Line<'t>) -> Result<(), (usize, String)> {
             length
         } else {
             let mark = MARKS.iter().find(|mark| rest.starts_with(**mark));
-            let mark = mark.ok_or_else(|| (column, format!("`{c}` has no meaning here")))?;
+            let mark = mark.ok_or_else(|| (column, format!("`{c}` is not allowed here")))?;
             line.tokens.push(Spot { token: Token::Mark(&rest[..mark.len()]), column });
             mark.len()
         };

@@ -1,17 +1,17 @@
 //! Which elements of a tile the registers of each thread hold.
 //!
-//! A thread's number, and the number of a register in it, are read as mixed-radix numbers, fastest digit first; each digit
-//! moves by a number of rows or columns. `16:n8 16:m8` says that 16 threads are side by side, 8 columns apart, and 16 such rows
-//! of threads 8 rows apart.
+//! The index of a thread, and the index of a register in it, are read as mixed-radix numbers, fastest digit first; each
+//! digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other, 8 columns
+//! apart, and 16 such rows of threads are 8 rows apart.
 
 /// One digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digit {
-    /// Values that it takes.
+    /// Number of values.
     pub extent: u32,
-    /// Rows from one value to the next.
+    /// Rows between consecutive values.
     pub m: u32,
-    /// Columns from one value to the next.
+    /// Columns between consecutive values.
     pub n: u32,
 }
 
@@ -30,11 +30,11 @@ impl Digit {
 /// The map of a tile over threads and their registers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Map {
-    /// Digits of a thread's number in its role or, if there are warp digits, of a lane's number in its warp.
+    /// Digits of a thread's index in its role or, if there are warp digits, of a lane's index in its warp.
     pub thread: Vec<Digit>,
-    /// Digits of a warp's number in its role; empty where warps do not matter.
+    /// Digits of a warp's index in its role; empty if the map does not depend on warps.
     pub warp: Vec<Digit>,
-    /// Digits of a register's number.
+    /// Digits of a register's index.
     pub element: Vec<Digit>,
 }
 
@@ -42,20 +42,20 @@ pub struct Map {
 pub const WARP: u32 = 32;
 
 impl Map {
-    /// A map without the digits that have one value.
+    /// A map; digits with a single value are dropped.
     pub fn new(thread: Vec<Digit>, warp: Vec<Digit>, element: Vec<Digit>) -> Map {
         let more = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1).collect();
         Map { thread: more(thread), warp: more(warp), element: more(element) }
     }
 
-    /// The accumulators of `mma` with m16n8 in one warp (PTX ISA, "Matrix fragments for mma.m16n8k16": c0 and c1 side by
-    /// side, c2 and c3 eight rows below).
+    /// The accumulators of `mma` with m16n8 in one warp (PTX ISA, "Matrix fragments for mma.m16n8k16": c0 and c1 are
+    /// adjacent, c2 and c3 eight rows below).
     pub fn m16n8() -> Map {
         Map::new(vec![Digit::n(4, 2), Digit::m(8, 1)], vec![], vec![Digit::n(2, 1), Digit::m(2, 8)])
     }
 
-    /// The accumulators of `wgmma` with m64nN in one warp group (PTX ISA, "wgmma.mma_async, accumulator D"): each warp has 16
-    /// rows, laid out as in m16n8, and repeats it every 8 columns.
+    /// The accumulators of `wgmma` with m64nN in one warp group (PTX ISA, "wgmma.mma_async, accumulator D"): each warp
+    /// holds 16 rows in the layout of m16n8, repeated every 8 columns.
     pub fn m64(n: u32) -> Map {
         Map::new(
             vec![Digit::n(4, 2), Digit::m(8, 1)],
@@ -64,59 +64,62 @@ impl Map {
         )
     }
 
-    /// Threads that it spreads the tile over; saturates.
+    /// Number of threads that share the tile; saturates.
     pub fn threads(&self) -> u32 {
         product(&self.thread).saturating_mul(product(&self.warp))
     }
 
-    /// Registers of each thread; saturates.
+    /// Number of registers per thread; saturates.
     pub fn elements(&self) -> u32 {
         product(&self.element)
     }
 
-    /// Row and column of register number `element`, from the thread's first.
+    /// Row and column of register `element`, relative to the thread's first one.
     pub fn position(&self, element: u32) -> (u32, u32) {
         offset(&self.element, element)
     }
 
-    /// Row and column of the first element of thread number `thread`.
+    /// Row and column of the first element of thread `thread`.
     pub fn first(&self, thread: u32) -> (u32, u32) {
         let (lane, warp) = if self.warp.is_empty() { (thread, 0) } else { (thread % WARP, thread / WARP) };
         let ((m, n), (warp_m, warp_n)) = (offset(&self.thread, lane), offset(&self.warp, warp));
         (m + warp_m, n + warp_n)
     }
 
-    /// The distinct rows of a thread's registers, ascending, from its first.
+    /// The distinct rows of a thread's registers, ascending, relative to the first one.
     pub fn rows(&self) -> Vec<u32> {
         distinct(self.element.iter().map(|digit| (digit.extent, digit.m)))
     }
 
-    /// The distinct columns of a thread's registers, ascending, from its first.
+    /// The distinct columns of a thread's registers, ascending, relative to the first one.
     pub fn cols(&self) -> Vec<u32> {
         distinct(self.element.iter().map(|digit| (digit.extent, digit.n)))
     }
 
-    /// Why it does not hold every element of an `m` x `n` tile exactly once, if it does not.
+    /// The reason why the map does not hold every element of an `m` x `n` tile exactly once, if so.
     pub fn fault(&self, m: u32, n: u32) -> Option<String> {
         let digits = || self.thread.iter().chain(&self.warp).chain(&self.element);
         if let Some(digit) = digits().find(|d| d.extent < 2 || (d.m == 0) == (d.n == 0)) {
-            return Some(format!("a digit of {} values moves {} rows and {} columns", digit.extent, digit.m, digit.n));
+            return Some(format!(
+                "a digit with {} values moves {} rows and {} columns",
+                digit.extent, digit.m, digit.n
+            ));
         }
         if !self.warp.is_empty() && product(&self.thread) != WARP {
-            return Some(format!("the digits of a lane count {} and not {WARP}", product(&self.thread)));
+            return Some(format!("the digits of a lane have {} values instead of {WARP}", product(&self.thread)));
         }
         let along_m = covers(digits().filter(|d| d.m > 0).map(|d| (d.extent, d.m)).collect(), m);
         let along_n = covers(digits().filter(|d| d.n > 0).map(|d| (d.extent, d.n)).collect(), n);
         match (along_m, along_n) {
-            (false, _) => Some(format!("the {m} rows of the tile are not each held once")),
-            (_, false) => Some(format!("the {n} columns of the tile are not each held once")),
+            (false, _) => Some(format!("not every one of the tile's {m} rows is held exactly once")),
+            (_, false) => Some(format!("not every one of the tile's {n} columns is held exactly once")),
             _ => None,
         }
     }
 }
 
-/// True if digits (values, step) reach each of `0 .. extent` exactly once: sorted by step, each step is the product of the
-/// extents below it.
+/// True if digits (values, step) reach each of `0 .. extent` exactly once: when sorted by step, each step is the
+/// product of the extents before it.
 fn covers(mut digits: Vec<(u32, u32)>, extent: u32) -> bool {
     digits.sort_by_key(|(_, step)| *step);
     let mut reached = 1u64;
@@ -159,8 +162,7 @@ fn distinct(digits: impl Iterator<Item = (u32, u32)>) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// The formulas of recipes section 3 for the accumulator of m16n8: element i of lane l is at row `l / 4 + 8 (i / 2)`,
-    /// column `2 (l % 4) + i % 2`.
+    /// PTX ISA, accumulators of m16n8: element i of lane l is at row `l / 4 + 8 (i / 2)`, column `2 (l % 4) + i % 2`.
     #[test]
     fn m16n8_is_the_manuals() {
         let map = Map::m16n8();
@@ -173,8 +175,8 @@ mod tests {
         assert_eq!(map.fault(16, 8), None);
     }
 
-    /// The same for m64nN: d[i] of thread t is at row `16 (t / 32) + (t % 32) / 4 + 8 ((i / 2) % 2)`, column
-    /// `2 (t % 4) + i % 2 + 8 (i / 4)`.
+    /// PTX ISA, accumulators of m64nN: d[i] of thread t is at row `16 (t / 32) + (t % 32) / 4 + 8 ((i / 2) % 2)`,
+    /// column `2 (t % 4) + i % 2 + 8 (i / 4)`.
     #[test]
     fn m64_is_the_manuals() {
         for n in [8, 64, 256] {

@@ -1,16 +1,17 @@
-//! Tile IR: what one thread block does, on logical tiles, before there are registers and addresses.
+//! Tile IR: the program of one thread block, on logical tiles, before there are registers and addresses.
 //!
-//! A [`Module`] is what one launch chooses from: programs of one problem for one target, the first of which that suits the
-//! operands runs. A [`Program`] says everything that lowering needs; nothing is added from the schedule that it was built
-//! from, so that a program written or edited by hand compiles like any other.
+//! A [`Module`] is the unit of a launch: programs of one problem for one target, of which the first that accepts the
+//! operands runs. A [`Program`] contains everything that lowering needs. Nothing is added from the schedule that it was
+//! built from, so a program written or edited by hand compiles like any other.
 //!
-//! Buffers are staged K-tiles in shared memory. A ring passes them from the role that copies to the role that multiplies:
+//! Buffers are staged K-tiles in shared memory. A ring hands them from the role that copies to the role that
+//! multiplies:
 //!
 //! ```text
 //! acquire ab                        the next free slot belongs to the producer
 //! copy a[kt + 1] -> As by …         starts to fill it
-//! commit ab                         the slot is on its way or, through registers, written
-//! wait ab                           the consumer has the oldest committed slot
+//! commit ab                         the copies are in flight or, through registers, written
+//! wait ab                           the consumer takes the oldest committed slot
 //! release ab                        and gives it back
 //! ```
 //!
@@ -37,7 +38,7 @@ use ptx_gemm_dsl::types::{Batch, DType, Problem};
 pub use map::{Digit, Map};
 pub use statement::{Fetch, Index, Mover, Multiply, Op, Source, Span, Statement, walk};
 
-/// Where a line comes from, as the text after its `;`: the clause of a schedule, or anything else.
+/// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
 ///
 /// Notes become the comments of the PTX and change nothing else.
 pub type Note = Arc<str>;
@@ -45,7 +46,7 @@ pub type Note = Arc<str>;
 /// The programs of one problem for one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
-    /// Compiled for.
+    /// The target to compile for.
     pub target: Target,
     /// What is computed. Every entry computes it.
     pub problem: Arc<Problem>,
@@ -58,7 +59,7 @@ pub struct Module {
 pub struct Program {
     /// Entry name.
     pub name: String,
-    /// Compiled for.
+    /// The target to compile for.
     pub target: Target,
     /// What is computed.
     pub problem: Arc<Problem>,
@@ -68,14 +69,14 @@ pub struct Program {
     pub block_note: Note,
     /// Blocks per multiprocessor to compile for.
     pub blocks_per_sm: u32,
-    /// What happens at the edges.
+    /// How edges are handled.
     pub tail: Tail,
     /// Note of the edges.
     pub tail_note: Note,
     /// Kernel parameters in order.
     pub params: Vec<Param>,
     /// Which tiles of D a block computes.
-    pub walk: Walk,
+    pub scheduler: Scheduler,
     /// Staged tiles.
     pub buffers: Vec<Buffer>,
     /// Rings of slots.
@@ -84,24 +85,24 @@ pub struct Program {
     pub barriers: Vec<Barrier>,
     /// Sets of accumulators.
     pub accumulators: Vec<Accumulator>,
-    /// The parts of the block, by ascending threads.
+    /// The roles of the block, by ascending threads.
     pub roles: Vec<Role>,
 }
 
-/// A staged K-tile of one operand in shared memory. Stores and loads address it by this one description.
+/// A staged K-tile of one operand in shared memory. Stores and loads both use this description of its layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
     /// Name in the text.
     pub name: String,
     /// Operand.
     pub side: Side,
-    /// Extent along the operand's own dimension (m of A, n of B), elements.
+    /// Extent along the operand's own dimension (m of A, n of B), in elements.
     pub extent: u32,
-    /// Extent along k, elements.
+    /// Extent along k, in elements.
     pub depth: u32,
     /// Contiguous dimension in shared memory.
     pub fast: Fast,
-    /// Elements from one row of the slow dimension to the next.
+    /// Distance between rows of the slow dimension, in elements.
     pub pitch: u32,
     /// XOR on byte addresses.
     pub swizzle: Swizzle,
@@ -123,7 +124,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes from the first to the last element of one slot, both included.
+    /// Size of one slot in bytes, from the first to the last element.
     pub fn span_bytes(&self, element: DType) -> u64 {
         let (rows, row) = match self.fast {
             Fast::K => (self.extent, self.depth),
@@ -139,18 +140,18 @@ impl Buffer {
 pub struct Ring {
     /// Name in the text.
     pub name: String,
-    /// Buffers that travel together.
+    /// Buffers that share a slot.
     pub buffers: Vec<usize>,
-    /// Slots.
+    /// Number of slots.
     pub depth: u32,
-    /// Bytes from one slot to the next.
+    /// Distance between slots, in bytes.
     pub slot_bytes: u32,
     /// How the consumer learns that a slot is full.
     pub full: Full,
     /// How the producer learns that a slot is free.
     pub empty: Empty,
-    /// Byte offset of the mbarriers in shared memory, if there are any: per slot one that counts it full, then one that
-    /// counts it empty, 8 bytes each.
+    /// Byte offset of the mbarriers in shared memory, if there are any: per slot one that signals it full, then one
+    /// that signals it empty, 8 bytes each.
     pub mbarriers: Option<u32>,
     /// Its note.
     pub note: Note,
@@ -163,7 +164,7 @@ pub struct Ring {
 pub enum Full {
     /// `wait` is a barrier of the block.
     Barrier,
-    /// `wait` first waits until at most this many of the thread's groups of asynchronous copies are in flight, then is a
+    /// `wait` waits until at most this many of the thread's groups of asynchronous copies are in flight, and then is a
     /// barrier of the block. Each `commit` ends a group.
     CopyGroups {
         /// Groups that may stay in flight.
@@ -171,7 +172,7 @@ pub enum Full {
     },
     /// `commit` arrives at the slot's mbarrier, and `wait` waits for it.
     Mbarrier {
-        /// Arrivals that complete a phase.
+        /// Number of arrivals that complete a phase.
         arrivals: u32,
     },
 }
@@ -185,7 +186,7 @@ pub enum Empty {
     NextWait,
     /// `release` arrives at the slot's mbarrier, and `acquire` waits for it.
     Mbarrier {
-        /// Arrivals that complete a phase.
+        /// Number of arrivals that complete a phase.
         arrivals: u32,
     },
 }
@@ -197,13 +198,13 @@ pub struct Barrier {
     pub name: String,
     /// Its number in the block, 1 to 15; 0 is the barrier of the block.
     pub number: u32,
-    /// Threads that meet, whole warps.
+    /// Number of participating threads, in whole warps.
     pub threads: u32,
     /// Its note.
     pub note: Note,
 }
 
-/// A set of accumulators, spread over the threads of the role that uses it.
+/// A set of accumulators, distributed over the threads of the role that uses it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accumulator {
     /// Name in the text.
@@ -214,24 +215,24 @@ pub struct Accumulator {
     pub note: Note,
 }
 
-/// Which tiles of D a block computes, and over which k it sums.
+/// Which tiles of D a block computes, and over which part of k it sums.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Walk {
+pub struct Scheduler {
     /// Order of the tiles.
     pub raster: Raster,
     /// Note of the order.
     pub raster_note: Note,
-    /// A wave of blocks, each of which walks every n-th tile; `None`: one tile a block.
+    /// A wave of persistent blocks, each of which computes every n-th tile; `None`: one tile per block.
     pub persistent: Option<Wave>,
     /// Note of the wave.
     pub persistent_note: Note,
-    /// Parts of k, each summed by a block of its own; `None`: k is not split, and there is nothing to reduce.
+    /// Number of parts of k, each summed by its own block; `None`: k is not split, and there is nothing to reduce.
     pub parts: Option<u32>,
     /// Note of the parts.
     pub parts_note: Note,
 }
 
-/// A part of the block with a program of its own.
+/// A subset of the block's threads with its own program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
     /// Name in the text.
@@ -245,19 +246,19 @@ pub struct Role {
 }
 
 impl Role {
-    /// How many threads it has.
+    /// The number of its threads.
     pub fn len(&self) -> u32 {
         self.threads.end.saturating_sub(self.threads.start)
     }
 
-    /// True if it has no threads.
+    /// Whether it has no threads.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Program {
-    /// Threads of a block: all roles.
+    /// Number of threads of a block: those of all roles.
     pub fn threads(&self) -> u32 {
         self.roles.iter().map(|role| role.threads.end).max().unwrap_or(0)
     }
@@ -274,12 +275,12 @@ impl Program {
         self.problem.types.of(side.operand())
     }
 
-    /// The ring that a buffer travels in.
+    /// The ring that contains a buffer.
     pub fn ring_of(&self, buffer: usize) -> Option<usize> {
         self.rings.iter().position(|ring| ring.buffers.contains(&buffer))
     }
 
-    /// Bytes of shared memory of a block: every slot of every ring, and the mbarriers.
+    /// Shared memory of a block in bytes: every slot of every ring, and the mbarriers.
     pub fn shared_bytes(&self) -> u64 {
         let end = |ring: &Ring| {
             let first = ring.buffers.iter().map(|b| self.buffers[*b].offset_bytes).min().unwrap_or(0);
@@ -291,7 +292,7 @@ impl Program {
     }
 }
 
-/// Bytes of the two mbarriers of a slot.
+/// Size of the two mbarriers of a slot, in bytes.
 pub const MBARRIER_PAIR: u64 = 16;
 
 /// The word for a kind of batch.

@@ -1,4 +1,5 @@
-//! The text form of tile IR: one declaration or statement a line, its note after `;`. The grammar is in [`super::parse`].
+//! The text form of tile IR: one declaration or statement per line, with its note after `;`. The grammar is in
+//! [`super::parse`].
 
 use std::fmt::Write;
 
@@ -67,16 +68,16 @@ impl Printer {
             out.line(&format!("blocks_per_sm {}", program.blocks_per_sm), "");
             let params: Vec<String> = program.params.iter().map(|p| param_name(p, &program.problem)).collect();
             out.line(&format!("params {}", params.join(", ")), "");
-            let walk = &program.walk;
-            let raster = format!("raster group {} along {}", walk.raster.group, walk.raster.along.word());
-            out.line(&raster, &walk.raster_note);
-            match walk.persistent {
+            let scheduler = &program.scheduler;
+            let raster = format!("raster group {} along {}", scheduler.raster.group, scheduler.raster.along.word());
+            out.line(&raster, &scheduler.raster_note);
+            match scheduler.persistent {
                 None => {}
-                Some(Wave::Device) => out.line("persistent", &walk.persistent_note),
-                Some(Wave::Blocks(n)) => out.line(&format!("persistent blocks {n}"), &walk.persistent_note),
+                Some(Wave::Device) => out.line("persistent", &scheduler.persistent_note),
+                Some(Wave::Blocks(n)) => out.line(&format!("persistent blocks {n}"), &scheduler.persistent_note),
             }
-            if let Some(parts) = walk.parts {
-                out.line(&format!("parts {parts}"), &walk.parts_note);
+            if let Some(parts) = scheduler.parts {
+                out.line(&format!("parts {parts}"), &scheduler.parts_note);
             }
             program.buffers.iter().for_each(|buffer| out.buffer(buffer));
             program.rings.iter().for_each(|ring| out.ring(program, ring));
@@ -185,7 +186,7 @@ pub fn name(op: &Op) -> &'static str {
     }
 }
 
-/// A statement's line, without what is nested in it.
+/// A statement's line, without nested statements.
 fn head(program: &Program, op: &Op) -> String {
     let name = name(op);
     let ring = |r: usize| program.rings[r].name.as_str();

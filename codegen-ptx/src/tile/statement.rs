@@ -6,7 +6,7 @@ use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reduce, Side};
 
 use super::Note;
 
-/// The number of a K-tile: a constant before the loop, the loop's tile plus a distance in it.
+/// The index of a K-tile: a constant before the loop; inside it, the loop's tile plus a distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
     /// A constant.
@@ -15,12 +15,12 @@ pub enum Index {
     Ahead(u32),
 }
 
-/// Which K-steps a statement takes.
+/// The K-steps that a statement covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
     /// Steps of the staged K-tile that was waited for.
     Tile(Range<u32>),
-    /// All of k, `unroll` steps at a time and the rest one by one.
+    /// All of k: `unroll` steps at a time, and the remainder one by one.
     All,
 }
 
@@ -33,7 +33,7 @@ pub enum Source {
     Global,
 }
 
-/// How a K-tile travels to shared memory.
+/// How a K-tile is copied to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mover {
     /// Read into registers by `copy`, stored to shared memory by `commit`.
@@ -45,15 +45,15 @@ pub enum Mover {
     },
     /// Asynchronous copies that bypass the registers.
     CpAsync {
-        /// Elements that a thread copies of one row at a time.
+        /// Elements of one row that a thread copies at a time.
         width: u32,
-        /// Elements of one copy.
+        /// Elements per copy instruction.
         piece: u32,
     },
 }
 
 impl Mover {
-    /// Elements along the contiguous dimension in global memory that a thread moves at a time.
+    /// Elements along the contiguous dimension in global memory that a thread copies at a time.
     pub fn width(self) -> u32 {
         match self {
             Mover::Registers { width, .. } | Mover::CpAsync { width, .. } => width,
@@ -68,12 +68,12 @@ impl Mover {
         }
     }
 
-    /// True if the copies are under way when the thread goes on.
+    /// True if the copies are asynchronous: they may be incomplete when the thread continues.
     pub fn is_async(self) -> bool {
         matches!(self, Mover::CpAsync { .. })
     }
 
-    /// Elements whose alignment the accesses to global memory rest on.
+    /// Elements whose alignment the accesses to global memory require.
     pub fn global_width(self) -> u32 {
         match self {
             Mover::Registers { width, .. } => width,
@@ -82,19 +82,19 @@ impl Mover {
     }
 }
 
-/// Reads one operand's fragments, a group of steps at a time.
+/// Reads one operand's fragments, one group of steps at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Operand.
     pub side: Side,
-    /// Where it is read.
+    /// Where it is read from.
     pub from: Source,
-    /// Elements of one access, along the source's contiguous dimension. Along k it is the steps of a group; otherwise a
-    /// group is one step.
+    /// Elements per access, along the source's contiguous dimension. Along k this is the number of steps of a group;
+    /// otherwise a group is one step.
     pub width: u32,
-    /// Steps that a group is read before its first product; a multiple of the group.
+    /// Number of steps by which a group is read before its first product; a multiple of the group.
     pub ahead: u32,
-    /// Held in registers, or read again for each product.
+    /// Whether it is kept in registers, or read again for each product.
     pub hold: Operands,
 }
 
@@ -103,7 +103,7 @@ pub struct Fetch {
 pub struct Statement {
     /// What it does.
     pub op: Op,
-    /// Where it comes from.
+    /// Its origin.
     pub note: Note,
 }
 
@@ -111,24 +111,24 @@ pub struct Statement {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // each variant's sentence names its fields
 pub enum Op {
-    /// For every tile of the walk.
+    /// Runs the body for every tile that the block computes.
     Tiles { body: Vec<Statement> },
-    /// Only if there is any k to sum over. Without, there may be no memory behind the pointers of A and B.
+    /// Runs the body only if there is any k to sum over. Otherwise the pointers of A and B may be invalid.
     IfAnyK { body: Vec<Statement> },
-    /// Once per K-tile, at least once.
+    /// Runs the body once per K-tile, and at least once.
     Loop { body: Vec<Statement> },
     /// Sets the accumulators to zero.
     Clear { acc: usize },
     /// The producer takes the next free slot.
     Acquire { ring: usize },
-    /// Starts to fill the acquired slot with a K-tile of one buffer. Past the end of k, and beyond m and n, zeros are
-    /// written.
+    /// Starts to fill the acquired slot with a K-tile of one buffer. Zeros are written past the end of k, and beyond m
+    /// and n.
     Copy { buffer: usize, tile: Index, by: Mover },
-    /// The acquired slot is complete, or on its way.
+    /// The acquired slot is complete, or its copies are in flight.
     Commit { ring: usize },
     /// The consumer takes the oldest committed slot.
     Wait { ring: usize },
-    /// The consumer gives its slot back.
+    /// The consumer returns its slot.
     Release { ring: usize },
     /// K-steps, `unroll` at a time: fetch and multiply.
     Steps { span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>, multiply: Multiply, multiply_note: Note },
@@ -140,24 +140,25 @@ pub enum Op {
     Meet { barrier: usize },
     /// Waits until none of the thread's asynchronous copies is in flight.
     Drain,
-    /// The parts of a tile that was split along k meet: partial sums are added in the order of the parts, and the last
-    /// contributor goes on with the body.
+    /// Combines the parts of a tile that was split along k: partial sums are added in the order of the parts, and the
+    /// last contributor runs the body.
     Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
-    /// Applies the epilogue and stores the tile of D, `width` elements an access; C is read `c_width` elements an access.
+    /// Applies the epilogue and stores the tile of D, `width` elements per access; C is read `c_width` elements per
+    /// access.
     Store { acc: usize, width: u32, c_width: u32 },
 }
 
 /// `acc += a * b`, one step at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiply {
-    /// Where the products are added.
+    /// The set of accumulators that the products are added to.
     pub acc: usize,
-    /// Order of the multiply-adds of a step.
+    /// Order of the multiply-adds within a step.
     pub order: FmaOrder,
 }
 
 impl Op {
-    /// The statements inside it.
+    /// The statements nested in it.
     pub fn body(&self) -> &[Statement] {
         match self {
             Op::Tiles { body } | Op::IfAnyK { body } | Op::Loop { body } | Op::Reduce { body, .. } => body,

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::Violation;
 use crate::violation::Site;
 
-/// One thing that is wrong with a `.tile` text.
+/// An error in a `.tile` text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
     /// Line, from 1.
@@ -23,7 +23,7 @@ impl fmt::Display for TextError {
     }
 }
 
-/// Everything that is wrong with a `.tile` text; never empty.
+/// All errors in a `.tile` text; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextErrors(pub Vec<TextError>);
 
@@ -41,7 +41,7 @@ impl fmt::Display for TextErrors {
 
 impl std::error::Error for TextErrors {}
 
-/// Where each part of a program is in its text.
+/// The positions of a program's parts in its text.
 #[derive(Clone, Debug, Default)]
 pub struct Positions {
     /// Line and column, by entry and part.
@@ -51,7 +51,7 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// The position of what broke a rule.
+    /// Adds the position of the part that broke a rule.
     pub fn locate(&self, violation: Violation) -> TextErrors {
         let entry = violation.entry().unwrap_or(0);
         let found = violation.site().and_then(|site| self.of.get(&(entry, site.clone())));

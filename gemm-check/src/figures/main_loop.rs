@@ -34,7 +34,7 @@ impl MainLoop {
         let program = kernel.programs().entries.iter().find(|program| program.name == entry);
         let rings = program.map(|program| program.rings.as_slice()).unwrap_or_default();
         let slots = rings.iter().map(|ring| ring.depth as usize).max().unwrap_or(1);
-        let parts = program.and_then(|program| program.walk.parts).unwrap_or(1) as usize;
+        let parts = program.and_then(|program| program.scheduler.parts).unwrap_or(1) as usize;
         // The pipeline is full in both, in each part of k.
         let first = parts * (slots + 1).max(2);
         let k_tiles = [first, 2 * first];

@@ -1,7 +1,7 @@
-//! What is reported of a block: who waits for whom when nobody can move, and where a rule was broken.
+//! Reports about a block: deadlocks, with who waits for whom, and the place where a rule was broken.
 
 use super::{Block, Status};
-use crate::address::{Place, SHARED_START};
+use crate::address::{SHARED_START, StateSpace};
 use crate::env::Env;
 use crate::row::{LANES, lanes};
 use crate::violation::{Fault, Moment, Site, Step, Violation, ViolationKind, bytes as in_words, triple};
@@ -13,12 +13,12 @@ struct Waiter {
     warp: usize,
     id: u32,
     pc: u32,
-    /// The number of threads that its instruction states.
+    /// The number of threads that its instruction specifies.
     count: Option<u32>,
 }
 
 impl Block {
-    /// Whether nobody in the block can ever move again; then why.
+    /// The report if no thread of the block can ever continue.
     pub(super) fn blocked(&mut self, env: &Env) -> Option<Violation> {
         if self.status.contains(&Status::Ready) {
             return None;
@@ -33,7 +33,7 @@ impl Block {
             && !env.watches(ViolationKind::BarrierMismatch)
             && waiting.iter().all(|other| other.id == first.id && other.count.is_none())
         {
-            // Without checks exited warps count as arrived, as on hardware.
+            // Without checks, exited warps count as arrived, as on hardware.
             self.release(env, first.id);
             return None;
         }
@@ -47,8 +47,8 @@ impl Block {
         if exited > 0 {
             message += &format!("; {exited} of {} warps have exited", self.warps.len());
         }
-        message += ", and nobody else can come";
-        // A barrier of the whole block that not everybody comes to, or one that was to be met by a part of it.
+        message += ", and no other thread can arrive";
+        // A barrier of the whole block that some threads do not reach, or one for a part of the block.
         let named = waiting.iter().any(|waiter| waiter.count.is_some());
         let kind = if named { ViolationKind::Deadlock } else { ViolationKind::BarrierMismatch };
         Some(self.report(env, first.warp, *Fault::new(kind, self.warps[first.warp].mask, message)))
@@ -61,11 +61,11 @@ impl Block {
         })
     }
 
-    /// What the block waits for, when the whole grid is stuck.
+    /// What the block waits for when the whole grid is stuck.
     pub(crate) fn deadlock(&self, env: &Env) -> Violation {
         let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
         let mask = self.warps[index].mask;
-        // Other warps may wait at barriers for those that poll.
+        // Other warps may wait at barriers for the ones that poll.
         let mut ids: Vec<u32> = self.waiters().map(|waiter| waiter.id).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -79,7 +79,7 @@ impl Block {
         if let Some((index, offset, barrier)) = (0..self.warps.len()).filter(ready).find_map(awaited) {
             let (address, missing) = (offset as u64 + u64::from(SHARED_START), barrier.missing());
             let message = format!(
-                "{{thread}} waits at the mbarrier at {address:#x}, and nobody else can come: {missing}{barriers}"
+                "{{thread}} waits at the mbarrier at {address:#x}, and no other thread can arrive: {missing}{barriers}"
             );
             let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
             fault.address = Some(address);
@@ -89,39 +89,41 @@ impl Block {
         let polling = |index: usize| Some((index, self.warps[index].polls.last?));
         if let Some((index, polled)) = (0..self.warps.len()).filter(ready).find_map(polling) {
             let (words, label) = self.polled(env, polled);
-            let message = format!("{{thread}} waits for a change of {words}, and nobody else can move{barriers}");
+            let message =
+                format!("{{thread}} waits for a change of {words}, and no other thread can continue{barriers}");
             let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message);
             (fault.address, fault.label, fault.pc) = (Some(polled.address), label, Some(polled.pc));
             return self.report(env, index, *fault);
         }
-        let message =
-            format!("{{thread}} goes round in a loop that only others could end, and nobody else can move{barriers}");
+        let message = format!(
+            "{{thread}} runs a loop that only other threads could end, and no other thread can continue{barriers}"
+        );
         self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
     }
 
-    /// What a warp polls, with its value, and the allocation's label.
+    /// The memory that a warp polls, with its value, and the allocation's label.
     fn polled(&self, env: &Env, polled: Polled) -> (String, Option<String>) {
-        let Polled { address, place, bytes, .. } = polled;
-        let (place, at) = place.map_or_else(|| Place::of_generic(address), |place| (place, address));
+        let Polled { address, space, bytes, .. } = polled;
+        let (space, at) = space.map_or_else(|| StateSpace::of_generic(address), |space| (space, address));
         let bytes = u64::from(bytes);
-        let (value, of, label) = match place {
-            Place::Global => {
+        let (value, of, label) = match space {
+            StateSpace::Global => {
                 let Some(mapped) = env.global.find(at, bytes, &mut 0) else { return (format!("{at:#x}"), None) };
-                let (address, label) = mapped.place(mapped.buffer.offset(at));
+                let (address, label) = mapped.address_and_label(mapped.buffer.offset(at));
                 let of = format!(", byte {} of `{label}`", address - mapped.buffer.start);
                 (mapped.buffer.load(mapped.buffer.offset(at), bytes as usize), of, Some(label.to_string()))
             }
-            Place::Shared => {
+            StateSpace::Shared => {
                 let value =
                     self.memory.shared.offset(at, bytes).map_or(0, |at| self.memory.shared.load(at, bytes as usize));
                 (value, String::new(), None)
             }
-            _ => return (format!("{} address {at:#x}", place.name()), None),
+            _ => return (format!("{} address {at:#x}", space.name()), None),
         };
-        (format!("{} at {} address {at:#x}{of}, which hold {value}", in_words(bytes), place.name()), label)
+        (format!("{} at {} address {at:#x}{of}, which contain {value}", in_words(bytes), space.name()), label)
     }
 
-    /// Turns lanes into threads and positions into lines.
+    /// Converts lanes to threads and positions to lines.
     pub(super) fn report(&self, env: &Env, index: usize, fault: Fault) -> Violation {
         let (index, pc, lane) = match fault.at {
             None => (index, fault.pc.unwrap_or(self.warps[index].pc), 0),
@@ -134,7 +136,7 @@ impl Block {
         let own = lanes(mask & warp.exists).map(|lane| first + lane as u32);
         let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
         let thread = threads.first().copied().unwrap_or_default();
-        let place = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
+        let culprit = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
         let site = Site {
             entry: env.entry.name.clone(),
             line: origin.map(|origin| origin.line),
@@ -146,7 +148,7 @@ impl Block {
             label: fault.label,
             timeline: fault.timeline.iter().map(|step| moment(env, step)).collect(),
         };
-        Violation { kind: fault.kind, message: fault.message.replace("{thread}", &place), site: Box::new(site) }
+        Violation { kind: fault.kind, message: fault.message.replace("{thread}", &culprit), site: Box::new(site) }
     }
 }
 

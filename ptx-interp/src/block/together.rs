@@ -1,4 +1,4 @@
-//! What warps of a block do together beyond its barriers: the barrier of the cluster, and the pool of registers.
+//! What the warps of a block share besides its barriers: the cluster's barrier and the pool of registers.
 
 use super::{Block, Status};
 use crate::env::Env;
@@ -9,8 +9,8 @@ use crate::row::LANES;
 use crate::violation::{Checked, Fault, Violation, ViolationKind};
 
 impl Block {
-    /// A warp arrives at the cluster's barrier. An arrival that is relaxed brings the initialisation of mbarriers alone, if that
-    /// was fenced.
+    /// Counts a warp's arrival at the cluster's barrier. A relaxed arrival publishes only the initialisation of
+    /// mbarriers, and only if that was fenced.
     pub(super) fn arrive_at_cluster(&mut self, env: &Env, index: usize, relaxed: bool) -> Checked {
         let brings = match (env.watch, relaxed) {
             (Watch::Off, _) => Knowledge::default(),
@@ -30,7 +30,7 @@ impl Block {
         Ok(())
     }
 
-    /// A warp waits at the cluster's barrier.
+    /// Lets a warp wait at the cluster's barrier.
     pub(super) fn wait_at_cluster(&mut self, env: &Env, index: usize) -> Checked {
         let mask = self.warps[index].mask;
         let known = self.cluster.wait(index).map_err(|misuse| {
@@ -51,7 +51,7 @@ impl Block {
         Ok(())
     }
 
-    /// Lets those go on that wait at the cluster's barrier, if everybody has come.
+    /// Releases the warps that wait at the cluster's barrier, if all have arrived.
     pub(super) fn complete_cluster(&mut self, env: &Env) {
         let status = &self.status;
         if !self.cluster.complete(|warp| status[warp] == Status::Done) {
@@ -59,13 +59,13 @@ impl Block {
         }
         for index in 0..self.warps.len() {
             if self.status[index] == Status::AtCluster {
-                // It has arrived, and so can wait.
+                // The warp has arrived, so it may wait.
                 let _ = self.wait_at_cluster(env, index);
             }
         }
     }
 
-    /// A warp gives registers back, or takes some.
+    /// A warp releases registers or requests some.
     pub(super) fn resize(&mut self, env: &Env, index: usize, what: Resizing) -> Checked {
         match self.pool.execute(index, what) {
             Outcome::Passes => {
@@ -83,7 +83,7 @@ impl Block {
             }
             Outcome::Wrong(why) => {
                 let mask = self.warps[index].mask;
-                let message = format!("{{thread}} asks for {} registers {why}", what.count);
+                let message = format!("{{thread}} requests {} registers {why}", what.count);
                 let mut fault = Fault::new(ViolationKind::Registers, mask, message);
                 fault.at = Some(((index * LANES) as u16, self.warps[index].pc));
                 Err(fault)
@@ -91,7 +91,7 @@ impl Block {
         }
     }
 
-    /// Warps that wait for registers try again.
+    /// Retries the requests of warps that wait for registers.
     fn resize_waiting(&mut self) -> Checked {
         for index in 0..self.warps.len() {
             let Status::Starved { what, .. } = self.status[index] else { continue };
@@ -107,13 +107,13 @@ impl Block {
         Ok(())
     }
 
-    /// Whether a warp waits here for what nobody can give; called when no warp can run.
+    /// The report if a warp waits for something that no other warp can provide; called when no warp can run.
     pub(super) fn starved(&self, env: &Env) -> Option<Violation> {
         let starved = self.status.iter().enumerate().find_map(|(index, status)| match *status {
             Status::Starved { what, missing } => Some((
                 index,
                 format!(
-                    "{{thread}} waits for {} registers per thread; {missing} are missing in the block's pool, and nobody can give \
+                    "{{thread}} waits for {} registers per thread; the block's pool lacks {missing}, and no warp can release \
                      some back",
                     what.count
                 ),
@@ -121,7 +121,7 @@ impl Block {
             Status::AtCluster => Some((
                 index,
                 format!(
-                    "{{thread}} waits at the cluster's barrier, which has {}, and nobody else can come",
+                    "{{thread}} waits at the cluster's barrier, which has {}, and no other warp can arrive",
                     self.cluster.state()
                 ),
             )),
@@ -131,8 +131,8 @@ impl Block {
         Some(self.report(env, index, *Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message)))
     }
 
-    /// What is wrong with a block whose warps have all exited.
-    pub(super) fn left_behind(&mut self, env: &Env) -> Option<Violation> {
+    /// The report about a block whose warps have all exited, if something is wrong with it.
+    pub(super) fn unfinished_warps(&mut self, env: &Env) -> Option<Violation> {
         if env.strict {
             if let Some((warp, fewest, most)) = self.pool.uneven()
                 && env.watches(ViolationKind::Registers)
@@ -152,7 +152,7 @@ impl Block {
         landed.err().filter(|_| env.strict).map(|fault| self.report(env, 0, *fault))
     }
 
-    /// The warnings of a block, as reports.
+    /// The block's warnings, as reports.
     pub(crate) fn warnings(&mut self, env: &Env) -> Vec<((u32, u32), Violation)> {
         let faults = std::mem::take(&mut self.memory.warnings.faults);
         let lines = |fault: &Fault| (fault.at.map_or(0, |(_, pc)| pc), fault.other_pc);

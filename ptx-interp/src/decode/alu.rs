@@ -5,7 +5,7 @@ use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
 use super::operand::is_clock;
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::op::{Arith, Bin32, BinPred, Constant, Op, P, R32, Scalar, ScalarFn, Shift, Slot, Un32};
 
 impl Decoder<'_> {
@@ -48,7 +48,7 @@ impl Decoder<'_> {
             Opcode::Cvt { rnd, sat, to, from } => self.convert(rnd, sat, to, from, operands),
             Opcode::Cvta { to, space, ty } => self.convert_address(to, space, ty, operands),
             Opcode::Approx { function, ty } => self.scalar(ScalarFn::Approx { function, ty }, ty, operands, &[ty]),
-            ref other => Err(format!("{other:?} is not executed")),
+            ref other => Err(format!("{other:?} is not supported")),
         }
     }
 
@@ -56,12 +56,12 @@ impl Decoder<'_> {
     pub(super) fn scalar(&mut self, f: ScalarFn, to: Type, operands: &[Operand], types: &[Type]) -> Result<Op, String> {
         let [d, rest @ ..] = operands else { return Err("the destination is missing".into()) };
         if rest.len() != types.len() {
-            return Err(format!("{} sources where {} are expected", rest.len(), types.len()));
+            return Err(format!("{} sources instead of {}", rest.len(), types.len()));
         }
         let d = match (self.destination(d)?, to.bits()) {
             (slot @ Slot::P(_), 1) | (slot @ Slot::R64(_), 64) => slot,
             (slot @ Slot::R32(_), bits) if bits <= 32 && bits > 1 => slot,
-            _ => return Err(format!("the destination has not the width of .{}", to.name())),
+            _ => return Err(format!("the destination does not have the width of .{}", to.name())),
         };
         let mut sources = [Slot::P(self.sink); 4];
         for ((slot, operand), ty) in sources.iter_mut().zip(rest).zip(types) {
@@ -80,7 +80,7 @@ impl Decoder<'_> {
             _ => 2,
         };
         if operands.len() != arity + 1 {
-            return Err(format!("{} operands where {} are expected", operands.len(), arity + 1));
+            return Err(format!("{} operands instead of {}", operands.len(), arity + 1));
         }
         let types = &[ty; 3][..arity];
         match ty {
@@ -95,7 +95,7 @@ impl Decoder<'_> {
             }
             _ => {}
         }
-        let row = row_operation(op, ty).ok_or_else(|| format!("{op:?} of .{} is not executed", ty.name()))?;
+        let row = row_operation(op, ty).ok_or_else(|| format!("{op:?} of .{} is not supported", ty.name()))?;
         let wide = ty.bits() == 64;
         Ok(match row {
             RowOp::Unary(f) if wide => Op::Un64 { f, d: self.d64(&operands[0])?, a: self.r64(&operands[1], ty)? },
@@ -184,7 +184,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The amount is 32 bits wide whatever the type.
+    /// The amount has 32 bits for every type.
     fn shift(&mut self, op: Arith, ty: Type, operands: &[Operand]) -> Result<Op, String> {
         let [d, a, b] = operands else { return Err("a shift takes three operands".into()) };
         let signed = ty.is_signed();
@@ -211,7 +211,7 @@ impl Decoder<'_> {
 
     fn convert(&mut self, rnd: Rounding, sat: bool, to: Type, from: Type, operands: &[Operand]) -> Result<Op, String> {
         if let Some(narrow) = [to, from].iter().find(|ty| matches!(ty, Type::E4m3x2 | Type::E5m2x2)) {
-            return Err(format!("conversions to and from .{} are not executed", narrow.name()));
+            return Err(format!("conversions to and from .{} are not supported", narrow.name()));
         }
         if let [_, _, _] = operands {
             return self.scalar(ScalarFn::ConvertPair { to, rounding: rnd }, to, operands, &[from; 2]);
@@ -224,7 +224,7 @@ impl Decoder<'_> {
             (true, 32, 32) => Ok(Op::Un32 { f: Un32::Mov, d: self.d32(d)?, a: self.r32(a, from)? }),
             (true, 64, 64) => Ok(Op::Un64 { f: Un32::Mov, d: self.d64(d)?, a: self.r64(a, from)? }),
             _ => {
-                // A destination may be wider than the type: the value is extended into it.
+                // A destination may be wider than the type; the value is extended to it.
                 let wide = matches!(self.destination(d)?, Slot::R64(_)) && to.bits() < 64;
                 let f = ScalarFn::Convert { to, from, rounding: rnd, saturate: sat };
                 self.scalar(f, if wide { Type::B64 } else { to }, operands, &[from])
@@ -238,15 +238,15 @@ impl Decoder<'_> {
             return Err("cvta of 32-bit addresses is not supported".into());
         }
         let (d, a) = (self.d64(d)?, self.r64(a, ty)?);
-        let place = match space {
+        let space = match space {
             Space::Global => return Ok(Op::Un64 { f: Un32::Mov, d, a }),
-            space if space.is_shared() => Place::Shared,
-            Space::Local => Place::Local,
-            Space::Param => Place::Param,
-            Space::Const => Place::Const,
+            space if space.is_shared() => StateSpace::Shared,
+            Space::Local => StateSpace::Local,
+            Space::Param => StateSpace::Param,
+            Space::Const => StateSpace::Const,
             _ => return Err("cvta without a space".into()),
         };
-        let b = self.constant64(Constant::Value(place.window()));
+        let b = self.constant64(Constant::Value(space.window()));
         Ok(Op::Bin64 { f: if to { Bin32::Sub } else { Bin32::Add }, d, a, b })
     }
 
@@ -277,7 +277,7 @@ impl Decoder<'_> {
     }
 
     fn unpack(&mut self, parts: &[Operand], a: &Operand, ty: Type) -> Result<Op, String> {
-        let [low, high] = parts else { return Err("only two parts are unpacked at once".into()) };
+        let [low, high] = parts else { return Err("only unpacking into two parts is supported".into()) };
         let (low, high) = (self.half(low)?, self.half(high)?);
         match ty.bits() {
             64 => Ok(Op::Unpack { low, high, a: self.r64(a, ty)? }),
@@ -286,7 +286,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A part's destination; `_` takes what nobody reads.
+    /// A part's destination; `_` becomes a slot that is never read.
     fn half(&mut self, operand: &Operand) -> Result<R32, String> {
         match operand {
             Operand::Sink => Ok(self.sink32()),
@@ -295,7 +295,7 @@ impl Decoder<'_> {
     }
 
     fn pack(&mut self, d: &Operand, parts: &[Operand], ty: Type) -> Result<Op, String> {
-        let [low, high] = parts else { return Err("only two parts are packed at once".into()) };
+        let [low, high] = parts else { return Err("only packing of two parts is supported".into()) };
         match ty.bits() {
             64 => {
                 let (low, high) = (self.r32(low, Type::B32)?, self.r32(high, Type::B32)?);
@@ -309,13 +309,13 @@ impl Decoder<'_> {
         }
     }
 
-    /// The slot that takes what nobody reads.
+    /// A slot for results that are discarded.
     pub(super) fn sink(&self) -> P {
         self.sink
     }
 }
 
-/// Operations with a row form.
+/// Operations that work on rows.
 enum RowOp {
     Unary(Un32),
     Binary(Bin32),

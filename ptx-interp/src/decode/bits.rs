@@ -1,11 +1,11 @@
-//! Bit fields, permutations, funnel shifts, and questions about addresses.
+//! Bit fields, permutations, funnel shifts, and tests of addresses.
 
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::types::{Space, Type};
 use ptx_gemm_ptx::warp::{Direction, ShiftMode};
 
 use super::Decoder;
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::op::{Bits, Op, ScalarFn};
 
 impl Decoder<'_> {
@@ -28,17 +28,17 @@ impl Decoder<'_> {
                 (Bits::Funnel { left, clamp }, B32, &[B32, B32, U32])
             }
             Opcode::IsSpaceP(space) => {
-                let place = match space {
-                    Space::Global => Place::Global,
-                    Space::Local => Place::Local,
-                    Space::Const => Place::Const,
-                    Space::Param => Place::Param,
-                    Space::Shared | Space::SharedCta | Space::SharedCluster => Place::Shared,
-                    Space::Generic => return Err("isspacep of no space".into()),
+                let space = match space {
+                    Space::Global => StateSpace::Global,
+                    Space::Local => StateSpace::Local,
+                    Space::Const => StateSpace::Const,
+                    Space::Param => StateSpace::Param,
+                    Space::Shared | Space::SharedCta | Space::SharedCluster => StateSpace::Shared,
+                    Space::Generic => return Err("isspacep without a space".into()),
                 };
-                return self.scalar(ScalarFn::IsSpace { place }, Pred, operands, &[U64]);
+                return self.scalar(ScalarFn::IsSpace { space }, Pred, operands, &[U64]);
             }
-            _ => return Err("the instruction is not executed".into()),
+            _ => return Err("the instruction is not supported".into()),
         };
         self.bits_of(op, B32, to, operands, types)
     }

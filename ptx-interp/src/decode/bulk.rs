@@ -1,4 +1,5 @@
-//! Bulk copies, fences between proxies, addresses within a cluster, and what blocks and clusters execute together.
+//! Bulk copies, fences between proxies, addresses within a cluster, and instructions that a block or a cluster executes
+//! together.
 
 use ptx_gemm_ptx::asynchronous::{BulkDone, Multicast, Prefetched, TensorMode};
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
@@ -6,16 +7,16 @@ use ptx_gemm_ptx::types::{Space, Type};
 use ptx_gemm_ptx::warp::ClusterOrder;
 
 use super::Decoder;
-use super::memory::place;
-use crate::address::Place;
+use super::memory::state_space;
+use crate::address::StateSpace;
 use crate::op::{Bulk, Constant, Coordinates, Op, Pointer, R32, Slot};
 
 const UNFIT: &str = "the operands do not fit the instruction";
 
 impl Decoder<'_> {
     pub(super) fn bulk(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
-        let shared = Some(Place::Shared);
-        let global = Some(Place::Global);
+        let shared = Some(StateSpace::Shared);
+        let global = Some(StateSpace::Global);
         let bulk = match (opcode, operands) {
             (&Opcode::BulkCopy { to: Space::Global, .. }, [to, from, bytes, ..]) => {
                 let (to, from) = (self.pointer(to, global)?, self.pointer(from, shared)?);
@@ -23,7 +24,7 @@ impl Decoder<'_> {
             }
             (&Opcode::BulkCopy { from: space, multicast, .. }, [to, from, bytes, barrier, rest @ ..]) => {
                 let (to, barrier) = (self.pointer(to, shared)?, self.pointer(barrier, shared)?);
-                let from = self.pointer(from, place(space))?;
+                let from = self.pointer(from, state_space(space))?;
                 let multicast = self.multicast(multicast, rest)?;
                 Bulk::Load { to, from, bytes: self.r32(bytes, Type::U32)?, barrier, multicast, reduce: None }
             }
@@ -58,7 +59,7 @@ impl Decoder<'_> {
                 Bulk::TensorPrefetch { map, coordinates }
             }
             (&Opcode::Prefetch { space, what: Prefetched::Tensormap }, [map]) => {
-                Bulk::PrefetchMap { map: self.pointer(map, place(space))? }
+                Bulk::PrefetchMap { map: self.pointer(map, state_space(space))? }
             }
             (Opcode::BulkCommit, []) => Bulk::Commit,
             (&Opcode::BulkWait(done), &[Operand::Int(pending)]) => {
@@ -72,10 +73,10 @@ impl Decoder<'_> {
             (Opcode::FenceMbarrierInit, []) => Bulk::FenceInit,
             (&Opcode::Mapa { space, ty }, [d, a, rank]) => {
                 let (d, a) = (self.destination(d)?, self.cluster_address(a, space, ty)?);
-                Bulk::Map { d, a, rank: self.r32(rank, Type::U32)?, place: place(space) }
+                Bulk::Map { d, a, rank: self.r32(rank, Type::U32)?, space: state_space(space) }
             }
             (&Opcode::GetCtaRank { space, ty }, [d, a]) => {
-                Bulk::Rank { d: self.d32(d)?.into(), a: self.cluster_address(a, space, ty)?, place: place(space) }
+                Bulk::Rank { d: self.d32(d)?.into(), a: self.cluster_address(a, space, ty)?, space: state_space(space) }
             }
             _ => return Err(UNFIT.into()),
         };
@@ -83,7 +84,7 @@ impl Decoder<'_> {
         Ok(Op::Bulk { index: self.code.bulks.len() as u32 - 1 })
     }
 
-    /// What the warps of a block or a cluster execute together.
+    /// Instructions that the warps of a block or a cluster execute together.
     pub(super) fn together(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
         match (opcode, operands) {
             (&Opcode::ClusterArrive { order, .. }, []) => {
@@ -100,9 +101,9 @@ impl Decoder<'_> {
         }
     }
 
-    fn pointer(&mut self, operand: &Operand, place: Option<Place>) -> Result<Pointer, String> {
-        let (base, offset) = self.address(operand, place)?;
-        Ok(Pointer { place, base, offset })
+    fn pointer(&mut self, operand: &Operand, space: Option<StateSpace>) -> Result<Pointer, String> {
+        let (base, offset) = self.address(operand, space)?;
+        Ok(Pointer { space, base, offset })
     }
 
     fn multicast(&mut self, multicast: Multicast, rest: &[Operand]) -> Result<Option<R32>, String> {
@@ -129,19 +130,19 @@ impl Decoder<'_> {
             return Err(format!("{} coordinates for {dimensions} dimensions", given.len()));
         }
         let mut at = [self.constant32(Constant::Value(0)); 5];
-        for (place, coordinate) in at.iter_mut().zip(given) {
-            *place = self.r32(coordinate, Type::S32)?;
+        for (slot, coordinate) in at.iter_mut().zip(given) {
+            *slot = self.r32(coordinate, Type::S32)?;
         }
         let map = self.pointer(&Operand::address(base.clone(), 0), None)?;
         Ok((map, Coordinates { count: dimensions, at }))
     }
 
-    /// An address of shared memory as a value: a register, or a variable by its name.
+    /// A shared-memory address as a value: a register, or the name of a variable.
     fn cluster_address(&mut self, operand: &Operand, space: Space, ty: Type) -> Result<Slot, String> {
         match operand {
             Operand::Symbol(name) => {
                 let address = Operand::address(Base::Symbol(name.clone()), 0);
-                self.address(&address, place(space)).map(|(slot, _)| slot)
+                self.address(&address, state_space(space)).map(|(slot, _)| slot)
             }
             operand => self.source(operand, ty),
         }

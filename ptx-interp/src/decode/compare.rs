@@ -9,7 +9,8 @@ use crate::op::{Cmp, Op, Scalar, ScalarFn, Slot};
 impl Decoder<'_> {
     pub(super) fn set_predicate(&mut self, cmp: Compare, ty: Type, operands: &[Operand]) -> Result<Op, String> {
         let [d, a, b] = operands else { return Err("setp takes three operands".into()) };
-        let (cmp, swapped) = comparison(cmp, ty).ok_or_else(|| format!("setp.{} of .{}", cmp.name(), ty.name()))?;
+        let (cmp, swapped) =
+            comparison(cmp, ty).ok_or_else(|| format!("setp.{} of .{} does not exist", cmp.name(), ty.name()))?;
         let (a, b) = if swapped { (b, a) } else { (a, b) };
         let (d, q) = match d {
             Operand::Pair(pair) => (self.dp(&pair.0)?, self.dp(&pair.1)?),
@@ -24,7 +25,7 @@ impl Decoder<'_> {
                 self.code.scalars.push(Scalar { f: ScalarFn::Compare { cmp, ty }, d: Slot::P(d), sources, arity: 2 });
                 Ok(Op::Scalar { index: self.code.scalars.len() as u32 - 1 })
             }
-            _ => Err(format!("setp of .{} is not executed", ty.name())),
+            _ => Err(format!("setp of .{} is not supported", ty.name())),
         }
     }
 
@@ -43,7 +44,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The comparison, and whether its operands change places.
+/// The comparison, and whether its operands are swapped.
 fn comparison(cmp: Compare, ty: Type) -> Option<(Cmp, bool)> {
     let float = ty.is_float();
     let signed = ty.is_signed();

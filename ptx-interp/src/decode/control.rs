@@ -1,4 +1,4 @@
-//! Branches, barriers, fences and what waits.
+//! Branches, barriers, fences and waits.
 
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::types::Type;

@@ -1,4 +1,4 @@
-//! Instructions that this project's compiler does not emit: carries, `.ftz`, `.sat`, and some about bytes and signs.
+//! Instructions that this project's compiler does not emit: carries, `.ftz`, `.sat`, and some on bytes and signs.
 
 use ptx_gemm_ptx::extended::CarryOf;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand, Rounding};
@@ -23,18 +23,20 @@ impl Decoder<'_> {
                 let f = ScalarFn::Dot { a: a.is_signed(), b: b.is_signed() };
                 self.scalar(f, Type::B32, operands, &[Type::B32; 3])
             }
-            _ => Err("the instruction is not executed".into()),
+            _ => Err("the instruction is not supported".into()),
         }
     }
 
     fn modified(&mut self, instruction: &Instruction, op: &Opcode, ftz: bool, sat: bool) -> Result<Op, String> {
         let (to, from) = types(op);
         let inner = self.op(&Instruction { op: op.clone(), ..instruction.clone() })?;
-        let [d, sources @ ..] = instruction.operands.as_slice() else { return Err("it has no operands".into()) };
+        let [d, sources @ ..] = instruction.operands.as_slice() else {
+            return Err("the instruction has no operands".into());
+        };
         let mut flushed = [None; 3];
         if ftz && flushes(from) {
-            for (place, source) in flushed.iter_mut().zip(sources) {
-                *place = Some((self.source(source, from)?, from));
+            for (entry, source) in flushed.iter_mut().zip(sources) {
+                *entry = Some((self.source(source, from)?, from));
             }
         }
         let result = match d {
@@ -69,7 +71,7 @@ impl Decoder<'_> {
         Ok(Op::Carry { index: self.code.carries.len() as u32 - 1 })
     }
 
-    /// The carry of the condition code, which has no name in the text.
+    /// The carry flag of the condition code, which has no name in the text.
     fn condition_code(&mut self) -> P {
         const NAME: &str = "CC.CF";
         let known = self.names_pred.iter().position(|name| name == NAME);
@@ -92,7 +94,7 @@ fn flushes(ty: Type) -> bool {
     matches!(ty, Type::F32 | Type::F16 | Type::F16x2)
 }
 
-/// The operation and rounding of an instruction whose subnormal results may be inexact; those of sums are not.
+/// The operation and rounding of an instruction whose subnormal results may be inexact; those of sums never are.
 fn inexact(op: &Opcode) -> Option<(Option<Arith>, Rounding)> {
     match *op {
         Opcode::Mul { rnd, .. } => Some((Some(Arith::Mul), rnd)),
@@ -122,7 +124,7 @@ fn types(op: &Opcode) -> (Type, Type) {
         | Opcode::Approx { ty, .. } => (*ty, *ty),
         Opcode::Setp { ty, .. } => (Type::Pred, *ty),
         Opcode::Cvt { to: Type::F32, from: Type::F64, .. } => (Type::F32, Type::F64),
-        // Of a conversion only single precision is flushed, and, measured on an H200, not even that on its way to f16.
+        // Conversions flush only single precision and, as measured on an H200, not even that when converting to f16.
         Opcode::Cvt { to: Type::F16, from: Type::F32, .. } => (Type::B32, Type::B32),
         Opcode::Cvt { to, from, .. } => {
             let single = |ty: Type| if ty == Type::F32 { ty } else { Type::B32 };

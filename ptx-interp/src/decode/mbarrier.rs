@@ -5,7 +5,7 @@ use ptx_gemm_ptx::instruction::{Opcode, Operand, Order};
 use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
-use super::memory::place;
+use super::memory::state_space;
 use crate::op::{Action, MbarrierOp, Op, Ordering, PhaseSlot};
 
 impl Decoder<'_> {
@@ -29,7 +29,7 @@ impl Decoder<'_> {
                 let bytes = self.r32(bytes, Type::U32)?;
                 self.on_mbarrier(at, space, Action::Transact { transaction, bytes })
             }
-            // How long a wait may suspend its thread is a hint.
+            // The time limit of a wait is only a hint.
             (&Opcode::MbarrierWait { phase, order, space, .. }, [done, at, awaited] | [done, at, awaited, _]) => {
                 let done = self.dp(done)?;
                 let phase = match phase {
@@ -44,15 +44,15 @@ impl Decoder<'_> {
     }
 
     fn on_mbarrier(&mut self, at: &Operand, space: Space, action: Action) -> Result<Op, String> {
-        let place = place(space);
-        let (base, offset) = self.address(at, place)?;
+        let space = state_space(space);
+        let (base, offset) = self.address(at, space)?;
         self.code.ends_mbarriers |= matches!(action, Action::Inval);
-        self.code.mbarriers.push(MbarrierOp { place, base, offset, action });
+        self.code.mbarriers.push(MbarrierOp { space, base, offset, action });
         Ok(Op::Mbarrier { index: self.code.mbarriers.len() as u32 - 1 })
     }
 }
 
-/// An arrival is a release and a wait an acquire unless they are said to be relaxed.
+/// An arrival is a release and a wait an acquire unless marked relaxed.
 fn ordering(order: Order) -> Ordering {
     if matches!(order, Order::Relaxed(_)) { Ordering::Relaxed } else { Ordering::Synchronises }
 }

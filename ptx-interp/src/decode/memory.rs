@@ -4,7 +4,7 @@ use ptx_gemm_ptx::instruction::{Atomic, Base, Opcode, Operand, Order};
 use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot, Strong};
 
 impl Decoder<'_> {
@@ -42,7 +42,7 @@ impl Decoder<'_> {
         self.code.accesses.len() as u32 - 1
     }
 
-    /// A stored register may be wider than what is stored of it.
+    /// A stored register may be wider than the stored type.
     fn stored(&mut self, value: &Operand, ty: Type) -> Result<Slot, String> {
         match value {
             Operand::Reg(reg) => self.register(*reg),
@@ -64,10 +64,10 @@ impl Decoder<'_> {
         if values.len() != usize::from(vector.max(1)) || values.len() > access.values.len() {
             return Err(format!("{} registers do not fit the vector width {vector}", values.len()));
         }
-        for (place, value) in access.values.iter_mut().zip(values) {
-            *place = slot(self, value)?;
-            if matches!(place, Slot::P(_)) {
-                return Err("a predicate has no place in memory".into());
+        for (slot_of, value) in access.values.iter_mut().zip(values) {
+            *slot_of = slot(self, value)?;
+            if matches!(slot_of, Slot::P(_)) {
+                return Err("a predicate cannot be stored in memory".into());
             }
         }
         access.count = values.len() as u8;
@@ -81,13 +81,13 @@ impl Decoder<'_> {
     }
 
     fn access(&mut self, address: &Operand, space: Space, order: Order, ty: Type) -> Result<Access, String> {
-        let place = place(space);
-        let (base, offset) = self.address(address, place)?;
+        let space = state_space(space);
+        let (base, offset) = self.address(address, space)?;
         if !matches!(ty.bits(), 8 | 16 | 32 | 64) {
             return Err(format!("accesses of .{} are not supported", ty.name()));
         }
         Ok(Access {
-            place,
+            space,
             base,
             offset,
             bytes: ty.bytes() as u8,
@@ -102,28 +102,29 @@ impl Decoder<'_> {
     }
 
     /// Base register and offset; a name becomes a base that holds its address.
-    pub(super) fn address(&mut self, operand: &Operand, place: Option<Place>) -> Result<(Slot, i64), String> {
-        let Operand::Address(address) = operand else { return Err("an address is expected here".into()) };
+    pub(super) fn address(&mut self, operand: &Operand, space: Option<StateSpace>) -> Result<(Slot, i64), String> {
+        let Operand::Address(address) = operand else { return Err("expected an address".into()) };
         let (base, offset) = &**address;
         let start = match base {
             Base::Reg(reg) => match self.register(*reg)? {
-                Slot::P(_) => return Err("a predicate is no address".into()),
+                Slot::P(_) => return Err("a predicate cannot be an address".into()),
                 slot => return Ok((slot, *offset)),
             },
             Base::None => 0,
             Base::Symbol(name) => {
-                let symbol = self.symbols.get(name).ok_or_else(|| format!("`{name}` is not laid out here"))?;
-                match place {
-                    None | Some(Place::Global) if symbol.place == Place::Global => {
+                let symbol =
+                    self.symbols.get(name).ok_or_else(|| format!("`{name}` has no address in this interpreter"))?;
+                match space {
+                    None | Some(StateSpace::Global) if symbol.space == StateSpace::Global => {
                         return Ok((Slot::R64(self.constant64(Constant::Global(symbol.address as u32))), *offset));
                     }
-                    None => symbol.place.window() + symbol.address,
-                    Some(place) if place == symbol.place => symbol.address,
-                    Some(place) => return Err(format!("`{name}` does not lie in {} space", place.name())),
+                    None => symbol.space.window() + symbol.address,
+                    Some(space) if space == symbol.space => symbol.address,
+                    Some(space) => return Err(format!("`{name}` is not in {} space", space.name())),
                 }
             }
         };
-        if place == Some(Place::Shared) {
+        if space == Some(StateSpace::Shared) {
             return Ok((Slot::R32(self.constant32(Constant::Value(start))), *offset));
         }
         Ok((Slot::R64(self.constant64(Constant::Value(start))), *offset))
@@ -139,7 +140,7 @@ impl Decoder<'_> {
             }
             _ => return Err("the operation takes one value".into()),
         };
-        if !matches!(access.place, None | Some(Place::Global | Place::Shared)) {
+        if !matches!(access.space, None | Some(StateSpace::Global | StateSpace::Shared)) {
             return Err("atomics work on global and shared memory only".into());
         }
         access.atomic = Some(AtomicOp { op, ty, b, c });
@@ -151,7 +152,7 @@ impl Decoder<'_> {
             return Err("cp.async copies 4, 8 or 16 bytes".into());
         };
         let mut access = self.access(to, Space::Shared, Order::Weak, Type::B32)?;
-        let (source, source_offset) = self.address(from, Some(Place::Global))?;
+        let (source, source_offset) = self.address(from, Some(StateSpace::Global))?;
         let source_bytes = match rest {
             [] => None,
             [Operand::Reg(reg)] => Some(self.register(*reg)?),
@@ -162,7 +163,7 @@ impl Decoder<'_> {
         access.copy = Some(AsyncCopy {
             source,
             source_offset,
-            source_place: Some(Place::Global),
+            source_space: Some(StateSpace::Global),
             bytes: bytes as u8,
             source_bytes,
         });
@@ -170,13 +171,13 @@ impl Decoder<'_> {
     }
 }
 
-pub(super) fn place(space: Space) -> Option<Place> {
+pub(super) fn state_space(space: Space) -> Option<StateSpace> {
     match space {
         Space::Generic => None,
-        Space::Global => Some(Place::Global),
-        Space::Shared | Space::SharedCta | Space::SharedCluster => Some(Place::Shared),
-        Space::Local => Some(Place::Local),
-        Space::Param => Some(Place::Param),
-        Space::Const => Some(Place::Const),
+        Space::Global => Some(StateSpace::Global),
+        Space::Shared | Space::SharedCta | Space::SharedCluster => Some(StateSpace::Shared),
+        Space::Local => Some(StateSpace::Local),
+        Space::Param => Some(StateSpace::Param),
+        Space::Const => Some(StateSpace::Const),
     }
 }

@@ -1,8 +1,8 @@
 //! From a parsed entry to [`Code`].
 //!
 //! Every instruction of the text becomes exactly one decoded instruction, so that labels, lines and counters need no
-//! translation. What cannot be executed becomes [`Op::Refused`] and is an error when it is reached, not before: a module
-//! may hold entries for other machines.
+//! translation. An instruction that cannot be executed becomes [`Op::Refused`], which is an error only when it is
+//! reached: a module may contain entries for other machines.
 
 mod alu;
 mod bits;
@@ -26,7 +26,7 @@ use ptx_gemm_ptx::print;
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
 use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 
-/// Decodes one entry. `lines` is parallel to the body; `text` gives a line's words.
+/// Decodes one entry. `lines` is parallel to the body; `text` returns the text of a line.
 pub(crate) fn decode(entry: &Entry, lines: &[u32], text: impl Fn(u32) -> String, symbols: &Symbols) -> Code {
     let mut decoder = Decoder::new(entry, symbols);
     for (index, statement) in entry.body.iter().enumerate() {
@@ -39,23 +39,23 @@ pub(crate) fn decode(entry: &Entry, lines: &[u32], text: impl Fn(u32) -> String,
     decoder.finish()
 }
 
-/// State while one entry is decoded.
+/// State of decoding one entry.
 struct Decoder<'a> {
     entry: &'a Entry,
     symbols: &'a Symbols,
     code: Code,
-    /// Slots given to registers so far; registers that are declared and never used cost nothing.
+    /// Slots assigned to registers so far; registers that are declared but never used take none.
     registers: HashMap<(u16, u32), Slot>,
     constants: HashMap<(Constant, Width), Slot>,
     labels: HashMap<&'a str, u32>,
     names32: Vec<String>,
     names64: Vec<String>,
     names_pred: Vec<String>,
-    /// Takes what nobody reads.
+    /// A slot for results that are discarded.
     sink: P,
 }
 
-/// Which file a slot is in.
+/// The register file of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Width {
     Narrow,
@@ -99,7 +99,7 @@ impl<'a> Decoder<'a> {
             Some(guard) => match self.register(guard.pred) {
                 Ok(Slot::P(pred)) if guard.negated => Ok(Guard::Unless(pred)),
                 Ok(Slot::P(pred)) => Ok(Guard::If(pred)),
-                Ok(_) => Err("the guard is no predicate register".into()),
+                Ok(_) => Err("the guard is not a predicate register".into()),
                 Err(reason) => Err(reason),
             },
         };
@@ -177,9 +177,9 @@ impl<'a> Decoder<'a> {
             Opcode::ClusterArrive { .. } | Opcode::ClusterWait { .. } | Opcode::SetMaxNReg(_) => {
                 self.together(&instruction.op, operands)
             }
-            // A map's bytes are copied whole here, so that no other copy of them can be stale.
+            // Tensor maps are always read from memory here, so that there is no stale copy of them.
             &Opcode::FenceProxyTensormap { scope, .. } => Ok(Op::Fence { scope: crate::op::scope(scope) }),
-            // Hints to the hardware; nothing here is slower or faster for them.
+            // Hints to the hardware, which have no effect here.
             Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(_) => Ok(Op::Nop),
             Opcode::CreatePolicy { .. } => {
                 let [d, ..] = operands else { return Err("the destination is missing".into()) };
@@ -193,14 +193,14 @@ impl<'a> Decoder<'a> {
             | Opcode::Dp4a { .. } => self.extended(instruction),
             Opcode::Unknown(word) if word.starts_with("call") => {
                 let name = operands.first().map_or(String::new(), |name| print::operand(name, self.entry));
-                Err(format!("`{name}` is not a function that can be entered: it has no body here, or calls itself"))
+                Err(format!("`{name}` cannot be called: it has no body in this module, or calls itself"))
             }
-            Opcode::Unknown(mnemonic) => Err(format!("nothing here executes `{mnemonic}`")),
+            Opcode::Unknown(mnemonic) => Err(format!("`{mnemonic}` is not supported")),
             other => self.alu(other, operands),
         }
     }
 
-    /// Closes the code: the exit behind the last instruction, and runs of multiply-adds.
+    /// Finishes the code: adds the exit after the last instruction, and forms runs of multiply-adds.
     fn finish(mut self) -> Code {
         let text = "} (the end of the entry)".into();
         let line = self.code.origins.last().map_or(0, |origin| origin.line + 1);
@@ -220,9 +220,9 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Makes multiply-adds that follow each other without a guard or a label into runs: one dispatch for a whole block of
-/// them, which is where a GEMM spends its time. Each place of a run still holds the rest of the run, so that stopping
-/// anywhere and going on is possible.
+/// Combines consecutive multiply-adds without a guard or a label into runs, with one dispatch for a whole run: a GEMM
+/// spends most of its time there. Each position of a run still holds the rest of the run, so that execution can stop
+/// and continue anywhere in it.
 fn fuse_runs(code: &mut Code, targets: &[bool]) {
     for index in (0..code.instrs.len()).rev() {
         let Instr { guard: Guard::Always, op } = code.instrs[index] else { continue };
@@ -232,8 +232,8 @@ fn fuse_runs(code: &mut Code, targets: &[bool]) {
             Op::Mad32 { d, a, b, c } => (Quad { d: d.0, a: a.0, b: b.0, c: c.0 }, Run::Mad32),
             _ => continue,
         };
-        // Walking backwards, a run grows at its front; its quads are therefore stored back to front, and turned around
-        // below by their index.
+        // When walking backwards, a run grows at its front. Its quads are therefore stored back to front, and reversed
+        // below through their index.
         let rest = match code.instrs.get(index + 1).map(|next| next.op) {
             Some(next) if !targets[index + 1] => run_length(next, kind),
             _ => 0,
@@ -242,7 +242,7 @@ fn fuse_runs(code: &mut Code, targets: &[bool]) {
         let start = code.quads.len() as u32 - 1;
         code.instrs[index].op = kind.op(start, rest + 1);
     }
-    // Reverse the quads once, so that a run reads upwards.
+    // Reverse the quads once, so that a run reads forwards.
     code.quads.reverse();
     let last = code.quads.len() as u32;
     for instr in &mut code.instrs {

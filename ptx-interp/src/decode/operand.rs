@@ -1,21 +1,21 @@
-//! Operands to slots.
+//! Converts operands to slots.
 
 use ptx_gemm_ptx::instruction::{Operand, Reg, Special};
 use ptx_gemm_ptx::types::Type;
 
 use super::symbols::Symbol;
 use super::{Decoder, Width};
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::op::{Constant, P, R32, R64, Slot};
 
 impl Decoder<'_> {
-    /// The slot of a register; the first use gives it one.
+    /// The slot of a register, assigned at its first use.
     pub(super) fn register(&mut self, reg: Reg) -> Result<Slot, String> {
         if let Some(&slot) = self.registers.get(&(reg.family, reg.index)) {
             return Ok(slot);
         }
         let family =
-            self.entry.registers.get(usize::from(reg.family)).ok_or("a register of a family that is not declared")?;
+            self.entry.registers.get(usize::from(reg.family)).ok_or("the register's family is not declared")?;
         let name = match family.count {
             None => family.prefix.clone(),
             Some(_) => format!("{}{}", family.prefix, reg.index),
@@ -92,7 +92,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A source of 64 bits.
+    /// A 64-bit source.
     pub(super) fn r64(&mut self, operand: &Operand, ty: Type) -> Result<R64, String> {
         match operand {
             Operand::Reg(reg) => match self.register(*reg)? {
@@ -101,7 +101,7 @@ impl Decoder<'_> {
             },
             Operand::Special(special) => Ok(self.constant64(Constant::Special(*special))),
             Operand::Symbol(name) => {
-                if let Some(Symbol { place: Place::Global, address }) = self.symbols.get(name) {
+                if let Some(Symbol { space: StateSpace::Global, address }) = self.symbols.get(name) {
                     return Ok(self.constant64(Constant::Global(address as u32)));
                 }
                 let address = self.symbol_address(name)?;
@@ -114,7 +114,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A source predicate that is not negated; an immediate is true unless it is 0.
+    /// A source predicate without negation; an immediate is true unless it is 0.
     pub(super) fn pred(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
             Operand::Int(value) => Ok(self.constant_pred(*value != 0)),
@@ -122,11 +122,11 @@ impl Decoder<'_> {
                 Slot::P(slot) => Ok(slot),
                 slot => Err(self.wrong_width(slot, Type::Pred)),
             },
-            _ => Err("a predicate register is expected here".into()),
+            _ => Err("expected a predicate register".into()),
         }
     }
 
-    /// A source of the width that a type has.
+    /// A source with the width of a type.
     pub(super) fn source(&mut self, operand: &Operand, ty: Type) -> Result<Slot, String> {
         Ok(match ty.bits() {
             1 => Slot::P(self.pred(operand)?),
@@ -136,12 +136,12 @@ impl Decoder<'_> {
         })
     }
 
-    /// Any register as a destination, whatever its width; `_` is one that nobody reads.
+    /// A destination register of any width; `_` becomes a slot that is never read.
     pub(super) fn destination(&mut self, operand: &Operand) -> Result<Slot, String> {
         match operand {
             Operand::Reg(reg) => self.register(*reg),
             Operand::Sink => Ok(Slot::R64(self.sink64())),
-            _ => Err("the destination is no register".into()),
+            _ => Err("the destination is not a register".into()),
         }
     }
 
@@ -152,7 +152,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A 32-bit slot that nobody reads.
+    /// A 32-bit slot that is never read.
     pub(super) fn sink32(&mut self) -> R32 {
         match self.names32.iter().position(|name| name == "_") {
             Some(index) => R32(index as u32),
@@ -174,11 +174,11 @@ impl Decoder<'_> {
         }
     }
 
-    /// A destination predicate, `_` included.
+    /// A destination predicate, or `_`.
     pub(super) fn dp(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
             Operand::Sink => Ok(self.sink),
-            Operand::Int(_) => Err("an immediate is no destination".into()),
+            Operand::Int(_) => Err("an immediate cannot be a destination".into()),
             other => self.pred(other),
         }
     }
@@ -186,7 +186,7 @@ impl Decoder<'_> {
     fn symbol_address(&self, name: &str) -> Result<u64, String> {
         match self.symbols.get(name) {
             Some(symbol) => Ok(symbol.address),
-            None => Err(format!("`{name}` is no variable or parameter that this interpreter lays out")),
+            None => Err(format!("`{name}` is not a variable or parameter with an address in this interpreter")),
         }
     }
 
@@ -196,11 +196,11 @@ impl Decoder<'_> {
             Slot::R64(slot) => &self.names64[slot.0 as usize],
             Slot::P(slot) => &self.names_pred[slot.0 as usize],
         };
-        format!("register {name} has not the width of .{}", ty.name())
+        format!("register {name} does not have the width of .{}", ty.name())
     }
 }
 
-/// The bits of an immediate as an operand of this type; floats are rounded to it.
+/// The bits of an immediate as an operand of this type; floats are rounded to the type.
 fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
     let bits = match (operand, ty) {
         (Operand::Int(value), Type::F32) => u64::from((*value as f32).to_bits()),
@@ -210,7 +210,7 @@ fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
         (Operand::F32(bits), _) => u64::from(*bits),
         (Operand::F64(bits), Type::F32) => u64::from((f64::from_bits(*bits) as f32).to_bits()),
         (Operand::F64(bits), _) if ty.bits() == 64 => *bits,
-        _ => return Err(format!("no operand of type .{} can stand here", ty.name())),
+        _ => return Err(format!("an operand of type .{} is not allowed here", ty.name())),
     };
     Ok(match ty.bits() {
         8 => bits & 0xff,

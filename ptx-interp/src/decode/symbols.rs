@@ -1,23 +1,23 @@
-//! Where variables and parameters lie in their spaces.
+//! The layout of variables and parameters in their spaces.
 
 use std::collections::HashMap;
 
 use ptx_gemm_ptx::module::{Entry, Module, Variable};
 use ptx_gemm_ptx::types::Space;
 
-use crate::address::{Place, SHARED_START};
+use crate::address::{SHARED_START, StateSpace};
 
 /// A named address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol {
-    pub(crate) place: Place,
-    /// Address within the place; of a variable in global memory its number.
+    pub(crate) space: StateSpace,
+    /// Address within the space; for a variable in global memory, its index.
     pub(crate) address: u64,
 }
 
-/// Largest variable in global memory that is laid out.
+/// Largest supported variable in global memory.
 const MAX_GLOBAL: u64 = 64 << 20;
-/// Constant memory of a module.
+/// Size of a module's constant memory.
 pub(crate) const MAX_CONST: u64 = 64 << 10;
 
 /// One kernel parameter.
@@ -36,11 +36,11 @@ pub(crate) struct Symbols {
     pub(crate) param_bytes: u64,
     /// Static shared memory.
     pub(crate) shared_bytes: u64,
-    /// Whether the entry sees `.extern .shared` memory, which starts behind the static one.
+    /// Whether the entry sees `.extern .shared` memory, which starts after the static part.
     pub(crate) dynamic_shared: bool,
     pub(crate) local_bytes: u64,
     pub(crate) const_bytes: u64,
-    /// What constant memory holds, in words, up to the last one that is not zero.
+    /// Initial contents of constant memory, in words, up to the last one that is not zero.
     pub(crate) constants: Vec<u32>,
     /// The module's variables in global memory that the entry sees.
     pub(crate) globals: Vec<GlobalVariable>,
@@ -52,7 +52,7 @@ pub(crate) struct GlobalVariable {
     pub(crate) name: String,
     pub(crate) align: u64,
     pub(crate) bytes: u64,
-    /// Its first bytes; the others are zeros.
+    /// Its initial bytes; the rest are zero.
     pub(crate) initial: Vec<u8>,
 }
 
@@ -65,13 +65,13 @@ impl Symbols {
             let offset = align_up(symbols.param_bytes, param.align.unwrap_or(param.ty.bytes()));
             symbols.param_bytes = offset.saturating_add(bytes);
             symbols.params.push(ParamSlot { name: param.name.clone(), offset, bytes });
-            symbols.add(&param.name, Place::Param, offset);
+            symbols.add(&param.name, StateSpace::Param, offset);
         }
         let variables = || module.variables.iter().chain(&entry.variables);
         for variable in variables().filter(|variable| !is_dynamic(variable)) {
-            symbols.place(variable);
+            symbols.lay_out_variable(variable);
         }
-        // Dynamic shared memory lies behind everything static; all its names mean the same address.
+        // Dynamic shared memory follows all static variables; all its names denote the same address.
         let dynamic: Vec<&Variable> = variables().filter(|variable| is_dynamic(variable)).collect();
         let align = dynamic.iter().map(|variable| variable.align.unwrap_or(16)).max().unwrap_or(16).max(16);
         symbols.dynamic_shared = !dynamic.is_empty();
@@ -80,41 +80,41 @@ impl Symbols {
         }
         for variable in dynamic {
             let address = u64::from(SHARED_START).saturating_add(symbols.shared_bytes);
-            symbols.add(&variable.name, Place::Shared, address);
+            symbols.add(&variable.name, StateSpace::Shared, address);
         }
         symbols
     }
 
-    fn place(&mut self, variable: &Variable) {
+    fn lay_out_variable(&mut self, variable: &Variable) {
         let align = variable.align.unwrap_or(variable.ty.bytes());
         let bytes = variable.bytes();
         if variable.space == Space::Global && !variable.is_extern && bytes <= MAX_GLOBAL {
             let number = self.globals.len() as u64;
             let (name, initial) = (variable.name.clone(), variable.initial_bytes());
             self.globals.push(GlobalVariable { name, align: align.max(1).into(), bytes, initial });
-            return self.add(&variable.name, Place::Global, number);
+            return self.add(&variable.name, StateSpace::Global, number);
         }
-        let (place, size, start) = match variable.space {
-            space if space.is_shared() => (Place::Shared, &mut self.shared_bytes, u64::from(SHARED_START)),
-            Space::Local => (Place::Local, &mut self.local_bytes, 0),
-            Space::Const => (Place::Const, &mut self.const_bytes, 0),
-            // Left out: whoever uses the name is refused when it runs.
+        let (space, size, start) = match variable.space {
+            space if space.is_shared() => (StateSpace::Shared, &mut self.shared_bytes, u64::from(SHARED_START)),
+            Space::Local => (StateSpace::Local, &mut self.local_bytes, 0),
+            Space::Const => (StateSpace::Const, &mut self.const_bytes, 0),
+            // Left out: an instruction that uses the name is an error when it runs.
             _ => return,
         };
         let address = align_up(*size, align);
         *size = address.saturating_add(bytes);
-        if place == Place::Const && !variable.init.is_empty() && *size <= MAX_CONST {
+        if space == StateSpace::Const && !variable.init.is_empty() && *size <= MAX_CONST {
             let end = (*size).div_ceil(4) as usize;
             self.constants.resize(self.constants.len().max(end), 0);
             for (at, byte) in (address..).zip(variable.initial_bytes()) {
                 self.constants[at as usize / 4] |= u32::from(byte) << (8 * (at % 4));
             }
         }
-        self.add(&variable.name, place, address.saturating_add(start));
+        self.add(&variable.name, space, address.saturating_add(start));
     }
 
-    fn add(&mut self, name: &str, place: Place, address: u64) {
-        self.names.insert(name.into(), Symbol { place, address });
+    fn add(&mut self, name: &str, space: StateSpace, address: u64) {
+        self.names.insert(name.into(), Symbol { space, address });
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Symbol> {
@@ -122,7 +122,7 @@ impl Symbols {
     }
 }
 
-/// The next multiple; sizes from hostile text saturate, and are refused later.
+/// The next multiple; sizes from hostile text saturate and are rejected later.
 fn align_up(size: u64, align: u32) -> u64 {
     let align = u64::from(align.max(1));
     size.checked_next_multiple_of(align).unwrap_or(u64::MAX)

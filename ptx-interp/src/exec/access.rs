@@ -1,4 +1,4 @@
-//! Which instructions touch memory, and what executes each.
+//! Dispatches the instructions that access memory.
 
 use super::{Lanes, atomic, copy, memory};
 use crate::env::{BlockMemory, Env};
@@ -6,7 +6,7 @@ use crate::op::{Access, Op};
 use crate::violation::Checked;
 use crate::warp::Warp;
 
-/// Everything that touches memory.
+/// Executes an instruction that accesses memory.
 #[inline(always)]
 pub(super) fn execute<const WATCH: bool>(
     warp: &mut Warp,

@@ -1,7 +1,7 @@
-//! Rows in, rows out: the arithmetic that runs 32 lanes at a time.
+//! Arithmetic on rows: 32 lanes at a time.
 //!
-//! Everything here is inlined into the warp loop, which is compiled once per instruction set: a plain loop over 32 lanes
-//! becomes vector instructions there, and `mul_add` the fused instruction.
+//! Everything here is inlined into the warp loop, which is compiled once per instruction set: there, a plain loop over
+//! 32 lanes becomes vector instructions, and `mul_add` becomes the fused instruction.
 
 use super::nan;
 use crate::op::{Arith, Bin32, Cmp, Shift, Un32};
@@ -71,7 +71,7 @@ pub(super) fn un32(f: Un32, a: &Words) -> Words {
         Un32::Not => map1(a, |a| !a),
         Un32::Neg => map1(a, u32::wrapping_neg),
         Un32::Abs => map1(a, |a| (a as i32).wrapping_abs() as u32),
-        // Measured on an H200: a sign is changed by an addition of -0, which has the NaN of an addition.
+        // Measured on an H200: negation is an addition of -0, with the NaN of an addition.
         Un32::NegF => map1(a, |a| canonical(-f32::from_bits(a))),
         Un32::AbsF => map1(a, |a| canonical(f32::from_bits(a).abs())),
     }
@@ -89,19 +89,19 @@ pub(super) fn un64(f: Un32, a: &Doubles) -> Doubles {
     }
 }
 
-/// The bits of a result of single precision: every NaN is PTX's own, whatever the host makes of it.
+/// The bits of a single-precision result: every NaN is PTX's canonical one, whatever the host produces.
 #[inline(always)]
 fn canonical(value: f32) -> u32 {
     if value.is_nan() { NAN32 } else { value.to_bits() }
 }
 
-/// f32 on bit patterns.
+/// Applies an f32 function to bit patterns.
 #[inline(always)]
 fn f32s(a: &Words, b: &Words, f: impl Fn(f32, f32) -> f32) -> Words {
     map2(a, b, |a, b| canonical(f(f32::from_bits(a), f32::from_bits(b))))
 }
 
-/// f64 on bit patterns.
+/// Applies an f64 function to bit patterns.
 #[inline(always)]
 fn f64s(op: Arith, a: &Doubles, b: &Doubles, f: impl Fn(f64, f64) -> f64) -> Doubles {
     let mut out = map2(a, b, |a, b| f(f64::from_bits(a), f64::from_bits(b)).to_bits());
@@ -117,8 +117,8 @@ pub(super) fn bin32(f: Bin32, a: &Words, b: &Words) -> Words {
         Bin32::Mul => map2(a, b, u32::wrapping_mul),
         Bin32::MulHiU => map2(a, b, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         Bin32::MulHiS => map2(a, b, |a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32),
-        // The manual leaves division by zero open. Measured on an H200: quotient and remainder of 32 bits
-        // have every bit set. The machine code that ptxas emits for 16 and 64 bits sets every bit as well.
+        // The manual leaves division by zero undefined. Measured on an H200: 32-bit quotients and remainders have every
+        // bit set. The machine code that ptxas emits for 16 and 64 bits also sets every bit.
         Bin32::DivU => map2(a, b, |a, b| a.checked_div(b).unwrap_or(u32::MAX)),
         Bin32::DivS => map2(a, b, |a, b| if b == 0 { u32::MAX } else { (a as i32).wrapping_div(b as i32) as u32 }),
         Bin32::RemU => map2(a, b, |a, b| a.checked_rem(b).unwrap_or(u32::MAX)),
@@ -163,7 +163,7 @@ pub(super) fn bin64(f: Bin32, a: &Doubles, b: &Doubles) -> Doubles {
         Bin32::And => map2(a, b, |a, b| a & b),
         Bin32::Or => map2(a, b, |a, b| a | b),
         Bin32::Xor => map2(a, b, |a, b| a ^ b),
-        // Shifts of 64 bits have an amount of 32: see `shift64`.
+        // 64-bit shifts have a 32-bit amount: see `shift64`.
         Bin32::Shl | Bin32::ShrU | Bin32::ShrS => *a,
         Bin32::AddF => f64s(Arith::Add, a, b, |a, b| a + b),
         Bin32::SubF => f64s(Arith::Sub, a, b, |a, b| a - b),
@@ -188,11 +188,12 @@ pub(super) fn shift64(f: Shift, a: &Doubles, b: &Words) -> Doubles {
 /// PTX's canonical NaN.
 const NAN32: u32 = 0x7fff_ffff;
 
-/// min and max: -0 lies below +0; a NaN gives way to a number, unless `propagate`; two NaNs give one.
+/// min and max: -0 is less than +0; if one operand is NaN the result is the other one, unless `propagate`; two NaNs
+/// give NaN.
 #[inline(always)]
 fn minmax32(a: u32, b: u32, max: bool, propagate: bool) -> u32 {
     let (nan_a, nan_b) = (f32::from_bits(a).is_nan(), f32::from_bits(b).is_nan());
-    // Sign-magnitude to two's complement: an order that floats share with integers.
+    // Sign-magnitude to two's complement, which orders floats like integers.
     let key = |bits: u32| bits as i32 ^ ((bits as i32 >> 31) as u32 >> 1) as i32;
     let picked = if (key(a) < key(b)) != max { a } else { b };
     match (nan_a, nan_b) {
@@ -255,7 +256,7 @@ pub(super) fn set64(cmp: Cmp, a: &Doubles, b: &Doubles) -> u32 {
     }
 }
 
-/// Float comparisons of any width, all of which f64 holds exactly.
+/// Compares floats of any width, since f64 represents them exactly.
 #[inline(always)]
 pub(super) fn compare_floats(cmp: Cmp, a: f64, b: f64) -> bool {
     let nan = a.is_nan() || b.is_nan();

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
+use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::memory::read;
-use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
 use super::{order, scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Change;
@@ -34,38 +34,39 @@ pub(super) fn atomic<const WATCH: bool>(
     warp.polls.reads += 1;
     let addresses = addresses(&warp.regs, access.base, access.offset);
     let address = addresses[active.trailing_zeros() as usize];
-    warp.polls.last = Some(Polled { pc, address, place: access.place, bytes: access.bytes });
+    warp.polls.last = Some(Polled { pc, address, space: access.space, bytes: access.bytes });
     let bytes = usize::from(access.bytes);
     let mut tainted = 0;
     let mut tally = watch::Tally::default();
     for lane in lanes(active) {
         let address = addresses[lane];
-        let touch = Touch { place: access.place, address, bytes: bytes as u64, lane, verb: Verb::Writes };
-        let spot = locate(block, env, &touch)?;
+        let lane_access =
+            LaneAccess { space: access.space, address, bytes: bytes as u64, lane, kind: AccessKind::Write };
+        let location = locate(block, env, &lane_access)?;
         if WATCH {
-            watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
-            tally.add(block, spot, &touch);
+            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
+            tally.add(block, location, &lane_access);
         }
         let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
-        let written = read::<WATCH>(warp, block, env, spot, 0, bytes, lane).1;
+        let written = read::<WATCH>(warp, block, env, location, 0, bytes, lane).1;
         if WATCH && !written && op.op != Atomic::Exch {
-            if env.watches(ViolationKind::Uninitialised) && matches!(spot, Spot::Global(..)) {
-                return Err(never_written(&touch));
+            if env.watches(ViolationKind::Uninitialised) && matches!(location, Location::Global(..)) {
+                return Err(never_written(&lane_access));
             }
             tainted |= 1 << lane;
         }
         if WATCH && env.strict {
-            // The read of an atomic is of the newest write.
-            order::observe(warp, block, env, (spot, lane), access);
+            // An atomic always reads the newest write.
+            order::observe(warp, block, env, (location, lane), access);
         }
-        let old = match spot {
-            Spot::Global(mapped, offset) => {
+        let old = match location {
+            Location::Global(mapped, offset) => {
                 let old = on_global(mapped, offset, bytes, |old| apply(&op, old, b, c));
                 mapped.buffer.mark(offset, bytes);
                 block.wrote_global |= apply(&op, old, b, c) != old;
                 old
             }
-            Spot::Shared(offset) => {
+            Location::Shared(offset) => {
                 let old = block.shared.load(offset, bytes);
                 let new = apply(&op, old, b, c);
                 block.shared.store(offset, bytes, new);
@@ -84,14 +85,14 @@ pub(super) fn atomic<const WATCH: bool>(
             }
         };
         if WATCH && env.strict {
-            order::publish(warp, block, env, (spot, lane), access, (Change::Atomic, old));
+            order::publish(warp, block, env, (location, lane), access, (Change::Atomic, old));
         }
         warp.regs.set(access.values[0], lane, old);
     }
     if WATCH {
         block.note(warp.index as usize, active, pc, true);
         block.clocks.tick(warp.index as usize);
-        tally.count(block, Verb::Writes, bytes as u64, pc);
+        tally.count(block, AccessKind::Write, bytes as u64, pc);
         let d = warp.taint.at(access.values[0]);
         warp.taint.load(d, tainted, active, pc);
     }
@@ -102,22 +103,22 @@ fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Check
     for slot in [op.b, op.c] {
         let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
         if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
-            return Err(undefined(warp, env, slot, tainted, "is an atomic's operand"));
+            return Err(undefined(warp, env, slot, tainted, "is an operand of an atomic"));
         }
     }
     Ok(())
 }
 
 #[cold]
-fn never_written(touch: &Touch) -> Box<Fault> {
-    let bytes = in_words(touch.bytes);
-    let message = format!("{{thread}}: an atomic reads {bytes} at {:#x} that nobody has written", touch.address);
-    let mut fault = Fault::new(ViolationKind::Uninitialised, 1 << touch.lane, message);
-    fault.address = Some(touch.address);
+fn never_written(lane_access: &LaneAccess) -> Box<Fault> {
+    let bytes = in_words(lane_access.bytes);
+    let message = format!("{{thread}}: an atomic reads {bytes} at {:#x} that were never written", lane_access.address);
+    let mut fault = Fault::new(ViolationKind::Uninitialised, 1 << lane_access.lane, message);
+    fault.address = Some(lane_access.address);
     fault
 }
 
-/// Exchanges the old value for a new one, whole; the old value.
+/// Atomically replaces a value by a new one; returns the old value.
 fn on_global(mapped: &Mapped, offset: usize, bytes: usize, new: impl Fn(u64) -> u64) -> u64 {
     let buffer = &mapped.buffer;
     if bytes == 8 {
@@ -143,7 +144,7 @@ pub(super) fn combine(mapped: &Mapped, offset: usize, op: Atomic, ty: Type, b: u
     mapped.buffer.mark(offset, bytes);
 }
 
-/// What an atomic makes of two numbers.
+/// The result of an atomic operation on two numbers.
 pub(super) fn combined(op: Atomic, ty: Type, old: u64, b: u64) -> u64 {
     // The operation does not read its registers.
     let slot = Slot::P(P(0));

@@ -4,7 +4,7 @@ use ptx_gemm_ptx::types::Type;
 
 use crate::op::Bits;
 
-/// Evaluates one lane; sources as the instruction lists them.
+/// Evaluates one lane; the sources are in the instruction's order.
 pub(super) fn evaluate(op: Bits, ty: Type, [a, b, c, e]: [u64; 4]) -> u64 {
     let width = ty.bits();
     let ones = u64::MAX >> (64 - width);
@@ -41,12 +41,12 @@ pub(super) fn evaluate(op: Bits, ty: Type, [a, b, c, e]: [u64; 4]) -> u64 {
     }
 }
 
-/// A shift by up to 255 places.
+/// A left shift by up to 255 bits.
 fn shl(value: u64, amount: u64) -> u64 {
     value.checked_shl(amount as u32).unwrap_or(0)
 }
 
-/// A bit field; beyond the top of a signed value lie copies of its sign, as in its extension.
+/// A bit field; positions above a signed value's top bit read copies of its sign.
 fn extract(ty: Type, value: u64, position: u64, length: u64) -> u64 {
     let top = u64::from(ty.bits()) - 1;
     if length == 0 {
@@ -56,13 +56,13 @@ fn extract(ty: Type, value: u64, position: u64, length: u64) -> u64 {
     let negative = ty.is_signed() && value >> sign_at & 1 != 0;
     let field = value.checked_shr(position as u32).unwrap_or(0);
     let mask = if length >= 64 { u64::MAX } else { (1 << length) - 1 };
-    // Bits that the value does not have are filled from its sign bit.
+    // Bits that the value does not have are filled with its sign bit.
     let known = if position > top { 0 } else { u64::MAX >> (63 - (top - position)) };
     let fill = if negative { !(mask & known) } else { 0 };
     field & mask & known | fill
 }
 
-/// Four bytes of eight; bit 3 of a selector spreads the byte's sign instead.
+/// Selects four bytes of eight; bit 3 of a selector replicates the byte's sign instead.
 fn permute(a: u32, b: u32, selector: u32) -> u64 {
     let bytes = u64::from(b) << 32 | u64::from(a);
     (0..4).fold(0, |result, index| {

@@ -1,5 +1,5 @@
-//! Starts bulk copies, lane by lane, with everything that can be said of them at that moment; [`super::landing`] moves the
-//! bytes. Also what belongs to them: groups, fences between proxies, addresses within the cluster.
+//! Starts bulk copies, lane by lane, with every check that is possible at that time; [`super::landing`] moves the
+//! bytes. Also the related instructions: groups, fences between proxies, addresses within the cluster.
 
 use std::sync::PoisonError;
 
@@ -7,11 +7,11 @@ use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
 use super::landing::Layout;
+use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_space};
 use super::order::race;
 use super::proxy::{self, Starter};
-use super::spot::{Touch, Verb, out_of_global, out_of_space};
 use super::{landing, order, undefined, watch};
-use crate::address::{Place, SHARED_START};
+use crate::address::{SHARED_START, StateSpace};
 use crate::agents::{Fenced, Movement, Pending, Region};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
@@ -54,10 +54,10 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
             }
             synchronises(block, env, index, active, pc);
         }
-        Bulk::Map { d, a, rank, place } => return map_address(warp, env, (d, a, rank, place), active),
-        Bulk::Rank { d, a, place } => {
+        Bulk::Map { d, a, rank, space } => return map_address(warp, env, (d, a, rank, space), active),
+        Bulk::Rank { d, a, space } => {
             for lane in lanes(active) {
-                cluster_address(warp, env, a, place, lane)?;
+                cluster_address(warp, env, a, space, lane)?;
                 warp.regs.set(d, lane, 0);
             }
             if env.watch == Watch::On {
@@ -74,7 +74,7 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
     Ok(())
 }
 
-/// A fence: what the warp does after it is told apart from what it did.
+/// A fence separates what the warp does after it from what it did before.
 fn synchronises(block: &mut BlockMemory, env: &Env, warp: usize, active: u32, pc: u32) {
     if env.watch == Watch::On {
         block.note(warp, active, pc, true);
@@ -87,7 +87,7 @@ fn fence(block: &mut BlockMemory, warp: usize, active: u32, what: Fenced) {
     lanes(active).for_each(|lane| block.agents.fence(what, warp * LANES + lane, clock));
 }
 
-/// One lane's start of one copy.
+/// A lane that starts a copy.
 struct Start<'a, 'e> {
     warp: &'a Warp,
     env: &'a Env<'e>,
@@ -100,10 +100,10 @@ impl Start<'_, '_> {
             Bulk::Load { to, from, bytes, barrier, multicast, reduce } => {
                 let bytes = self.size(bytes)?;
                 self.only_own(multicast)?;
-                let region = if from.place == Some(Place::Global) {
-                    Region::Flat(self.flat(block, from, bytes, Verb::Reads)?)
+                let region = if from.space == Some(StateSpace::Global) {
+                    Region::Flat(self.flat(block, from, bytes, AccessKind::Read)?)
                 } else {
-                    Region::Shared(self.shared(block, from, bytes, 16, Verb::Reads)?)
+                    Region::Shared(self.shared(block, from, bytes, 16, AccessKind::Read)?)
                 };
                 self.load(block, to, region, bytes, 16, barrier, reduce)
             }
@@ -115,7 +115,7 @@ impl Start<'_, '_> {
             }
             Bulk::Store { to, from, bytes, reduce } => {
                 let bytes = self.size(bytes)?;
-                let region = Region::Flat(self.flat(block, to, bytes, Verb::Writes)?);
+                let region = Region::Flat(self.flat(block, to, bytes, AccessKind::Write)?);
                 self.store(block, region, from, bytes, 16, reduce)
             }
             Bulk::TensorStore { map, coordinates, from, reduce } => {
@@ -127,7 +127,7 @@ impl Start<'_, '_> {
             }
             Bulk::Prefetch { from, bytes } => {
                 let bytes = self.size(bytes)?;
-                self.flat(block, from, bytes, Verb::Reads).map(drop)
+                self.flat(block, from, bytes, AccessKind::Read).map(drop)
             }
             Bulk::TensorPrefetch { map, coordinates } => self.tile(block, map, coordinates).map(drop),
             Bulk::PrefetchMap { map } => self.map(block, map).map(drop),
@@ -148,8 +148,8 @@ impl Start<'_, '_> {
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let span = span(&from, bytes);
-        let shared = self.shared(block, to, span, align, Verb::Writes)?;
-        let barrier = self.shared(block, barrier, 8, 8, Verb::Reads)?;
+        let shared = self.shared(block, to, span, align, AccessKind::Write)?;
+        let barrier = self.shared(block, barrier, 8, 8, AccessKind::Read)?;
         if block.mbarriers.get(barrier as usize).is_none() {
             let address = u64::from(barrier) + u64::from(SHARED_START);
             let message = format!(
@@ -158,9 +158,9 @@ impl Start<'_, '_> {
             );
             return Err(self.fault(ViolationKind::BarrierMisuse, address, message));
         }
-        let places = landing::places(&from, bytes as usize);
-        for &(address, _, len) in &places {
-            self.in_global(block, address, len.into(), Verb::Reads)?;
+        let pieces = landing::pieces(&from, bytes as usize);
+        for &(address, _, len) in &pieces {
+            self.in_global(block, address, len.into(), AccessKind::Read)?;
         }
         let known = block.agents.count(barrier);
         if env.watch == Watch::On {
@@ -170,9 +170,9 @@ impl Start<'_, '_> {
         }
         if env.strict {
             if let Region::Shared(from) = from {
-                self.take_over(block, from, bytes, Verb::Reads)?;
+                self.take_over(block, from, bytes, AccessKind::Read)?;
             }
-            self.take_over(block, shared, span, Verb::Writes)?;
+            self.take_over(block, shared, span, AccessKind::Write)?;
             let mut past = None;
             let actor = Actor { strong: Some(Scope::Cta), ..starter.actor(block) };
             let seen = |seen: Past| {
@@ -181,17 +181,19 @@ impl Start<'_, '_> {
                 }
             };
             let ordered = block.shadow.hand_over(&block.clocks, barrier as usize, 8, actor, false, seen);
-            env.heed(ordered.map_err(|conflict| race(block, env, conflict, Verb::Reads, barrier as usize, 8, actor)))?;
+            env.heed(
+                ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Read, barrier as usize, 8, actor)),
+            )?;
             if let Some(past) = past {
                 proxy::initialised(block, env, starter, past, u64::from(barrier) + u64::from(SHARED_START))?;
             }
             let actor = starter.actor(block);
             let agent = Agent { thread: of_copies(known.0), clock: known.1 };
-            for &(address, _, len) in &places {
-                order::copied(block, env, Verb::Reads, (address, len.into()), starter, actor, agent)?;
+            for &(address, _, len) in &pieces {
+                order::copied(block, env, AccessKind::Read, (address, len.into()), starter, actor, agent)?;
             }
         }
-        self.start(block, shared, (span, bytes), Movement::Load { from, barrier, reduce }, known, &places)
+        self.start(block, shared, (span, bytes), Movement::Load { from, barrier, reduce }, known, &pieces)
     }
 
     fn store(
@@ -205,25 +207,25 @@ impl Start<'_, '_> {
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let span = span(&to, bytes);
-        let shared = self.shared(block, from, span, align, Verb::Reads)?;
-        let places = landing::places(&to, bytes as usize);
-        for &(address, _, len) in &places {
-            self.in_global(block, address, len.into(), Verb::Writes)?;
+        let shared = self.shared(block, from, span, align, AccessKind::Read)?;
+        let pieces = landing::pieces(&to, bytes as usize);
+        for &(address, _, len) in &pieces {
+            self.in_global(block, address, len.into(), AccessKind::Write)?;
         }
         if env.strict {
-            self.take_over(block, shared, span, Verb::Reads)?;
+            self.take_over(block, shared, span, AccessKind::Read)?;
             let layout = Layout::of(&to);
-            for &(address, offset, len) in &places {
+            for &(address, offset, len) in &pieces {
                 self.written(block, shared, offset, len, layout)?;
                 let (strong, atomic) = (reduce.map(|_| Scope::Gpu), reduce.is_some());
                 let actor = Actor { strong, atomic, ..starter.actor(block) };
                 let agent = Agent { thread: starter.thread, clock: UNDER_WAY };
-                order::copied(block, env, Verb::Writes, (address, len.into()), starter, actor, agent)?;
+                order::copied(block, env, AccessKind::Write, (address, len.into()), starter, actor, agent)?;
                 self.write_once(block, address, len)?;
             }
         }
         let group = *block.agents.group_of(starter.thread.into());
-        self.start(block, shared, (span, bytes), Movement::Store { to, group, reduce }, (0, 0), &places)
+        self.start(block, shared, (span, bytes), Movement::Store { to, group, reduce }, (0, 0), &pieces)
     }
 
     fn start(
@@ -233,16 +235,17 @@ impl Start<'_, '_> {
         (span, counted): (u64, u64),
         movement: Movement,
         known: (u32, u32),
-        places: &[(u64, u32, u32)],
+        pieces: &[(u64, u32, u32)],
     ) -> Checked {
         let Starter { thread, lane, pc } = self.starter;
         if !block.agents.has_room() {
-            let message = "{thread} starts a copy, and too many of its block are under way: nobody waits for them";
+            let message =
+                "{thread} starts a copy, but too many copies of its block are in flight: no thread waits for them";
             return Err(Fault::new(ViolationKind::InstructionLimit, 1 << lane, message));
         }
-        let first = places.iter().map(|(address, ..)| *address).min().unwrap_or(u64::MAX);
-        let last = places.iter().map(|(address, _, len)| address + u64::from(*len).max(1) - 1).max().unwrap_or(0);
-        let pieces = places.iter().map(|(address, _, len)| (*address, *len)).collect();
+        let first = pieces.iter().map(|(address, ..)| *address).min().unwrap_or(u64::MAX);
+        let last = pieces.iter().map(|(address, _, len)| address + u64::from(*len).max(1) - 1).max().unwrap_or(0);
+        let pieces = pieces.iter().map(|(address, _, len)| (*address, *len)).collect();
         let pending = Pending {
             thread,
             pc,
@@ -266,14 +269,15 @@ impl Start<'_, '_> {
         Ok(())
     }
 
-    /// Shared memory goes over to the copy: nothing else is in its way, what was there before is ordered and fenced.
-    fn take_over(&self, block: &mut BlockMemory, offset: u32, bytes: u64, verb: Verb) -> Checked {
+    /// Hands shared memory to the copy, after checking that no other copy conflicts and that earlier accesses are
+    /// ordered and fenced.
+    fn take_over(&self, block: &mut BlockMemory, offset: u32, bytes: u64, kind: AccessKind) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let (offset, bytes) = (offset as usize, bytes as usize);
-        env.heed(order::no_mbarrier(block, offset, bytes, verb, starter.lane))?;
+        env.heed(order::no_mbarrier(block, offset, bytes, kind, starter.lane))?;
         let actor = starter.actor(block);
-        proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
-        // Accesses of the same lanes to neighbouring words are one.
+        proxy::undisturbed(block, env, (offset, bytes), kind, actor)?;
+        // Accesses of the same lanes to neighbouring words count as one.
         let mut pasts: Vec<Past> = Vec::new();
         let seen = |past: Past| {
             let known = pasts.iter_mut().rev().take(64).find(|known| {
@@ -284,16 +288,16 @@ impl Start<'_, '_> {
                 None => pasts.push(past),
             }
         };
-        let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, verb == Verb::Writes, seen);
-        env.heed(ordered.map_err(|conflict| race(block, env, conflict, verb, offset, bytes, actor)))?;
+        let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, kind == AccessKind::Write, seen);
+        env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
         pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
-        proxy::fenced(block, env, starter, &pasts, verb, offset as u64 + u64::from(SHARED_START))
+        proxy::fenced(block, env, starter, &pasts, kind, offset as u64 + u64::from(SHARED_START))
     }
 
-    /// What reaches global memory must have been written.
+    /// Checks that the bytes copied to global memory were written.
     fn written(&self, block: &BlockMemory, shared: u32, offset: u32, len: u32, layout: Layout) -> Checked {
         for byte in (offset..offset + len).filter(|_| self.env.watches(ViolationKind::Uninitialised)) {
-            let at = layout.place(shared, byte as usize / 16) + byte as usize % 16;
+            let at = layout.chunk_offset(shared, byte as usize / 16) + byte as usize % 16;
             if !block.shared.is_written(at, 1) {
                 let address = at as u64 + u64::from(SHARED_START);
                 let message = format!(
@@ -319,7 +323,7 @@ impl Start<'_, '_> {
         Ok(())
     }
 
-    /// The bytes of a copy, a multiple of 16.
+    /// The size of a copy in bytes, a multiple of 16.
     fn size(&self, bytes: R32) -> Checked<u64> {
         let bytes = u64::from(self.value(bytes, "is a copy's size")?);
         if !bytes.is_multiple_of(16) {
@@ -329,14 +333,15 @@ impl Start<'_, '_> {
         Ok(bytes)
     }
 
-    /// Multicast goes to this block alone, which is its cluster.
+    /// Checks that a multicast goes only to this block, which is its own cluster.
     fn only_own(&self, mask: Option<R32>) -> Checked {
         let Some(mask) = mask else { return Ok(()) };
         let mask = self.value(mask, "is a multicast's mask")? & 0xffff;
         if mask == 1 {
             return Ok(());
         }
-        let message = format!("{{thread}} starts a copy for the blocks {mask:#06x} of a cluster that has one block");
+        let message =
+            format!("{{thread}} starts a copy for the blocks {mask:#06x}, but its cluster has only one block");
         Err(Fault::new(ViolationKind::OutOfBounds, 1 << self.starter.lane, message))
     }
 
@@ -353,52 +358,53 @@ impl Start<'_, '_> {
         Ok(())
     }
 
-    /// Where a pointer leads.
-    fn target(&self, pointer: Pointer) -> Checked<(Place, u64)> {
+    /// The space and address that a pointer points to.
+    fn target(&self, pointer: Pointer) -> Checked<(StateSpace, u64)> {
         self.defined(pointer.base, "is used as an address")?;
         let lane = self.starter.lane;
         let address = match pointer.base {
-            // 32-bit addresses wrap around at 32 bits.
+            // 32-bit addresses wrap at 32 bits.
             Slot::R32(_) => {
                 u64::from((self.warp.regs.get(pointer.base, lane) as u32).wrapping_add(pointer.offset as u32))
             }
             base => self.warp.regs.get(base, lane).wrapping_add(pointer.offset as u64),
         };
-        Ok(match pointer.place {
-            Some(place) => (place, address),
-            None => Place::of_generic(address),
+        Ok(match pointer.space {
+            Some(space) => (space, address),
+            None => StateSpace::of_generic(address),
         })
     }
 
     /// Offset of a range of shared memory.
-    fn shared(&self, block: &BlockMemory, pointer: Pointer, bytes: u64, align: u64, verb: Verb) -> Checked<u32> {
-        let (place, address) = self.target(pointer)?;
-        let touch = Touch { place: Some(place), address, bytes, lane: self.starter.lane, verb };
+    fn shared(&self, block: &BlockMemory, pointer: Pointer, bytes: u64, align: u64, kind: AccessKind) -> Checked<u32> {
+        let (space, address) = self.target(pointer)?;
+        let lane_access = LaneAccess { space: Some(space), address, bytes, lane: self.starter.lane, kind };
         if !address.is_multiple_of(align) {
             return Err(self.misaligned(address, align));
         }
         match block.shared.offset(address, bytes) {
-            Some(offset) if place == Place::Shared => Ok(offset as u32),
-            _ => Err(out_of_space(Place::Shared, block.shared.bytes().into(), &touch)),
+            Some(offset) if space == StateSpace::Shared => Ok(offset as u32),
+            _ => Err(out_of_space(StateSpace::Shared, block.shared.bytes().into(), &lane_access)),
         }
     }
 
     /// Address of a range of global memory.
-    fn flat(&self, block: &mut BlockMemory, pointer: Pointer, bytes: u64, verb: Verb) -> Checked<u64> {
+    fn flat(&self, block: &mut BlockMemory, pointer: Pointer, bytes: u64, kind: AccessKind) -> Checked<u64> {
         let (_, address) = self.target(pointer)?;
         if !address.is_multiple_of(16) {
             return Err(self.misaligned(address, 16));
         }
-        self.in_global(block, address, bytes, verb)?;
+        self.in_global(block, address, bytes, kind)?;
         Ok(address)
     }
 
-    fn in_global(&self, block: &mut BlockMemory, address: u64, bytes: u64, verb: Verb) -> Checked {
+    fn in_global(&self, block: &mut BlockMemory, address: u64, bytes: u64, kind: AccessKind) -> Checked {
         match self.env.global.find(address, bytes, &mut block.last) {
             Some(_) => Ok(()),
             None => {
-                let touch = Touch { place: Some(Place::Global), address, bytes, lane: self.starter.lane, verb };
-                Err(out_of_global(self.env, &touch))
+                let lane_access =
+                    LaneAccess { space: Some(StateSpace::Global), address, bytes, lane: self.starter.lane, kind };
+                Err(out_of_global(self.env, &lane_access))
             }
         }
     }
@@ -418,19 +424,19 @@ impl Start<'_, '_> {
 
     /// The tensor map at an address.
     fn map(&self, block: &mut BlockMemory, pointer: Pointer) -> Checked<TensorMap> {
-        let (place, address) = self.target(pointer)?;
+        let (space, address) = self.target(pointer)?;
         if !address.is_multiple_of(64) {
             return Err(self.misaligned(address, 64));
         }
         let mut bytes = [0; 128];
-        let found = match place {
-            Place::Param if address.checked_add(128).is_some_and(|end| end <= self.env.param_bytes as u64) => {
+        let found = match space {
+            StateSpace::Param if address.checked_add(128).is_some_and(|end| end <= self.env.param_bytes as u64) => {
                 for (index, byte) in bytes.iter_mut().enumerate() {
                     *byte = load_words(&self.env.params, address as usize + index, 1) as u8;
                 }
                 true
             }
-            Place::Global => match self.env.global.find(address, 128, &mut block.last) {
+            StateSpace::Global => match self.env.global.find(address, 128, &mut block.last) {
                 Some(mapped) => {
                     mapped.buffer.read(address, &mut bytes);
                     true
@@ -441,19 +447,20 @@ impl Start<'_, '_> {
         };
         let map = found.then(|| TensorMap::from_bytes(&bytes)).flatten();
         map.ok_or_else(|| {
-            let message = format!("{{thread}} takes what is at {} address {address:#x} for a tensor map", place.name());
+            let message =
+                format!("{{thread}} uses {} address {address:#x} as a tensor map, but there is none", space.name());
             self.fault(ViolationKind::TensorMap, address, message)
         })
     }
 
-    /// A box of a map at its coordinates.
+    /// The box of a tensor map at given coordinates.
     fn tile(&self, block: &mut BlockMemory, pointer: Pointer, coordinates: Coordinates) -> Checked<Tile> {
         let map = self.map(block, pointer)?;
         let (rank, count) = (map.rank(), usize::from(coordinates.count));
         let wrong = if rank != count {
             Some(format!("{{thread}} gives {count} coordinates for a tensor map of {rank} dimensions"))
         } else if map.interleave() != Interleave::None {
-            Some("interleaved tensor maps are not executed".to_owned())
+            Some("interleaved tensor maps are not supported".to_owned())
         } else {
             None
         };
@@ -464,7 +471,7 @@ impl Start<'_, '_> {
         for (at, slot) in at.iter_mut().zip(&coordinates.at[..count]) {
             *at = self.value(*slot, "is a coordinate")? as i32;
         }
-        // An H200 calls another one an illegal instruction.
+        // On an H200 any other value is an illegal instruction.
         let along = i64::from(at[0]) * map.element().bytes() as i64;
         if along % 16 != 0 {
             let message = format!(
@@ -474,11 +481,12 @@ impl Start<'_, '_> {
             );
             return Err(Fault::new(ViolationKind::Misaligned, 1 << self.starter.lane, message));
         }
-        // A box that fits no shared memory is not walked over; its copy is refused for its bounds.
+        // A box that is too large for shared memory is not traversed; its copy is rejected for its bounds.
         Ok(Tile { map, coordinates: at })
     }
 
-    /// What goes to global memory does not begin before the tensor: an H200 calls it an illegal instruction. It may end after it.
+    /// Checks that a copy to global memory does not begin before the tensor, which is an illegal instruction on an
+    /// H200. It may end after it.
     fn not_before(&self, tile: &Tile) -> Checked {
         let Some(coordinate) = tile.coordinates.iter().find(|coordinate| **coordinate < 0) else { return Ok(()) };
         let message = format!(
@@ -487,7 +495,7 @@ impl Start<'_, '_> {
         Err(Fault::new(ViolationKind::OutOfBounds, 1 << self.starter.lane, message))
     }
 
-    /// The type that a tensor reduction works on.
+    /// The element type of a tensor reduction.
     fn reduction(&self, op: Atomic, element: TensorElement) -> Checked<Reduce> {
         use TensorElement as E;
         let ty = match (op, element) {
@@ -512,7 +520,7 @@ impl Start<'_, '_> {
     }
 }
 
-/// Bytes of shared memory from a copy's first to its last.
+/// Distance in shared memory from a copy's first to its last byte.
 fn span(region: &Region, bytes: u64) -> u64 {
     match region {
         Region::Tile(tile) => tile.map.shared_bytes(),
@@ -520,14 +528,14 @@ fn span(region: &Region, bytes: u64) -> u64 {
     }
 }
 
-/// Where a byte of this block's shared memory is in a block of the cluster, of which there is one.
-fn map_address(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<Place>), active: u32) -> Checked {
-    let (d, a, rank, place) = op;
+/// `mapa`: the address in a block of the cluster, which has only one.
+fn map_address(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<StateSpace>), active: u32) -> Checked {
+    let (d, a, rank, space) = op;
     for lane in lanes(active) {
-        cluster_address(warp, env, a, place, lane)?;
+        cluster_address(warp, env, a, space, lane)?;
         let rank = warp.regs.r32[rank.0 as usize].0[lane];
         if rank != 0 {
-            let message = format!("{{thread}} asks for an address in block {rank} of a cluster that has one block");
+            let message = format!("{{thread}} requests an address in block {rank}, but its cluster has only one block");
             return Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message));
         }
         let address = warp.regs.get(a, lane);
@@ -540,12 +548,12 @@ fn map_address(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<Place>),
     Ok(())
 }
 
-/// A value is an address of shared memory.
-fn cluster_address(warp: &Warp, env: &Env, a: Slot, place: Option<Place>, lane: usize) -> Checked {
+/// Checks that a value is an address of shared memory.
+fn cluster_address(warp: &Warp, env: &Env, a: Slot, space: Option<StateSpace>, lane: usize) -> Checked {
     let address = warp.regs.get(a, lane);
-    if !env.strict || place.is_some() || Place::of_generic(address).0 == Place::Shared {
+    if !env.strict || space.is_some() || StateSpace::of_generic(address).0 == StateSpace::Shared {
         return Ok(());
     }
-    let message = format!("{{thread}} takes {address:#x} for a generic address of shared memory");
+    let message = format!("{{thread}} uses {address:#x} as a generic address of shared memory");
     Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message))
 }

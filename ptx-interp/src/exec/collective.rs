@@ -1,4 +1,4 @@
-//! Shuffles, votes, reductions and elections: all lanes that take part are here when they run.
+//! Shuffles, votes, reductions and elections. All participating lanes have converged when they run.
 
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
@@ -49,7 +49,7 @@ pub(super) fn run<const WATCH: bool>(
                 warp.regs.set(Slot::P(collective.p), lane, u64::from(same == here));
             }
         }
-        // The ISA leaves open which lane it is; here it is the lowest.
+        // The ISA does not specify which lane is elected; here it is the lowest.
         CollectiveKind::Elect => {
             let leader = here.trailing_zeros();
             give(warp, collective.d, here, leader);
@@ -59,7 +59,7 @@ pub(super) fn run<const WATCH: bool>(
         }
     }
     if WATCH {
-        // Everybody's value is in everybody's result.
+        // Every result depends on every lane's value.
         let (a, d, p) = (warp.taint.at(collective.a), warp.taint.at(collective.d), warp.taint.at(collective.p.into()));
         let tainted = if warp.taint.mask(a) & here != 0 { u32::MAX } else { 0 };
         warp.taint.assign(d, tainted, a, active);
@@ -114,7 +114,7 @@ fn shuffle<const WATCH: bool>(
         let c = warp.regs.r32[collective.c.0 as usize].0[lane];
         let (source, inside) = source(mode, lane as u32, b, c);
         if env.watches(ViolationKind::Uninitialised) && here >> source & 1 == 0 {
-            let message = format!("{{thread}} reads lane {source}, which takes no part in the shuffle");
+            let message = format!("{{thread}} reads lane {source}, which does not take part in the shuffle");
             return Err(Fault::new(ViolationKind::Uninitialised, 1 << lane, message));
         }
         warp.regs.set(collective.d, lane, values[source as usize]);
@@ -129,7 +129,7 @@ fn shuffle<const WATCH: bool>(
     Ok(())
 }
 
-/// The lane that a lane reads, and whether that is inside its segment; `c` holds the segment's mask and its clamp.
+/// The lane that a lane reads, and whether it is inside its segment; `c` holds the segment's mask and its clamp.
 fn source(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (clamp, segment) = (c & 31, c >> 8 & 31);
     let last = lane & segment | clamp & !segment;

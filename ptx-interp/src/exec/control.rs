@@ -1,4 +1,4 @@
-//! Polls, barriers and guards: what decides whether a group goes on, and the reports of those that must not.
+//! Polls, barriers and guards: the decisions whether a group continues, and reports of groups that cannot.
 
 use super::Stop;
 use crate::env::Env;
@@ -7,17 +7,17 @@ use crate::row::lanes;
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::{Group, Parked, Spin, Warp};
 
-/// After this many polls without anything else, a group lets others go first.
+/// After this many polls without anything else, a group yields to others.
 const PATIENCE: u32 = 16;
-/// After this many instructions since it was chosen, a group that loops does so too.
+/// After this many instructions since it was chosen, a group in a loop also yields.
 const LONG_TURN: u64 = 1 << 20;
 
-/// A group that is left behind, if anybody is in it.
+/// A group to set aside, if it has any lanes.
 pub(super) fn other(pc: u32, mask: u32) -> Option<Group> {
     (mask != 0).then_some(Group { pc, mask, parked: Parked::No })
 }
 
-/// Counts backward branches; whether the group has polled, or looped, long enough to let others go first.
+/// Counts backward branches; returns whether the group has polled or looped long enough to yield.
 #[inline(always)]
 pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     let polls = &mut warp.polls;
@@ -28,7 +28,7 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     if polls.reads == 0 {
         polls.rounds = 0;
         if waits > 0 {
-            // Nothing that this group does could change the answer.
+            // Nothing that this group does can change the answer.
             polls.spin = polls.spin.max(Some(Spin::Within));
             return true;
         }
@@ -48,12 +48,13 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     true
 }
 
-/// What the first of the active lanes has in a register.
+/// The value of a register in the first active lane.
 fn value(warp: &Warp, active: u32, slot: R32) -> u32 {
     warp.regs.r32[slot.0 as usize].0[active.trailing_zeros() as usize]
 }
 
-/// All threads of a warp name the same barrier, or the same number of threads, and have written it.
+/// Checks that all threads of a warp name the same barrier, or the same number of threads, and that the value was
+/// written.
 fn named(warp: &Warp, env: &Env, active: u32, slot: R32) -> Checked {
     let tainted = if env.watches(ViolationKind::Uninitialised) {
         warp.taint.mask(warp.taint.at(slot.into())) & active
@@ -73,7 +74,7 @@ fn named(warp: &Warp, env: &Env, active: u32, slot: R32) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
 }
 
-/// A converged warp is at a barrier.
+/// Executes a barrier in a converged warp.
 pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Checked<Stop> {
     let active = warp.mask;
     named(warp, env, active, id)?;
@@ -82,7 +83,7 @@ pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Ch
     Ok(Stop::Barrier { id: value(warp, active, id), count: count.map(|count| value(warp, active, count)) })
 }
 
-/// All threads of a warp have come that ever were in it.
+/// Checks that all threads that the warp started with have arrived.
 pub(super) fn whole(warp: &Warp, env: &Env) -> Checked {
     if !env.watches(ViolationKind::BarrierMismatch) || warp.live == warp.exists {
         return Ok(());
@@ -92,7 +93,7 @@ pub(super) fn whole(warp: &Warp, env: &Env) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, warp.mask, message))
 }
 
-/// `bar.arrive` counts a whole warp: all its threads have to be there, and to name the same barrier.
+/// `bar.arrive` counts a whole warp: all its threads must be converged and name the same barrier.
 pub(super) fn arrive(warp: &Warp, env: &Env, active: u32, id: R32, count: R32) -> Checked<Stop> {
     named(warp, env, active, id)?;
     named(warp, env, active, count)?;
@@ -104,7 +105,7 @@ pub(super) fn arrive(warp: &Warp, env: &Env, active: u32, id: R32, count: R32) -
     Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
 }
 
-/// The lanes that a `.sync` instruction names must include those that execute it.
+/// Checks that the lanes named by a `.sync` instruction include those that execute it.
 pub(super) fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
     if !env.watches(ViolationKind::BarrierMismatch) || active & !named == 0 {
         return Ok(());
@@ -113,7 +114,7 @@ pub(super) fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, active & !named, message))
 }
 
-/// Groups that wait for each other.
+/// Reports groups that wait for each other.
 #[cold]
 pub(super) fn stuck(warp: &mut Warp, env: &Env) -> Box<Fault> {
     let groups: Vec<String> = warp
@@ -131,7 +132,7 @@ pub(super) fn stuck(warp: &mut Warp, env: &Env) -> Box<Fault> {
     Fault::new(ViolationKind::BarrierMismatch, warp.live, message)
 }
 
-/// A guard must not be decided by a value that was never written.
+/// Checks that a guard does not depend on a value that was never written.
 #[inline(always)]
 pub(super) fn decided(warp: &Warp, env: &Env, p: P, mask: u32) -> Checked {
     let tainted = warp.taint.mask(warp.taint.at_pred(p)) & mask;
@@ -142,7 +143,7 @@ pub(super) fn decided(warp: &Warp, env: &Env, p: P, mask: u32) -> Checked {
     }
 }
 
-/// The report of a value that was never written and matters.
+/// Reports the use of a value that was never written.
 #[cold]
 pub(super) fn undefined(warp: &Warp, env: &Env, slot: Slot, lanes: u32, what: &str) -> Box<Fault> {
     let at = warp.taint.at(slot);
@@ -156,13 +157,13 @@ pub(super) fn undefined(warp: &Warp, env: &Env, slot: Slot, lanes: u32, what: &s
     Fault::new(ViolationKind::Uninitialised, lanes, format!("{{thread}}: {name} {what}, and {origin}"))
 }
 
-/// `.uni` promises that all threads go the same way.
+/// Checks that a `.uni` branch is uniform.
 #[cold]
 pub(super) fn divergent_uniform(mask: u32, active: u32, env: &Env) -> Checked {
     if !env.watches(ViolationKind::BarrierMismatch) {
         return Ok(());
     }
     let message =
-        format!("{} of {} threads take a branch that is said to be uniform", active.count_ones(), mask.count_ones());
+        format!("{} of {} threads take a branch that is marked as uniform", active.count_ones(), mask.count_ones());
     Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
 }

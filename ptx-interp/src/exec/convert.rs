@@ -8,7 +8,7 @@ use rustc_apfloat::{Float, Round};
 use super::nan;
 use super::round::{from_f64, round_mode, to_f64};
 
-/// The integer that a type's bits mean.
+/// The integer represented by a type's bits.
 pub(super) fn to_integer(ty: Type, bits: u64) -> i128 {
     let unused = 64 - ty.bits().min(64);
     if ty.is_signed() { i128::from((bits << unused) as i64 >> unused) } else { i128::from(bits << unused >> unused) }
@@ -46,8 +46,8 @@ fn integer_to_float(to: Type, rounding: Rounding, value: i128) -> u64 {
     bits as u64
 }
 
-/// Rounds to an integer and clamps. Measured on an H200: NaN is 0, or the top bit alone where 64 bits take part, extended by the
-/// sign like every other result.
+/// Rounds to an integer and clamps. Measured on an H200: NaN becomes 0, or only the top bit if 64 bits are involved;
+/// the result is sign-extended like every other one.
 fn float_to_integer(to: Type, from: Type, rounding: Rounding, value: f64) -> u64 {
     let (low, high) = range(to);
     if value.is_nan() {
@@ -85,24 +85,25 @@ fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits
         (Type::Tf32, _) => u64::from(round_to_tf32(bits as u32, rounding)),
         _ if !value.is_nan() => from_f64(to, value, round_mode(rounding)),
         (Type::F64, Type::F64) if !integral => bits,
-        // Measured on an H200: a conversion to double precision keeps sign and payload, and one from it does not give the
-        // canonical NaN. That it keeps as much as it can is inferred from the former.
+        // Measured on an H200: a conversion to double precision keeps sign and payload, and a conversion from it does
+        // not give the canonical NaN. That the latter keeps as much of the payload as fits is inferred from the former.
         (Type::F64, _) | (_, Type::F64) => nan::converted(to, from, bits),
-        // Measured on an H200: a shift of the bits.
+        // Measured on an H200: the bits are shifted.
         (Type::F32, Type::Bf16) => bits << 16,
         _ => nan::canonical(to),
     }
 }
 
-/// Ten bits of mantissa: to nearest with ties away (`rna`), to even (`rn`), or cut off (`rz`).
+/// Rounds to ten bits of mantissa: to nearest with ties away (`rna`), to nearest even (`rn`), or towards zero (`rz`).
 fn round_to_tf32(bits: u32, rounding: Rounding) -> u32 {
     let finite = f32::from_bits(bits).is_finite();
     let half = match rounding {
-        // Measured on an H200: the bits of a NaN are cut off, which makes an infinity of some.
+        // Measured on an H200: a NaN's bits are truncated, which turns some into an infinity.
         Rounding::Rna if !finite => 0,
         Rounding::Rna => 0x1000,
-        // The other modes have an instruction, and a NaN of their own. Measured on an H200: it is not the canonical one, nor
-        // one of the operands'. Which one it is follows from the instruction's 13 zeros at the end.
+        // The other modes have their own instruction, and their own NaN. Measured on an H200: it is neither the
+        // canonical one nor one of the operands'. Its value follows from the 13 zeros with which the instruction's
+        // results end.
         _ if f32::from_bits(bits).is_nan() => return 0x7fff_e000,
         Rounding::Rn if finite => 0x0fff + (bits >> 13 & 1),
         _ => 0,

@@ -1,9 +1,9 @@
-//! `cp.async`. Unwatched, a copy lands at once; watched, when it or the mbarrier that it arrives at is waited for, and
-//! until then its destination is nobody else's.
+//! `cp.async`. Without checks a copy completes at once. With checks it completes when it, or the mbarrier at which it
+//! arrives, is waited for, and until then no other access may touch its destination.
 
+use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, misaligned};
 use super::memory::read;
 use super::order::{self, race};
-use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate, misaligned};
 use super::{proxy, undefined, watch};
 use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
@@ -33,45 +33,46 @@ pub(super) fn start<const WATCH: bool>(
     let bytes = u64::from(copy.bytes);
     let mut offsets = [0; LANES];
     let mut data = [[0; 16]; LANES];
-    // A bit per byte that holds a value.
+    // One bit per byte that holds a value.
     let mut written = [u16::MAX; LANES];
     let (mut reads, mut writes) = (watch::Tally::default(), watch::Tally::default());
     for lane in lanes(active) {
-        let touch = Touch { place: access.place, address: to[lane], bytes, lane, verb: Verb::Writes };
-        let spot = locate(block, env, &touch)?;
-        writes.add(block, spot, &touch);
-        let Spot::Shared(offset) = spot else { continue };
+        let lane_access = LaneAccess { space: access.space, address: to[lane], bytes, lane, kind: AccessKind::Write };
+        let location = locate(block, env, &lane_access)?;
+        writes.add(block, location, &lane_access);
+        let Location::Shared(offset) = location else { continue };
         offsets[lane] = offset as u32;
         let mut wanted = wanted(warp, &copy, lane);
         if wanted > bytes {
             env.heed(Err(too_large(wanted, &copy, lane)))?;
             wanted = bytes;
         }
-        let touch = Touch { place: copy.source_place, address: from[lane], bytes, lane, verb: Verb::Reads };
+        let lane_access =
+            LaneAccess { space: copy.source_space, address: from[lane], bytes, lane, kind: AccessKind::Read };
         if from[lane] & (bytes - 1) != 0 {
-            return Err(misaligned(&touch));
+            return Err(misaligned(&lane_access));
         }
-        // Only the wanted bytes have to exist; they are a prefix.
+        // Only the bytes that are read have to exist; they are a prefix.
         for byte in 0..wanted {
-            let one = Touch { address: from[lane] + byte, bytes: 1, ..touch };
-            let spot = locate(block, env, &one)?;
+            let one = LaneAccess { address: from[lane] + byte, bytes: 1, ..lane_access };
+            let location = locate(block, env, &one)?;
             if byte == 0 {
-                reads.add(block, spot, &touch);
+                reads.add(block, location, &lane_access);
             }
             if WATCH && env.strict && byte == 0 {
-                // Vectors and words are read whole, a ragged rest byte by byte.
+                // Vectors and words are read whole, and a remainder byte by byte.
                 let whole = match wanted {
                     4 | 8 | 16 => wanted,
                     12 => 4,
                     _ => 1,
                 };
                 for part in (0..wanted).step_by(whole as usize) {
-                    let one = Touch { address: from[lane] + part, bytes: whole, ..touch };
-                    let spot = locate(block, env, &one)?;
-                    order::touched(warp, block, env, &one, spot, pc, None)?;
+                    let one = LaneAccess { address: from[lane] + part, bytes: whole, ..lane_access };
+                    let location = locate(block, env, &one)?;
+                    order::accessed(warp, block, env, &one, location, pc, None)?;
                 }
             }
-            let (value, known) = read::<WATCH>(warp, block, env, spot, 0, 1, lane);
+            let (value, known) = read::<WATCH>(warp, block, env, location, 0, 1, lane);
             data[lane][byte as usize] = value as u8;
             written[lane] &= !(u16::from(!known) << byte);
         }
@@ -82,20 +83,20 @@ pub(super) fn start<const WATCH: bool>(
         }
         return Ok(());
     }
-    reads.count(block, Verb::Reads, bytes, pc);
-    writes.count(block, Verb::Writes, bytes, pc);
+    reads.count(block, AccessKind::Read, bytes, pc);
+    writes.count(block, AccessKind::Write, bytes, pc);
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
-            env.heed(order::no_mbarrier(block, offset, bytes, Verb::Writes, lane))?;
+            env.heed(order::no_mbarrier(block, offset, bytes, AccessKind::Write, lane))?;
             let actor = order::actor(warp, block, lane, pc, None);
-            proxy::undisturbed(block, env, (offset, bytes), Verb::Writes, actor)?;
+            proxy::undisturbed(block, env, (offset, bytes), AccessKind::Write, actor)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
-            env.heed(started.map_err(|conflict| race(block, env, conflict, Verb::Writes, offset, bytes, actor)))?;
+            env.heed(started.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
-    // Whenever the bytes arrive, nobody may look at them before the copy was waited for.
+    // Whenever the bytes arrive, no thread may access them before the copy was waited for.
     if block.agents.lands_at_once()
         && let Some(copy) = block.copies[warp.index as usize].newest().cloned()
     {
@@ -104,18 +105,18 @@ pub(super) fn start<const WATCH: bool>(
     Ok(())
 }
 
-/// How many bytes of the source a lane copies.
+/// The number of bytes that a lane reads from its source.
 fn wanted(warp: &Warp, copy: &AsyncCopy, lane: usize) -> u64 {
     let bytes = u64::from(copy.bytes);
     match copy.source_bytes {
         None => bytes,
-        // A predicate says whether the source is ignored.
+        // A predicate: if true, the source is ignored.
         Some(slot @ Slot::P(_)) => bytes * (1 - warp.regs.get(slot, lane)),
         Some(slot) => warp.regs.get(slot, lane) & u64::from(u32::MAX),
     }
 }
 
-/// How much is read must not depend on a value that was never written.
+/// Checks that the number of bytes does not depend on a value that was never written.
 fn defined_size(warp: &Warp, env: &Env, copy: &AsyncCopy, active: u32) -> Checked {
     let Some(slot) = copy.source_bytes else { return Ok(()) };
     let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
@@ -127,11 +128,11 @@ fn defined_size(warp: &Warp, env: &Env, copy: &AsyncCopy, active: u32) -> Checke
 
 #[cold]
 fn too_large(wanted: u64, copy: &AsyncCopy, lane: usize) -> Box<Fault> {
-    let message = format!("{{thread}}: a copy of {} bytes is to read {wanted} bytes of its source", copy.bytes);
+    let message = format!("{{thread}}: a copy of {} bytes would read {wanted} bytes of its source", copy.bytes);
     Fault::new(ViolationKind::InvalidOperand, 1 << lane, message)
 }
 
-/// Lands the copies that the active lanes wait for.
+/// Completes the copies that the active lanes wait for.
 pub(super) fn land<const WATCH: bool>(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -157,13 +158,13 @@ pub(super) fn land<const WATCH: bool>(
         }
     }
     if pending.is_none_or(|pending| pending == 0) {
-        // Those that an mbarrier has landed before are waited for as well.
+        // Copies that an mbarrier completed before are waited for as well.
         block.clocks.learn_copies(index);
     }
 }
 
-/// Lands the first `started` copies of some lanes of a warp, for an mbarrier: who waits there may read them, and nobody
-/// else, their own thread included. The clock that says so.
+/// Completes the first `started` copies of some lanes of a warp, for an mbarrier. Only threads that wait there may read
+/// them, and this also applies to the thread that started them. Returns the clock that says so.
 pub(super) fn land_tracked(
     block: &mut BlockMemory,
     index: usize,
@@ -182,7 +183,7 @@ pub(super) fn land_tracked(
     landing
 }
 
-/// Writes what a copy brings.
+/// Writes the data of a copy.
 fn fill(block: &mut BlockMemory, copy: &Pending) {
     for lane in lanes(copy.mask) {
         let (offset, bytes) = (copy.offset[lane] as usize, usize::from(copy.bytes));

@@ -1,4 +1,4 @@
-//! Carries, and floats whose subnormals are zeros or which are clamped.
+//! Carries, and floats with flushed subnormals or saturation.
 
 use ptx_gemm_ptx::extended::CarryOf;
 use ptx_gemm_ptx::types::Type;
@@ -40,7 +40,7 @@ impl Warp {
         }
     }
 
-    /// Runs the plain instruction on flushed sources, puts these back, and changes the result.
+    /// Runs the plain instruction on flushed sources, restores the sources, and adjusts the result.
     #[inline(never)]
     pub(super) fn modified<const WATCH: bool>(&mut self, env: &Env, op: &Modified, all: Lanes) {
         let kept = op.flushed.map(|source| match source {
@@ -62,7 +62,8 @@ impl Warp {
             Some((Slot::R32(slot), _)) => Some(self.regs.r32[slot.0 as usize].0),
             _ => None,
         };
-        // A register that is a source twice was flushed once, and then again: the first copy is the original one.
+        // A register that occurs twice as a source was flushed on its first occurrence, so the first saved copy is the
+        // original.
         for (slot, before) in kept.into_iter().flatten().rev() {
             self.regs.r32[slot.0 as usize].0 = before;
         }
@@ -107,13 +108,13 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
     ((sum & ones) as u64, u64::from(sum >> bits != 0))
 }
 
-/// What an instruction with `.ftz` sees of an operand. A NaN of single precision is the canonical one, which matters to
-/// conversions to double precision alone (measured on an H200: they multiply by 1 first).
+/// An operand as seen by an instruction with `.ftz`. A single-precision NaN becomes the canonical one, which only
+/// matters for conversions to double precision (measured on an H200: they multiply by 1 first).
 fn flush_source(ty: Type, bits: u32) -> u32 {
     if ty == Type::F32 && f32::from_bits(bits).is_nan() { nan::canonical(ty) as u32 } else { flush(ty, bits) }
 }
 
-/// Subnormals as zeros of the same sign.
+/// Replaces subnormals by zeros of the same sign.
 fn flush(ty: Type, bits: u32) -> u32 {
     let half = |bits: u32| if bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
     match ty {
@@ -124,7 +125,7 @@ fn flush(ty: Type, bits: u32) -> u32 {
     }
 }
 
-/// A zero in the place of a smallest normal number that was a subnormal one before it was rounded.
+/// Replaces the smallest normal number by zero if it was subnormal before it was rounded.
 fn flush_rounded(inexact: &Inexact, ty: Type, bits: u32, sources: [u64; 3]) -> u32 {
     let half = |shift: u32| {
         let part = bits >> shift & 0xffff;
@@ -139,7 +140,7 @@ fn flush_rounded(inexact: &Inexact, ty: Type, bits: u32, sources: [u64; 3]) -> u
     }
 }
 
-/// Whether the exact result of an operation is subnormal when it is rounded to the precision of its type.
+/// Whether the exact result of an operation, rounded to the type's precision, is subnormal.
 fn was_tiny(inexact: &Inexact, ty: Type, sources: [u64; 3]) -> bool {
     let from = if inexact.from == Type::F64 { Type::F64 } else { ty };
     let [x, y, z] = sources.map(|bits| to_f64(from, bits));
@@ -148,15 +149,15 @@ fn was_tiny(inexact: &Inexact, ty: Type, sources: [u64; 3]) -> bool {
         Some(Arith::Fma) => add_to_odd(x * y, z),
         Some(Arith::Div) => divide_to_odd(x, y),
         Some(Arith::Rcp) => divide_to_odd(1.0, x),
-        // Of two factors every bit.
+        // All bits of a product of two factors.
         _ => x * y,
     };
     is_tiny(ty, value, round_mode(inexact.rounding))
 }
 
-/// Clamped to [0, 1]; NaN and negative zero are 0.
+/// Clamps to [0, 1]; NaN and negative zero become 0.
 fn saturate(ty: Type, bits: u32) -> u32 {
-    // Positive floats are ordered as their bits are.
+    // Positive floats have the same order as their bits.
     let clamp = |bits: u32, sign: u32, infinity: u32, one: u32| match bits {
         bits if bits & (sign - 1) > infinity || bits & sign != 0 => 0,
         bits => bits.min(one),

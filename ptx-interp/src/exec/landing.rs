@@ -1,4 +1,5 @@
-//! Moves the bytes of asynchronous copies, once they land: into shared memory and on to the mbarrier, or out to global memory.
+//! Moves the bytes of asynchronous copies when they complete: into shared memory and on to the mbarrier, or out to
+//! global memory.
 
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
@@ -16,7 +17,7 @@ use crate::shadow::{Access, Did};
 use crate::tensor::Tile;
 use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind};
 
-/// Lands a copy that an mbarrier waits for, if nothing but bytes is missing there; whether there was one.
+/// Completes a copy that an mbarrier waits for, if only bytes are missing there; returns whether there was one.
 pub(super) fn land_bytes(block: &mut BlockMemory, env: &Env, offset: usize) -> Result<bool, Misuse> {
     if !block.mbarriers.at(offset)?.lacks_only_bytes() {
         return Ok(false);
@@ -31,7 +32,7 @@ pub(super) fn land_bytes(block: &mut BlockMemory, env: &Env, offset: usize) -> R
     }
 }
 
-/// Lands everything that is under way, since nobody can move otherwise; whether there was something.
+/// Completes everything in flight when no thread can continue otherwise; returns whether there was something.
 pub(crate) fn land_all(block: &mut BlockMemory, env: &Env) -> Checked<bool> {
     let mut landed = false;
     while let Some(index) = block.agents.pending.iter().position(|pending| !pending.landed) {
@@ -41,7 +42,7 @@ pub(crate) fn land_all(block: &mut BlockMemory, env: &Env) -> Checked<bool> {
     Ok(landed)
 }
 
-/// Lands a copy. One to global memory stays under way until its thread has waited for it.
+/// Completes a copy. A copy to global memory stays in flight until its thread has waited for it.
 pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked {
     if block.agents.pending[index].is_store() {
         let mut pending = block.agents.pending[index].clone();
@@ -76,13 +77,13 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     env.heed(counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced)))
 }
 
-/// The start of a copy, as the race detector knows it.
+/// The start of a copy, as an access for the race detector.
 fn started(block: &BlockMemory, pending: &Pending) -> Access {
     let actor = Starter { thread: pending.thread, lane: 0, pc: pending.pc }.actor(block);
     Access { actor, clock: pending.began, did: Did::Write }
 }
 
-/// The mbarrier cannot count the bytes of a copy.
+/// Reports that an mbarrier cannot count the bytes of a copy.
 #[cold]
 fn miscounted(
     block: &BlockMemory,
@@ -116,7 +117,8 @@ fn miscounted(
     fault
 }
 
-/// The thread waits for copies to global memory: all but its newest groups, until they are read or until they are written.
+/// A thread waits for its copies to global memory, except its newest groups, until they are read or until they are
+/// written.
 pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32, read: bool) {
     while let Some(index) = block.agents.next_of_groups(thread.into(), newest, read) {
         let mut pending = block.agents.pending[index].clone();
@@ -125,7 +127,7 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
         }
         read_source(block, &mut pending);
         if !pending.read {
-            // From here on the copy's read is one of the thread's.
+            // From here on the copy's read counts as a read by the thread.
             pending.read = true;
             block.agents.has_read(pending.shared, pending.bytes);
             if env.strict {
@@ -148,7 +150,7 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
     land_overdue(block, env);
 }
 
-/// Lands copies to global memory whose threads have waited for the reads alone, but for the newest ones.
+/// Completes copies to global memory whose threads have waited for the reads only, except for the newest ones.
 fn land_overdue(block: &mut BlockMemory, env: &Env) {
     while let Some(index) = block.agents.overdue() {
         let mut pending = block.agents.take(index);
@@ -158,7 +160,7 @@ fn land_overdue(block: &mut BlockMemory, env: &Env) {
     }
 }
 
-/// Takes what a store copies, if it has not yet.
+/// Reads the data of a store, unless that was done before.
 fn read_source(block: &BlockMemory, pending: &mut Pending) {
     if pending.data.is_none() && !pending.landed {
         let layout = match &pending.movement {
@@ -169,11 +171,11 @@ fn read_source(block: &BlockMemory, pending: &mut Pending) {
     }
 }
 
-/// Writes what a store copies.
+/// Writes the data of a store.
 fn write_out(block: &mut BlockMemory, env: &Env, pending: &mut Pending) {
     read_source(block, pending);
     let (Some(data), Movement::Store { to, reduce, .. }) = (pending.data.take(), &pending.movement) else { return };
-    for (address, offset, bytes) in places(to, data.len()) {
+    for (address, offset, bytes) in pieces(to, data.len()) {
         let Some(mapped) = env.global.find(address, u64::from(bytes), &mut block.last) else { continue };
         let data = &data[offset as usize..][..bytes as usize];
         match *reduce {
@@ -190,8 +192,8 @@ fn write_out(block: &mut BlockMemory, env: &Env, pending: &mut Pending) {
     }
 }
 
-/// Pieces of global memory: address, offset in what is copied, and length.
-pub(super) fn places(region: &Region, bytes: usize) -> Vec<(u64, u32, u32)> {
+/// Pieces of global memory: address, offset in the copied data, and length.
+pub(super) fn pieces(region: &Region, bytes: usize) -> Vec<(u64, u32, u32)> {
     match region {
         Region::Flat(address) => vec![(*address, 0, bytes as u32)],
         Region::Tile(tile) => tile.pieces().iter().map(|piece| (piece.address, piece.offset, piece.bytes)).collect(),
@@ -199,7 +201,7 @@ pub(super) fn places(region: &Region, bytes: usize) -> Vec<(u64, u32, u32)> {
     }
 }
 
-/// What a load copies, and which of its bytes hold values.
+/// The data of a load, and which of its bytes hold values.
 fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (Vec<u8>, Vec<bool>) {
     if let Region::Shared(from) = *from {
         let known =
@@ -211,7 +213,7 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
         _ => vec![0; bytes],
     };
     let mut known = vec![true; bytes];
-    for (address, offset, len) in places(from, bytes) {
+    for (address, offset, len) in pieces(from, bytes) {
         let Some(mapped) = env.global.find(address, len.into(), &mut block.last) else { continue };
         let range = offset as usize..(offset + len) as usize;
         mapped.buffer.read(address, &mut data[range.clone()]);
@@ -228,11 +230,11 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
     (data, known)
 }
 
-/// Bytes of shared memory, chunk by chunk where a swizzle has put them.
+/// Reads bytes of shared memory, chunk by chunk as the swizzle placed them.
 fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, layout: Layout) -> Vec<u8> {
     let mut data = Vec::with_capacity(bytes);
     for chunk in (0..bytes).step_by(16) {
-        let at = layout.place(offset, chunk / 16);
+        let at = layout.chunk_offset(offset, chunk / 16);
         for word in 0..4 {
             data.extend((block.shared.load(at + 4 * word, 4) as u32).to_le_bytes());
         }
@@ -243,7 +245,7 @@ fn read_shared(block: &BlockMemory, offset: u32, bytes: usize, layout: Layout) -
 
 fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], known: &[bool], layout: Layout) {
     for (index, (chunk, known)) in data.chunks_exact(16).zip(known.chunks_exact(16)).enumerate() {
-        let at = layout.place(offset, index);
+        let at = layout.chunk_offset(offset, index);
         for (word, bytes) in chunk.chunks_exact(4).enumerate() {
             block.shared.store(at + 4 * word, 4, number(bytes));
         }
@@ -258,7 +260,7 @@ fn write_shared(block: &mut BlockMemory, env: &Env, offset: u32, data: &[u8], kn
     }
 }
 
-/// How a copy's bytes lie in shared memory: as a box does, or side by side.
+/// The layout of a copy's bytes in shared memory: that of a box, or contiguous.
 #[derive(Clone, Copy)]
 pub(super) struct Layout<'a>(Option<&'a Tile>);
 
@@ -270,15 +272,15 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Where a chunk of 16 bytes lies that belongs to a copy at this offset.
-    pub(super) fn place(self, offset: u32, chunk: usize) -> usize {
+    /// The offset of a 16-byte chunk of a copy at this offset.
+    pub(super) fn chunk_offset(self, offset: u32, chunk: usize) -> usize {
         let Layout(Some(tile)) = self else { return offset as usize + 16 * chunk };
         let address = SHARED_START as usize + offset as usize + tile.chunk(chunk);
         tile.map.swizzle().apply(address as u64) as usize - SHARED_START as usize
     }
 }
 
-/// Combines what is there with what was copied, element by element.
+/// Combines the existing values with the copied ones, element by element.
 fn combine(op: Atomic, ty: Type, old: &[u8], data: &mut [u8]) {
     let size = ty.bytes() as usize;
     for (old, new) in old.chunks_exact(size).zip(data.chunks_exact_mut(size)) {
@@ -292,12 +294,12 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What a block leaves under way when it exits, as a broken rule.
+/// Reports copies that are still in flight when a block exits.
 pub(crate) fn unfinished(block: &BlockMemory, env: &Env) -> Option<Box<Fault>> {
     let pending = block.agents.pending.iter().find(|pending| !pending.is_store() || !pending.read)?;
     let does = if pending.is_store() { "may still read" } else { "may still write" };
     let message = format!(
-        "the block has exited, and the copy that {{thread}} started {does} {} bytes of its shared memory at {:#x}: nobody has \
+        "the block has exited, and the copy that {{thread}} started {does} {} bytes of its shared memory at {:#x}: no thread \
          waited for it",
         pending.bytes,
         u64::from(pending.shared) + u64::from(SHARED_START)

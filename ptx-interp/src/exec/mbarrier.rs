@@ -1,10 +1,10 @@
-//! Instructions on mbarriers, lane by lane. A wait that finds its phase running is a poll: the warp gives up its turn at
-//! the next branch backward, and [`crate::block`] finds out when nobody else can move.
+//! Instructions on mbarriers, lane by lane. A wait whose phase is not complete is a poll: the warp yields at the next
+//! backward branch, and [`crate::block`] detects when no other thread can continue.
 
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
+use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::order::{actor, race};
-use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
 use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
@@ -35,14 +35,15 @@ pub(super) fn execute<const WATCH: bool>(
     let addresses = addresses(&warp.regs, op.base, op.offset);
     if matches!(op.action, Action::Wait { .. }) {
         let address = addresses[active.trailing_zeros() as usize];
-        warp.polls.last = Some(Polled { pc, address, place: op.place, bytes: 8 });
+        warp.polls.last = Some(Polled { pc, address, space: op.space, bytes: 8 });
     }
     let mut brought_to = None;
-    // Lanes that have waited with success, and where.
+    // Lanes that have waited successfully, and where.
     let mut waited: Vec<(usize, u32)> = Vec::new();
     for lane in lanes(active) {
-        let touch = Touch { place: op.place, address: addresses[lane], bytes: 8, lane, verb: Verb::Reads };
-        let Spot::Shared(offset) = locate(block, env, &touch)? else {
+        let lane_access =
+            LaneAccess { space: op.space, address: addresses[lane], bytes: 8, lane, kind: AccessKind::Read };
+        let Location::Shared(offset) = locate(block, env, &lane_access)? else {
             let message = format!("{{thread}} {} an mbarrier that is not in shared memory", op.action.words());
             return Err(Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message));
         };
@@ -54,7 +55,7 @@ pub(super) fn execute<const WATCH: bool>(
             fault
         };
         if releases {
-            // What the lanes of a warp know together is brought once.
+            // What the lanes of a warp have in common is published once.
             let first = brought_to.replace(offset) != Some(offset);
             if let Ok(barrier) = block.mbarriers.at(offset) {
                 if first {
@@ -68,7 +69,7 @@ pub(super) fn execute<const WATCH: bool>(
             Err(misuse) if block.landing_fault.is_some() || env.watches(ViolationKind::BarrierMisuse) => {
                 return Err(block.landing_fault.take().unwrap_or_else(|| misused(misuse)));
             }
-            // Nothing happens, and a phase that is waited for does not end.
+            // The arrival is dropped, and a phase that others wait for does not complete.
             Err(_) => {
                 if let Action::Wait { done, .. } = op.action {
                     warp.regs.set(done.into(), lane, 0);
@@ -110,7 +111,7 @@ pub(super) fn execute<const WATCH: bool>(
     Ok(())
 }
 
-/// A lane at an mbarrier.
+/// A lane's access to an mbarrier.
 #[derive(Clone, Copy)]
 struct At {
     lane: usize,
@@ -181,17 +182,18 @@ fn act<const WATCH: bool>(
     Ok(Over::No)
 }
 
-/// Whether a phase that was waited for is over.
+/// Whether a phase that was waited for is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Yes,
     No,
 }
 
-/// Whether the phase is over. If it is not, copies that arrive here may take their time no longer.
+/// Whether the phase is complete. If it is not, copies that arrive here may not be delayed any longer.
 ///
-/// The first answer to a thread that nothing orders behind the end of the phase is that it still runs: it may have asked
-/// earlier. A wait that asks only once is found out so even where the others happen to have arrived before.
+/// A thread that nothing orders after the completion of the phase is told the first time that the phase is still
+/// running, as it would have been if it had asked earlier. This exposes a wait that tests only once, even if the others
+/// happen to have arrived before.
 fn wait<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
@@ -200,11 +202,11 @@ fn wait<const WATCH: bool>(
     awaited: Awaited,
 ) -> Result<Over, Misuse> {
     let (index, me) = (warp.index as usize, (warp.index as usize * LANES + lane) as u16);
-    // What is answered late is answered so to find races.
+    // Answers are delayed only to find races.
     let late = WATCH && env.watches(ViolationKind::Race);
     let promised = block.mbarriers.at(offset)?.promises_copies() || block.agents.next_for(offset).is_some();
     if late && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
-        // The copies are still on their way when somebody asks for the first time.
+        // The copies are still in flight at the first test.
         if block.mbarriers.at(offset)?.tell(index, lane) {
             return Ok(not_yet(warp, offset));
         }
@@ -233,7 +235,8 @@ fn not_yet(warp: &mut Warp, offset: usize) -> Over {
     Over::No
 }
 
-/// Lands the copies of the next lane that lets them arrive here, which then does; whether there was one.
+/// Completes the copies of the next lane that arrives here through them, and its arrival; returns whether there was
+/// one.
 fn land_next(block: &mut BlockMemory, offset: usize, strict: bool) -> Result<bool, Misuse> {
     let barrier = block.mbarriers.at(offset)?;
     let Some(next) = barrier.tracked.front_mut() else { return Ok(false) };
@@ -252,7 +255,7 @@ fn land_next(block: &mut BlockMemory, offset: usize, strict: bool) -> Result<boo
     Ok(true)
 }
 
-/// The lane's copies so far are to arrive. Unwatched they have landed already.
+/// Makes the lane's copies so far arrive. Without checks they are already complete.
 fn track<const WATCH: bool>(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -276,7 +279,7 @@ fn track<const WATCH: bool>(
     Ok(())
 }
 
-/// Initialisation and its end are plain writes that something has to order; everything between them is atomic.
+/// Initialisation and invalidation are plain writes that must be ordered; the instructions between them are atomic.
 fn ordered(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -287,29 +290,30 @@ fn ordered(
     pc: u32,
 ) -> Checked {
     let actor = actor(warp, block, lane, pc, None);
-    let (verb, checked) = match action {
-        Action::Init { .. } | Action::Inval => (Verb::Writes, block.shadow.write(&block.clocks, offset, 8, actor)),
+    let (kind, checked) = match action {
+        Action::Init { .. } | Action::Inval => (AccessKind::Write, block.shadow.write(&block.clocks, offset, 8, actor)),
         _ => {
             let actor = Actor { strong: Some(Scope::Cta), ..actor };
-            // Who has used it matters where its life ends. Elsewhere thousands of waits would be remembered for nothing.
+            // Its users only matter when it is invalidated. Recording them elsewhere would store thousands of waits for
+            // nothing.
             let used = match env.code.ends_mbarriers {
                 true => block.shadow.read(&block.clocks, offset, 8, actor),
-                false => block.shadow.behind_writer(&block.clocks, offset, 8, actor),
+                false => block.shadow.words_after_writers(&block.clocks, offset, 8, actor),
             };
-            (Verb::Reads, used)
+            (AccessKind::Read, used)
         }
     };
-    if verb == Verb::Writes {
-        proxy::undisturbed(block, env, (offset, 8), verb, actor)?;
+    if kind == AccessKind::Write {
+        proxy::undisturbed(block, env, (offset, 8), kind, actor)?;
     }
-    env.heed(checked.map_err(|conflict| race(block, env, conflict, verb, offset, 8, actor)))
+    env.heed(checked.map_err(|conflict| race(block, env, conflict, kind, offset, 8, actor)))
 }
 
 fn defined_source(warp: &Warp, env: &Env, action: &Action, active: u32) -> Checked {
     let Some(slot) = action.source() else { return Ok(()) };
     let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
     if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
-        return Err(undefined(warp, env, slot, tainted, "is an mbarrier's operand"));
+        return Err(undefined(warp, env, slot, tainted, "is an operand of an mbarrier instruction"));
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Loads and stores: by rows where that is possible, and lane by lane for every space, every width and every report.
+//! Loads and stores: by rows where possible, otherwise lane by lane for every space, width and report.
 
 use std::sync::atomic::{Ordering, fence};
 
+use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::rows::{self, Spread};
-use super::spot::{Spot, Touch, Verb, addresses, defined_address, locate};
 use super::{Lanes, order, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Change;
@@ -25,7 +25,7 @@ pub(super) fn load<const WATCH: bool>(
     if WATCH {
         defined_address(warp, env, access.base, lanes.active)?;
     }
-    let Some(spread) = rows::place(&warp.regs, block, env, access, lanes) else {
+    let Some(spread) = rows::locate_row(&warp.regs, block, env, access, lanes) else {
         return load_lanes::<WATCH>(warp, block, env, access, lanes.active, pc);
     };
     rows::load(&mut warp.regs, block, access, lanes, &spread);
@@ -44,7 +44,7 @@ pub(super) fn store<const WATCH: bool>(
     if WATCH {
         defined_address(warp, env, access.base, lanes.active)?;
     }
-    let Some(spread) = rows::place(&warp.regs, block, env, access, lanes) else {
+    let Some(spread) = rows::locate_row(&warp.regs, block, env, access, lanes) else {
         return store_lanes::<WATCH>(warp, block, env, access, lanes.active, pc);
     };
     if WATCH {
@@ -57,7 +57,7 @@ pub(super) fn store<const WATCH: bool>(
     Ok(())
 }
 
-/// What reaches global memory must have been written.
+/// Checks that values stored to global memory were written.
 fn stored_values_defined(warp: &Warp, env: &Env, access: &Access, active: u32) -> Checked {
     for slot in &access.values[..usize::from(access.count)] {
         let tainted = warp.taint.mask(warp.taint.at(*slot)) & active;
@@ -83,22 +83,22 @@ fn load_lanes<const WATCH: bool>(
     let addresses = addresses(&warp.regs, access.base, access.offset);
     if access.strong.is_some() {
         let address = addresses[active.trailing_zeros() as usize];
-        warp.polls.last = Some(Polled { pc, address, place: access.place, bytes: access.bytes });
+        warp.polls.last = Some(Polled { pc, address, space: access.space, bytes: access.bytes });
     }
     let (span, bytes) = (access.span(), usize::from(access.bytes));
     let mut tainted = [0u32; 4];
     let mut tally = watch::Tally::default();
     for lane in lanes(active) {
         let address = addresses[lane];
-        let touch = Touch { place: access.place, address, bytes: span, lane, verb: Verb::Reads };
-        let spot = locate(block, env, &touch)?;
+        let lane_access = LaneAccess { space: access.space, address, bytes: span, lane, kind: AccessKind::Read };
+        let location = locate(block, env, &lane_access)?;
         if WATCH {
-            watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
-            tally.add(block, spot, &touch);
+            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
+            tally.add(block, location, &lane_access);
         }
-        let stale = if WATCH && env.strict { order::observe(warp, block, env, (spot, lane), access) } else { None };
+        let stale = if WATCH && env.strict { order::observe(warp, block, env, (location, lane), access) } else { None };
         for (element, tainted) in tainted[..usize::from(access.count)].iter_mut().enumerate() {
-            let (value, written) = read::<WATCH>(warp, block, env, spot, element * bytes, bytes, lane);
+            let (value, written) = read::<WATCH>(warp, block, env, location, element * bytes, bytes, lane);
             let value = stale.unwrap_or(value);
             *tainted |= u32::from(!written) << lane;
             let value = if access.signed { extend(value, bytes) } else { value };
@@ -112,7 +112,7 @@ fn load_lanes<const WATCH: bool>(
         }
     }
     if WATCH {
-        tally.count(block, Verb::Reads, span, pc);
+        tally.count(block, AccessKind::Read, span, pc);
         for (value, tainted) in access.values[..usize::from(access.count)].iter().zip(tainted) {
             warp.taint.load(warp.taint.at(*value), tainted, active, pc);
         }
@@ -126,33 +126,33 @@ fn extend(value: u64, bytes: usize) -> u64 {
     ((value << unused) as i64 >> unused) as u64
 }
 
-/// One element, and whether it was ever written.
+/// Reads one element, and whether it was ever written.
 #[inline(always)]
 pub(super) fn read<const WATCH: bool>(
     warp: &Warp,
     block: &BlockMemory,
     env: &Env,
-    spot: Spot,
+    location: Location,
     skip: usize,
     bytes: usize,
     lane: usize,
 ) -> (u64, bool) {
-    match spot {
-        Spot::Global(mapped, offset) => {
+    match location {
+        Location::Global(mapped, offset) => {
             let offset = offset + skip;
             (mapped.buffer.load(offset, bytes), !WATCH || mapped.buffer.is_written(offset, bytes))
         }
-        Spot::Shared(offset) => {
+        Location::Shared(offset) => {
             let offset = offset + skip;
             (block.shared.load(offset, bytes), !WATCH || block.shared.is_written(offset, bytes))
         }
-        Spot::Local(offset) => {
+        Location::Local(offset) => {
             let index = (offset + skip) / 4 * LANES + lane;
             let high = if bytes == 8 { warp.local[index + LANES] } else { 0 };
             (load_words(&[warp.local[index], high], (offset + skip) % 4, bytes), true)
         }
-        Spot::Param(offset) => (load_words(&env.params, offset + skip, bytes), true),
-        Spot::Const(offset) => {
+        Location::Param(offset) => (load_words(&env.params, offset + skip, bytes), true),
+        Location::Const(offset) => {
             let words = &env.entry.symbols.constants;
             let word = |index: usize| words.get(index).copied().unwrap_or(0);
             let (first, offset) = ((offset + skip) / 4, (offset + skip) % 4);
@@ -177,31 +177,32 @@ fn store_lanes<const WATCH: bool>(
     let (span, bytes) = (access.span(), usize::from(access.bytes));
     let mut tally = watch::Tally::default();
     for lane in lanes(active) {
-        let touch = Touch { place: access.place, address: addresses[lane], bytes: span, lane, verb: Verb::Writes };
-        let spot = locate(block, env, &touch)?;
+        let lane_access =
+            LaneAccess { space: access.space, address: addresses[lane], bytes: span, lane, kind: AccessKind::Write };
+        let location = locate(block, env, &lane_access)?;
         if WATCH {
-            if let Spot::Global(..) = spot {
+            if let Location::Global(..) = location {
                 stored_values_defined(warp, env, access, 1 << lane)?;
             }
-            watch::touched(warp, block, env, &touch, spot, pc, access.strong)?;
-            tally.add(block, spot, &touch);
+            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
+            tally.add(block, location, &lane_access);
             if env.strict && access.strong.is_some() {
-                let before = read::<WATCH>(warp, block, env, spot, 0, bytes, lane).0;
-                order::publish(warp, block, env, (spot, lane), access, (Change::Store, before));
+                let before = read::<WATCH>(warp, block, env, location, 0, bytes, lane).0;
+                order::publish(warp, block, env, (location, lane), access, (Change::Store, before));
             }
         }
         for element in 0..usize::from(access.count) {
             let slot = access.values[element];
             let value = warp.regs.get(slot, lane);
-            if WATCH && let Spot::Shared(offset) = spot {
+            if WATCH && let Location::Shared(offset) = location {
                 let written = warp.taint.mask(warp.taint.at(slot)) >> lane & 1 == 0;
                 block.shared.mark(offset + element * bytes, bytes, written);
             }
-            write(warp, block, spot, element * bytes, bytes, lane, value);
+            write(warp, block, location, element * bytes, bytes, lane, value);
         }
     }
     if WATCH {
-        tally.count(block, Verb::Writes, span, pc);
+        tally.count(block, AccessKind::Write, span, pc);
         if access.strong.is_some() {
             block.note(warp.index as usize, active, pc, true);
             block.clocks.tick(warp.index as usize);
@@ -211,18 +212,26 @@ fn store_lanes<const WATCH: bool>(
 }
 
 #[inline(always)]
-fn write(warp: &mut Warp, block: &mut BlockMemory, spot: Spot, skip: usize, bytes: usize, lane: usize, value: u64) {
-    match spot {
-        Spot::Global(mapped, offset) => {
+fn write(
+    warp: &mut Warp,
+    block: &mut BlockMemory,
+    location: Location,
+    skip: usize,
+    bytes: usize,
+    lane: usize,
+    value: u64,
+) {
+    match location {
+        Location::Global(mapped, offset) => {
             mapped.buffer.store(offset + skip, bytes, value);
             mapped.buffer.mark(offset + skip, bytes);
             block.wrote_global = true;
         }
-        Spot::Shared(offset) => {
+        Location::Shared(offset) => {
             block.shared.store(offset + skip, bytes, value);
             block.wrote_shared = true;
         }
-        Spot::Local(offset) => {
+        Location::Local(offset) => {
             let index = (offset + skip) / 4 * LANES + lane;
             let mut words = [warp.local[index], 0];
             store_words(&mut words, (offset + skip) % 4, bytes, value);
@@ -231,7 +240,7 @@ fn write(warp: &mut Warp, block: &mut BlockMemory, spot: Spot, skip: usize, byte
                 warp.local[index + LANES] = words[1];
             }
         }
-        // `locate` hands these out for reading only.
-        Spot::Param(_) | Spot::Const(_) => {}
+        // `locate` returns these for reading only.
+        Location::Param(_) | Location::Const(_) => {}
     }
 }

@@ -1,8 +1,8 @@
-//! The warp loop: runs one warp until it has to wait for somebody.
+//! The warp loop: runs one warp until it has to wait.
 //!
 //! [`Step`] is dispatched once per turn to the widest instruction set of the host; everything that works on rows is
-//! inlined into it. `WATCH` compiles the loop twice: once bare, once following uninitialised values and asking the
-//! checks about every access.
+//! inlined into it. `WATCH` compiles the loop twice: once bare, and once with tracking of uninitialised values and
+//! checks of every access.
 
 mod access;
 mod alu;
@@ -15,6 +15,7 @@ mod convert;
 mod copy;
 mod extended;
 pub(crate) mod landing;
+mod locate;
 mod mbarrier;
 mod memory;
 mod nan;
@@ -24,7 +25,6 @@ mod registers;
 mod round;
 mod rows;
 mod scalar;
-mod spot;
 mod timeline;
 mod watch;
 
@@ -42,26 +42,26 @@ use crate::warp::{Group, Next, Parked, Spin, Warp};
 /// Why a warp stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Its fuel is used up.
+    /// Its instruction budget is used up.
     Fuel,
-    /// All it does is poll, or loop for long.
+    /// It only polls, or has been in a loop for long.
     Poll(Spin),
-    /// It stands at a barrier: its number, and how many threads it is for.
+    /// It is at a barrier: the barrier's number and its number of threads.
     Barrier {
         id: u32,
         count: Option<u32>,
     },
-    /// It passed a `bar.arrive`.
+    /// It executed a `bar.arrive`.
     Arrive {
         id: u32,
         count: u32,
     },
-    /// It stands at an arrival at the cluster's barrier, or at a wait there.
+    /// It is at an arrival at, or a wait for, the cluster's barrier.
     ClusterArrive {
         relaxed: bool,
     },
     ClusterWait,
-    /// It stands at a `setmaxnreg`.
+    /// It is at a `setmaxnreg`.
     Resize(Resizing),
     /// All its threads have exited.
     Done,
@@ -87,11 +87,11 @@ impl<const WATCH: bool> WithSimd for Step<'_, '_, WATCH> {
     }
 }
 
-/// The lanes that an instruction works for.
+/// The lanes for which an instruction executes.
 #[derive(Clone, Copy)]
 struct Lanes {
     active: u32,
-    /// No live lane is left out, so that whole rows may be written.
+    /// All live lanes are included, so that whole rows may be written.
     full: bool,
 }
 
@@ -100,7 +100,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
     let instrs = env.code.instrs.as_slice();
     let start = warp.steps;
     let end = start.saturating_add(fuel);
-    // Where the running group stands; the warp's own fields are up to date only while the loop is left.
+    // The state of the running group; the warp's own fields are up to date only outside the loop.
     let (mut pc, mut mask, mut steps) = (warp.pc, warp.mask, start);
     let mut meeting_point = warp.meeting_point();
     macro_rules! save {
@@ -116,7 +116,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
         };
     }
-    // Puts the running group aside; a position behind every other makes the loop choose a new one.
+    // Sets the running group aside; a position after all others makes the loop choose a new group.
     macro_rules! park {
         ($pc:expr, $mask:expr, $why:expr) => {{
             save!($pc, $mask);
@@ -183,7 +183,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     check!(divergent_uniform(mask, active, env));
                 }
                 if target <= pc && polls_long_enough(warp, steps) {
-                    // Stand where the branch leads, so that the state can be compared from turn to turn.
+                    // Continue at the branch's target, so that the state can be compared between turns.
                     warp.groups.extend(other(pc + 1, mask & !active));
                     park!(target, active, Parked::Spun);
                 }
@@ -191,7 +191,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     pc = target;
                     continue;
                 }
-                // The group that is behind goes first, unless another one is even further behind.
+                // The group with the lowest position runs first.
                 let rest = mask & !active;
                 let ((first, first_mask), (second, second_mask)) =
                     if target <= pc { ((target, active), (pc + 1, rest)) } else { ((pc + 1, rest), (target, active)) };
@@ -297,7 +297,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
     }
 }
 
-/// The `bar.warp.sync` that a group has just come from.
+/// The `bar.warp.sync` that a group has just executed.
 fn pc_before(pc: u32) -> u32 {
     pc.saturating_sub(1)
 }

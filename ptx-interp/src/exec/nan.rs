@@ -1,29 +1,30 @@
-//! Which NaN a result is.
+//! Which NaN an operation returns.
 //!
-//! Of single precision there is one, 0x7fffffff (CUDA C++ Programming Guide, "Floating-Point Standard"), and of the types of 16
-//! bits 0x7fff. Double precision hands on the NaNs of its operands; the manual does not say which. Measured on an H200: of two
-//! NaNs, a sum and a product hand on the second; a multiply-add prefers its second factor to the first and to the addend.
-//! The result is quiet and keeps its sign, even where the instruction subtracts it, negates it or takes its absolute value.
+//! In single precision there is only one, 0x7fffffff (CUDA C++ Programming Guide, "Floating-Point Standard"), and for
+//! the 16-bit types 0x7fff. Double precision propagates the NaNs of its operands; the manual does not say which.
+//! Measured on an H200: of two NaNs, a sum and a product propagate the second; a multiply-add prefers its second factor
+//! to the first and to the addend. The result is quiet and keeps its sign, even where the instruction subtracts it,
+//! negates it or takes its absolute value.
 //!
-//! That a multiply-add prefers the addend to the first factor is inferred: a sum has its second operand where a multiply-add
-//! has the addend, in the machine code, and no launch so far had NaNs in these two places alone.
+//! That a multiply-add prefers the addend to the first factor is inferred: in the machine code, a sum has its second
+//! operand where a multiply-add has its addend, and no launch so far had NaNs in only these two operands.
 
 use ptx_gemm_ptx::types::Type;
 
 use crate::op::Arith;
 use crate::row::LANES;
 
-/// The bit that tells a quiet NaN from a signaling one.
+/// The bit that distinguishes a quiet NaN from a signaling one.
 pub(super) const QUIET: u64 = 1 << 51;
-/// What an invalid operation without a NaN among its operands gives, in every rounding mode (measured on an H200).
+/// The result of an invalid operation without a NaN operand, in every rounding mode (measured on an H200).
 pub(super) const INVALID: u64 = 0xfff8_0000_0000_0000;
 
-/// The one NaN of a type narrower than f64.
+/// The canonical NaN of a type narrower than f64.
 pub(super) fn canonical(ty: Type) -> u64 {
     if ty.bits() == 16 { 0x7fff } else { 0x7fff_ffff }
 }
 
-/// A NaN converted to or from f64: quiet, with its sign and as much of its payload as there is room for.
+/// A NaN converted to or from f64: quiet, with its sign and as much of its payload as fits.
 pub(super) fn converted(to: Type, from: Type, bits: u64) -> u64 {
     let fraction = |ty: Type| match ty {
         Type::F16 => 10,
@@ -37,22 +38,22 @@ pub(super) fn converted(to: Type, from: Type, bits: u64) -> u64 {
     sign << (to.bits() - 1) | exponent << fraction(to) | payload >> (64 - fraction(to))
 }
 
-/// Whether these are the bits of a NaN of f64.
+/// Whether these are the bits of an f64 NaN.
 #[inline(always)]
 pub(super) fn is_nan(bits: u64) -> bool {
     bits & (u64::MAX >> 1) > 0x7ff0_0000_0000_0000
 }
 
-/// The first of the operands that is a NaN, quiet.
+/// The first operand that is a NaN, made quiet.
 pub(super) fn handed_on<const N: usize>(operands: [u64; N]) -> u64 {
     operands.into_iter().find(|bits| is_nan(*bits)).map_or(INVALID, |bits| bits | QUIET)
 }
 
-/// The NaN that an operation on f64 gives.
+/// The NaN that an f64 operation returns.
 pub(super) fn of_double(op: Arith, [a, b, c]: [u64; 3]) -> u64 {
     match op {
         Arith::Fma => handed_on([b, c, a]),
-        // The driver's assembler writes divisions out, and looks at the dividend first.
+        // The driver's assembler expands divisions, and checks the dividend first.
         Arith::Div => handed_on([a, b]),
         Arith::Rcp | Arith::Sqrt => handed_on([a]),
         _ => handed_on([b, a]),

@@ -1,10 +1,10 @@
-//! What orders accesses, and what needs an order: asks the shadows about every access, keeps flags, and reports races.
+//! The order of accesses: checks every access against the shadows, tracks flags, and reports races.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::locate::{AccessKind, LaneAccess, Location};
 use super::proxy::{self, Starter};
-use super::spot::{Spot, Touch, Verb};
 use super::timeline::timeline;
 use crate::address::SHARED_START;
 use crate::env::{BlockMemory, Env};
@@ -18,7 +18,7 @@ use crate::shadow::{Access, Actor, Conflict, Did};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
 
-/// A lane at an instruction, as the race detector knows it.
+/// A lane at an instruction, as the race detector identifies it.
 pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, strong: Option<Strong>) -> Actor {
     Actor {
         block: block.clocks.block(),
@@ -29,28 +29,28 @@ pub(super) fn actor(warp: &Warp, block: &BlockMemory, lane: usize, pc: u32, stro
     }
 }
 
-fn did(verb: Verb) -> Did {
-    match verb {
-        Verb::Reads => Did::Read,
-        Verb::Writes => Did::Write,
+fn did(kind: AccessKind) -> Did {
+    match kind {
+        AccessKind::Read => Did::Read,
+        AccessKind::Write => Did::Write,
     }
 }
 
-/// The bytes of an mbarrier are for its own instructions.
+/// Checks that only mbarrier instructions access the bytes of an mbarrier.
 #[inline(always)]
-pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, verb: Verb, lane: usize) -> Checked {
-    match block.mbarriers.touched(offset, bytes) {
+pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, kind: AccessKind, lane: usize) -> Checked {
+    match block.mbarriers.accessed(offset, bytes) {
         None => Ok(()),
-        Some(start) => Err(mbarrier_touched(offset, bytes, start, verb, lane)),
+        Some(start) => Err(mbarrier_accessed(offset, bytes, start, kind, lane)),
     }
 }
 
 #[cold]
-fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane: usize) -> Box<Fault> {
+fn mbarrier_accessed(offset: usize, bytes: usize, start: usize, kind: AccessKind, lane: usize) -> Box<Fault> {
     let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
     let message = format!(
         "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
-        verb.word(),
+        kind.word(),
         in_words(bytes as u64)
     );
     let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
@@ -58,13 +58,13 @@ fn mbarrier_touched(offset: usize, bytes: usize, start: usize, verb: Verb, lane:
     fault
 }
 
-/// Lanes touch shared memory.
-#[allow(clippy::too_many_arguments)] // an access is that many things
+/// Checks accesses of lanes to shared memory.
+#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn shared_row(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    verb: Verb,
+    kind: AccessKind,
     offsets: &[u32; LANES],
     active: u32,
     bytes: usize,
@@ -75,47 +75,47 @@ pub(super) fn shared_row(
         let lane = left.trailing_zeros() as usize;
         left &= left - 1;
         let offset = offsets[lane] as usize;
-        env.heed(no_mbarrier(block, offset, bytes, verb, lane))?;
+        env.heed(no_mbarrier(block, offset, bytes, kind, lane))?;
         let actor = actor(warp, block, lane, pc, None);
-        proxy::undisturbed(block, env, (offset, bytes), verb, actor)?;
-        let ordered = match verb {
-            Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
-            Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
+        proxy::undisturbed(block, env, (offset, bytes), kind, actor)?;
+        let ordered = match kind {
+            AccessKind::Read => block.shadow.read(&block.clocks, offset, bytes, actor),
+            AccessKind::Write => block.shadow.write(&block.clocks, offset, bytes, actor),
         };
         if let Err(conflict) = ordered {
-            env.heed(Err(race(block, env, conflict, verb, offset, bytes, actor)))?;
+            env.heed(Err(race(block, env, conflict, kind, offset, bytes, actor)))?;
         }
-        match verb {
-            Verb::Reads if env.code.bulks.is_empty() => {
-                // The next lanes often read the same.
+        match kind {
+            AccessKind::Read if env.code.bulks.is_empty() => {
+                // The next lanes often access the same address.
                 let same = alike(offsets, left, lane);
                 if same != 0 && block.shadow.join(&block.clocks, offset, bytes, actor, same) {
                     left &= !same;
                 }
             }
-            Verb::Writes if !block.clocks.flags.is_empty() => forget(&mut block.clocks.flags, 0, offset, bytes),
+            AccessKind::Write if !block.clocks.flags.is_empty() => forget(&mut block.clocks.flags, 0, offset, bytes),
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Those lanes of `left` behind a lane, without a gap, that are at the same place.
+/// The lanes of `left` that directly follow a lane and access the same address.
 #[inline(always)]
 fn alike(offsets: &[u32; LANES], left: u32, lane: usize) -> u32 {
     let run = offsets[lane + 1..].iter().zip(lane + 1..);
     let end = run.take_while(|(offset, at)| left >> at & 1 != 0 && **offset == offsets[lane]).count();
-    // `end` lanes from the next one on; there are at most 31.
+    // `end` lanes follow the lane; there are at most 31.
     ((1u32 << end) - 1) << lane << 1
 }
 
-/// Lanes touch one allocation.
-#[allow(clippy::too_many_arguments)] // an access is that many things
+/// Checks accesses of lanes to one allocation.
+#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn global_row(
     warp: &Warp,
     block: &BlockMemory,
     env: &Env,
-    verb: Verb,
+    kind: AccessKind,
     offsets: &dyn Fn(usize) -> usize,
     active: u32,
     bytes: usize,
@@ -126,16 +126,16 @@ pub(super) fn global_row(
     if !env.code.bulks.is_empty() {
         for lane in lanes(active) {
             let access = (mapped.buffer.address(offsets(lane)), bytes as u64);
-            proxy::undisturbed_globally(block, env, access, verb, actor(warp, block, lane, pc, strong))?;
+            proxy::undisturbed_globally(block, env, access, kind, actor(warp, block, lane, pc, strong))?;
         }
     }
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
-    let row = Row { did: did(verb), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
+    let row = Row { did: did(kind), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
     if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
         let actor = actor(warp, block, lane, pc, strong);
-        env.heed(Err(global_race(block, env, mapped, conflict, verb, offsets(lane), bytes, actor)))?;
+        env.heed(Err(global_race(block, env, mapped, conflict, kind, offsets(lane), bytes, actor)))?;
     }
-    if verb == Verb::Writes && strong.is_none() && env.detail == Detail::Exact {
+    if kind == AccessKind::Write && strong.is_none() && env.detail == Detail::Exact {
         let mut flags = flags(env);
         if !flags.is_empty() {
             lanes(active).for_each(|lane| forget(&mut flags, block.last, offsets(lane), bytes));
@@ -144,18 +144,18 @@ pub(super) fn global_row(
     Ok(())
 }
 
-/// A bulk copy that starts now reads or writes a piece of global memory. What is remembered is the copy's own access, which
-/// others are ordered behind once they know that it is done.
+/// Checks a bulk copy's access to a piece of global memory when the copy starts. The shadow records it as the copy's
+/// own access; other threads are ordered after it once they know that the copy is complete.
 pub(super) fn copied(
     block: &mut BlockMemory,
     env: &Env,
-    verb: Verb,
+    kind: AccessKind,
     (address, bytes): (u64, u64),
     starter: Starter,
     actor: Actor,
     agent: Agent,
 ) -> Checked {
-    proxy::undisturbed_globally(block, env, (address, bytes), verb, actor)?;
+    proxy::undisturbed_globally(block, env, (address, bytes), kind, actor)?;
     let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return Ok(()) };
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
     let from = mapped.buffer.offset(address);
@@ -169,18 +169,18 @@ pub(super) fn copied(
         let (offset, bytes) = part;
         let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
         let (active, agent) = (1 << starter.lane, Some(agent));
-        let row = Row { did: did(verb), actor: first, agent, active, offsets: &|_| offset, bytes };
+        let row = Row { did: did(kind), actor: first, agent, active, offsets: &|_| offset, bytes };
         if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
-            env.heed(Err(global_race(block, env, mapped, conflict, verb, offset, bytes, actor)))?;
+            env.heed(Err(global_race(block, env, mapped, conflict, kind, offset, bytes, actor)))?;
         }
-        if verb == Verb::Writes && actor.strong.is_none() && env.detail == Detail::Exact {
+        if kind == AccessKind::Write && actor.strong.is_none() && env.detail == Detail::Exact {
             forget(&mut flags(env), block.last, offset, bytes);
         }
     }
     writers.iter().try_for_each(|(at, writer)| proxy::global_fenced(block, env, starter, *at, writer))
 }
 
-/// A thread has waited until its copy has written a piece of global memory.
+/// Records that a thread has waited until its copy has written a piece of global memory.
 pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u64, u64), actor: Actor) {
     let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return };
     let Some(shadow) = &mapped.shadow else { return };
@@ -192,52 +192,52 @@ fn flags<'a>(env: &'a Env) -> MutexGuard<'a, Flags> {
     env.flags.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A weak write to what may have been flags.
+/// A weak write to memory that may have held flags.
 fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes: usize) {
     (offset / 4..(offset + bytes).div_ceil(4)).for_each(|word| flags.forget((allocation, word)));
 }
 
-/// One lane touches memory.
-pub(super) fn touched(
+/// Checks one lane's access to memory.
+pub(super) fn accessed(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    touch: &Touch,
-    spot: Spot,
+    lane_access: &LaneAccess,
+    location: Location,
     pc: u32,
     strong: Option<Strong>,
 ) -> Checked {
-    let bytes = touch.bytes as usize;
-    match spot {
-        Spot::Shared(offset) if strong.is_some() => {
-            env.heed(no_mbarrier(block, offset, bytes, touch.verb, touch.lane))?;
-            let actor = actor(warp, block, touch.lane, pc, strong);
-            proxy::undisturbed(block, env, (offset, bytes), touch.verb, actor)?;
-            let ordered = match touch.verb {
-                Verb::Reads => block.shadow.read(&block.clocks, offset, bytes, actor),
-                Verb::Writes => block.shadow.write(&block.clocks, offset, bytes, actor),
+    let bytes = lane_access.bytes as usize;
+    match location {
+        Location::Shared(offset) if strong.is_some() => {
+            env.heed(no_mbarrier(block, offset, bytes, lane_access.kind, lane_access.lane))?;
+            let actor = actor(warp, block, lane_access.lane, pc, strong);
+            proxy::undisturbed(block, env, (offset, bytes), lane_access.kind, actor)?;
+            let ordered = match lane_access.kind {
+                AccessKind::Read => block.shadow.read(&block.clocks, offset, bytes, actor),
+                AccessKind::Write => block.shadow.write(&block.clocks, offset, bytes, actor),
             };
-            env.heed(ordered.map_err(|conflict| race(block, env, conflict, touch.verb, offset, bytes, actor)))
+            env.heed(ordered.map_err(|conflict| race(block, env, conflict, lane_access.kind, offset, bytes, actor)))
         }
-        Spot::Shared(offset) => {
+        Location::Shared(offset) => {
             let mut offsets = [0; LANES];
-            offsets[touch.lane] = offset as u32;
-            shared_row(warp, block, env, touch.verb, &offsets, 1 << touch.lane, bytes, pc)
+            offsets[lane_access.lane] = offset as u32;
+            shared_row(warp, block, env, lane_access.kind, &offsets, 1 << lane_access.lane, bytes, pc)
         }
-        Spot::Global(_, offset) => {
-            global_row(warp, block, env, touch.verb, &|_| offset, 1 << touch.lane, bytes, pc, strong)
+        Location::Global(_, offset) => {
+            global_row(warp, block, env, lane_access.kind, &|_| offset, 1 << lane_access.lane, bytes, pc, strong)
         }
         _ => Ok(()),
     }
 }
 
-/// A lane reads strongly: what the flag publishes is acquired, or waits for a fence. If nothing orders the read behind the
-/// flag's newest write, the first answer is the value before it.
+/// A lane reads strongly: what the flag publishes is acquired, or kept until a fence. If nothing orders the read after
+/// the flag's newest write, the first read returns the value before it.
 pub(super) fn observe(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    (spot, lane): (Spot, usize),
+    (location, lane): (Location, usize),
     access: &Decoded,
 ) -> Option<u64> {
     let strong = access.strong?;
@@ -258,24 +258,24 @@ pub(super) fn observe(
         clocks.observe(index, lane, strong.acquires, strong.scope, flag);
         None
     };
-    match spot {
-        Spot::Shared(offset) => {
+    match location {
+        Location::Shared(offset) => {
             let mut flags = std::mem::take(&mut block.clocks.flags);
             let stale = look(&mut block.clocks, &mut flags, (0, offset / 4));
             block.clocks.flags = flags;
             stale
         }
-        Spot::Global(_, offset) => look(&mut block.clocks, &mut flags(env), (block.last, offset / 4)),
+        Location::Global(_, offset) => look(&mut block.clocks, &mut flags(env), (block.last, offset / 4)),
         _ => None,
     }
 }
 
-/// A lane writes strongly, over this value.
+/// A lane writes strongly, replacing this value.
 pub(super) fn publish(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    (spot, lane): (Spot, usize),
+    (location, lane): (Location, usize),
     access: &Decoded,
     (change, before): (Change, u64),
 ) {
@@ -285,55 +285,55 @@ pub(super) fn publish(
     let thread = (index * LANES + lane) as u16;
     let writer = Writer { block: block.clocks.block(), thread, clock: block.clocks.now(index) };
     let before = (before, access.bytes);
-    match spot {
-        Spot::Shared(offset) => block.clocks.flags.write((0, offset / 4), change, writer, published, before),
-        Spot::Global(_, offset) => flags(env).write((block.last, offset / 4), change, writer, published, before),
+    match location {
+        Location::Shared(offset) => block.clocks.flags.write((0, offset / 4), change, writer, published, before),
+        Location::Global(_, offset) => flags(env).write((block.last, offset / 4), change, writer, published, before),
         _ => {}
     }
 }
 
-/// The report of two accesses to shared memory without an order.
+/// Reports two accesses to shared memory without an order.
 #[cold]
 pub(super) fn race(
     block: &BlockMemory,
     env: &Env,
     conflict: Conflict,
-    verb: Verb,
+    kind: AccessKind,
     offset: usize,
     bytes: usize,
     actor: Actor,
 ) -> Box<Fault> {
     let address = offset as u64 + u64::from(SHARED_START);
-    unordered(block, env, conflict, verb, &format!("shared address {address:#x}"), address, bytes, actor)
+    unordered(block, env, conflict, kind, &format!("shared address {address:#x}"), address, bytes, actor)
 }
 
-/// The same of global memory.
+/// Reports two accesses to global memory without an order.
 #[cold]
-#[allow(clippy::too_many_arguments)] // an access is that many things
+#[allow(clippy::too_many_arguments)] // an access has this many properties
 fn global_race(
     block: &BlockMemory,
     env: &Env,
     mapped: &Mapped,
     conflict: Conflict,
-    verb: Verb,
+    kind: AccessKind,
     offset: usize,
     bytes: usize,
     actor: Actor,
 ) -> Box<Fault> {
     env.raced.store(env.watches(ViolationKind::Race), Relaxed);
-    let (address, label) = mapped.place(offset);
+    let (address, label) = mapped.address_and_label(offset);
     let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
-    let mut fault = unordered(block, env, conflict, verb, &at, address, bytes, actor);
+    let mut fault = unordered(block, env, conflict, kind, &at, address, bytes, actor);
     fault.label = Some(label.to_string());
     fault
 }
 
-#[allow(clippy::too_many_arguments)] // an access is that many things
+#[allow(clippy::too_many_arguments)] // an access has this many properties
 fn unordered(
     block: &BlockMemory,
     env: &Env,
     conflict: Conflict,
-    verb: Verb,
+    kind: AccessKind,
     at: &str,
     address: u64,
     bytes: usize,
@@ -360,7 +360,7 @@ fn unordered(
     };
     let message = format!(
         "{{thread}} {} {} at {at}, which thread {}{of_block} {did} at line {} (`{}`{clause}), {why}",
-        verb.word(),
+        kind.word(),
         in_words(bytes as u64),
         triple(env.tid(thread.into())),
         origin.line,
@@ -373,7 +373,8 @@ fn unordered(
     fault
 }
 
-/// The thread that did something, or started the copy that did; the access has that thread's clock from then.
+/// The thread that made an access, or that started the copy that did; in the latter case the access carries that
+/// thread's clock at the start.
 fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
     let thread = access.actor.thread;
     let own = access.actor.block == block.clocks.block();
@@ -386,7 +387,7 @@ fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
             let (thread, clock) = of_copy((thread, access.clock)).unwrap_or_default();
             (thread, Access { clock, ..access })
         }
-        // Copies by `cp.async` that have landed for an mbarrier have numbers behind the threads'.
+        // Copies by `cp.async` that completed for an mbarrier have indices after those of the threads.
         None => ((u32::from(thread) % (env.warps() * LANES as u32)) as u16, access),
     }
 }

@@ -1,8 +1,8 @@
-//! Accesses of the generic proxy next to those of asynchronous copies: what is in whose way, and which fences are missing.
+//! Conflicts between accesses of the generic proxy and asynchronous copies, and missing fences between them.
 
 use std::sync::PoisonError;
 
-use super::spot::Verb;
+use super::locate::AccessKind;
 use super::timeline::timeline;
 use crate::address::SHARED_START;
 use crate::agents::{Clash, Fenced, How};
@@ -12,49 +12,50 @@ use crate::row::LANES;
 use crate::shadow::{Access, Actor, Did, Past};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 
-/// No copy is in the way of a thread's access to shared memory.
+/// Checks that no copy conflicts with a thread's access to shared memory.
 #[inline(always)]
 pub(super) fn undisturbed(
     block: &BlockMemory,
     env: &Env,
     (offset, bytes): (usize, usize),
-    verb: Verb,
+    kind: AccessKind,
     actor: Actor,
 ) -> Checked {
-    match block.agents.in_the_way(&block.clocks, actor.thread, offset, bytes, verb == Verb::Writes) {
+    match block.agents.clash_in_shared(&block.clocks, actor.thread, offset, bytes, kind == AccessKind::Write) {
         None => Ok(()),
         Some(_) if !env.watches(ViolationKind::Race) => Ok(()),
         Some(clash) => {
             let address = offset as u64 + u64::from(SHARED_START);
-            Err(disturbed(block, env, clash, verb, ("shared address ", address), bytes as u64, actor))
+            Err(disturbed(block, env, clash, kind, ("shared address ", address), bytes as u64, actor))
         }
     }
 }
 
-/// No copy of this block that is under way is in the way of a thread's access to global memory. Reductions go with each other.
+/// Checks that no copy of this block in flight conflicts with a thread's access to global memory. Reductions do not
+/// conflict with each other.
 #[inline(always)]
 pub(super) fn undisturbed_globally(
     block: &BlockMemory,
     env: &Env,
     (address, bytes): (u64, u64),
-    verb: Verb,
+    kind: AccessKind,
     actor: Actor,
 ) -> Checked {
-    match block.agents.in_the_way_globally(address, bytes, verb == Verb::Writes) {
+    match block.agents.clash_in_global(address, bytes, kind == AccessKind::Write) {
         Some(clash) if env.watches(ViolationKind::Race) && !(env.is_bulk(actor.pc) && actor.atomic) => {
-            Err(disturbed(block, env, clash, verb, ("", address), bytes, actor))
+            Err(disturbed(block, env, clash, kind, ("", address), bytes, actor))
         }
         _ => Ok(()),
     }
 }
 
-/// The report of an access that a copy is in the way of.
+/// Reports an access that conflicts with a copy.
 #[cold]
 fn disturbed(
     block: &BlockMemory,
     env: &Env,
     clash: Clash,
-    verb: Verb,
+    kind: AccessKind,
     (space, address): (&str, u64),
     bytes: u64,
     actor: Actor,
@@ -62,11 +63,11 @@ fn disturbed(
     let (did, why) = match clash.how {
         How::Writing => ("is copying to", "and the copy has not been waited for"),
         How::Written => ("has copied to", "and this thread has not waited for the copy"),
-        How::Reading => ("is copying from", "and nobody has waited until the copy has read it"),
+        How::Reading => ("is copying from", "and no thread has waited until the copy has read it"),
     };
     let message = format!(
         "{{thread}} {} {} at {space}{address:#x}, which thread {} {did} at {}, {why}",
-        verb.word(),
+        kind.word(),
         in_words(bytes),
         thread(env, clash.thread),
         line(env, clash.pc)
@@ -80,7 +81,7 @@ fn disturbed(
     fault
 }
 
-/// A thread that starts a copy, and where.
+/// A thread that starts a copy, and the instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Starter {
     pub(super) thread: u16,
@@ -89,12 +90,12 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// As the race detector knows it.
+    /// Identifies it for the race detector.
     pub(super) fn actor(&self, block: &BlockMemory) -> Actor {
         Actor { block: block.clocks.block(), thread: self.thread, pc: self.pc, strong: None, atomic: false }
     }
 
-    /// Up to which of a thread's clocks this one has seen what that one did.
+    /// The clock up to which this thread has seen what another thread did.
     fn limit(&self, block: &BlockMemory, of: u32, other: u16) -> u32 {
         if (of, other) == (block.clocks.block(), self.thread) {
             return u32::MAX;
@@ -102,21 +103,22 @@ impl Starter {
         block.clocks.newest(of, other, self.thread)
     }
 
-    /// Whether what a thread of the block did is fenced for a copy that this one starts. Threads of `cp.async` have no fences of
-    /// their own and are passed over.
+    /// Whether what a thread of the block did is fenced for a copy that this thread starts. Threads that represent
+    /// `cp.async` copies have no fences and are skipped.
     fn is_fenced(&self, block: &BlockMemory, env: &Env, what: Fenced, thread: u16, clock: u32) -> bool {
         u32::from(thread) >= env.warps() * LANES as u32
             || block.agents.is_fenced(what, thread, clock, self.limit(block, block.clocks.block(), thread))
     }
 }
 
-/// What the generic proxy did to shared memory is fenced for a copy that starts now. `pasts` holds addresses too.
+/// Checks that accesses of the generic proxy to shared memory are fenced for a copy that starts now. `pasts` also holds
+/// addresses.
 pub(super) fn fenced(
     block: &mut BlockMemory,
     env: &Env,
     starter: Starter,
     pasts: &[Past],
-    verb: Verb,
+    kind: AccessKind,
     address: u64,
 ) -> Checked {
     for &past in pasts {
@@ -124,21 +126,21 @@ pub(super) fn fenced(
             if starter.is_fenced(block, env, Fenced::Shared, other, past.clock) {
                 continue;
             }
-            let (kind, severity, word) = match past.did {
+            let (rule, severity, word) = match past.did {
                 Did::Write => (ViolationKind::Proxy, Severity::Deny, "wrote"),
                 Did::Read | Did::ReadBefore => (ViolationKind::ProxyWar, env.proxy_war, "read"),
             };
-            let copies = if verb == Verb::Writes { "to" } else { "from" };
+            let copies = if kind == AccessKind::Write { "to" } else { "from" };
             let message = || {
                 format!(
-                    "{{thread}} starts a copy {copies} shared address {address:#x}, where thread {} {word} at {}, and executes \
-                     no proxy fence between that and what orders the two",
+                    "{{thread}} starts a copy {copies} shared address {address:#x}, where thread {} {word} at {} \
+                     without a proxy fence between that and what orders the two",
                     thread(env, other),
                     line(env, past.pc)
                 )
             };
             let other = past_access(block, past, other);
-            report(block, env, severity, kind, starter, &other, address, message)?;
+            report(block, env, severity, rule, starter, &other, address, message)?;
         }
     }
     Ok(())
@@ -149,7 +151,7 @@ fn past_access(block: &BlockMemory, past: Past, thread: u16) -> Access {
     Access { actor, clock: past.clock, did: past.did }
 }
 
-/// The initialisation of an mbarrier is fenced for a copy that it counts.
+/// Checks that the initialisation of an mbarrier is fenced for a copy that it counts.
 pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, past: Past, address: u64) -> Checked {
     for other in past.threads() {
         let fenced = |what| starter.is_fenced(block, env, what, other, past.clock);
@@ -158,7 +160,7 @@ pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, 
         }
         let message = || {
             format!(
-                "{{thread}} starts a copy that the mbarrier at {address:#x} counts, and thread {}, which initialised it at {}, \
+                "{{thread}} starts a copy that the mbarrier at {address:#x} counts, but thread {}, which initialised it at {}, \
                  executes no fence between that and what orders the two",
                 thread(env, other),
                 line(env, past.pc)
@@ -170,7 +172,8 @@ pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, 
     Ok(())
 }
 
-/// A generic write to global memory is fenced for a copy that starts now. That it is ordered before is for the shadow to say.
+/// Checks that a generic write to global memory is fenced for a copy that starts now. The shadow checks that the write
+/// is ordered before.
 pub(super) fn global_fenced(
     block: &mut BlockMemory,
     env: &Env,
@@ -193,7 +196,7 @@ pub(super) fn global_fenced(
     let of_block = if own { String::new() } else { format!(" of block {}", triple(env.ctaid(u64::from(of)))) };
     let message = || {
         format!(
-            "{{thread}} starts a copy at {address:#x}, where thread {}{of_block} wrote at {}, and executes no proxy fence \
+            "{{thread}} starts a copy at {address:#x}, where thread {}{of_block} wrote at {} without a proxy fence \
              between that and what orders the two",
             thread(env, other),
             line(env, pc)
@@ -202,8 +205,8 @@ pub(super) fn global_fenced(
     report(block, env, Severity::Deny, ViolationKind::Proxy, starter, writer, address, message)
 }
 
-/// A broken rule, as severe as it is.
-#[allow(clippy::too_many_arguments)] // a report says that much
+/// Reports a broken rule with its severity.
+#[allow(clippy::too_many_arguments)] // a report contains all of this
 fn report(
     block: &mut BlockMemory,
     env: &Env,
@@ -233,12 +236,12 @@ fn report(
     Ok(())
 }
 
-/// A thread as reports name it.
+/// The name of a thread in reports.
 fn thread(env: &Env, thread: u16) -> String {
     triple(env.tid(u32::from(thread) % (env.warps() * LANES as u32)))
 }
 
-/// An instruction as reports name it.
+/// The name of an instruction in reports.
 pub(super) fn line(env: &Env, pc: u32) -> String {
     let origin = &env.code.origins[pc as usize];
     let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));

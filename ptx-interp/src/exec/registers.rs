@@ -1,5 +1,5 @@
-//! Register instructions: takes rows from the register file, hands them to [`super::alu`], puts the result back under
-//! the mask, and lets taint flow along.
+//! Register instructions: reads rows from the register file, passes them to [`super::alu`], writes the result under the
+//! mask, and propagates taint.
 
 use super::{Lanes, alu, scalar};
 use ptx_gemm_ptx::types::Type;
@@ -50,7 +50,7 @@ impl Registers {
     }
 }
 
-/// The bodies of the three kinds of runs differ in the row type alone.
+/// The bodies of the three kinds of runs differ only in the row type.
 macro_rules! run_of_multiply_adds {
     ($name:ident, $rows:ident, $put:ident, $slot:ident, $at:ident, $count:ident, $f:expr) => {
         #[inline(always)]
@@ -76,7 +76,7 @@ impl Warp {
     run_of_multiply_adds!(fma_run64, r64, put64, R64, at64, fma, alu::fma64);
     run_of_multiply_adds!(mad_run32, r32, put32, R32, at32, mad, alu::mad32);
 
-    /// A run of multiply-adds.
+    /// Executes a run of multiply-adds.
     #[inline(always)]
     pub(super) fn multiply_adds<const WATCH: bool>(&mut self, op: &Op, quads: &[Quad], lanes: Lanes) {
         match op {
@@ -86,7 +86,7 @@ impl Warp {
         }
     }
 
-    /// Lets the taint of the sources reach the destination.
+    /// Propagates the taint of the sources to the destination.
     #[inline(always)]
     fn flow<const WATCH: bool, const N: usize>(&mut self, d: impl Into<Slot>, sources: [Slot; N], lanes: Lanes) {
         if WATCH {
@@ -95,7 +95,7 @@ impl Warp {
         }
     }
 
-    /// Instructions that work on whole rows.
+    /// Executes an instruction on whole rows.
     #[inline(always)]
     pub(super) fn row<const WATCH: bool>(&mut self, op: Op, lanes: Lanes) {
         let regs = &mut self.regs;
@@ -151,7 +151,7 @@ impl Warp {
         }
     }
 
-    /// Instructions between rows of different widths, and selections.
+    /// Executes an instruction between rows of different widths, or a selection.
     #[inline(always)]
     fn mixed<const WATCH: bool>(&mut self, op: Op, lanes: Lanes) {
         let regs = &mut self.regs;
@@ -227,7 +227,7 @@ impl Warp {
         self.flow::<WATCH, 2>(d, sources, lanes);
     }
 
-    /// The result of a selection depends on the side that was taken, lane by lane, and on the predicate.
+    /// The taint of a selection depends on the predicate and, lane by lane, on the selected side.
     #[inline(always)]
     fn select<const WATCH: bool>(&mut self, d: Slot, a: Slot, b: Slot, p: P, lanes: Lanes) {
         if WATCH {
@@ -284,7 +284,7 @@ impl Warp {
         }
     }
 
-    /// Rarer operations, lane by lane.
+    /// Executes a rarer operation, lane by lane.
     #[inline(never)]
     pub(super) fn scalar<const WATCH: bool>(&mut self, op: &Scalar, active: u32) {
         for lane in lanes(active) {

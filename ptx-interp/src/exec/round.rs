@@ -1,5 +1,5 @@
-//! Rounding, once, of values that f64 holds: exactly, or rounded to odd, which a second rounding to at most half the bits does
-//! not notice.
+//! Rounds values once. The values are held in f64, either exactly or rounded to odd; rounding to odd has no effect on a
+//! second rounding to at most half as many bits.
 
 use half::{bf16, f16};
 use ptx_gemm_ptx::instruction::Rounding;
@@ -8,7 +8,7 @@ use rustc_apfloat::Round;
 
 use super::nan;
 
-/// Bits of a float narrower than f64: those of the fraction, and the exponent's bias.
+/// Number of fraction bits of a float narrower than f64, and its exponent bias.
 fn layout(ty: Type) -> (u32, i32) {
     match ty {
         Type::F16 => (10, 15),
@@ -27,7 +27,7 @@ pub(super) fn round_mode(rounding: Rounding) -> Round {
     }
 }
 
-/// The value of a float, which f64 holds exactly.
+/// The value of a float, which f64 represents exactly.
 pub(super) fn to_f64(ty: Type, bits: u64) -> f64 {
     match ty {
         Type::F16 => f16::from_bits(bits as u16).to_f64(),
@@ -37,9 +37,9 @@ pub(super) fn to_f64(ty: Type, bits: u64) -> f64 {
     }
 }
 
-/// Rounds to a float; every NaN becomes PTX's own, except in f64.
+/// Rounds to a float; every NaN becomes PTX's canonical one, except in f64.
 ///
-/// This is not left to the conversions of `half`: they round by way of f32, or without looking at the lowest 32 bits.
+/// The conversions of the `half` crate cannot be used: they round through f32, or ignore the lowest 32 bits.
 pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
     const HIDDEN: u64 = 1 << 52;
     if ty == Type::F64 {
@@ -60,7 +60,7 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
     let significand = (magnitude % HIDDEN) | if magnitude < HIDDEN { 0 } else { HIDDEN };
     let exponent = field - 1023;
     let least = 1 - bias;
-    // What lies below the last bit of the result; of the smallest values that is everything.
+    // The bits below the last bit of the result, which are all bits of the smallest values.
     let dropped = (52 - fraction + (least - exponent).max(0) as u32).min(63);
     let rest = significand & ((1 << dropped) - 1);
     let tie = 1 << (dropped - 1);
@@ -72,8 +72,8 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
         Round::TowardPositive => rest > 0 && !negative,
         Round::TowardNegative => rest > 0 && negative,
     };
-    // The exponent field is one less than it should be, and the significand's hidden bit makes up for it; a carry out of the
-    // significand is a carry into the exponent.
+    // The exponent field is one too small, and the significand's hidden bit makes up for it; a carry out of the
+    // significand carries into the exponent.
     let bits = (((exponent.max(least) + bias - 1) as u64) << fraction) + kept + u64::from(up);
     if bits < infinity {
         return sign | bits;
@@ -87,16 +87,16 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
     sign | if to_infinity { infinity } else { infinity - 1 }
 }
 
-/// Whether a value is below a type's smallest normal number when it is rounded to the type's precision without a bound on the
+/// Whether a value is below a type's smallest normal number after rounding to the type's precision with unbounded
 /// exponent.
 ///
-/// This is what `.ftz` flushes. Measured on an H200: (1 - 2^-24) * 2^-126, which has 24 bits, becomes 0 and not 2^-126. What
-/// rounds to 2^-126 with 24 bits stays, as it does in the sequences that ptxas writes for divisions and for conversions from
-/// f64; that products do the same is inferred.
+/// This is the condition under which `.ftz` flushes. Measured on an H200: (1 - 2^-24) * 2^-126, which has 24 bits,
+/// becomes 0 and not 2^-126. A value that rounds to 2^-126 with 24 bits is kept, as in the sequences that ptxas emits
+/// for divisions and for conversions from f64; that products do the same is inferred.
 pub(super) fn is_tiny(ty: Type, value: f64, round: Round) -> bool {
     let (fraction, bias) = layout(ty);
     let least = f64::from_bits((1024 - bias as u64) << 52);
-    // The distance of numbers of this precision just below the least normal one.
+    // The spacing of numbers of this precision just below the smallest normal one.
     let step = f64::from_bits((1024 - bias as u64 - u64::from(fraction) - 1) << 52);
     let magnitude = value.abs();
     match round {
@@ -124,7 +124,7 @@ pub(super) fn add_to_odd(x: f64, y: f64) -> f64 {
     to_odd(sum, error)
 }
 
-/// What lies `error` away from the nearest double, rounded to odd.
+/// The value that is `error` away from the nearest double, rounded to odd.
 fn to_odd(near: f64, error: f64) -> f64 {
     if error == 0.0 || near.to_bits() & 1 == 1 {
         return near;
@@ -140,7 +140,7 @@ mod tests {
 
     use super::{Round, Type, from_f64};
 
-    /// What another implementation makes of it.
+    /// The result of another implementation.
     fn reference(ty: Type, value: f64, round: Round) -> u64 {
         let (exact, mut inexact) = (Double::from_bits(u128::from(value.to_bits())), false);
         let bits = match ty {
@@ -162,7 +162,7 @@ mod tests {
         for exponent in -160..140 {
             for _ in 0..8 {
                 let fraction = random() % (1 << 52);
-                // Around ties of each type, which a bit at the very end breaks.
+                // Near ties of each type, which the very last bit breaks.
                 for kept in [4, 7, 8, 10, 11, 23, 24, 52] {
                     let ties = fraction >> (52 - kept) << (52 - kept);
                     values.extend(
@@ -182,7 +182,7 @@ mod tests {
             for ty in [Type::F16, Type::Bf16, Type::F32] {
                 for value in values.iter().flat_map(|value| [*value, -value]) {
                     let (got, want) = (from_f64(ty, value, round), reference(ty, value, round));
-                    assert_eq!(got, want, "{value:e} to {ty:?}, {round:?}: {got:#x}, not {want:#x}");
+                    assert_eq!(got, want, "{value:e} to {ty:?}, {round:?}: got {got:#x}, expected {want:#x}");
                 }
             }
         }

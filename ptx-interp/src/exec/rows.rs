@@ -1,18 +1,19 @@
-//! Loads and stores of whole rows of 4- and 8-byte elements in shared or global memory, when nothing is wrong with them.
-//! Whatever does not fit (an address out of bounds, a misaligned one, lanes in different allocations) is left to
-//! [`super::memory`], which does it lane by lane and reports what is wrong.
+//! Fast loads and stores of whole rows of 4- and 8-byte elements in shared or global memory. Everything else (an
+//! address out of bounds, a misaligned one, lanes in different allocations) is left to [`super::memory`], which works
+//! lane by lane and reports errors.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Lanes, alu};
-use crate::address::{Place, SHARED_START};
+use crate::address::{SHARED_START, StateSpace};
 use crate::buffer::Buffer;
 use crate::env::{BlockMemory, Env};
 use crate::op::{Access, R32, R64, Shape, Slot};
 use crate::row::LANES;
 use crate::warp::Registers;
 
-/// Where the lanes of an access lie: inside, and aligned. Lanes that take no part have a harmless place.
+/// The locations that the lanes of an access refer to, all in bounds and aligned. Inactive lanes have a harmless
+/// location.
 pub(super) enum Spread<'a> {
     /// Byte offsets in shared memory.
     Shared([u32; LANES]),
@@ -20,9 +21,9 @@ pub(super) enum Spread<'a> {
     Global(&'a Buffer, [u64; LANES]),
 }
 
-/// Places all lanes at once, if that is possible.
+/// Locates the memory of all lanes at once, if possible.
 #[inline(always)]
-pub(super) fn place<'a>(
+pub(super) fn locate_row<'a>(
     regs: &Registers,
     block: &mut BlockMemory,
     env: &'a Env,
@@ -32,9 +33,11 @@ pub(super) fn place<'a>(
     if access.shape == Shape::Odd || access.strong.is_some() {
         return None;
     }
-    match (access.place, access.base) {
-        (Some(Place::Shared), Slot::R32(base)) => shared_offsets(regs, base, block, access, lanes).map(Spread::Shared),
-        (Some(Place::Global) | None, Slot::R64(base)) => {
+    match (access.space, access.base) {
+        (Some(StateSpace::Shared), Slot::R32(base)) => {
+            shared_offsets(regs, base, block, access, lanes).map(Spread::Shared)
+        }
+        (Some(StateSpace::Global) | None, Slot::R64(base)) => {
             let (buffer, offsets) = global_offsets(regs, base, block, env, access, lanes)?;
             Some(Spread::Global(buffer, offsets))
         }
@@ -42,7 +45,7 @@ pub(super) fn place<'a>(
     }
 }
 
-/// Byte offsets in shared memory, if all are inside and aligned.
+/// Byte offsets in shared memory, if all are in bounds and aligned.
 #[inline(always)]
 fn shared_offsets(
     regs: &Registers,
@@ -64,7 +67,7 @@ fn shared_offsets(
     (largest <= limit && low & (span - 1) == 0).then_some(offsets)
 }
 
-/// The allocation and the byte offsets in it, if all lanes are inside the same one and aligned.
+/// The allocation and the byte offsets in it, if all lanes are in bounds of the same one and aligned.
 #[inline(always)]
 fn global_offsets<'a>(
     regs: &Registers,
@@ -94,7 +97,7 @@ fn global_offsets<'a>(
     (smallest >= inside && largest <= limit && low & (span - 1) == 0).then_some((buffer, offsets))
 }
 
-/// Moves rows from memory to registers.
+/// Copies rows from memory to registers.
 #[inline(always)]
 pub(super) fn load(regs: &mut Registers, block: &BlockMemory, access: &Access, lanes: Lanes, spread: &Spread) {
     match spread {
@@ -109,7 +112,7 @@ pub(super) fn load(regs: &mut Registers, block: &BlockMemory, access: &Access, l
     }
 }
 
-/// Moves rows from registers to memory.
+/// Copies rows from registers to memory.
 #[inline(always)]
 pub(super) fn store(regs: &Registers, block: &mut BlockMemory, access: &Access, lanes: Lanes, spread: &Spread) {
     match spread {

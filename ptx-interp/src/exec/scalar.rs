@@ -1,4 +1,5 @@
-//! The rarer operations, one lane at a time: 16-bit types, rounding modes other than to nearest, approximate functions. Values come and go as 64 bits; readers look only at the bits that their type has.
+//! The rarer operations, one lane at a time: 16-bit types, rounding modes other than to nearest, approximate functions.
+//! Values are passed as 64 bits, of which only the bits of the type are used.
 
 use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
@@ -10,7 +11,7 @@ use super::bits;
 use super::convert::{convert, to_integer};
 use super::nan;
 use super::round::{add_to_odd, from_f64, round_mode, to_f64};
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::op::{Arith, Cmp, ScalarFn};
 
 /// Evaluates one lane.
@@ -29,7 +30,7 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
             part(a) << 16 | part(b)
         }
         ScalarFn::Bits { op, ty } => bits::evaluate(op, ty, [a, b, c, e]),
-        ScalarFn::IsSpace { place } => u64::from(Place::of_generic(a).0 == place),
+        ScalarFn::IsSpace { space } => u64::from(StateSpace::of_generic(a).0 == space),
         ScalarFn::Compare { cmp, ty } => u64::from(compare(cmp, ty, a, b)),
         ScalarFn::Saturating { op } => {
             let (x, y) = (to_integer(Type::S32, a), to_integer(Type::S32, b));
@@ -56,7 +57,7 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
     }
 }
 
-/// Packed types are evaluated half by half.
+/// Evaluates packed types half by half.
 fn by_halves(ty: Type, values: [u64; 3], f: impl Fn(Type, [u64; 3]) -> u64) -> u64 {
     let half = match ty {
         Type::F16x2 => Type::F16,
@@ -71,7 +72,7 @@ fn by_halves(ty: Type, values: [u64; 3], f: impl Fn(Type, [u64; 3]) -> u64) -> u
 fn integer(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let (x, y) = (to_integer(ty, a), to_integer(ty, b));
     let bits = ty.bits();
-    // Products of 64-bit values fit: 127 bits and a sign at the worst, or 128 without one.
+    // Products of 64-bit values fit: at most 127 bits and a sign, or 128 bits unsigned.
     let product = || if ty.is_signed() { x * y } else { (x as u128).wrapping_mul(y as u128) as i128 };
     let high = || if ty.is_signed() { product() >> bits } else { (product() as u128 >> bits) as i128 };
     let result = match op {
@@ -108,7 +109,7 @@ fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let sign = 0x8000;
     let (x, y, z) = (to_f64(ty, a), to_f64(ty, b), to_f64(ty, c));
     let value = match op {
-        // NaNs become canonical, as where single precision is negated: ptxas makes arithmetic of these as well.
+        // NaNs become canonical, as in a single-precision negation: ptxas turns these into arithmetic too.
         Arith::Neg if !x.is_nan() => return a ^ sign,
         Arith::Abs if !x.is_nan() => return a & !sign,
         Arith::Add => add_to_odd(x, y),
@@ -125,7 +126,7 @@ fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     from_f64(ty, value, Round::NearestTiesToEven)
 }
 
-/// min with PTX's rules: -0 below +0, a NaN gives way unless it propagates.
+/// min with PTX's rules: -0 is less than +0, and a NaN loses to a number unless it propagates.
 fn min(x: f64, y: f64, propagate: bool) -> f64 {
     if x.is_nan() || y.is_nan() {
         return if propagate || (x.is_nan() && y.is_nan()) {
@@ -167,8 +168,8 @@ fn directed_in<F: Float>(op: Arith, round: Round, values: [u64; 3]) -> u64 {
     }
 }
 
-/// The root of an f32 in f64 is exact, or not near enough to an f32 for the second rounding to matter; that of an f64 is
-/// corrected by the sign of what is left.
+/// The square root of an f32 in f64 is exact, or not close enough to an f32 for the second rounding to matter; that of
+/// an f64 is corrected by the sign of the remainder.
 fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
     if ty != Type::F64 {
         return from_f64(ty, to_f64(ty, bits).sqrt(), round);
@@ -177,7 +178,7 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
     if value.is_nan() || value < 0.0 {
         return nan::of_double(Arith::Sqrt, [bits, 0, 0]);
     }
-    // Of a tiny value the rest would underflow. A power of four more changes the root's exponent alone.
+    // The remainder of a tiny value would underflow. Scaling by a power of four only changes the root's exponent.
     let (scale, back) = if value < 2f64.powi(-800) { (2f64.powi(200), 2f64.powi(-100)) } else { (1.0, 1.0) };
     let x = value * scale;
     let root = x.sqrt();

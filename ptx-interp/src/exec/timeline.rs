@@ -1,4 +1,4 @@
-//! The timeline of a report, from the synchronisations that are remembered of each warp.
+//! The timeline of a report, from the recorded synchronisations of each warp.
 
 use std::sync::PoisonError;
 
@@ -7,8 +7,8 @@ use crate::history::Event;
 use crate::shadow::{Access, Actor};
 use crate::violation::{MomentKind, Step};
 
-/// The interleaving of two threads that shows a race: what each synchronised at last before its access, the accesses, and
-/// what the first thread did after its own.
+/// The interleaving of two threads that shows a race: each thread's last synchronisation before its access, the
+/// accesses, and the first thread's next synchronisation after its own.
 pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u16, actor: Actor) -> Vec<Step> {
     let here = block.history.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let last = here.last(actor.thread);
@@ -17,7 +17,7 @@ pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u1
     let (before, after) = there.map_or((None, None), |history| history.around(first, other.clock));
     let of_first = |kind, pc| Step { kind, block: other.actor.block, thread: first, pc };
     let of_second = |kind, pc| Step { kind, block: actor.block, thread: actor.thread, pc };
-    // Within a block the synchronisations are numbered; another block's are all over or wait for this one's.
+    // Synchronisations are numbered within a block; another block's are either all over or wait for this block.
     let mut steps: Vec<(u64, Step)> = Vec::new();
     steps.extend(before.map(|event| (event.number * 2, of_first(MomentKind::Synchronise, event.pc))));
     steps.push((before.map_or(0, |event| event.number * 2 + 1), of_first(MomentKind::FirstAccess, other.actor.pc)));
@@ -27,7 +27,7 @@ pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u1
     steps.push((u64::MAX, of_second(MomentKind::SecondAccess, actor.pc)));
     steps.sort_by_key(|(number, _)| *number);
     let mut steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
-    // One event may be the first thread's after its access, and the second one's before its own.
+    // One event may both follow the first thread's access and precede the second thread's.
     steps.dedup();
     steps
 }

@@ -1,10 +1,10 @@
-//! What the checks and the counters want to know of an access that is fine as such: initialised bytes, races, write-once
+//! Additional checks and counters for an access that is in bounds and aligned: initialised bytes, races, write-once
 //! memory, cost.
 
+use super::locate::{AccessKind, LaneAccess, Location};
 use super::order;
 use super::rows::Spread;
-use super::spot::{Spot, Touch, Verb};
-use crate::cost::Way;
+use crate::cost::Direction;
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::{Access, Strong};
@@ -25,7 +25,7 @@ pub(super) fn loaded(
 ) -> Checked {
     let (span, bytes, count) = (access.span() as usize, usize::from(access.bytes), usize::from(access.count));
     let mut tainted = [0u32; 4];
-    // Looks at the elements one by one only where the whole is not written.
+    // Checks elements one by one only if not all bytes were written.
     let mut unwritten = |lane: usize, is_written: &dyn Fn(usize) -> bool| {
         for (element, tainted) in tainted[..count].iter_mut().enumerate() {
             *tainted |= u32::from(!is_written(element * bytes)) << lane;
@@ -39,7 +39,7 @@ pub(super) fn loaded(
                     unwritten(lane, &|skip| block.shared.is_written(offset + skip, bytes));
                 }
             }
-            shared(warp, block, env, Verb::Reads, offsets, active, span, pc)?;
+            shared(warp, block, env, AccessKind::Read, offsets, active, span, pc)?;
         }
         Spread::Global(buffer, offsets) => {
             for lane in lanes(active) {
@@ -50,9 +50,9 @@ pub(super) fn loaded(
             }
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
-                order::global_row(warp, block, env, Verb::Reads, &offset, active, span, pc, None)?;
+                order::global_row(warp, block, env, AccessKind::Read, &offset, active, span, pc, None)?;
             }
-            count_global(block, Verb::Reads, offsets, active, span);
+            count_global(block, AccessKind::Read, offsets, active, span);
         }
     }
     for (value, tainted) in access.values[..count].iter().zip(tainted) {
@@ -75,7 +75,7 @@ pub(super) fn stored(
     let (span, bytes) = (access.span() as usize, usize::from(access.bytes));
     match spread {
         Spread::Shared(offsets) => {
-            shared(warp, block, env, Verb::Writes, offsets, active, span, pc)?;
+            shared(warp, block, env, AccessKind::Write, offsets, active, span, pc)?;
             for (element, slot) in access.values[..usize::from(access.count)].iter().enumerate() {
                 let tainted = warp.taint.mask(warp.taint.at(*slot));
                 for lane in lanes(active) {
@@ -84,7 +84,7 @@ pub(super) fn stored(
             }
         }
         Spread::Global(_, offsets) => {
-            count_global(block, Verb::Writes, offsets, active, span);
+            count_global(block, AccessKind::Write, offsets, active, span);
             let mapped = env.global.at(block.last);
             if mapped.is_write_once() {
                 for lane in lanes(active) {
@@ -93,70 +93,70 @@ pub(super) fn stored(
             }
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
-                order::global_row(warp, block, env, Verb::Writes, &offset, active, span, pc, None)?;
+                order::global_row(warp, block, env, AccessKind::Write, &offset, active, span, pc, None)?;
             }
         }
     }
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // the two callers differ in the verb alone
+#[allow(clippy::too_many_arguments)] // the two callers differ only in the access kind
 fn shared(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    verb: Verb,
+    kind: AccessKind,
     offsets: &[u32; LANES],
     active: u32,
     bytes: usize,
     pc: u32,
 ) -> Checked {
     if env.strict {
-        order::shared_row(warp, block, env, verb, offsets, active, bytes, pc)?;
+        order::shared_row(warp, block, env, kind, offsets, active, bytes, pc)?;
     }
     if let Some(counters) = &mut block.counters {
-        let touched: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
-        counters.shared(pc, way(verb), &touched, bytes as u32);
+        let accessed: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
+        counters.shared(pc, way(kind), &accessed, bytes as u32);
     }
     Ok(())
 }
 
-fn way(verb: Verb) -> Way {
-    match verb {
-        Verb::Reads => Way::Load,
-        Verb::Writes => Way::Store,
+fn way(kind: AccessKind) -> Direction {
+    match kind {
+        AccessKind::Read => Direction::Load,
+        AccessKind::Write => Direction::Store,
     }
 }
 
-fn count_global(block: &mut BlockMemory, verb: Verb, offsets: &[u64; LANES], active: u32, bytes: usize) {
+fn count_global(block: &mut BlockMemory, kind: AccessKind, offsets: &[u64; LANES], active: u32, bytes: usize) {
     if let Some(counters) = &mut block.counters {
-        let touched: Vec<u64> = lanes(active).map(|lane| offsets[lane]).collect();
-        counters.global(way(verb), &touched, &vec![block.last; touched.len()], bytes as u64);
+        let accessed: Vec<u64> = lanes(active).map(|lane| offsets[lane]).collect();
+        counters.global(way(kind), &accessed, &vec![block.last; accessed.len()], bytes as u64);
     }
 }
 
-/// One lane touches memory: the row checks, lane by lane.
-pub(super) fn touched(
+/// Checks one lane's access: the checks of a row, for a single lane.
+pub(super) fn accessed(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    touch: &Touch,
-    spot: Spot,
+    lane_access: &LaneAccess,
+    location: Location,
     pc: u32,
     strong: Option<Strong>,
 ) -> Checked {
     if !env.strict {
         return Ok(());
     }
-    if let (Spot::Global(mapped, offset), Verb::Writes) = (spot, touch.verb)
+    if let (Location::Global(mapped, offset), AccessKind::Write) = (location, lane_access.kind)
         && mapped.is_write_once()
     {
-        written_once(block, env, mapped, offset, touch.bytes as usize, touch.lane)?;
+        written_once(block, env, mapped, offset, lane_access.bytes as usize, lane_access.lane)?;
     }
-    order::touched(warp, block, env, touch, spot, pc, strong)
+    order::accessed(warp, block, env, lane_access, location, pc, strong)
 }
 
-/// Each byte of a write-once allocation may be written by one thread of the launch, once.
+/// Checks that each byte of a write-once allocation is written by only one thread of the launch, once.
 pub(super) fn written_once(
     block: &BlockMemory,
     env: &Env,
@@ -169,9 +169,9 @@ pub(super) fn written_once(
     if !env.watches(ViolationKind::WrittenTwice) {
         return Ok(());
     }
-    let (address, label) = mapped.place(offset);
+    let (address, label) = mapped.address_and_label(offset);
     let message = format!(
-        "{{thread}} writes {} at {address:#x}, byte {} of `{label}`, which block {} has written already",
+        "{{thread}} writes {} at {address:#x}, byte {} of `{label}`, which block {} has already written",
         in_words(bytes as u64),
         address - mapped.buffer.start,
         triple(env.ctaid(u64::from(first)))
@@ -181,7 +181,7 @@ pub(super) fn written_once(
     Err(fault)
 }
 
-/// Collects an instruction's accesses for the counters when it goes lane by lane.
+/// Collects an instruction's accesses for the counters when it executes lane by lane.
 #[derive(Default)]
 pub(super) struct Tally {
     shared: Vec<(usize, u32)>,
@@ -190,13 +190,13 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, block: &BlockMemory, spot: Spot, touch: &Touch) {
+    pub(super) fn add(&mut self, block: &BlockMemory, location: Location, lane_access: &LaneAccess) {
         if block.counters.is_none() {
             return;
         }
-        match spot {
-            Spot::Shared(offset) => self.shared.push((touch.lane, offset as u32)),
-            Spot::Global(_, offset) => {
+        match location {
+            Location::Shared(offset) => self.shared.push((lane_access.lane, offset as u32)),
+            Location::Global(_, offset) => {
                 self.addresses.push(offset as u64);
                 self.allocations.push(block.last);
             }
@@ -204,13 +204,13 @@ impl Tally {
         }
     }
 
-    pub(super) fn count(&self, block: &mut BlockMemory, verb: Verb, bytes: u64, pc: u32) {
+    pub(super) fn count(&self, block: &mut BlockMemory, kind: AccessKind, bytes: u64, pc: u32) {
         let Some(counters) = &mut block.counters else { return };
         if !self.shared.is_empty() {
-            counters.shared(pc, way(verb), &self.shared, bytes as u32);
+            counters.shared(pc, way(kind), &self.shared, bytes as u32);
         }
         if !self.addresses.is_empty() {
-            counters.global(way(verb), &self.addresses, &self.allocations, bytes);
+            counters.global(way(kind), &self.addresses, &self.allocations, bytes);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Who touched each word of an allocation in this launch: the race detector for global memory.
+//! The accesses to each word of an allocation in this launch: the race detector for global memory.
 //!
-//! The rules are those of [`crate::shadow`], between the threads of all blocks. The shadow is made in chunks as they are
-//! touched, and that of writers only where something is written, so that operands that are only read stay cheap: a word
-//! of them costs one entry, with the lanes of a warp that have read it.
+//! The rules are those of [`crate::shadow`], applied to the threads of all blocks. The shadow is allocated in chunks on
+//! first access, and its writers only where something is written, so that read-only operands stay cheap: each of their
+//! words costs one entry, with the lanes of a warp that have read it.
 //!
-//! Blocks that do not communicate have no order between them. They run on several host threads, and readers of two blocks
-//! are remembered as "anybody", since no write goes with both. Which of two accesses comes second depends on the host then;
-//! a race is therefore not reported but brings the memory back to what it was, for a run block by block.
+//! Blocks that do not communicate are not ordered with each other. They run on several host threads, and readers in two
+//! blocks are recorded as "any block", since every write races with such a pair. Which of two accesses comes second
+//! then depends on the host. A race is therefore not reported but restores memory, for a second run block by block.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::buffer::{Buffer, Image};
 use crate::clocks::Clocks;
 use crate::row::{LANES, lanes};
-use crate::shadow::{Access, Actor, Conflict, Did, NOBODY, UNDER_WAY, after_all, observed};
+use crate::shadow::{Access, Actor, Conflict, Did, NO_ACCESS, UNDER_WAY, after_all, observed};
 
-/// Words of a chunk.
+/// Words per chunk.
 const CHUNK: usize = 4096;
-/// Readers of a word that are told apart by warp; beyond that they are by block.
+/// Number of warps whose reads of a word are recorded individually; beyond it, reads are recorded per block.
 const WARPS: usize = 64;
 
-/// Whether other blocks' readers are told apart.
+/// Whether readers in other blocks are recorded separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// A race is found; which accesses it is between is for another run to say.
+    /// A race is detected; another run determines which accesses it is between.
     Quick,
     Exact,
 }
@@ -39,26 +39,26 @@ pub(crate) struct GlobalShadow {
 
 #[derive(Debug, Default)]
 struct Chunk {
-    /// The chunk's words, then four for each word whose bytes are told apart.
+    /// The chunk's words, then four entries for each word whose bytes are tracked separately.
     readers: Vec<Readers>,
-    /// Parallel to the readers; empty as long as nothing has been written.
+    /// Parallel to the readers; empty until something is written.
     writers: Vec<Access>,
-    /// Readers that are not lanes of one warp, strong accesses that do not race with the writer.
+    /// Readers that are not lanes of one warp, and strong accesses that do not race with the writer.
     lists: Vec<Vec<Listed>>,
-    /// By word, where its bytes are.
+    /// By word, the index of its bytes.
     split: HashMap<usize, usize>,
-    /// What the memory was before the first write.
+    /// The contents of memory before the first write.
     before: Option<Image>,
 }
 
-/// Who has read a word since it was written.
+/// The readers of a word since it was last written.
 #[derive(Clone, Copy, Debug, Default)]
 struct Readers {
     kind: Kind,
     strong: Option<crate::flags::Scope>,
     warp: u16,
     block: u32,
-    /// The lanes of the warp; for a list its index.
+    /// The lanes of the warp; for a list, its index.
     lanes: u32,
     clock: u32,
     pc: u32,
@@ -67,10 +67,10 @@ struct Readers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
-    Nobody,
+    None,
     Warp,
     List,
-    Anybody,
+    AnyBlock,
 }
 
 /// One of several accesses to a word.
@@ -80,27 +80,28 @@ enum Listed {
     Access(Access),
 }
 
-/// What a row of lanes does.
+/// An access by a row of lanes.
 pub(crate) struct Row<'a> {
     pub(crate) did: Did,
     /// The thread of lane 0.
     pub(crate) actor: Actor,
     pub(crate) active: u32,
-    /// Who is remembered instead.
+    /// The agent to record instead.
     pub(crate) agent: Option<Agent>,
-    /// Where each lane's bytes begin.
+    /// The offset of each lane's bytes.
     pub(crate) offsets: &'a dyn Fn(usize) -> usize,
     pub(crate) bytes: usize,
 }
 
-/// A copy that accesses memory for the thread that started it, by the clock at which others know that it is done.
+/// A copy that accesses memory on behalf of the thread that started it, with the clock at which others know that it is
+/// complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agent {
     pub(crate) thread: u16,
     pub(crate) clock: u32,
 }
 
-/// Who accesses memory, and knows what is ordered before that; and who is remembered.
+/// The thread that accesses memory and whose knowledge counts, and the thread that is recorded.
 #[derive(Clone, Copy)]
 struct By {
     actor: Actor,
@@ -128,14 +129,14 @@ impl GlobalShadow {
         self.chunks[chunk].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lanes of a warp touch memory. The first that races, and what with.
+    /// Checks and records an access by lanes of a warp. Returns the first lane that races, and the conflict.
     pub(crate) fn touch(&self, buffer: &Buffer, clocks: &Clocks, row: &Row) -> Result<(), (usize, Conflict)> {
         let mut held: Option<(usize, MutexGuard<'_, Option<Box<Chunk>>>)> = None;
         for lane in lanes(row.active) {
             let offset = (row.offsets)(lane);
             let number = offset / 4 / CHUNK;
             if held.as_ref().is_none_or(|(at, _)| *at != number) {
-                // The old one is given back before the new one is asked for.
+                // The old lock is released before the new one is acquired.
                 drop(held.take());
                 held = Some((number, self.lock(number)));
             }
@@ -144,7 +145,7 @@ impl GlobalShadow {
             let words = CHUNK.min(self.words - first);
             let chunk = guard.get_or_insert_with(|| Box::new(Chunk::new(words)));
             if row.did == Did::Write && chunk.writers.is_empty() {
-                chunk.writers = vec![NOBODY; chunk.readers.len()];
+                chunk.writers = vec![NO_ACCESS; chunk.readers.len()];
                 if self.detail == Detail::Quick {
                     chunk.before = Some(buffer.image(first, words));
                 }
@@ -157,7 +158,7 @@ impl GlobalShadow {
         Ok(())
     }
 
-    /// Brings the memory back to what it was before the launch.
+    /// Restores the contents of memory from before the launch.
     pub(crate) fn restore(&self, buffer: &Buffer) {
         for (number, chunk) in self.chunks.iter().enumerate() {
             let chunk = chunk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +168,8 @@ impl GlobalShadow {
         }
     }
 
-    /// Bytes from one offset to another, as far as each chunk goes, and down to bytes where they begin or end within a word.
+    /// Splits the bytes from one offset to another at chunk boundaries, and into single bytes where the range begins or
+    /// ends within a word.
     pub(crate) fn parts(mut from: usize, to: usize) -> impl Iterator<Item = (usize, usize)> {
         std::iter::from_fn(move || {
             let rest = to - from;
@@ -181,14 +183,14 @@ impl GlobalShadow {
         })
     }
 
-    /// Who wrote to a part of a chunk, neighbours by one access together.
+    /// Visits the writers of a part of a chunk, grouping neighbours written by one access.
     pub(crate) fn writers(&self, (offset, bytes): (usize, usize), mut seen: impl FnMut(usize, &Access)) {
         let guard = self.lock(offset / 4 / CHUNK);
         let Some(chunk) = guard.as_ref() else { return };
         if chunk.writers.is_empty() {
             return;
         }
-        let mut last = NOBODY;
+        let mut last = NO_ACCESS;
         chunk.cells(offset % (4 * CHUNK), bytes, |cell, at| {
             let mut one = |writer: &Access| {
                 if writer.did == Did::Write && writer.clock != 0 && *writer != last {
@@ -207,7 +209,7 @@ impl GlobalShadow {
         });
     }
 
-    /// The thread knows that what its copies have written to a part of a chunk is there.
+    /// Records that the thread knows that the writes of its copies to a part of a chunk are complete.
     pub(crate) fn complete(&self, clocks: &Clocks, (offset, bytes): (usize, usize), actor: Actor) {
         let mut guard = self.lock(offset / 4 / CHUNK);
         let Some(chunk) = guard.as_mut() else { return };
@@ -231,7 +233,7 @@ impl GlobalShadow {
         }
     }
 
-    /// Who wrote a word last.
+    /// The last writer of a word.
     pub(crate) fn writer(&self, offset: usize) -> Option<Access> {
         let guard = self.lock(offset / 4 / CHUNK);
         let writer = *guard.as_ref()?.writers.get(offset / 4 % CHUNK)?;
@@ -274,7 +276,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// What is known of a part of the chunk, and where each begins in it.
+    /// Visits the entries for a part of the chunk, with the offset of each in the part.
     fn cells(&self, offset: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
         for word in offset / 4..(offset + bytes).div_ceil(4) {
             match self.split.get(&word) {
@@ -287,7 +289,7 @@ impl Chunk {
         }
     }
 
-    /// Where a word's bytes are, which are told apart from now on.
+    /// The index of a word's bytes, which are tracked separately from now on.
     fn bytes_of(&mut self, word: usize) -> usize {
         if let Some(first) = self.split.get(&word) {
             return *first;
@@ -329,7 +331,7 @@ impl Chunk {
             Kind::List => self.lists[readers.lanes as usize]
                 .iter()
                 .any(|listed| matches!(listed, Listed::Readers(readers) if by(readers))),
-            Kind::Nobody | Kind::Anybody => false,
+            Kind::None | Kind::AnyBlock => false,
         }
     }
 
@@ -349,17 +351,17 @@ impl Chunk {
             pc: actor.pc,
         };
         match readers.kind {
-            Kind::Anybody => {}
-            Kind::Nobody => *readers = new,
+            Kind::AnyBlock => {}
+            Kind::None => *readers = new,
             Kind::Warp if readers.goes_with(&new) => readers.lanes |= new.lanes,
-            Kind::Warp if detail == Detail::Quick && readers.block != actor.block => readers.kind = Kind::Anybody,
+            Kind::Warp if detail == Detail::Quick && readers.block != actor.block => readers.kind = Kind::AnyBlock,
             Kind::Warp if readers.is_before(clocks, by) => *readers = new,
             _ => return self.read_listed(clocks, detail, cell, new, by),
         }
         Ok(())
     }
 
-    /// A reader more of a word that has several.
+    /// Adds a reader to a word that has several.
     #[inline(never)]
     fn read_listed(
         &mut self,
@@ -382,7 +384,7 @@ impl Chunk {
         let others = |listed: &Listed| matches!(listed, Listed::Readers(old) if old.block != new.block);
         if detail == Detail::Quick && list.iter().any(others) {
             list.clear();
-            self.readers[cell].kind = Kind::Anybody;
+            self.readers[cell].kind = Kind::AnyBlock;
             return Ok(());
         }
         for listed in &mut *list {
@@ -394,7 +396,7 @@ impl Chunk {
             }
         }
         if list.len() >= WARPS {
-            // One warp stands for its block from here on.
+            // From here on one warp represents its block.
             for listed in &mut *list {
                 if let Listed::Readers(old) = listed
                     && (old.block, old.strong) == (new.block, new.strong)
@@ -412,7 +414,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Whether one more access is remembered of copies that nobody waits for.
+    /// Whether there is room to record another access of copies that no thread waits for.
     fn has_room(&self, cell: usize) -> bool {
         let readers = &self.readers[cell];
         readers.kind != Kind::List || self.lists[readers.lanes as usize].len() < WARPS
@@ -444,12 +446,12 @@ impl Chunk {
         let readers = self.readers[cell];
         let mut kept = Vec::new();
         match readers.kind {
-            Kind::Nobody => {}
+            Kind::None => {}
             Kind::Warp => {
                 readers.before(clocks, actor)?;
                 kept.extend(readers.left_by(clocks, actor));
             }
-            Kind::Anybody => {
+            Kind::AnyBlock => {
                 let other = Access { did: Did::Read, actor, clock: 1 };
                 return Err(Conflict::Unordered(other));
             }
@@ -477,7 +479,7 @@ impl Chunk {
             self.readers[cell] = Readers::default();
         }
         if left {
-            // Strong writes go with each other, and a weak access has to come after all of them.
+            // Strong writes do not race with each other, and a weak access has to come after all of them.
             kept.push(Listed::Access(old));
         }
         kept.into_iter().for_each(|listed| self.list(cell, listed));
@@ -498,7 +500,7 @@ impl Readers {
         })
     }
 
-    /// Strong reads that stay on record when the actor writes.
+    /// Strong reads that stay recorded when the actor writes.
     fn left_by<'a>(&'a self, clocks: &'a Clocks, actor: Actor) -> impl Iterator<Item = Listed> + 'a {
         let strong = self.strong.is_some();
         let left = self.accesses().filter(move |read| strong && !read.is_by(actor));
@@ -506,17 +508,17 @@ impl Readers {
         left.map(|read| Listed::Access(Access { did: Did::ReadBefore, ..read }))
     }
 
-    /// Whether a later read by the actor stands for all of these.
+    /// Whether a later read by the actor implies all of these.
     fn is_before(&self, clocks: &Clocks, by: By) -> bool {
         if let Some(Agent { thread, .. }) = by.agent {
-            // Whoever waits for a copy need not know what its thread knew.
+            // A thread that waits for a copy need not know what the copy's thread knew.
             return self.accesses().all(|old| (old.actor.block, old.actor.thread) == (by.actor.block, thread));
         }
         let new = Access { actor: by.actor, clock: self.clock, did: Did::Read };
         self.accesses().all(|old| new.stands_for(&old, clocks))
     }
 
-    /// All of them must be ordered before what the actor does now, a write.
+    /// Checks that all of them are ordered before the actor's write.
     fn before(&self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
         for access in self.accesses() {
             after_all(clocks, std::iter::once(&access), actor)?;

@@ -4,25 +4,25 @@ use ptx_gemm_ptx::instruction::{self, Atomic, Order};
 use ptx_gemm_ptx::types::Type;
 
 use super::Slot;
-use crate::address::Place;
+use crate::address::StateSpace;
 use crate::flags::Scope;
 
 /// A load, store or atomic.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
-    /// Generic addresses are told apart lane by lane.
-    pub(crate) place: Option<Place>,
+    /// `None` for a generic address, which is resolved lane by lane.
+    pub(crate) space: Option<StateSpace>,
     pub(crate) base: Slot,
     pub(crate) offset: i64,
-    /// Bytes of one element: 1, 2, 4 or 8.
+    /// Bytes per element: 1, 2, 4 or 8.
     pub(crate) bytes: u8,
     /// Sign-extends into a wider register.
     pub(crate) signed: bool,
-    /// Absent for a weak access. A strong one may be polled.
+    /// `None` for a weak access. A strong one may be polled.
     pub(crate) strong: Option<Strong>,
-    /// What is loaded or stored, one per element; for atomics the destination.
+    /// The registers that are loaded or stored, one per element; for atomics, the destination.
     pub(crate) values: [Slot; 4],
-    /// Elements.
+    /// Number of elements.
     pub(crate) count: u8,
     pub(crate) shape: Shape,
     pub(crate) atomic: Option<AtomicOp>,
@@ -30,12 +30,12 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether blocks may tell each other something by it.
+    /// Whether blocks may communicate through it.
     pub(crate) fn may_communicate(&self) -> bool {
-        self.strong.is_some() && matches!(self.place, None | Some(Place::Global))
+        self.strong.is_some() && matches!(self.space, None | Some(StateSpace::Global))
     }
 
-    /// Bytes that a lane touches.
+    /// Number of bytes that a lane accesses.
     pub(crate) fn span(&self) -> u64 {
         match &self.copy {
             Some(copy) => u64::from(copy.bytes),
@@ -44,7 +44,7 @@ impl Access {
     }
 }
 
-/// What a strong access orders, and whom it includes.
+/// What a strong access orders, and the threads that it includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strong {
     pub(crate) scope: Scope,
@@ -63,7 +63,7 @@ impl Strong {
         let strong = |of: instruction::Scope| Strong { scope: scope(of), ..Strong::RELAXED };
         Some(match order {
             Order::Weak => return None,
-            // Relaxed, for the whole system.
+            // Relaxed, at system scope.
             Order::Volatile => Strong { volatile: true, ..Strong::RELAXED },
             Order::Relaxed(of) => strong(of),
             Order::Acquire(of) => Strong { acquires: true, ..strong(of) },
@@ -72,13 +72,13 @@ impl Strong {
         })
     }
 
-    /// The ordering of an atomic, which is relaxed for the whole device if it does not say.
+    /// The ordering of an atomic, which is relaxed at device scope if unstated.
     pub(crate) fn of_atomic(order: Order) -> Strong {
         Strong { atomic: true, ..Strong::of(order).unwrap_or(Strong::RELAXED) }
     }
 }
 
-/// Every block is a cluster of its own.
+/// The scope here; every block is its own cluster.
 pub(crate) fn scope(of: instruction::Scope) -> Scope {
     match of {
         instruction::Scope::Cta | instruction::Scope::Cluster => Scope::Cta,
@@ -86,7 +86,7 @@ pub(crate) fn scope(of: instruction::Scope) -> Scope {
     }
 }
 
-/// Whether the elements are what the fast paths are made for.
+/// Whether the elements have a form that the fast paths handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// 4-byte elements in 32-bit registers.
@@ -105,14 +105,14 @@ pub(crate) struct AtomicOp {
     pub(crate) c: Slot,
 }
 
-/// `cp.async`: the access is its destination.
+/// `cp.async`; the access describes its destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AsyncCopy {
     pub(crate) source: Slot,
     pub(crate) source_offset: i64,
-    /// A generic source is told apart like any other address.
-    pub(crate) source_place: Option<Place>,
+    /// `None` for a generic source address, which is resolved like any other.
+    pub(crate) source_space: Option<StateSpace>,
     pub(crate) bytes: u8,
-    /// Bytes that are really read; the rest is zero. A predicate says whether nothing is.
+    /// Number of bytes that are read; the rest are zero. If it is a predicate, it says whether none are read.
     pub(crate) source_bytes: Option<Slot>,
 }

@@ -4,13 +4,13 @@ use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
 use super::{R32, Slot};
-use crate::address::Place;
+use crate::address::StateSpace;
 
 /// An address operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pointer {
-    /// Absent for a generic address.
-    pub(crate) place: Option<Place>,
+    /// `None` for a generic address.
+    pub(crate) space: Option<StateSpace>,
     pub(crate) base: Slot,
     pub(crate) offset: i64,
 }
@@ -22,10 +22,10 @@ pub(crate) struct Coordinates {
     pub(crate) at: [R32; 5],
 }
 
-/// What reductions combine with, and how.
+/// The operation of a reduction, and its element type.
 pub(crate) type Reduce = (Atomic, Type);
 
-/// One of these instructions.
+/// A bulk copy or related instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bulk {
     /// Into shared memory, from global or shared memory.
@@ -84,13 +84,13 @@ pub(crate) enum Bulk {
         d: Slot,
         a: Slot,
         rank: R32,
-        place: Option<Place>,
+        space: Option<StateSpace>,
     },
     /// `getctarank`.
     Rank {
         d: Slot,
         a: Slot,
-        place: Option<Place>,
+        space: Option<StateSpace>,
     },
 }
 
@@ -98,13 +98,13 @@ impl Bulk {
     /// Whether it copies from global memory.
     pub(crate) fn reads_global(&self) -> bool {
         match self {
-            Bulk::Load { from, .. } => from.place == Some(Place::Global),
+            Bulk::Load { from, .. } => from.space == Some(StateSpace::Global),
             Bulk::TensorLoad { .. } => true,
             _ => false,
         }
     }
 
-    /// Whether blocks may tell each other something by it: reductions are atomics.
+    /// Whether blocks may communicate through it: reductions are atomics.
     pub(crate) fn may_communicate(&self) -> bool {
         matches!(self, Bulk::Store { reduce: Some(_), .. } | Bulk::TensorStore { reduce: Some(_), .. })
     }

@@ -1,4 +1,4 @@
-//! A decoded entry as a whole: its instructions, their side tables, and what its slots hold when a warp starts.
+//! A decoded entry: its instructions, their side tables, and the initial contents of its slots.
 
 use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
@@ -10,12 +10,12 @@ use super::{Access, Bulk, Carry, Instr, MbarrierOp, Modified, P, Quad, R32, R64,
 pub(crate) struct Collective {
     pub(crate) kind: CollectiveKind,
     pub(crate) d: Slot,
-    /// A second destination; one that nobody reads if there is none.
+    /// The second destination; a slot that is never read if there is none.
     pub(crate) p: P,
     pub(crate) a: Slot,
     pub(crate) b: R32,
     pub(crate) c: R32,
-    /// The lanes that take part; absent for `activemask`, which takes who comes.
+    /// The participating lanes; `None` for `activemask`, in which all active lanes participate.
     pub(crate) mask: Option<R32>,
 }
 
@@ -30,22 +30,22 @@ pub(crate) enum CollectiveKind {
         signed: bool,
     },
     Elect,
-    /// Who has the same value; with `all`, everybody or nobody.
+    /// The lanes with the same value; with `all`, either all lanes or none.
     Match {
         all: bool,
     },
 }
 
-/// What a slot holds when a warp starts.
+/// The contents of a slot when a warp starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Constant {
     Value(u64),
-    /// The address of a variable of the module in global memory, by its number.
+    /// The address of a variable of the module in global memory, by its index.
     Global(u32),
     Special(Special),
 }
 
-/// Where an instruction comes from.
+/// The origin of an instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) line: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Origin {
 /// A decoded entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Code {
-    /// Ends with an exit that stands for the closing brace.
+    /// Ends with an exit for the closing brace.
     pub(crate) instrs: Vec<Instr>,
     /// Parallel to the instructions.
     pub(crate) origins: Vec<Origin>,
@@ -67,10 +67,10 @@ pub(crate) struct Code {
     pub(crate) modified: Vec<Modified>,
     pub(crate) collectives: Vec<Collective>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
-    /// Whether some instruction ends an mbarrier's life.
+    /// Whether any instruction invalidates an mbarrier.
     pub(crate) ends_mbarriers: bool,
     pub(crate) bulks: Vec<Bulk>,
-    /// Whether one of them reads global memory.
+    /// Whether any of them reads global memory.
     pub(crate) copies_from_global: bool,
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,

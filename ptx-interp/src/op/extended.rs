@@ -6,7 +6,7 @@ use ptx_gemm_ptx::types::Type;
 
 use super::{Arith, Op, P, Slot};
 
-/// Arithmetic that takes a carry, or gives one.
+/// Arithmetic that reads or writes the carry flag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carry {
     pub(crate) of: CarryOf,
@@ -21,26 +21,26 @@ pub(crate) struct Carry {
     pub(crate) gives: bool,
 }
 
-/// A float instruction whose operands and results are changed.
+/// A float instruction whose operands and results are modified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Modified {
     pub(crate) op: Op,
-    /// The sources in which subnormals are zeros, with their type.
+    /// The sources whose subnormals are flushed to zero, with their types.
     pub(crate) flushed: [Option<(Slot, Type)>; 3],
     /// The destination and its type, if it is a float.
     pub(crate) result: Option<(Slot, Type)>,
-    /// Whether subnormal results are zeros.
+    /// Whether subnormal results are flushed to zero.
     pub(crate) ftz: bool,
-    /// How to tell whether the result was a subnormal one that rounding made the smallest normal number.
+    /// How to determine whether a result was subnormal before rounding made it the smallest normal number.
     pub(crate) inexact: Option<Inexact>,
     /// Whether the result is clamped to [0, 1].
     pub(crate) sat: bool,
 }
 
-/// An operation whose result may have more bits than its type, where it is smallest.
+/// An operation whose exact result may have more bits than its type, near the smallest normal number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inexact {
-    /// The operation; none for a conversion.
+    /// The operation; `None` for a conversion.
     pub(crate) op: Option<Arith>,
     pub(crate) rounding: Rounding,
     pub(crate) sources: [Slot; 3],

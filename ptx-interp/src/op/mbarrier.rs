@@ -3,26 +3,26 @@
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
 use super::{P, R32, R64, Slot};
-use crate::address::Place;
+use crate::address::StateSpace;
 
 /// An instruction on an mbarrier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MbarrierOp {
-    /// Absent for a generic address.
-    pub(crate) place: Option<Place>,
+    /// `None` for a generic address.
+    pub(crate) space: Option<StateSpace>,
     pub(crate) base: Slot,
     pub(crate) offset: i64,
     pub(crate) action: Action,
 }
 
-/// What is done with it.
+/// The operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Init {
         count: R32,
     },
     Inval,
-    /// `amount` is the count of a plain arrival (one if absent), or the bytes that it announces.
+    /// `amount` is the count of a plain arrival (one if absent), or the number of bytes that it announces.
     Arrive {
         arrival: Arrival,
         state: Slot,
@@ -38,20 +38,20 @@ pub(crate) enum Action {
         phase: PhaseSlot,
         ordering: Ordering,
     },
-    /// The arrival of copies that were started before.
+    /// An arrival by copies that were started before.
     Track {
         pending: Pending,
     },
 }
 
-/// Where the phase stands that is waited for.
+/// The operand that names the awaited phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PhaseSlot {
     Parity(R32),
     State(R64),
 }
 
-/// Whether an arrival publishes what its thread did, and a wait takes it over.
+/// Whether an arrival publishes what its thread did, and whether a wait acquires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ordering {
     Synchronises,
@@ -59,7 +59,7 @@ pub(crate) enum Ordering {
 }
 
 impl Action {
-    /// Registers that it reads beside the address.
+    /// The register that it reads in addition to the address.
     pub(crate) fn source(&self) -> Option<Slot> {
         match *self {
             Action::Init { count } => Some(count.into()),
@@ -71,13 +71,13 @@ impl Action {
         }
     }
 
-    /// As reports say it, before "the mbarrier at".
+    /// As text for reports, before "the mbarrier at".
     pub(crate) fn words(&self) -> &'static str {
         match self {
             Action::Init { .. } => "initialises",
             Action::Inval => "invalidates",
             Action::Arrive { .. } => "arrives at",
-            Action::Transact { .. } => "counts bytes of",
+            Action::Transact { .. } => "changes the byte count of",
             Action::Wait { .. } => "waits at",
             Action::Track { .. } => "lets copies arrive at",
         }

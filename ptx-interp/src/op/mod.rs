@@ -1,5 +1,6 @@
-//! The decoded form: what the interpreter walks instead of text. Registers are slots, immediates and special registers
-//! are slots too (filled when a warp starts), labels are indices, and nothing is looked up by name any more.
+//! The decoded form, which the interpreter executes instead of text. Registers, immediates and special registers are
+//! slots (the latter two are filled when a warp starts), labels are indices, and nothing is looked up by name at run
+//! time.
 
 mod access;
 mod bulk;
@@ -94,7 +95,7 @@ pub(crate) enum Bin32 {
     MaxNanF,
 }
 
-/// The same operations on 64-bit rows, but for shifts, whose amount is 32 bits wide.
+/// The same operations on 64-bit rows, except shifts, whose amount has 32 bits.
 pub(crate) type Bin64 = Bin32;
 /// The same operations on 64-bit rows.
 pub(crate) type Un64 = Un32;
@@ -107,7 +108,7 @@ pub(crate) enum Shift {
     RightS,
 }
 
-/// Comparisons; float ones are ordered unless they say unordered.
+/// Comparisons; float comparisons are ordered unless their name says unordered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cmp {
     Eq,
@@ -128,7 +129,7 @@ pub(crate) enum Cmp {
     NanF,
 }
 
-/// Operations on predicates, a word of 32 lanes at a time.
+/// Operations on predicates, on a word of 32 lanes at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BinPred {
     And,
@@ -139,7 +140,7 @@ pub(crate) enum BinPred {
 /// What an instruction does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// `len` unguarded `fma.rn.f32` in a row, from index `start` of the quads.
+    /// `len` unguarded consecutive `fma.rn.f32`, starting at index `start` of the quads.
     FmaRun32 {
         start: u32,
         len: u32,
@@ -256,7 +257,7 @@ pub(crate) enum Op {
         b: R64,
         p: P,
     },
-    /// `q` gets the opposite of `d`.
+    /// `q` gets the negation of `d`.
     Set32 {
         cmp: Cmp,
         d: P,
@@ -314,7 +315,7 @@ pub(crate) enum Op {
         index: u32,
     },
     CpAsyncCommit,
-    /// Waits until at most `pending` of the newest groups are under way.
+    /// Waits until at most the newest `pending` groups are in flight.
     CpAsyncWait {
         pending: u32,
     },
@@ -322,7 +323,7 @@ pub(crate) enum Op {
     Fence {
         scope: Scope,
     },
-    /// Instructions executed so far, as a clock.
+    /// Number of instructions executed so far, as a clock.
     Clock {
         d: Slot,
         high: bool,
@@ -331,7 +332,7 @@ pub(crate) enum Op {
         target: u32,
         uniform: bool,
     },
-    /// `count` threads, all of the block if absent.
+    /// For `count` threads, or all threads of the block if absent.
     Barrier {
         id: R32,
         count: Option<R32>,
@@ -351,7 +352,7 @@ pub(crate) enum Op {
     Mbarrier {
         index: u32,
     },
-    /// A bulk copy, or what belongs to it: index into [`Code::bulks`].
+    /// A bulk copy or related instruction: index into [`Code::bulks`].
     Bulk {
         index: u32,
     },
@@ -367,7 +368,7 @@ pub(crate) enum Op {
     Exit,
     Trap,
     Nop,
-    /// Nothing executes this: index into [`Code::refusals`].
+    /// An instruction that cannot be executed: index into [`Code::refusals`].
     Refused {
         index: u32,
     },

@@ -5,7 +5,7 @@ use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
 
 use super::{Cmp, Slot};
-use crate::address::Place;
+use crate::address::StateSpace;
 
 /// A rarer operation.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Scalar {
     pub(crate) f: ScalarFn,
     pub(crate) d: Slot,
     pub(crate) sources: [Slot; 4],
-    /// How many of the sources are real.
+    /// Number of sources in use.
     pub(crate) arity: u8,
 }
 
@@ -59,9 +59,9 @@ pub(crate) enum Bits {
     Reverse,
     /// `prmt a, b, selector`.
     Permute,
-    /// `prmt` with a mode, and the selector's two lowest bits.
+    /// `prmt` with a mode; the mode uses the selector's two lowest bits.
     PermuteMode(Permutation),
-    /// The highest bit that is not a copy of the sign, or how far it is from the top.
+    /// The position of the highest bit that differs from the sign, or its distance from the top.
     Highest {
         shift_amount: bool,
     },
@@ -77,7 +77,7 @@ pub(crate) enum Bits {
 /// The rarer operations, evaluated one lane at a time on values widened to 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScalarFn {
-    /// Integers of 16 bits, and multiplications that have no row form.
+    /// 16-bit integers, and multiplications without a row form.
     Int {
         op: Arith,
         ty: Type,
@@ -113,30 +113,30 @@ pub(crate) enum ScalarFn {
         cmp: Cmp,
         ty: Type,
     },
-    /// Bits of one or two words.
+    /// Operations on the bits of one or two words.
     Bits {
         op: Bits,
         ty: Type,
     },
-    /// Whether a generic address lies in a space: 1 or 0 into a predicate.
+    /// Whether a generic address is in a space: 1 or 0 into a predicate.
     IsSpace {
-        place: Place,
+        space: StateSpace,
     },
     /// Two 16-bit halves into one 32-bit register, lower first.
     Pack16,
-    /// A sum or difference of `s32` that does not wrap.
+    /// A sum or difference of `s32` that saturates.
     Saturating {
         op: Arith,
     },
-    /// The sign of one float, the rest of another.
+    /// The sign of one float with the magnitude of another.
     CopySign {
         ty: Type,
     },
-    /// A distance, and a third number.
+    /// An absolute difference plus a third number.
     Distance {
         ty: Type,
     },
-    /// The dot product of four bytes, and a third number; whether the bytes are signed.
+    /// The dot product of four bytes plus a third number; with the signedness of the bytes.
     Dot {
         a: bool,
         b: bool,
@@ -144,7 +144,7 @@ pub(crate) enum ScalarFn {
 }
 
 impl ScalarFn {
-    /// Whether it is a multiply-add of floats.
+    /// Whether it is a floating-point multiply-add.
     pub(crate) fn is_fma(self) -> bool {
         matches!(self, ScalarFn::Half { op: Arith::Fma, .. } | ScalarFn::Directed { op: Arith::Fma, .. })
     }

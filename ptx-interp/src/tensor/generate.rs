@@ -2,7 +2,7 @@
 
 use super::{Interleave, TensorElement, TensorMapArgs};
 
-/// A small generator (xorshift64*), the same everywhere.
+/// A small generator (xorshift64*), identical on every host.
 struct Random(u64);
 
 impl Random {
@@ -22,8 +22,8 @@ impl Random {
     }
 }
 
-/// `count` argument sets, the same for the same seed. The even ones are legal; in each odd one something was changed, so that
-/// most of them are not. No set reads or writes memory: addresses are numbers.
+/// `count` argument sets, the same for the same seed. The even ones are legal; in each odd one something was changed,
+/// which makes most of them illegal. No set reads or writes memory: addresses are only numbers.
 pub fn random_tensor_maps(seed: u64, count: usize) -> Vec<TensorMapArgs> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut sets = Vec::with_capacity(count.min(1 << 20));
@@ -54,7 +54,7 @@ fn legal(random: &mut Random) -> TensorMapArgs {
     let per_chunk = 16 / element.bytes();
     let inner = (per_chunk * (1 + random.below(chunks))).min(256);
     let mut box_dims = vec![inner as u32];
-    // Below 228 KiB as a whole.
+    // Below 228 KiB in total.
     let mut left = (228 << 10) / (inner * element.bytes());
     for _ in 1..rank {
         let size = 1 + random.below(left.clamp(1, 256));

@@ -1,17 +1,19 @@
-//! Tensor maps: what `cuTensorMapEncodeTiled` makes on a GPU, as a value of our own.
+//! Tensor maps: the equivalent of `cuTensorMapEncodeTiled`, with a representation of our own.
 //!
-//! [`TensorMap::encode`] takes the driver's arguments and refuses what the driver refuses: the rules are those of the driver
-//! API's manual ("Tensor Map Object Management"), corrected where the driver does otherwise, as measured on an H200 with the
-//! driver of CUDA 13.0. It accepts strides of 0 and strides that do not grow from dimension to dimension; it limits the
-//! whole box to the 228 KiB of a multiprocessor's shared memory, counted with element strides that are rounded down; with the
-//! interleaved layouts it compares the box with no swizzle's span; and it wants an address below 2^57.
+//! [`TensorMap::encode`] takes the driver's arguments and rejects what the driver rejects. The rules are those of the
+//! driver API's manual ("Tensor Map Object Management"), corrected where the driver differs, as measured on an H200
+//! with the driver of CUDA 13.0. It accepts strides of 0 and strides that do not increase from dimension to dimension;
+//! it limits the whole box to the 228 KiB of a multiprocessor's shared memory, computed with element strides that are
+//! rounded down; with interleaved layouts it does not compare the box with a swizzle's span; and it requires an address
+//! below 2^57.
 //!
-//! Copies do what an H200 does: the innermost coordinate is a multiple of 16 bytes, and no coordinate of a store is negative;
-//! rows shorter than the swizzle's span begin a span each and count only their own bytes; NaN fill is 0x7ff7 throughout; TF32
-//! rounds to nearest even; FTZ types flush nothing.
+//! Copies behave as on an H200: the innermost coordinate is a multiple of 16 bytes, and no coordinate of a store is
+//! negative; rows shorter than the swizzle's span each begin a new span and count only their own bytes; NaN fill is
+//! 0x7ff7 throughout; TF32 rounds to nearest even; FTZ types flush nothing.
 //!
-//! On the interpreter's device a map is 128 opaque bytes as well ([`TensorMap::to_bytes`]). They hold the map itself and a
-//! checksum, so that a kernel finds the map wherever the bytes were copied to, and other bytes are not taken for one.
+//! On the interpreter's device a map is also 128 opaque bytes ([`TensorMap::to_bytes`]). They contain the map itself
+//! and a checksum, so that a kernel finds the map wherever the bytes were copied, and other bytes are not mistaken for
+//! a map.
 
 mod error;
 mod generate;
@@ -70,9 +72,9 @@ driver_enum! {
         F64 = 8,
         /// bfloat16.
         Bf16 = 9,
-        /// Single precision. Loads keep subnormals in spite of the name (measured on an H200).
+        /// Single precision. Despite the name, loads keep subnormals (measured on an H200).
         F32Ftz = 10,
-        /// Single precision, rounded to TF32 on the way.
+        /// Single precision, rounded to TF32 by the copy.
         Tf32 = 11,
         /// The same.
         Tf32Ftz = 12,
@@ -92,11 +94,12 @@ driver_enum! {
 }
 
 driver_enum! {
-    /// `CUtensorMapSwizzle`: how 16-byte chunks are exchanged in shared memory. It acts on the bits of absolute addresses.
+    /// `CUtensorMapSwizzle`: how 16-byte chunks are permuted in shared memory. It acts on the bits of absolute
+    /// addresses.
     Swizzle {
-        /// Not at all.
+        /// No swizzle.
         None = 0,
-        /// Bit 4 is combined with bit 7.
+        /// Bit 4 is XORed with bit 7.
         Bytes32 = 1,
         /// Bits 4 and 5 with bits 7 and 8.
         Bytes64 = 2,
@@ -106,7 +109,7 @@ driver_enum! {
 }
 
 driver_enum! {
-    /// `CUtensorMapL2promotion`; kept, and without effect here.
+    /// `CUtensorMapL2promotion`; stored, but without effect here.
     L2Promotion {
         /// None.
         None = 0,
@@ -120,7 +123,7 @@ driver_enum! {
 }
 
 driver_enum! {
-    /// `CUtensorMapFloatOOBfill`: what a load puts where the box leaves the tensor.
+    /// `CUtensorMapFloatOOBfill`: the value that a load writes where the box leaves the tensor.
     OobFill {
         /// Zeros.
         Zero = 0,
@@ -130,7 +133,7 @@ driver_enum! {
 }
 
 impl TensorElement {
-    /// Bytes of an element.
+    /// Bytes per element.
     pub fn bytes(self) -> u64 {
         match self {
             TensorElement::U8 => 1,
@@ -147,7 +150,7 @@ impl TensorElement {
 }
 
 impl Swizzle {
-    /// Bytes of a row within which chunks are exchanged; 0 for none.
+    /// Size in bytes of a row within which chunks are permuted; 0 for none.
     pub fn span(self) -> u64 {
         match self {
             Swizzle::None => 0,
@@ -157,7 +160,7 @@ impl Swizzle {
         }
     }
 
-    /// Where a byte lies that would be at this address of shared memory without a swizzle. Its own inverse.
+    /// The swizzled address of a byte in shared memory. The function is its own inverse.
     pub fn apply(self, address: u64) -> u64 {
         let mask = match self {
             Swizzle::None => 0,
@@ -169,7 +172,7 @@ impl Swizzle {
     }
 }
 
-/// The arguments of `cuTensorMapEncodeTiled`, innermost dimension first, enumerations by the driver's numbers.
+/// The arguments of `cuTensorMapEncodeTiled`, innermost dimension first, with enumerations as the driver's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMapArgs {
     /// `tensorDataType`; see [`TensorElement`].
@@ -180,7 +183,7 @@ pub struct TensorMapArgs {
     pub address: u64,
     /// `globalDim`, in elements; `rank` of them are read.
     pub dims: Vec<u64>,
-    /// `globalStrides`, in bytes, that of the innermost dimension left out; `rank - 1` of them are read.
+    /// `globalStrides`, in bytes, without that of the innermost dimension; `rank - 1` of them are read.
     pub strides: Vec<u64>,
     /// `boxDim`, in elements; `rank` of them are read.
     pub box_dims: Vec<u32>,
@@ -197,7 +200,7 @@ pub struct TensorMapArgs {
 }
 
 impl TensorMapArgs {
-    /// A plain map: no interleave, no swizzle, element strides of 1, zeros outside.
+    /// A plain map: no interleave, no swizzle, element strides of 1, zeros outside the tensor.
     pub fn new(element: TensorElement, address: u64, dims: &[u64], strides: &[u64], box_dims: &[u32]) -> TensorMapArgs {
         TensorMapArgs {
             data_type: element.number(),
@@ -232,7 +235,7 @@ pub struct TensorMap {
     rank: u8,
     address: u64,
     dims: [u64; MAX_RANK],
-    /// `strides[i]` is that of dimension i + 1, in bytes.
+    /// `strides[i]` belongs to dimension i + 1, in bytes.
     strides: [u64; MAX_RANK - 1],
     box_dims: [u16; MAX_RANK],
     element_strides: [u8; MAX_RANK],
@@ -243,7 +246,8 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    /// Makes a map, or says what the driver would object to (it itself says no more than `CUDA_ERROR_INVALID_VALUE`).
+    /// Makes a map, or returns the reason why the driver would reject it (the driver itself only returns
+    /// `CUDA_ERROR_INVALID_VALUE`).
     pub fn encode(args: &TensorMapArgs) -> Result<TensorMap, TensorMapError> {
         use TensorMapError as Error;
         let element = TensorElement::from_number(args.data_type).ok_or(Error::DataType(args.data_type))?;
@@ -335,7 +339,7 @@ impl TensorMap {
         usize::from(self.rank)
     }
 
-    /// How chunks are exchanged in shared memory.
+    /// How chunks are permuted in shared memory.
     pub fn swizzle(&self) -> Swizzle {
         self.swizzle
     }
@@ -345,20 +349,20 @@ impl TensorMap {
         self.interleave
     }
 
-    /// Elements that one instruction copies along a dimension. The innermost one's element stride is ignored, as the manual
-    /// says.
+    /// Elements that one instruction copies along a dimension. As the manual says, the element stride of the innermost
+    /// dimension is ignored.
     pub(crate) fn extent(&self, axis: usize) -> u64 {
         let stride = if axis == 0 { 1 } else { u64::from(self.element_strides[axis]) };
         u64::from(self.box_dims[axis]).div_ceil(stride)
     }
 
-    /// Bytes of the whole box, which a load always counts in full.
+    /// Size of the whole box in bytes, all of which a load always counts.
     pub fn box_bytes(&self) -> u64 {
         self.extent(0) * self.element.bytes() * self.rows()
     }
 
-    /// Bytes of shared memory that the box takes. With a swizzle each row begins a new span of it, however short it is
-    /// (measured on an H200; the bytes between are neither written nor counted).
+    /// Size of the box in shared memory in bytes. With a swizzle each row begins a new span, however short it is
+    /// (measured on an H200; the bytes in between are neither written nor counted).
     pub fn shared_bytes(&self) -> u64 {
         (self.rows() - 1) * self.row_pitch() + self.extent(0) * self.element.bytes()
     }
@@ -368,12 +372,12 @@ impl TensorMap {
         (1..self.rank()).map(|axis| self.extent(axis)).product()
     }
 
-    /// Distance of the box's rows in shared memory, in bytes.
+    /// Distance between the box's rows in shared memory, in bytes.
     pub(crate) fn row_pitch(&self) -> u64 {
         (self.extent(0) * self.element.bytes()).max(self.swizzle.span())
     }
 
-    /// The arguments again.
+    /// The arguments that the map was made from.
     pub fn args(&self) -> TensorMapArgs {
         let rank = self.rank();
         TensorMapArgs {
@@ -391,7 +395,7 @@ impl TensorMap {
         }
     }
 
-    /// The 128 bytes that a kernel is given. A host may also copy them to global memory.
+    /// The 128 bytes that are passed to a kernel. A host may also copy them to global memory.
     pub fn to_bytes(&self) -> [u8; 128] {
         let mut bytes = [0; 128];
         bytes[..8].copy_from_slice(MAGIC);
@@ -405,11 +409,11 @@ impl TensorMap {
         ];
         bytes[8..14].copy_from_slice(&numbers);
         let words = std::iter::once(&self.address).chain(&self.dims).chain(&self.strides);
-        for (place, word) in bytes[16..96].chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (bytes, word) in bytes[16..96].chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
-        for (place, size) in bytes[96..106].chunks_exact_mut(2).zip(&self.box_dims) {
-            place.copy_from_slice(&size.to_le_bytes());
+        for (bytes, size) in bytes[96..106].chunks_exact_mut(2).zip(&self.box_dims) {
+            bytes.copy_from_slice(&size.to_le_bytes());
         }
         bytes[106..111].copy_from_slice(&self.element_strides);
         let sum = checksum(&bytes[..CHECKED]);
@@ -417,7 +421,7 @@ impl TensorMap {
         bytes
     }
 
-    /// The map that these bytes are, if they are one.
+    /// The map that these bytes represent, if they do.
     pub fn from_bytes(bytes: &[u8; 128]) -> Option<TensorMap> {
         let word = |at: usize| {
             let mut word = [0; 8];
@@ -448,7 +452,7 @@ impl TensorMap {
 }
 
 const MAGIC: &[u8; 8] = b"tensmap1";
-/// Bytes that the checksum after them covers.
+/// Number of bytes before the checksum, which it covers.
 const CHECKED: usize = 112;
 
 /// FNV-1a.

@@ -1,4 +1,4 @@
-//! Where the bytes of a box lie: in global memory, row by row, and in shared memory.
+//! The location of a box's bytes: in global memory, row by row, and in shared memory.
 
 use super::{OobFill, TensorElement, TensorMap};
 
@@ -9,7 +9,7 @@ pub(crate) struct Tile {
     pub(crate) coordinates: [i32; 5],
 }
 
-/// Bytes that lie side by side in global memory and in the box.
+/// Bytes that are contiguous both in global memory and in the box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) address: u64,
@@ -19,8 +19,8 @@ pub(crate) struct Piece {
 }
 
 impl Tile {
-    /// The parts of the box that lie inside the tensor, one per row, in ascending order of their place in the box. The box
-    /// has to fit shared memory, so that there are few.
+    /// The parts of the box that are inside the tensor, one per row, in ascending order of their offset in the box. The
+    /// box has to fit shared memory, which keeps their number small.
     pub(crate) fn pieces(&self) -> Vec<Piece> {
         let map = &self.map;
         let size = map.element.bytes();
@@ -52,7 +52,7 @@ impl Tile {
         pieces
     }
 
-    /// The whole box with what lies outside the tensor.
+    /// The whole box with the fill value for everything outside the tensor.
     pub(crate) fn filled(&self, bytes: usize) -> Vec<u8> {
         match self.map.oob_fill {
             OobFill::Zero => vec![0; bytes],
@@ -61,7 +61,7 @@ impl Tile {
         }
     }
 
-    /// Where the 16-byte chunks of the box lie in shared memory, as distances from its start, before a swizzle.
+    /// Offset of a 16-byte chunk of the box in shared memory, relative to its start, before a swizzle.
     pub(crate) fn chunk(&self, chunk: usize) -> usize {
         let map = &self.map;
         let (row_bytes, pitch) = (map.extent(0) * map.element.bytes(), map.row_pitch());
@@ -69,8 +69,8 @@ impl Tile {
         (at / row_bytes * pitch + at % row_bytes) as usize
     }
 
-    /// What happens to bytes that a load has read, those of one row. Subnormals stay what they are with the types that
-    /// promise zeros for them, as measured on an H200.
+    /// Converts the bytes that a load has read from one row. Subnormals are kept even for the types that promise to
+    /// flush them, as measured on an H200.
     pub(crate) fn convert(&self, data: &mut [u8]) {
         if matches!(self.map.element, TensorElement::Tf32 | TensorElement::Tf32Ftz) {
             for word in data.as_chunks_mut().0 {

@@ -1,19 +1,19 @@
-//! The walk over an opcode's modifiers, and its two directions.
+//! The visitor of an opcode's modifiers, and its two directions.
 
 use crate::instruction::{Order, Scope};
 use crate::matrix::Shape;
 use crate::names::{Word, words};
 use crate::text::Text;
 
-/// A walk over the modifiers of one opcode.
+/// A visitor of the modifiers of one opcode.
 pub(super) trait Modifiers {
-    /// A word that may be left out; unwritten when its name is empty.
+    /// A word that may be left out; not written when its name is empty.
     fn optional<W: Word>(&mut self, word: &mut W);
     /// A word that is always there.
     fn required<W: Word>(&mut self, word: &mut W);
-    /// Words without a choice, `sync.aligned`.
+    /// Fixed words, such as `sync.aligned`.
     fn literal(&mut self, text: &'static str);
-    /// A word that is there when the flag is set.
+    /// A word that is present if and only if the flag is set.
     fn flag(&mut self, flag: &mut bool, text: &'static str);
     /// `.v2`, `.v4`, `.v8`; a single lane is not written.
     fn vector(&mut self, lanes: &mut u8);
@@ -21,16 +21,16 @@ pub(super) trait Modifiers {
     fn shape(&mut self, shape: &mut Shape);
     /// A small number with a letter on one side: `2d`, `x4`.
     fn number(&mut self, prefix: &'static str, number: &mut u8, suffix: &'static str);
-    /// What was read contradicts itself; a writer has nothing to object to.
+    /// Rejects a contradiction in what was read; a writer ignores it.
     fn reject_if(&mut self, contradiction: bool);
 
-    /// A word that says what holds without it: read, never written.
+    /// A word that states the default: accepted when reading, never written.
     fn redundant(&mut self, text: &'static str);
 
     /// One of two words.
     fn either(&mut self, first: &mut bool, words: [&'static str; 2]);
 
-    /// `.relaxed.gpu` and its kind, in front of the space.
+    /// `.relaxed.gpu` and the like, before the space.
     fn order(&mut self, order: &mut Order) {
         let (mut word, mut scope) = OrderWord::split(*order);
         self.optional(&mut word);
@@ -84,7 +84,7 @@ impl OrderWord {
     }
 }
 
-/// Writes the modifiers behind a stem.
+/// Writes the modifiers after a stem.
 pub(super) struct Writer<'a> {
     pub text: &'a mut Text,
 }
@@ -152,9 +152,9 @@ impl Modifiers for Writer<'_> {
     }
 }
 
-/// Reads the modifiers behind a stem.
+/// Reads the modifiers after a stem.
 pub(super) struct Reader<'a> {
-    /// What is left, from the dot of the next modifier on.
+    /// The unread text, starting at the dot of the next modifier.
     rest: &'a str,
     failed: bool,
 }
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         Reader { rest, failed: false }
     }
 
-    /// Whether every modifier was asked for and every required one was there.
+    /// Whether every modifier was consumed and every required one was present.
     pub fn consumed(&self) -> bool {
         self.rest.is_empty() && !self.failed
     }
@@ -190,12 +190,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes `text`, of one or several words.
+    /// Consumes `text`, one word or several.
     fn take_text(&mut self, text: &str) -> bool {
-        let behind = self.rest.strip_prefix('.').and_then(|rest| rest.strip_prefix(text));
-        match behind {
-            Some(behind) if behind.is_empty() || behind.starts_with('.') => {
-                self.rest = behind;
+        let after = self.rest.strip_prefix('.').and_then(|rest| rest.strip_prefix(text));
+        match after {
+            Some(after) if after.is_empty() || after.starts_with('.') => {
+                self.rest = after;
                 true
             }
             _ => false,

@@ -7,7 +7,7 @@ use crate::lexer::{Comment, TokenKind};
 use crate::mnemonic;
 use crate::module::{Directive, Entry, Param, RegisterFamily, Statement, Variable};
 
-/// A body while it is read.
+/// A body while it is being read.
 pub(super) struct Body<'a> {
     pub(super) names: Names<'a>,
     pub(super) variables: Vec<Variable>,
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
                 ".ptr" => pointer = true,
                 ".align" => {
                     let bytes = self.integer_u32()?;
-                    // Behind `.ptr` it is the pointee's, a hint.
+                    // After `.ptr` the alignment is a hint about the pointee.
                     align = if pointer { align } else { Some(bytes) };
                 }
                 text if pointer && space(text).is_some() => {}
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         Ok(extents)
     }
 
-    /// Any other directive with its numbers and texts, in one spelling.
+    /// Any other directive with its numbers and strings, in a normalised spelling.
     fn other_directive(&mut self, word: &str) -> Result<String> {
         let mut text = word.to_owned();
         loop {
@@ -220,13 +220,13 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.pragma "nounroll";`, each text a statement.
+    /// `.pragma "nounroll";`; each string becomes a statement.
     fn pragma(&mut self, body: &mut Body<'a>) -> Result<()> {
         let line = self.token.position.line;
         self.next()?;
         loop {
             self.count_statement()?;
-            let text = self.expect(TokenKind::Text, "a text in quotation marks")?.text;
+            let text = self.expect(TokenKind::Text, "a string")?.text;
             body.push(Statement::Pragma(text.to_owned()), line);
             if !self.eat(b',')? {
                 break;
@@ -250,7 +250,7 @@ impl<'a> Parser<'a> {
             return self.call(guard, word.text, line, body);
         }
         let (op, operands) = if self.token.kind == TokenKind::Directive {
-            // Modifiers may stand apart from their mnemonic, even on the next line.
+            // White space, even a line end, may separate modifiers from their mnemonic.
             let mut mnemonic = word.text.to_owned();
             while self.token.kind == TokenKind::Directive {
                 mnemonic.push_str(self.next()?.text);
@@ -264,7 +264,7 @@ impl<'a> Parser<'a> {
             (op, operands)
         };
         let note = self.trailing_note();
-        // A plain comment behind an instruction, or within it, goes on a line of its own before it.
+        // A plain comment after or inside an instruction moves to a line of its own before it.
         self.inner_comments_into(body)?;
         body.push(Statement::Instruction(Instruction { guard, op, operands, note }), line);
         Ok(())
@@ -278,13 +278,13 @@ impl<'a> Parser<'a> {
         Ok(Some(Guard { pred: self.register(&body.names)?, negated }))
     }
 
-    /// All comments that wait, as statements.
+    /// Moves all pending comments into the body, as statements.
     fn comments_into(&mut self, body: &mut Body<'a>) -> Result<()> {
         let waiting = self.lexer.comments.len();
         self.take_comments(waiting, body)
     }
 
-    /// The comments up to the newest consumed token's line.
+    /// Moves the comments up to the newest consumed token's line into the body.
     fn inner_comments_into(&mut self, body: &mut Body<'a>) -> Result<()> {
         let last = self.line;
         let count = self.lexer.comments.iter().take_while(|c| c.line < last || (c.line == last && c.trailing)).count();
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a mnemonic is that of a call.
+/// Whether a mnemonic is a call.
 pub(super) fn is_call(word: &str) -> bool {
     word == "call" || word.starts_with("call.")
 }

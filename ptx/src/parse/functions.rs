@@ -1,9 +1,9 @@
-//! Functions, which a module has no room for: each becomes part of the entries that call it, at every call.
+//! Inlines functions, which a module cannot represent: each becomes part of the entries that call it, at every call.
 //!
-//! Parameters and results of a call are variables in local memory, which both sides name alike; the registers and variables of
-//! a function are there once in an entry, since no two calls of it are under way at a time; its labels are there once per
-//! call. A function that calls itself, or that has no body, is not entered: the call stays as an unknown instruction that
-//! names it.
+//! Parameters and results of a call are variables in local memory that caller and callee name alike. The registers and
+//! variables of a function exist once per entry, since two calls of it are never active at the same time; its labels
+//! exist once per call. A function that calls itself, or that has no body, is not inlined: the call stays an unknown
+//! instruction that names it.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::lexer::TokenKind;
 use crate::module::{Entry, RegisterFamily, Statement, Variable};
 use crate::types::Space;
 
-/// Most statements, labels and parameters that calls may add to one text.
+/// Most statements, labels and parameters that inlining may add to one text.
 pub const MAX_INLINED: usize = 1 << 20;
 
 /// A function with its body.
@@ -29,7 +29,7 @@ pub(super) struct Function {
 }
 
 impl<'a> Parser<'a> {
-    /// A function from `.func` on; a declaration without a body says nothing.
+    /// A function, from `.func` on; a declaration without a body is ignored.
     pub(super) fn function(&mut self) -> Result<()> {
         self.expect_directive(".func")?;
         let mut body = Body::new();
@@ -51,8 +51,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `call.uni (results), function, (arguments);`: an unknown instruction whose operands are the function's name, and the
-    /// names of the variables for the results and the arguments.
+    /// `call.uni (results), function, (arguments);`: becomes an unknown instruction whose operands are the function's
+    /// name and the names of the variables for the results and the arguments.
     pub(super) fn call(&mut self, guard: Option<Guard>, word: &str, line: u32, body: &mut Body<'a>) -> Result<()> {
         let mut mnemonic = word.to_owned();
         while self.token.kind == TokenKind::Directive {
@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
             if self.token.kind == TokenKind::Punct(b'(') {
                 self.call_names(body, &mut operands)?;
             } else {
-                // The prototype of a call by pointer.
+                // The prototype of an indirect call.
                 self.expect(TokenKind::Word, "a prototype")?;
             }
         }
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Replaces the calls of an entry. `added` is what the calls of the text have added so far.
+/// Inlines the calls of an entry. `added` counts what the calls of the text have added so far.
 pub(super) fn inline(
     entry: &mut Entry,
     lines: &mut Vec<u32>,
@@ -135,7 +135,7 @@ pub(super) fn inline(
     Ok(())
 }
 
-/// The function that a statement calls.
+/// The function that a statement calls, if it is a call.
 fn callee(statement: &Statement) -> Option<&str> {
     match statement {
         Statement::Instruction(Instruction { op: Opcode::Unknown(word), operands, .. }) if is_call(word) => {
@@ -148,20 +148,20 @@ fn callee(statement: &Statement) -> Option<&str> {
     }
 }
 
-/// Names of a body, and what the entry calls them.
+/// Names of a body, and their names in the entry.
 type Names = Rc<HashMap<String, String>>;
 
-/// How the names of one body, at one call of it, become names of the entry.
+/// How the names of one body become names of the entry, for one call of it.
 #[derive(Clone, Default)]
 struct Frame {
     /// Number of the body's first register family.
     families: u16,
     /// Its variables.
     own: Names,
-    /// Its parameters and results, which are variables of who calls.
+    /// Its parameters and results, which are variables of the caller.
     interface: HashMap<String, String>,
     labels: HashMap<String, String>,
-    /// Where `ret` leads; out of the entry if absent.
+    /// The label that `ret` branches to; `None` if it leaves the entry.
     end: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl<'f> Inliner<'f> {
     fn fresh(&mut self, name: &str) -> String {
         loop {
             self.fresh += 1;
-            // The last character is no digit, so that the number of a family's register cannot run into it.
+            // The last character is not a digit, so that the name cannot run into the number of a family's register.
             let fresh = format!("{name}_f{}_", self.fresh);
             if self.taken.insert(fresh.clone()) {
                 return fresh;
@@ -269,7 +269,7 @@ impl<'f> Inliner<'f> {
         Ok(())
     }
 
-    /// Declares what a function has of its own, at its first call.
+    /// Declares the registers and variables of a function, at its first call.
     fn place(&mut self, name: &'f str, function: &Function) -> std::result::Result<(u16, Names), String> {
         if let Some(placed) = self.placed.get(name) {
             return Ok(placed.clone());
@@ -295,7 +295,7 @@ impl<'f> Inliner<'f> {
 }
 
 impl Frame {
-    /// The entry's name of a variable or parameter, if the body declares it.
+    /// The entry's name for a variable or parameter, if the body declares it.
     fn known(&self, name: &str) -> Option<&String> {
         self.interface.get(name).or_else(|| self.own.get(name))
     }

@@ -17,7 +17,7 @@ impl<'a> Parser<'a> {
         if self.eat(b';')? {
             return Ok(operands);
         }
-        // A decimal float is a double by itself; the instruction's type says what it becomes.
+        // A decimal float literal is a double; the instruction's type says what it becomes.
         let single = mnemonic.ends_with(".f32") || mnemonic.starts_with("createpolicy");
         loop {
             if operands.len() == MAX_OPERANDS {
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Elements of a vector up to its closing brace, the opening one consumed. Vectors do not nest.
+    /// Elements of a vector up to its closing brace; the opening brace has been consumed. Vectors do not nest.
     fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<ThinVec<Operand>> {
         let mut elements = ThinVec::new();
         if self.eat(b'}')? {
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         } else if let Some(symbol) = self.symbol(names) {
             Operand::Symbol(Box::new(symbol))
         } else if matches!(op, Opcode::Unknown(_)) {
-            // Where an unknown instruction names something unknown, it is most likely a place in the code.
+            // An undeclared name in an unknown instruction is most likely a label.
             Operand::Label(Box::new(name.to_owned()))
         } else {
             return Err(self.undeclared("name"));
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         Ok(operand)
     }
 
-    /// What the module calls the variable that the current token names.
+    /// The module's name for the variable that the current token names.
     fn symbol(&self, names: &Names<'a>) -> Option<String> {
         let name = self.token.text;
         names.find_symbol(name).or_else(|| self.symbols.get(name).copied()).map(str::to_owned)
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A number with its sign.
+    /// A number with an optional sign.
     pub(super) fn constant(&mut self) -> Result<Operand> {
         let negative = self.eat(b'-')?;
         let number = self.number()?;
@@ -213,7 +213,7 @@ pub(super) fn integer(text: &str) -> Option<u64> {
         [b'0', _, ..] => (&digits[1..], 8),
         _ => (digits, 10),
     };
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     if digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) { u64::from_str_radix(digits, radix).ok() } else { None }
 }
 
@@ -226,7 +226,7 @@ fn negated(number: Operand) -> Operand {
     }
 }
 
-/// Doubles as the single-precision constants that the instruction takes.
+/// Converts doubles to single-precision constants where the instruction takes those.
 fn narrowed(operand: Operand) -> Operand {
     match operand {
         Operand::F64(bits) => Operand::F32((f64::from_bits(bits) as f32).to_bits()),

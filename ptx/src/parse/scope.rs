@@ -1,4 +1,4 @@
-//! Names of an entry: registers, variables and labels, in nested scopes that the module does not have.
+//! Names of an entry (registers, variables and labels) in nested scopes, which a module cannot represent.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,15 +8,15 @@ use crate::module::{RegisterFamily, Statement};
 /// The names of one `{ }`.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
-    /// Registers declared by themselves.
+    /// Registers declared on their own.
     singles: HashMap<&'a str, u16>,
     /// Families by prefix.
     families: HashMap<&'a str, u16>,
-    /// Variables and parameters, and what the module calls them.
+    /// Variables and parameters, and the module's names for them.
     symbols: HashMap<&'a str, String>,
     /// Labels bound here.
     labels: Vec<&'a str>,
-    /// Statement of the body at which the scope starts.
+    /// Index of the body's statement at which the scope starts.
     start: usize,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Scope<'a> {
 pub(super) struct Names<'a> {
     scopes: Vec<Scope<'a>>,
     pub registers: Vec<RegisterFamily>,
-    /// Names that the flat entry uses already, without their trailing digits: `%r5` and `%r<10>` would clash.
+    /// Names that the flat entry already uses, without their trailing digits: `%r5` and `%r<10>` would clash.
     taken: HashSet<String>,
-    /// Number of the newest renaming. It never repeats, so that a search for a free name is short.
+    /// Number of the latest renaming. It never repeats, which keeps the search for a free name short.
     renamings: usize,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Names<'a> {
         self.scopes.push(Scope { start, ..Scope::default() });
     }
 
-    /// Closes a nested scope: its labels get names of their own, since the flat body may bind each name once.
+    /// Closes a nested scope. Its labels are renamed, since the flat body may bind each name only once.
     pub fn close(&mut self, body: &mut [Statement]) {
         let Some(scope) = self.scopes.pop() else { return };
         if scope.labels.is_empty() {
@@ -81,7 +81,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Declares a variable or parameter and says what the module calls it.
+    /// Declares a variable or parameter and returns the module's name for it.
     pub fn symbol(&mut self, name: &'a str) -> Option<String> {
         let flat = if self.scopes.len() > 1 { self.free(name) } else { name.to_owned() };
         self.taken.insert(stem(name).to_owned());
@@ -122,12 +122,12 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// What the module calls this variable.
+    /// The module's name for this variable.
     pub fn find_symbol(&self, name: &str) -> Option<&str> {
         self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name)).map(String::as_str)
     }
 
-    /// The name itself if nothing clashes with it, else a fresh one.
+    /// The name itself if nothing clashes with it, otherwise a fresh one.
     fn free(&mut self, name: &str) -> String {
         if self.taken.contains(stem(name)) { self.fresh(name) } else { name.to_owned() }
     }
@@ -135,7 +135,7 @@ impl<'a> Names<'a> {
     fn fresh(&mut self, name: &str) -> String {
         loop {
             self.renamings += 1;
-            // The last character is no digit, so that the number of a family's register cannot run into it.
+            // The last character is not a digit, so that the name cannot run into the number of a family's register.
             let fresh = format!("{name}_s{}_", self.renamings);
             if self.taken.insert(fresh.clone()) {
                 return fresh;

@@ -32,7 +32,8 @@ pub(super) fn row(op: &Opcode) -> Row {
         Opcode::MbarrierInit { space } => barrier_row("mbarrier.init", &[Slot::Address, Slot::Read(COUNT)], *space),
         Opcode::MbarrierInval { space } => barrier_row("mbarrier.inval", &[Slot::Address], *space),
         Opcode::MbarrierArrive { arrival, order, space } => {
-            // A remote barrier returns no state, and a stated ordering or transaction came later than the instruction.
+            // An arrival at a remote barrier returns no state. A stated ordering or transaction is newer than the
+            // instruction itself.
             let optional = usize::from(*arrival == Arrival::Plain);
             let since = match (arrival, order, space) {
                 (Arrival::ExpectTx, ..) | (_, _, Space::SharedCluster) => BULK,
@@ -137,7 +138,7 @@ fn wait_row(wait: Wait, phase: Phase, order: Order, space: Space) -> Row {
         Phase::State => WAIT_STATE,
         Phase::Parity => WAIT_PARITY,
     };
-    // Only the wait that may take its time says for how long at most.
+    // Only a wait that may suspend the thread takes a time limit.
     match wait {
         Wait::Test => barrier_row(stem, &slots[..3], space),
         Wait::Try => barrier_row(stem, slots, space).optional(1),
@@ -163,7 +164,7 @@ fn bulk_since(to: Space) -> Since {
 }
 
 fn tensor_row(stem: &'static str, slots: &'static [Slot], dimensions: u8) -> Row {
-    // Image offsets: one for each dimension but the channels and the images.
+    // Image offsets: one for each dimension except the channels and the images.
     let counts = [dimensions, dimensions.saturating_sub(2), 1, 1];
     Row::plain(stem, slots).types([Type::B32, Type::U16, Type::B32, Type::B32]).counts(counts).since(BULK)
 }
@@ -175,7 +176,7 @@ fn tensor_store(hint: CacheHint) -> &'static [Slot] {
     }
 }
 
-/// Between blocks of a cluster there are integers only, and one sum of 64 bits.
+/// Between blocks of a cluster there are only integer operations, and a single 64-bit one: addition.
 fn shared_reduction_types(op: Atomic) -> Types {
     use Type::*;
     match op {

@@ -1,4 +1,4 @@
-//! Rows of instructions that this project's compiler does not emit, and other makers' PTX has.
+//! Rows of instructions that this project's compiler does not emit but that occur in PTX from other compilers.
 
 use super::{BINARY, BITS_32, COUNT, FLOATS, INTEGERS, OWN, RAW, TERNARY, WORDS, row as row_of};
 use crate::extended::CarryOf;

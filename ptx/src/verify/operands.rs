@@ -1,4 +1,4 @@
-//! Operands against the slots of their instruction's row.
+//! Checks operands against the slots of their instruction's row.
 
 use super::Context;
 use crate::instruction::{Base, Opcode, Operand, Reg};
@@ -9,14 +9,14 @@ use crate::types::{Space, Type};
 
 type Checked = Result<(), String>;
 
-/// Operands whose register types [`Legal`] lists: the multiply-add has four.
+/// Number of operands whose register types [`Legal`] lists: a multiply-add has four.
 const LISTED: usize = 4;
 
 /// An opcode that was found legal.
 pub(super) struct Legal<'i> {
     pub op: &'i Opcode,
     row: Row,
-    /// By operand: the types of a register that needs no further look there.
+    /// By operand: the register types that need no further check.
     registers: [Types; LISTED],
 }
 
@@ -43,7 +43,7 @@ impl Context<'_> {
         if operands.len() > most || operands.len() + row.optional < most {
             let least = most - row.optional;
             let wanted = if least == most { format!("{most}") } else { format!("{least} to {most}") };
-            return Err(format!("has {} operands, wants {wanted}", operands.len()));
+            return Err(format!("has {} operands, needs {wanted}", operands.len()));
         }
         for (i, (slot, operand)) in row.slots.iter().zip(operands).enumerate() {
             // Nearly all operands are registers of the right type.
@@ -101,7 +101,7 @@ impl Context<'_> {
                     }
                     self.register(predicate, Type::Pred)
                 }
-                _ => Err("wants a register and a predicate with `|` between them".to_owned()),
+                _ => Err("expected a register and a predicate with `|` between them".to_owned()),
             },
             Slot::Condition => self.condition(operand),
             Slot::Address => self.address(operand, row.space),
@@ -109,12 +109,12 @@ impl Context<'_> {
             Slot::Tensor => self.tensor(operand, row.counts[0]),
             Slot::Label => match operand {
                 Operand::Label(name) if self.labels.contains(name.as_str()) => Ok(()),
-                Operand::Label(_) => Err("this label is not bound".to_owned()),
-                _ => Err("wants a label".to_owned()),
+                Operand::Label(_) => Err("the label is not bound".to_owned()),
+                _ => Err("expected a label".to_owned()),
             },
             Slot::Constant { min, max, step } => match operand {
                 Operand::Int(value) => in_range(*value, min, max, step),
-                _ => Err("wants an integer constant".to_owned()),
+                _ => Err("expected an integer constant".to_owned()),
             },
             Slot::Bounded { min, max, step } => match operand {
                 Operand::Int(value) => in_range(*value, min, max, step),
@@ -127,11 +127,11 @@ impl Context<'_> {
             },
             Slot::Sign => match operand {
                 Operand::Int(1 | -1) => Ok(()),
-                _ => Err("wants 1 or -1".to_owned()),
+                _ => Err("expected 1 or -1".to_owned()),
             },
             Slot::Fraction => match operand {
                 Operand::F32(bits) if (0.0..=1.0).contains(&f32::from_bits(*bits)) => Ok(()),
-                _ => Err("wants a constant of single precision between 0 and 1".to_owned()),
+                _ => Err("expected a single-precision constant between 0 and 1".to_owned()),
             },
         }
     }
@@ -149,10 +149,10 @@ impl Context<'_> {
 
     fn register_among(&self, operand: &Operand, legal: Types, ty: Type) -> Checked {
         let Operand::Reg(reg) = operand else {
-            return Err(format!("wants a .{} register", ty.name()));
+            return Err(format!("expected a .{} register", ty.name()));
         };
         let found = self.register_type(*reg)?;
-        if legal.has(found) { Ok(()) } else { Err(format!("is .{}, wants .{}", found.name(), ty.name())) }
+        if legal.has(found) { Ok(()) } else { Err(format!("is .{}, expected .{}", found.name(), ty.name())) }
     }
 
     fn register(&self, operand: &Operand, ty: Type) -> Checked {
@@ -165,7 +165,7 @@ impl Context<'_> {
 
     fn value(&self, operand: &Operand, ty: Type) -> Checked {
         match operand {
-            // Logic on predicates takes negated ones.
+            // Logical operations on predicates accept negated ones.
             Operand::NotReg(reg) if ty == Type::Pred => self.register(&Operand::Reg(*reg), ty),
             Operand::Reg(_) => self.register(operand, ty),
             operand => immediate(operand, ty),
@@ -178,17 +178,17 @@ impl Context<'_> {
 
     fn lanes(&self, row: &Row, operand: &Operand, check: impl Fn(&Operand) -> Checked) -> Checked {
         match (row.counts[0], operand) {
-            (1, Operand::Vector(_)) => Err("wants a scalar".to_owned()),
+            (1, Operand::Vector(_)) => Err("expected a scalar".to_owned()),
             (1, operand) => check(operand),
             (lanes, Operand::Vector(elements)) if elements.len() == usize::from(lanes) => {
                 elements.iter().try_for_each(check)?;
                 self.equally_wide(elements)
             }
-            (lanes, _) => Err(format!("wants a vector of {lanes}")),
+            (lanes, _) => Err(format!("expected a vector of {lanes}")),
         }
     }
 
-    /// A load or store of a vector takes wider registers, but then all of them.
+    /// A load or store of a vector may use wider registers, but all of the same width.
     fn equally_wide(&self, elements: &[Operand]) -> Checked {
         let mut width = None;
         for element in elements {
@@ -208,7 +208,7 @@ impl Context<'_> {
             Operand::Vector(elements) if elements.len() == usize::from(count) => {
                 elements.iter().try_for_each(|element| self.register(element, ty))
             }
-            _ => Err(format!("wants a vector of {count}")),
+            _ => Err(format!("expected a vector of {count}")),
         }
     }
 
@@ -245,10 +245,10 @@ impl Context<'_> {
         }
     }
 
-    /// Registers side by side, the first in the lowest bits.
+    /// Registers packed into one value, the first in the lowest bits.
     fn packed(&self, ty: Type, elements: &[Operand]) -> Checked {
         if !matches!(ty, Type::B16 | Type::B32 | Type::B64 | Type::B128) || !matches!(elements.len(), 2 | 4) {
-            return Err("only untyped bits are packed, of 2 or 4 elements".to_owned());
+            return Err("only untyped values of 2 or 4 elements can be packed".to_owned());
         }
         let wanted = match ty.bits() / elements.len() as u32 {
             8 => Type::B8,
@@ -264,7 +264,7 @@ impl Context<'_> {
     }
 
     fn symbol(&self, name: &str, space: Space) -> Checked {
-        let declared = self.symbols.get(name).ok_or_else(|| "this name is not declared".to_owned())?;
+        let declared = self.symbols.get(name).ok_or_else(|| "the name is not declared".to_owned())?;
         let fits = match space {
             Space::Generic => true,
             space if space.is_shared() => declared.is_shared(),
@@ -275,25 +275,25 @@ impl Context<'_> {
 
     fn address(&self, operand: &Operand, space: Space) -> Checked {
         let Operand::Address(address) = operand else {
-            return Err("wants an address".to_owned());
+            return Err("expected an address".to_owned());
         };
         let (base, offset) = &**address;
         if i32::try_from(*offset).is_err() {
-            return Err("an offset has 32 bits".to_owned());
+            return Err("the offset does not fit 32 bits".to_owned());
         }
         self.base(base, space)
     }
 
     fn tensor(&self, operand: &Operand, dimensions: u8) -> Checked {
         let Operand::TensorAddress(tensor) = operand else {
-            return Err("wants a tensor map and its coordinates".to_owned());
+            return Err("expected a tensor map and its coordinates".to_owned());
         };
         let (base, coordinates) = &**tensor;
         if coordinates.len() != usize::from(dimensions) {
-            return Err(format!("wants {dimensions} coordinates"));
+            return Err(format!("expected {dimensions} coordinates"));
         }
         if let Base::Symbol(_) = base {
-            return Err("wants the map's generic address in a register".to_owned());
+            return Err("expected the map's generic address in a register".to_owned());
         }
         self.base(base, Space::Generic)?;
         coordinates.iter().try_for_each(|coordinate| self.value(coordinate, Type::S32))
@@ -303,10 +303,10 @@ impl Context<'_> {
         match base {
             Base::Reg(reg) => {
                 let ty = self.register_type(*reg)?;
-                // Only the small spaces can be addressed with 32 bits.
+                // Only the small state spaces have 32-bit addresses.
                 let narrow = !matches!(space, Space::Generic | Space::Global);
                 let legal = registers_of(Type::U64).has(ty) || (narrow && registers_of(Type::U32).has(ty));
-                if legal { Ok(()) } else { Err(format!("a .{} register is no address here", ty.name())) }
+                if legal { Ok(()) } else { Err(format!("a .{} register cannot be an address here", ty.name())) }
             }
             Base::Symbol(name) => self.symbol(name, space),
             Base::None => Ok(()),
@@ -324,13 +324,13 @@ fn class_type(row: &Row, class: Class) -> Type {
 
 fn in_range(value: i64, min: i64, max: i64, step: i64) -> Checked {
     match (value, step) {
-        (value, _) if value < min || value > max => Err(format!("wants {min} to {max}")),
-        (value, step) if value % step != 0 => Err(format!("wants a multiple of {step}")),
+        (value, _) if value < min || value > max => Err(format!("expected {min} to {max}")),
+        (value, step) if value % step != 0 => Err(format!("expected a multiple of {step}")),
         _ => Ok(()),
     }
 }
 
-/// A constant of a type: an integer that fits it signed or unsigned, or a float of its own precision.
+/// A constant of a type: an integer that fits it as signed or unsigned, or a float of the same precision.
 fn immediate(operand: &Operand, ty: Type) -> Checked {
     match (operand, ty) {
         (Operand::Int(value), Type::Pred) if !(0..=1).contains(value) => Err("a predicate is 0 or 1".to_owned()),
@@ -340,6 +340,6 @@ fn immediate(operand: &Operand, ty: Type) -> Checked {
             if fits { Ok(()) } else { Err(format!("does not fit .{}", ty.name())) }
         }
         (Operand::F32(_), Type::F32 | Type::B32) | (Operand::F64(_), Type::F64 | Type::B64) => Ok(()),
-        _ => Err(format!("is no .{} value", ty.name())),
+        _ => Err(format!("is not a .{} value", ty.name())),
     }
 }

@@ -1,4 +1,4 @@
-//! Modules that the builder makes: printed, read back, verified.
+//! Modules made with the builder: printed, read back, verified.
 
 use ptx_gemm_ptx::asynchronous::PrefetchSize;
 use ptx_gemm_ptx::build::EntryBuilder;
@@ -32,7 +32,7 @@ fn entry() -> Entry {
 
     entry.comment("before anything has a note");
     let tid = entry.define(words, Opcode::Mov(Type::U32), [Special::TidX.into()]);
-    entry.note("tile(8, 8)", "the thread's place");
+    entry.note("tile(8, 8)", "the thread's index");
     let base = entry.define(words, Opcode::Mov(Type::U32), [Operand::symbol("tile")]);
     entry.note("shared(a = mk + pad(4))", "");
     let values = entry.regs(floats, 4);
@@ -117,18 +117,18 @@ fn the_version_follows_the_instructions() {
     }
 }
 
-/// What only a program can get wrong, since the parser would not read it.
+/// Violations that only a program can cause, since the parser would reject the text.
 #[test]
 fn what_no_text_could_say() {
     let stray = Operand::Reg(ptx_gemm_ptx::instruction::Reg { family: 9, index: 0 });
     type Build<'a> = &'a dyn Fn(&mut EntryBuilder);
     let cases: [(&str, Build); 5] = [
         ("there is no register family 9", &|e| e.emit(Opcode::BarSync, [stray.clone()])),
-        ("`a b` is no name", &|e| e.param(Type::U32, "a b", "")),
-        ("`%` is no name", &|e| {
+        ("`a b` is not a valid name", &|e| e.param(Type::U32, "a b", "")),
+        ("`%` is not a valid name", &|e| {
             let _ = e.family("%", Type::B32, "");
         }),
-        ("a pragma's text has no quotation marks or line ends", &|e| e.pragma("a\"b")),
+        ("a pragma's text cannot contain quotation marks or line ends", &|e| e.pragma("a\"b")),
         ("register 4 of 0 in `%r`", &|e| {
             let _ = e.family("%r", Type::B32, "");
             e.emit(Opcode::BarSync, [Operand::Reg(ptx_gemm_ptx::instruction::Reg { family: 0, index: 4 })]);

@@ -1,4 +1,4 @@
-//! PTX that others write: what is read, and what it becomes.
+//! PTX from other compilers: what is accepted, and what it becomes.
 
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::module::{Directive, Statement};
@@ -6,7 +6,7 @@ use ptx_gemm_ptx::parse::{parse, parse_with_lines};
 use ptx_gemm_ptx::print::print;
 use ptx_gemm_ptx::verify::verify;
 
-/// The text that a body, in an entry with a few registers, is printed as.
+/// The printed form of a body, in an entry with a few registers.
 fn printed(body: &str) -> Vec<String> {
     let text = format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .b8 smem[];\n.entry k(.param .u64 a) {{\n\
@@ -15,12 +15,12 @@ fn printed(body: &str) -> Vec<String> {
     let module = parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
     let text = print(&module);
     assert_eq!(parse(&text).as_ref(), Ok(&module), "{text}");
-    // The body starts behind the empty line after the registers.
+    // The body starts after the empty line that follows the registers.
     let body = text.split_once(";\n\n").and_then(|(_, entry)| entry.split_once(";\n\n")).map_or("", |(_, body)| body);
     body.lines().filter(|line| *line != "}").map(|line| line.trim().to_owned()).collect()
 }
 
-/// The parser's complaint about a body.
+/// The parser's error for a body.
 fn complaint(text: &str) -> String {
     parse(text).expect_err(text).to_string()
 }
@@ -38,7 +38,7 @@ fn a_file_of_nvcc() {
     assert_eq!(entry.params.iter().map(|param| param.count).collect::<Vec<_>>(), [None, None, Some(16), None]);
     assert_eq!(entry.directives[2], Directive::Other(".explicitcluster".to_owned()));
 
-    // The text that it becomes is stable, and reads as the same module.
+    // The resulting text is stable, and reads as the same module.
     let printed = print(module);
     assert_eq!(parse(&printed).as_ref(), Ok(module));
     assert_eq!(print(&parse(&printed).unwrap()), printed);
@@ -54,7 +54,7 @@ fn a_file_of_nvcc() {
     ] {
         assert!(printed.contains(kept), "{kept} is kept");
     }
-    // Statements know their lines, also behind a scope that was flattened.
+    // Statements know their lines, also after a scope that was flattened.
     let store = entry.body.iter().position(|statement| {
         matches!(statement, Statement::Instruction(instruction) if matches!(instruction.op, Opcode::St { .. }))
     });
@@ -120,7 +120,10 @@ fn refusals() {
         (".version 8".to_owned(), "line 1, column 10: expected a version such as 8.0"),
         (".version 8.0\n.target sm_90\n.address_size 32\n".to_owned(), "only .address_size 64 is supported"),
         (".version 8.0\n.target sm_90\n.const .u32 x = y;".to_owned(), "expected a number, found `y`"),
-        (".version 8.0\n.target sm_90\n.const .u32 x[1] = {1, 2};".to_owned(), "2 values for 1 elements"),
+        (
+            ".version 8.0\n.target sm_90\n.const .u32 x[1] = {1, 2};".to_owned(),
+            "the initialiser has 2 values for 1 elements",
+        ),
         (".version 8.0\n.target sm_90\n.func f(.reg .u32 x) { ret; }".to_owned(), "expected `.param`, found `.reg`"),
         (".version 8.0\n.target sm_90\n.entry k();".to_owned(), "an entry needs a body"),
         (body("add.s32 %r1, %r2, 3;"), "line 4, column 9: the register `%r1` is not declared"),

@@ -1,4 +1,4 @@
-//! Text from anyone: never a panic, never more time or memory than a small multiple of the text.
+//! Arbitrary text: never a panic, never more time or memory than a small multiple of the text.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use ptx_gemm_ptx::verify::verify;
 
 use crate::round_trip::texts;
 
-/// Reads a text; what is read has to come back from its own printing, and the verifier has to survive it.
+/// Reads a text. If it is accepted, it has to survive printing and reading back, and the verifier must not panic.
 fn check(text: &str) {
     if let Ok(module) = parse(text) {
         let printed = print(&module);
@@ -22,7 +22,7 @@ fn in_body(body: &str) -> String {
     format!(".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a) {{\n{body}\n}}\n")
 }
 
-/// Functions each of which calls the next one twice.
+/// Functions that each call the next one twice.
 fn calls(count: usize) -> String {
     let function = |i: usize| format!(".func f{i}()\n{{\ncall f{0}, ();\ncall f{0}, ();\n}}\n", i + 1);
     let functions: String = (0..count).map(function).collect();
@@ -151,7 +151,7 @@ proptest! {
         check(&in_body(&format!(".reg .b32 %r<4>; .reg .pred %p<4>; .shared .b8 smem[4]; {}", tokens.concat())));
     }
 
-    /// A statement of ordinary tokens parses often enough that printing is tried as well.
+    /// Statements of ordinary tokens parse often enough that printing is tested as well.
     #[test]
     fn likely_statements(
         lines in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Tests of PTX as data, one binary.
+//! Tests of PTX as data, in one binary.
 
 mod built;
 mod foreign;

@@ -1,4 +1,4 @@
-//! What the verifier refuses, and what it says.
+//! What the verifier rejects, and its messages.
 
 use ptx_gemm_ptx::parse::parse;
 use ptx_gemm_ptx::verify::verify;
@@ -29,13 +29,13 @@ fn messages(target: &str, version: &str, body: &str) -> Vec<String> {
     }
 }
 
-/// Each body has exactly one violation, which ends as stated.
+/// Each body has exactly one violation, which ends with the given text.
 fn check(target: &str, version: &str, cases: &[(&str, &str)]) {
     for (body, wanted) in cases {
         let messages = messages(target, version, body);
         assert!(
             messages.len() == 1 && messages[0].ends_with(wanted),
-            "{body}\n  wanted one violation: … {wanted}\n  got: {messages:#?}"
+            "{body}\n  expected one violation: … {wanted}\n  got: {messages:#?}"
         );
     }
 }
@@ -46,72 +46,72 @@ fn wrong_instructions_on_sm_90a() {
         "sm_90a",
         "8.0",
         &[
-            ("add.f32 %f0, %f1, 1;", "operand 3 (`1`): is no .f32 value"),
-            ("add.f32 %f0, %f1;", "has 2 operands, wants 3"),
-            ("add.f32 %f0, %f1, %f2, %f3;", "has 4 operands, wants 3"),
-            ("add.f32 %f0, %f1, %fd0;", "operand 3 (`%fd0`): is .f64, wants .f32"),
-            ("add.s32 %r0, %r1, %f0;", "operand 3 (`%f0`): is .f32, wants .s32"),
-            ("add.s32 5, %r1, %r2;", "operand 1 (`5`): wants a .s32 register"),
+            ("add.f32 %f0, %f1, 1;", "operand 3 (`1`): is not a .f32 value"),
+            ("add.f32 %f0, %f1;", "has 2 operands, needs 3"),
+            ("add.f32 %f0, %f1, %f2, %f3;", "has 4 operands, needs 3"),
+            ("add.f32 %f0, %f1, %fd0;", "operand 3 (`%fd0`): is .f64, expected .f32"),
+            ("add.s32 %r0, %r1, %f0;", "operand 3 (`%f0`): is .f32, expected .s32"),
+            ("add.s32 5, %r1, %r2;", "operand 1 (`5`): expected a .s32 register"),
             ("add.s32 %r0, %r1, 0x100000000;", "operand 3 (`4294967296`): does not fit .s32"),
             ("add.b32 %r0, %r1, %r2;", "`add` has no .b32 form"),
-            ("add.rn.s32 %r0, %r1, %r2;", "this rounding mode does not go with this type"),
-            ("add.rz.f16 %hf0, %hf1, %hf2;", "this rounding mode does not go with this type"),
-            ("fma.f32 %f0, %f1, %f2, %f3;", "fma wants a rounding mode"),
-            ("div.f32 %f0, %f1, %f2;", "div of floats wants a rounding mode"),
+            ("add.rn.s32 %r0, %r1, %r2;", "this rounding mode is not available for this type"),
+            ("add.rz.f16 %hf0, %hf1, %hf2;", "this rounding mode is not available for this type"),
+            ("fma.f32 %f0, %f1, %f2, %f3;", "fma needs a rounding mode"),
+            ("div.f32 %f0, %f1, %f2;", "div of floats needs a rounding mode"),
             ("mul.wide.u64 %rd0, %rd1, %rd2;", "`mul` has no .u64 form"),
-            ("mul.wide.s32 %r0, %r1, %r2;", "operand 1 (`%r0`): is .b32, wants .s64"),
+            ("mul.wide.s32 %r0, %r1, %r2;", "operand 1 (`%r0`): is .b32, expected .s64"),
             ("mov.f16 %hf0, %hf1;", "`mov` has no .f16 form"),
             ("mov.u32 %r0, %clock64;", "operand 2 (`%clock64`): cannot be read as .u32"),
-            ("mov.b64 %rd0, {%r0, %r1, %r2};", "only untyped bits are packed, of 2 or 4 elements"),
-            ("mov.u64 %rd0, {%r0, %r1};", "only untyped bits are packed, of 2 or 4 elements"),
-            ("mov.b64 %rd0, {%h0, %h1};", "operand 2 (`{%h0, %h1}`): is .b16, wants .b32"),
-            ("add.u32 %r0, %tid.x, 1;", "operand 2 (`%tid.x`): is no .u32 value"),
+            ("mov.b64 %rd0, {%r0, %r1, %r2};", "only untyped values of 2 or 4 elements can be packed"),
+            ("mov.u64 %rd0, {%r0, %r1};", "only untyped values of 2 or 4 elements can be packed"),
+            ("mov.b64 %rd0, {%h0, %h1};", "operand 2 (`{%h0, %h1}`): is .b16, expected .b32"),
+            ("add.u32 %r0, %tid.x, 1;", "operand 2 (`%tid.x`): is not a .u32 value"),
             ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "a vector has at most 16 bytes"),
             ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "a vector has 2 or 4 elements"),
-            ("ld.global.v2.f32 {%f0, %f1, %f2, %f3}, [%rd0];", "wants a vector of 2"),
+            ("ld.global.v2.f32 {%f0, %f1, %f2, %f3}, [%rd0];", "expected a vector of 2"),
             ("ld.global.v2.u16 {%r0, %h1}, [%rd0];", "operand 1 (`{%r0, %h1}`): its registers differ in width"),
-            ("ld.global.f32 {%f0, %f1}, [%rd0];", "operand 1 (`{%f0, %f1}`): wants a scalar"),
-            ("ld.global.f32 %f0, [%r0];", "operand 2 (`[%r0]`): a .b32 register is no address here"),
-            ("ld.shared.f32 %f0, [%f1];", "operand 2 (`[%f1]`): a .f32 register is no address here"),
+            ("ld.global.f32 {%f0, %f1}, [%rd0];", "operand 1 (`{%f0, %f1}`): expected a scalar"),
+            ("ld.global.f32 %f0, [%r0];", "operand 2 (`[%r0]`): a .b32 register cannot be an address here"),
+            ("ld.shared.f32 %f0, [%f1];", "operand 2 (`[%f1]`): a .f32 register cannot be an address here"),
             ("ld.global.f32 %f0, [smem];", "operand 2 (`[smem]`): is in .shared memory"),
             ("ld.shared.f32 %f0, [counter];", "operand 2 (`[counter]`): is in .global memory"),
-            ("ld.shared.f32 %f0, %r0;", "operand 2 (`%r0`): wants an address"),
-            ("ld.shared.f32 %f0, [%r0+4294967296];", "an offset has 32 bits"),
-            ("ld.global.f32 %fd0, [%rd0];", "operand 1 (`%fd0`): is .f64, wants .f32"),
+            ("ld.shared.f32 %f0, %r0;", "operand 2 (`%r0`): expected an address"),
+            ("ld.shared.f32 %f0, [%r0+4294967296];", "the offset does not fit 32 bits"),
+            ("ld.global.f32 %fd0, [%rd0];", "operand 1 (`%fd0`): is .f64, expected .f32"),
             ("ld.shared.nc.f32 %f0, [%r0];", ".nc is for global memory"),
             ("ld.global.wb.f32 %f0, [%rd0];", "this cache operator is for stores"),
-            ("ld.release.gpu.global.f32 %f0, [%rd0];", "a load is no release"),
-            ("st.const.f32 [%rd0], %f0;", "this state space is read only"),
+            ("ld.release.gpu.global.f32 %f0, [%rd0];", "a load cannot be a release"),
+            ("st.const.f32 [%rd0], %f0;", "this state space is read-only"),
             ("st.global.f16 [%rd0], %hf0;", "`st` has no .f16 form"),
-            ("setp.lt.b32 %p0, %r0, %r1;", "this comparison does not go with this type"),
-            ("setp.lo.s32 %p0, %r0, %r1;", "this comparison does not go with this type"),
-            ("setp.lt.s32 %r2, %r0, %r1;", "operand 1 (`%r2`): is .b32, wants .pred"),
-            ("selp.b32 %r0, %r1, %r2, %r3;", "operand 4 (`%r3`): is .b32, wants .pred"),
-            ("cvt.f16.f32 %hf0, %f0;", "this rounding or saturation does not go with these types"),
-            ("cvt.rn.f32.f16 %f0, %hf0;", "this rounding or saturation does not go with these types"),
-            ("cvt.rn.s32.f32 %r0, %f0;", "this rounding or saturation does not go with these types"),
-            ("cvt.rna.tf32.f32 %f1, %f0;", "operand 1 (`%f1`): is .f32, wants .tf32"),
-            ("cvt.rn.bf16x2.f32 %r0, %f0;", "has 2 operands, wants 3"),
+            ("setp.lt.b32 %p0, %r0, %r1;", "this comparison is not available for this type"),
+            ("setp.lo.s32 %p0, %r0, %r1;", "this comparison is not available for this type"),
+            ("setp.lt.s32 %r2, %r0, %r1;", "operand 1 (`%r2`): is .b32, expected .pred"),
+            ("selp.b32 %r0, %r1, %r2, %r3;", "operand 4 (`%r3`): is .b32, expected .pred"),
+            ("cvt.f16.f32 %hf0, %f0;", "this rounding or saturation is not available for these types"),
+            ("cvt.rn.f32.f16 %f0, %hf0;", "this rounding or saturation is not available for these types"),
+            ("cvt.rn.s32.f32 %r0, %f0;", "this rounding or saturation is not available for these types"),
+            ("cvt.rna.tf32.f32 %f1, %f0;", "operand 1 (`%f1`): is .f32, expected .tf32"),
+            ("cvt.rn.bf16x2.f32 %r0, %f0;", "has 2 operands, needs 3"),
             ("min.NaN.s32 %r0, %r1, %r2;", ".NaN is for f32, f16 and bf16"),
-            ("shl.b64 %rd0, %rd1, %rd2;", "operand 3 (`%rd2`): is .b64, wants .u32"),
-            ("bra NOWHERE;", "operand 1 (`NOWHERE`): this label is not bound"),
-            ("ld.volatile.local.f32 %f0, [%rd0];", "an ordering goes with generic, global and shared memory"),
+            ("shl.b64 %rd0, %rd1, %rd2;", "operand 3 (`%rd2`): is .b64, expected .u32"),
+            ("bra NOWHERE;", "operand 1 (`NOWHERE`): the label is not bound"),
+            ("ld.volatile.local.f32 %f0, [%rd0];", "an ordering is only for generic, global and shared memory"),
             ("L: L: ret;", "the label `L` is bound again by statement 1"),
-            ("bar.sync 16;", "operand 1 (`16`): wants 0 to 15"),
-            ("bar.sync 0, 100;", "operand 2 (`100`): wants a multiple of 32"),
-            ("bar.arrive 0;", "has 1 operands, wants 2"),
-            ("barrier.sync 1, 48;", "operand 2 (`48`): wants a multiple of 32"),
-            ("bar.sync 1, 64, 2;", "has 3 operands, wants 1 to 2"),
+            ("bar.sync 16;", "operand 1 (`16`): expected 0 to 15"),
+            ("bar.sync 0, 100;", "operand 2 (`100`): expected a multiple of 32"),
+            ("bar.arrive 0;", "has 1 operands, needs 2"),
+            ("barrier.sync 1, 48;", "operand 2 (`48`): expected a multiple of 32"),
+            ("bar.sync 1, 64, 2;", "has 3 operands, needs 1 to 2"),
             ("cp.async.cg.shared.global [%r0], [%rd0], 8;", "cp.async.cg copies 16 bytes"),
             ("cp.async.ca.shared.global [%r0], [%rd0], 12;", "cp.async copies 4, 8 or 16 bytes"),
             ("cp.async.ca.shared.global [%r0], [%rd0], 4, 8;", "cp.async cannot read more than it copies"),
-            ("cp.async.wait_group %r0;", "operand 1 (`%r0`): wants an integer constant"),
+            ("cp.async.wait_group %r0;", "operand 1 (`%r0`): expected an integer constant"),
             ("atom.global.add.b32 %r0, [%rd0], 1;", "`atom` has no .b32 form"),
             ("atom.local.add.u32 %r0, [%r1], 1;", "atomics are for global and shared memory"),
-            ("red.acquire.gpu.global.add.u32 [%rd0], 1;", "red is relaxed or a release"),
+            ("red.acquire.gpu.global.add.u32 [%rd0], 1;", "red must be .relaxed or .release"),
             ("red.global.exch.b32 [%rd0], %r0;", "`red` has no .b32 form"),
-            ("@%r0 ret;", "the guard is no predicate"),
-            (".reg .b32 %r3;", "`%r3` names a register of `%r<…>` again"),
+            ("@%r0 ret;", "the guard is not a predicate"),
+            (".reg .b32 %r3;", "`%r3` is also a register of `%r<…>`"),
         ],
     );
 }
@@ -124,83 +124,86 @@ fn wrong_matrix_and_asynchronous_instructions() {
         &[
             (
                 "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {%f0}, {%r0}, {%r1}, {%f1};",
-                "mma does not multiply these types",
+                "mma does not support these operand types",
             ),
             (
                 "mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0}, {%r0}, {%r1}, {%f1};",
-                "mma has no such shape for these types",
+                "mma does not support this shape for these types",
             ),
             (
                 "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f32 {%r8}, {%r0}, {%r1}, {%f1};",
-                "mma does not accumulate these types so",
+                "mma does not support this accumulator type for these operands",
             ),
             (
                 "mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {%f8}, {%r0}, {%r1}, {%f1};",
-                "only integers saturate",
+                ".satfinite is only for integers",
             ),
             (
                 "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r4, %r5}, \
                  {%f4, %f5, %f6, %f7};",
-                "operand 2 (`{%r0, %r1}`): wants a vector of 4",
+                "operand 2 (`{%r0, %r1}`): expected a vector of 4",
             ),
             (
                 "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, {%f0, %f1, %f2, %f3}, \
                  {%r4, %r5}, {%f4, %f5, %f6, %f7};",
-                "operand 2 (`{%f0, %f1, %f2, %f3}`): is .f32, wants .u32",
+                "operand 2 (`{%f0, %f1, %f2, %f3}`): is .f32, expected .u32",
             ),
             (
                 "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%f0}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
-                "wgmma has no such shape for these types",
+                "wgmma does not support this shape for these types",
             ),
             (
                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
-                "operand 1 (`{%f0, %f1}`): wants a vector of 4",
+                "operand 1 (`{%f0, %f1}`): expected a vector of 4",
             ),
             (
                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, 1, 0, 0, 0;",
-                "operand 6 (`0`): wants 1 or -1",
+                "operand 6 (`0`): expected 1 or -1",
             ),
             (
                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, 1, 1, 0;",
-                "wants trans-b, and trans-a in front of it where A has a descriptor",
+                "needs trans-b, preceded by trans-a if A is a descriptor",
             ),
             (
                 "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
-                "has 8 operands, wants 6",
+                "has 8 operands, needs 6",
             ),
-            ("wgmma.wait_group.sync.aligned 8;", "operand 1 (`8`): wants 0 to 7"),
-            ("setmaxnreg.dec.sync.aligned.u32 41;", "operand 1 (`41`): wants a multiple of 8"),
-            ("setmaxnreg.dec.sync.aligned.u32 16;", "operand 1 (`16`): wants 24 to 256"),
-            ("ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r0, %r1, %r2}, [%r3];", "1, 2 or 4 matrices at a time"),
-            ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r0, [%r3];", "operand 1 (`%r0`): wants a vector of 1"),
-            ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd3];", "is for shared memory"),
-            ("elect.sync %r0, -1;", "wants a register and a predicate with `|` between them"),
-            ("mapa.u32 %r0, %r1, 0;", "a 32-bit address is one of shared::cluster"),
-            ("mbarrier.init.shared::cluster.b64 [%r0], 1;", "is for the block's own shared memory"),
-            ("mbarrier.arrive.acquire.cta.shared.b64 %rd0, [%r0];", "an arrival is a release or relaxed"),
-            ("mbarrier.arrive.release.gpu.shared.b64 %rd0, [%r0];", "an mbarrier's scope is the block or the cluster"),
+            ("wgmma.wait_group.sync.aligned 8;", "operand 1 (`8`): expected 0 to 7"),
+            ("setmaxnreg.dec.sync.aligned.u32 41;", "operand 1 (`41`): expected a multiple of 8"),
+            ("setmaxnreg.dec.sync.aligned.u32 16;", "operand 1 (`16`): expected 24 to 256"),
+            (
+                "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r0, %r1, %r2}, [%r3];",
+                "it moves 1, 2 or 4 matrices at a time",
+            ),
+            ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r0, [%r3];", "operand 1 (`%r0`): expected a vector of 1"),
+            ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd3];", "works only on shared memory"),
+            ("elect.sync %r0, -1;", "expected a register and a predicate with `|` between them"),
+            ("mapa.u32 %r0, %r1, 0;", "a 32-bit address needs .shared::cluster"),
+            ("mbarrier.init.shared::cluster.b64 [%r0], 1;", "works only on the block's own shared memory"),
+            ("mbarrier.arrive.acquire.cta.shared.b64 %rd0, [%r0];", "an arrival must be .release or .relaxed"),
+            ("mbarrier.arrive.release.gpu.shared.b64 %rd0, [%r0];", "an mbarrier's scope must be .cta or .cluster"),
             (
                 "mbarrier.arrive.release.cluster.shared::cluster.b64 %rd0, [%r0];",
                 "an arrival at another block's barrier returns no state",
             ),
-            ("mbarrier.arrive.expect_tx.shared.b64 %rd0, [%r0];", "has 2 operands, wants 3"),
-            ("mbarrier.test_wait.shared.b64 %p0, [%r0], %rd0, 100;", "has 4 operands, wants 3"),
+            ("mbarrier.arrive.expect_tx.shared.b64 %rd0, [%r0];", "has 2 operands, needs 3"),
+            ("mbarrier.test_wait.shared.b64 %p0, [%r0], %rd0, 100;", "has 4 operands, needs 3"),
             ("mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p0, [%r0], 1;", "needs .version 8.6"),
             (
                 "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r0], [%rd0], 16, [%r1], 1;",
-                "a bulk copy has no such way",
+                "there is no bulk copy between these state spaces",
             ),
             (
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 24, [%r1];",
-                "operand 3 (`24`): wants a multiple of 16",
+                "operand 3 (`24`): expected a multiple of 16",
             ),
             (
                 "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%rd0, {%r1}], [%r2];",
-                "operand 2 (`[%rd0, {%r1}]`): wants 2 coordinates",
+                "operand 2 (`[%rd0, {%r1}]`): expected 2 coordinates",
             ),
             (
                 "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [map, {%r1}], [%r2];",
-                "operand 2 (`[map, {%r1}]`): wants the map's generic address in a register",
+                "operand 2 (`[map, {%r1}]`): expected the map's generic address in a register",
             ),
             (
                 "cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group [%rd0, {0, 0, 0, 0, 0, 0}], [%r2];",
@@ -212,9 +215,9 @@ fn wrong_matrix_and_asynchronous_instructions() {
             ),
             (
                 "createpolicy.fractional.L2::evict_last.b64 %rd0, 2.0;",
-                "wants a constant of single precision between 0 and 1",
+                "expected a single-precision constant between 0 and 1",
             ),
-            ("lop3.b32 %r0, %r1, %r2, %r3, 256;", "operand 5 (`256`): wants 0 to 255"),
+            ("lop3.b32 %r0, %r1, %r2, %r3, 256;", "operand 5 (`256`): expected 0 to 255"),
         ],
     );
     check("sm_90", "8.4", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
@@ -247,5 +250,5 @@ fn older_targets_and_versions() {
         ],
     );
     check("sm_80", "6.5", &[("ret;", "sm_80 needs .version 7.0")]);
-    check("sm_abc", "8.0", &[("ret;", "`sm_abc` is no target")]);
+    check("sm_abc", "8.0", &[("ret;", "`sm_abc` is not a known target")]);
 }

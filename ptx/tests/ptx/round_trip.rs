@@ -1,4 +1,4 @@
-//! Texts in the printer's own spelling: read, printed, verified, and assembled where ptxas is at hand.
+//! Texts in the printer's own spelling: read, printed, verified, and assembled if ptxas is available.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn unknown(module: &Module) -> Vec<&str> {
         .collect()
 }
 
-/// A text that is in the printer's spelling: everything in it is known, legal, and comes back.
+/// Checks a text in the printer's spelling: everything in it is known and legal, and it survives reading and printing.
 fn check(name: &str, text: &str) {
     let module = parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(print(&module), text, "{name} is printed as it was read");
@@ -75,7 +75,8 @@ fn every_statement_has_its_line() {
     }
 }
 
-/// Every text is legal to NVIDIA's own assembler. `PTXAS` names it, or several, separated by colons: the first is asked.
+/// Every text is legal for NVIDIA's own assembler. `PTXAS` names it, or several, separated by colons, of which the
+/// first is used.
 #[test]
 fn ptxas_takes_the_texts() {
     let Some(ptxas) = std::env::var_os("PTXAS") else {

@@ -1,8 +1,8 @@
-//! What the kernels of `tests/nvrtc` compute, stated once more: plainly, one thread after the other.
+//! What the kernels of `tests/nvrtc` compute, stated again plainly, thread by thread.
 
 use super::{Given, Wanted, floats};
 
-/// The buffers that a launch file's kernel writes; nothing for a launch that has no known result.
+/// The buffers that a launch file's kernel writes; `None` for a launch that has no known result.
 pub(super) fn of(name: &str, given: &Given) -> Option<Vec<Wanted>> {
     Some(match name {
         "shuffle" => shuffle(given),
@@ -439,7 +439,7 @@ fn pipeline(given: &Given) -> Vec<Wanted> {
     vec![Wanted::of("out", out)]
 }
 
-/// Of each column, read backwards, the sum of its rows with growing weights.
+/// For each column, read backwards, the sum of its rows with increasing weights.
 fn weighted(given: &Given, width: usize, rounds: usize, base: i32, f: fn(i32) -> i32) -> Vec<Wanted> {
     let values = given.s32s("in");
     let column = |k: usize| {

@@ -1,4 +1,4 @@
-//! The kernels about rounding: every result is computed in a wider type, or to odd, and rounded once.
+//! The kernels about rounding: every result is computed in a wider type, or rounded to odd, and then rounded once.
 
 use super::expected::rows;
 use super::{Given, Wanted};
@@ -36,7 +36,8 @@ fn single(x: f64, round: Round) -> f32 {
     }
 }
 
-/// A sum whose last bit tells that something was cut off; rounding it to half the bits gives what one rounding would.
+/// A sum whose last bit records whether something was cut off; rounding it to half as many bits gives the same as
+/// rounding once.
 fn sum_to_odd(x: f64, y: f64) -> f64 {
     let sum = x + y;
     let part = sum - x;
@@ -54,7 +55,7 @@ fn narrow(x: f64, keep: i32, least: i32, round: Round) -> f64 {
         return x;
     }
     let exponent = (x.abs().log2().floor() as i32).max(least);
-    // The logarithm may be one too large just below a power of two; that costs nothing but a bit, and is put right here.
+    // The logarithm may be one too large just below a power of two; that only costs a bit, and is corrected here.
     let exponent = if x.abs() < 2f64.powi(exponent) && exponent > least { exponent - 1 } else { exponent };
     let unit = 2f64.powi(exponent - keep + 1);
     let scaled = x / unit;
@@ -109,7 +110,7 @@ pub(super) fn rounding(given: &Given) -> Vec<Wanted> {
     let away = |value: f32| value.abs().floor() + if value.abs().fract() >= 0.5 { 1.0 } else { 0.0 };
     let bits = |value: f32| f64::from(value.to_bits() as i32);
     let long = |i: usize| i64::from(a[i].to_bits() as i32) * 12345;
-    // A 64-bit integer is cut to a double's bits with a mark of what was lost.
+    // A 64-bit integer is truncated to a double's bits, with a mark for what was lost.
     let odd = |value: i64| {
         let kept = value & !0x7ff;
         kept as f64 + if value & 0x7ff != 0 { 1024.0 } else { 0.0 }
@@ -176,7 +177,7 @@ pub(super) fn doubles(given: &Given) -> Vec<Wanted> {
         let part = sum - a[i];
         (sum, (a[i] - (sum - part)) + (b[i] - part))
     };
-    // From a sum or a quotient rounded down to the one rounded up is one step, unless it is exact.
+    // The sum or quotient rounded down and the one rounded up differ by one step, unless the result is exact.
     let gap = |near: f64, rest: f64| match rest {
         0.0 => 0.0,
         rest if rest > 0.0 => near.next_up() - near,
@@ -237,7 +238,7 @@ pub(super) fn halves(given: &Given) -> Vec<Wanted> {
     let n = a.len();
     let x = |i: usize| of_half(half(a[i].into(), Nearest));
     let y = |i: usize| of_half(half(b[i].into(), Nearest));
-    // Of two halves every sum and product is exact in a double, and so is their combination.
+    // Every sum and product of two halves is exact in a double, and so is their combination.
     let fused = |u: f64, v: f64, w: f64| half(u.mul_add(v, w), Nearest);
     let sum = |i: usize| (fused(x(i), y(i), x(i)), fused(y(i), x(i), y(i)));
     let out = rows(
@@ -293,7 +294,7 @@ pub(super) fn bfloats(given: &Given) -> Vec<Wanted> {
     vec![Wanted::of("out", out), Wanted::of("pairs", pairs), Wanted::of("back", back)]
 }
 
-/// Single precision without subnormals: operands and results are zeros of the same sign instead.
+/// Single precision without subnormals: subnormal operands and results become zeros of the same sign.
 pub(super) fn fast(given: &Given) -> Vec<Wanted> {
     let flush = |value: f32| if value.is_subnormal() { 0f32.copysign(value) } else { value };
     let (a, b): (Vec<f32>, Vec<f32>) =
@@ -305,7 +306,7 @@ pub(super) fn fast(given: &Given) -> Vec<Wanted> {
             &|i| flush(a[i] + b[i]),
             &|i| flush(a[i] * b[i]),
             &|i| flush(a[i].mul_add(b[i], b[i])),
-            // Of two zeros the negative one is the smaller.
+            // Of two zeros the negative one is smaller.
             &|i| if a[i] < b[i] || (a[i] == b[i] && a[i].is_sign_negative()) { a[i] } else { b[i] },
             &|i| flush(a[i].abs() - b[i]),
             &|i| (a[i] * 3.0).clamp(0.0, 1.0) + 0.0,

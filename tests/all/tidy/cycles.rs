@@ -1,10 +1,10 @@
 //! Modules of a crate import each other in one direction.
 //!
-//! The nodes are source files. A file points at every file that defines something it names, in a `use` or in a path
-//! written out; names that a module only passes on lead to where they are defined. A module and the modules inside it
-//! belong together: passes take the types of the module around them, and that module calls its passes. So a cycle counts
-//! if it needs only one of the two directions, inward or outward. Cycles between siblings always count, and so do those
-//! by way of another folder.
+//! The nodes are source files. A file depends on every file that defines something it names, in a `use` or in a path
+//! written out; re-exported names lead to where they are defined. A module and the modules inside it belong together:
+//! passes use the types of the module around them, and that module calls its passes. So a cycle through such a pair
+//! counts only if it needs just one of the two directions, inward or outward. Cycles between siblings always count, and
+//! so do those through another folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, TokenTree};
 
 use super::{none, sources, without_tests};
 
-/// A module by its names from the root of its crate.
+/// The path of a module from the root of its crate.
 type Path = Vec<String>;
 type Graph = BTreeMap<Path, BTreeSet<Path>>;
 
@@ -42,7 +42,7 @@ impl Crate {
 
     /// The file that defines what `path` names in `module`, if that is a file of this crate and more than a module.
     fn defines(&self, module: &[String], path: &[String], depth: usize) -> Option<Path> {
-        // Two modules that pass on each other's names define nothing.
+        // Two modules that re-export each other's names define nothing.
         let depth = depth.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -61,7 +61,7 @@ impl Crate {
         }
     }
 
-    /// The same for a path from a module that is known.
+    /// The same for a path relative to a known module.
     fn walk(&self, module: Path, path: &[String], depth: usize) -> Option<Path> {
         let (first, rest) = path.split_first()?;
         if first == "super" {
@@ -75,14 +75,14 @@ impl Crate {
         match names.aliases.get(first) {
             Some(alias) => {
                 let path = [alias, rest].concat();
-                // What comes from another crate is found nowhere; a module that is passed on is walked into.
+                // Names from other crates are not found; a re-exported module is entered.
                 self.defines(&module, &path, depth)
             }
             None => Some(module),
         }
     }
 
-    /// Which files name something of which others.
+    /// The dependencies between files.
     fn graph(&self) -> Graph {
         let mut graph = Graph::new();
         for (module, names) in &self.modules {
@@ -140,7 +140,7 @@ fn path(tokens: &[TokenTree]) -> (Path, usize) {
     (path, at.max(1))
 }
 
-/// What is left of a path of a module inside a file, seen from the file's own; nothing if it stays inside.
+/// The part of a path in a module inside a file, relative to the file's own module; `None` if it stays inside.
 fn outward(mut path: Path, inner: usize) -> Option<Path> {
     for _ in 0..inner {
         match path.first().map(String::as_str) {
@@ -152,7 +152,7 @@ fn outward(mut path: Path, inner: usize) -> Option<Path> {
     (!path.is_empty()).then_some(path)
 }
 
-/// One tree of imports, behind the words in `base`.
+/// One tree of imports, after the words in `base`.
 fn imports(tokens: &[TokenTree], base: &[String], inner: usize, names: &mut Names) {
     for tree in tokens.split(|token| is(token, ',')) {
         let words = tree.iter().filter_map(|token| match token {
@@ -192,7 +192,7 @@ fn is(token: &TokenTree, punct: char) -> bool {
     matches!(token, TokenTree::Punct(found) if found.as_char() == punct)
 }
 
-/// The way from `from` back to itself that has the fewest files, if there is one.
+/// The shortest path from `from` back to itself, if there is one.
 fn cycle(graph: &Graph, from: &Path) -> Option<Vec<Path>> {
     let mut ways: Vec<Vec<Path>> = vec![vec![from.clone()]];
     let mut seen = BTreeSet::new();
@@ -213,7 +213,7 @@ fn cycle(graph: &Graph, from: &Path) -> Option<Vec<Path>> {
     None
 }
 
-/// The shortest cycle through each file that has one, each once. `a` belongs to `b` if it is inside it.
+/// The shortest cycle through each file that is in one, each once. `a` belongs to `b` if it is inside it.
 fn cycles(graph: &Graph) -> BTreeSet<String> {
     let inside = |a: &Path, b: &Path| a.len() > b.len() && a.starts_with(b);
     let without = |dropped: &dyn Fn(&Path, &Path) -> bool| -> Graph {
@@ -267,7 +267,7 @@ fn what_a_cycle_is() {
     check(&[a, ("b.rs", "pub struct B; #[cfg(test)] mod tests { use crate::a::A; }")], &[]);
     check(&[a, ("b.rs", "pub struct B; mod inner { use super::super::a::A; }")], &["a -> b -> a"]);
     check(&[a, ("b.rs", "pub struct B(inner::A); mod inner { use super::B; pub struct A; }")], &[]);
-    // What is passed on belongs to where it is defined.
+    // A re-exported name belongs to the file that defines it.
     let root = ("lib.rs", "mod a; mod b; pub use a::A; pub use b::{self, B as Renamed};");
     check(&[root, ("a.rs", "pub struct A;"), ("b.rs", "pub struct B(crate::A);")], &[]);
     check(&[root, ("a.rs", "pub struct A(crate::Renamed);"), ("b.rs", "pub struct B(crate::A);")], &["a -> b -> a"]);
@@ -277,7 +277,7 @@ fn what_a_cycle_is() {
     check(&[parent, x, ("p/y.rs", "use super::{P, x}; pub fn run() { x::run() }")], &[]);
     let both = ("p/x.rs", "use super::y; pub fn run() { y::run() }");
     check(&[parent, both, ("p/y.rs", "pub fn run() { super::x::run() }")], &["p::x -> p::y -> p::x"]);
-    // Nor does anything outside, whichever way the cycle enters the folder.
+    // Files outside do not belong to it either, whichever way the cycle enters the folder.
     check(
         &[parent, x, ("p/y.rs", "pub fn run() { crate::q::f() }"), ("q.rs", "pub fn f() { crate::p::P; }")],
         &["p -> p::y -> q -> p"],

@@ -1,4 +1,5 @@
-//! The state of the walk in [`super::memory`]: which number each register holds, and what is known of each number.
+//! The state of the traversal in [`super::memory`]: the number that each register holds, and what is known about each
+//! number.
 
 use super::value::{Fact, Facts, Known, NOWHERE, Number, START, TID};
 use crate::kernel::{Expr, Kernel, Numbering, Reg};
@@ -8,11 +9,11 @@ use crate::kernel::{Expr, Kernel, Numbering, Reg};
 pub(super) enum Depth {
     /// As they were assigned.
     Assigned,
-    /// Computed anew from what they were computed from, under the facts that are assumed.
+    /// Recomputed from their definitions, under the assumed facts.
     Recomputed,
 }
 
-/// What a register holds, and since when.
+/// The number that a register holds, and the time of the assignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) number: Number,
@@ -23,12 +24,12 @@ pub(super) struct Analysis<'k> {
     pub(super) kernel: &'k Kernel,
     pub(super) numbering: Numbering,
     pub(super) registers: Vec<Held>,
-    /// By number.
+    /// By number: what is known about it.
     pub(super) known: Vec<Known>,
-    /// By number: what it was computed from, and when.
+    /// By number: the expression that computed it, and when.
     pub(super) made: Vec<Option<(&'k Expr, u32)>>,
     pub(super) facts: Vec<Fact>,
-    /// Assignments so far.
+    /// The number of assignments so far.
     pub(super) clock: u32,
 }
 
@@ -37,7 +38,7 @@ impl<'k> Analysis<'k> {
         self.registers[self.numbering.of(reg)].number
     }
 
-    /// The number of an expression that is one register, or the thread's number.
+    /// The number of an expression that is a single register or the thread's index.
     pub(super) fn number_of(&self, value: &Expr) -> Number {
         match value {
             Expr::Reg(reg, _) => self.number(*reg),
@@ -47,7 +48,7 @@ impl<'k> Analysis<'k> {
     }
 
     pub(super) fn known(&self, number: Number, assume: &[Fact]) -> Known {
-        // Copied whole, as an entry of the table is: one that is put together here makes each later copy wait for its parts.
+        // Copied whole, like an entry of the table: assembling it here would make each later copy wait for its parts.
         static ANY: Known = Known::any(true);
         let mut known = *self.known.get(number.0 as usize).unwrap_or(&ANY);
         assume.iter().for_each(|fact| known.refine(number, *fact));
@@ -58,7 +59,7 @@ impl<'k> Analysis<'k> {
         &self.facts[facts.start as usize..facts.end as usize]
     }
 
-    /// Those of some facts that are about a number.
+    /// Collects those of some facts that concern one number.
     pub(super) fn list(&mut self, facts: impl IntoIterator<Item = Fact>) -> Facts {
         let start = self.facts.len() as u32;
         self.facts.extend(facts.into_iter().filter(|fact| {
@@ -79,7 +80,7 @@ impl<'k> Analysis<'k> {
         self.clock += 1;
         self.known.push(known);
         self.made.push(made.map(|value| (value, self.clock)));
-        // An expression that reads the register it is assigned to was computed from what that held before.
+        // An expression that reads the register it is assigned to was computed from the register's previous value.
         self.registers[register] = Held { number: Number(self.known.len() as u32 - 1), since: self.clock + 1 };
         self.clock += 1;
     }

@@ -10,7 +10,7 @@ use crate::kernel::{Kernel, Op};
 /// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
 const WARP: u32 = 32;
 
-/// Barriers of a block; number 0 is the one that all threads come to.
+/// Barriers of a block; all threads reach number 0.
 const BARRIERS: u32 = 16;
 
 pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
@@ -23,7 +23,7 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
         match &stmt.op {
             Op::NamedBarrier { number, threads } => named(control, *number, *threads, &mut users),
             _ => rule(control.threads == (0..kernel.threads) && control.together(), || {
-                format!("a barrier of the block that {} come to", comers(control))
+                format!("a barrier of the block that only {} reach", arriving(control))
             }),
         }
         .map_err(within)?;
@@ -33,19 +33,19 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
 
 fn named(control: &Control, number: u32, threads: u32, users: &mut [Option<Range<u32>>]) -> Check {
     let Range { start, end } = control.threads;
-    rule((1..BARRIERS).contains(&number), || format!("no barrier has the number {number}"))?;
+    rule((1..BARRIERS).contains(&number), || format!("there is no barrier {number}"))?;
     rule(
         end - start == threads && start.is_multiple_of(WARP) && threads.is_multiple_of(WARP) && control.together(),
-        || format!("a barrier of {threads} threads that {} come to", comers(control)),
+        || format!("a barrier of {threads} threads that {} reach", arriving(control)),
     )?;
     let users = &mut users[number as usize];
     let other = users.get_or_insert_with(|| control.threads.clone());
     rule(*other == control.threads, || {
-        format!("barrier {number} is used by threads {}..{} and by threads {start}..{end}", other.start, other.end)
+        format!("barrier {number} is used by threads {}..{} and threads {start}..{end}", other.start, other.end)
     })
 }
 
-fn comers(control: &Control) -> String {
+fn arriving(control: &Control) -> String {
     let Range { start, end } = control.threads;
     let some = if control.together() { "" } else { "some of " };
     format!("{some}threads {start}..{end}")

@@ -1,4 +1,4 @@
-//! What follows for an index expression from what is known of its registers.
+//! Derives what is known about an index expression from what is known about its registers.
 
 use super::analysis::{Analysis, Depth};
 use super::value::{Choice, Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, TID, gcd, power_of_two};
@@ -10,7 +10,7 @@ use crate::kernel::{Compare, Dim, Expr};
 type Evaluated = Result<Known, Violation>;
 
 impl<'k> Analysis<'k> {
-    /// What is known of `value` if the facts of `assume` hold besides those of the path.
+    /// What is known about `value` if the facts in `assume` hold in addition to those of the path.
     pub(super) fn evaluate(&mut self, value: &'k Expr, assume: &[Fact], depth: Depth) -> Evaluated {
         Ok(match value {
             Expr::Const(c) => Known::constant(*c),
@@ -21,14 +21,14 @@ impl<'k> Analysis<'k> {
                     Depth::Recomputed => self.recomputed(number, assume)?,
                 };
                 rule(known.hi <= *bound, || {
-                    format!("{} is used as at most {bound}, and may be {}", name(self.kernel, *reg), known.hi)
+                    format!("{} is used with the bound {bound}, but can be {}", name(self.kernel, *reg), known.hi)
                 })?;
                 known
             }
             Expr::Tid(threads) => {
                 let known = self.known(TID, assume);
                 rule(known.hi < u64::from(*threads), || {
-                    format!("the thread's number is taken to be below {threads}, and may be {}", known.hi)
+                    format!("the thread's index is assumed to be below {threads}, but can be {}", known.hi)
                 })?;
                 known
             }
@@ -48,7 +48,7 @@ impl<'k> Analysis<'k> {
             }
             Expr::Div(x, y) => {
                 let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
-                // What is not a constant is believed not to be 0.
+                // A divisor that is not a constant is assumed not to be 0.
                 let (least, most) = (y.lo.max(1), y.hi.max(1));
                 let multiple = if least == most && x.multiple % least == 0 { x.multiple / least } else { 1 };
                 Known { counts: x.counts, ..Known::between(x.lo / most, x.hi / least, multiple, x.wide || y.wide) }
@@ -65,9 +65,9 @@ impl<'k> Analysis<'k> {
                 let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
                 let multiple = gcd(x.multiple, y.multiple);
                 let smaller = Known::between(x.lo.min(y.lo), x.hi.min(y.hi), multiple, x.wide || y.wide);
-                let behind = if x.left.is_some() { x.behind } else { y.behind };
+                let before = if x.left.is_some() { x.before } else { y.before };
                 let clamped = x.last.or(y.last).or(x.clamped).or(y.clamped);
-                Known { left: x.left.or(y.left), behind, counts: x.counts.or(y.counts), clamped, under, ..smaller }
+                Known { left: x.left.or(y.left), before, counts: x.counts.or(y.counts), clamped, under, ..smaller }
             }
             Expr::Max(x, y) => {
                 let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
@@ -82,7 +82,7 @@ impl<'k> Analysis<'k> {
                 Known::between(0, hi, power_of_two(gcd(x.multiple, y.multiple)), x.wide || y.wide)
             }
             Expr::Swizzle(x, swizzle) => {
-                // The bits that change lie between those of a chunk of 16 bytes and those above.
+                // The bits that change lie above those within a chunk of 16 bytes.
                 let x = self.evaluate(x, assume, depth)?;
                 let multiple = gcd(power_of_two(x.multiple), 16);
                 let within = if x.hi < 16 { x.hi } else { 16 - multiple };
@@ -120,8 +120,8 @@ impl<'k> Analysis<'k> {
             (pointer, None) | (None, pointer) => pointer,
             _ => None,
         };
-        // What is clamped to the last element from an origin is inside once that is added to it. A pointer keeps what it was
-        // computed from; other sums do not.
+        // A coordinate clamped to the last element from an origin is in bounds once it is added to that origin. A
+        // pointer keeps this property of what it was computed from; other sums do not.
         let from = |clamped: Option<(Dim, Number)>, number: Number| match clamped {
             Some((dim, origin)) if origin == number && number != NOWHERE => Dims::of(dim),
             _ => Dims::NONE,
@@ -137,7 +137,7 @@ impl<'k> Analysis<'k> {
         if let Expr::Max(a, b) = x
             && **b == *y
         {
-            // What is left, if there is any: never below 0.
+            // The number of elements left, if any: never below 0.
             let (a, b) = (self.evaluate(a, assume, depth)?, self.evaluate(b, assume, depth)?);
             let (lo, hi) = (a.lo.saturating_sub(b.hi), a.hi.saturating_sub(b.lo));
             let rest = Known::between(lo, hi, gcd(a.multiple, b.multiple), a.wide || b.wide);
@@ -149,7 +149,7 @@ impl<'k> Analysis<'k> {
         let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
         let wide = x.wide || y.wide;
         let multiple = gcd(x.multiple, y.multiple);
-        // A block's tile exists, so that its origin lies inside m and n; and it is a multiple of the tile.
+        // A block's tile exists, so its origin lies inside m and n, and is a multiple of the tile.
         let exists = matches!(x.left, Some((Dim::M | Dim::N, START)));
         let multiple = if exists { x.multiple } else { multiple };
         let smaller = x.lo >= y.hi || (y.under == numbers.0 && y.under != NOWHERE) || exists;
@@ -161,9 +161,9 @@ impl<'k> Analysis<'k> {
         let rest = Known::between(lo, x.hi.saturating_sub(y.lo), multiple, wide);
         let mut rest = Known { counts: x.counts, pointer: x.pointer, inside: x.inside, ..rest };
         if let Some((dim, origin)) = x.left {
-            let behind = constant.map_or(0, |c| x.behind + c);
+            let before = constant.map_or(0, |c| x.before + c);
             let from = if origin == START { numbers.1 } else { NOWHERE };
-            rest = rest.left_of(dim, from, behind);
+            rest = rest.left_of(dim, from, before);
             rest.last = (constant == Some(1) && origin != NOWHERE).then_some((dim, origin));
         }
         Ok(rest)
@@ -196,7 +196,7 @@ impl<'k> Analysis<'k> {
         Ok(either)
     }
 
-    /// True if what some facts are about cannot be so.
+    /// True if some facts contradict what is known about their numbers.
     fn impossible(&self, facts: Facts) -> bool {
         self.facts(facts).iter().any(|fact| match fact {
             Fact::Below(number, limit) => *limit <= self.known(*number, &[]).lo,
@@ -215,7 +215,7 @@ impl<'k> Analysis<'k> {
                 let counts = if y.lo >= 1 { x.counts } else { Dims::NONE };
                 let mut yes =
                     self.list([Fact::AtLeast(numbers.0, y.lo), Fact::Below(numbers.1, x.hi.saturating_add(1))]);
-                // More than x can be stands for "never".
+                // A limit above the largest value of x means "never".
                 if let Some(choice) = y.choice.filter(|choice| x.hi < choice.no) {
                     let least = self.list([Fact::AtLeast(numbers.0, choice.yes)]);
                     yes = self.both(least, choice.facts);
@@ -227,7 +227,8 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// Claims about registers hold wherever they are used; here for those of a statement that has no value of its own.
+    /// Claims about registers hold wherever they are used; this checks those of a statement that has no value of its
+    /// own.
     pub(super) fn check_value(&mut self, value: &'k Expr) -> Check {
         self.evaluate(value, &[], Depth::Assigned).map(drop)
     }

@@ -1,10 +1,11 @@
-//! The walk that follows index values through a kernel and checks every address.
+//! The traversal that follows index values through a kernel and checks every address.
 //!
-//! State: which number each register holds, and what is known of each number. A condition refines what is known of numbers
-//! while its branch is walked. Where ways meet, a register that was assigned on one of them gets a new number, of which holds
-//! what is known of both. A loop begins with what is known on entry and is walked until what its end implies, with the
-//! condition under which it goes on, is no less than what it began with. Upper bounds do not take part in that: in a loop a
-//! register that it assigns is at most its declared bound, which every assignment is checked against. Loops that count a
+//! State: the number that each register holds, and what is known about each number. A condition refines what is known
+//! about numbers while its branch is traversed. Where paths join, a register that was assigned on one of them gets a
+//! new number, with what is known about both. A loop starts with what is known on entry and is repeated until what
+//! holds at its end, together with the condition for another iteration, implies what it started with. Upper bounds are
+//! exempt: a register that the loop assigns is at most its declared bound, which every assignment is checked against.
+//! Loops that count down by a constant, and registers that such loops step by constants, are tracked exactly.
 //! constant down, and what they step by constants, are followed exactly.
 
 use super::analysis::{Analysis, Depth, Held};
@@ -19,7 +20,7 @@ use crate::kernel::{
 pub(super) fn check(kernel: &Kernel) -> Check {
     let numbering = kernel.numbering();
     let tid = Known::between(0, u64::from(kernel.threads.max(1)) - 1, 1, false);
-    // About as many values as registers of indices, and as many again where ways meet.
+    // About as many values as index registers, and the same number again where paths join.
     let numbers = 2 * kernel.families.iter().map(|family| family.bounds.len()).sum::<usize>();
     let mut analysis = Analysis {
         kernel,
@@ -98,7 +99,7 @@ impl<'k> Analysis<'k> {
             }
             Op::RaiseFlag { address, .. } => self.flag(address),
             Op::IsZero { dst, .. } => self.unknown(*dst),
-            // Data, and what has no operands.
+            // Data, and statements without operands.
             Op::CommitCopies
             | Op::WaitCopies(_)
             | Op::Barrier
@@ -116,7 +117,7 @@ impl<'k> Analysis<'k> {
         let param = &self.kernel.params[index];
         match param.holds {
             Holds::Extent(dim) => {
-                // A block exists only where there is something to compute.
+                // A block exists only if there is something to compute.
                 let least = u64::from(dim != Dim::K);
                 let multiple = self.kernel.divides.map_or(1, |divides| u64::from(divides[dim as usize]));
                 Known::between(least, u64::from(MAX_EXTENT), multiple, false).left_of(dim, START, 0)
@@ -149,7 +150,7 @@ impl<'k> Analysis<'k> {
         Ok(())
     }
 
-    /// Walks what is done while some facts hold.
+    /// Traverses statements under some additional facts.
     fn under(&mut self, facts: Facts, walk: impl FnOnce(&mut Self) -> Check) -> Check {
         let mut before = Vec::new();
         for at in facts.start..facts.end {
@@ -166,7 +167,7 @@ impl<'k> Analysis<'k> {
     }
 
     fn repeat(&mut self, body: &'k [Stmt], again: Reg) -> Check {
-        // The registers of indices that the body assigns, once for each assignment.
+        // The index registers that the body assigns, once per assignment.
         let mut assigned = Vec::new();
         definitions(body, &mut |reg| {
             if !self.kernel.ty(reg).is_data() {
@@ -181,7 +182,7 @@ impl<'k> Analysis<'k> {
             let reg = same[0];
             let register = self.numbering.of(reg);
             if self.registers[register].number == NOWHERE {
-                // What is assigned before it is used in each turn needs nothing on entry.
+                // Registers that each iteration assigns before it uses them need no value on entry.
                 continue;
             }
             let bound = self.kernel.families[reg.family.0 as usize].bounds[reg.index as usize];
@@ -196,7 +197,7 @@ impl<'k> Analysis<'k> {
         let (known, facts) = (self.known.len(), self.facts.len());
         for turn in 0.. {
             if turn > 0 {
-                // What a turn found that did not settle is of no use to the next.
+                // Results of an iteration that did not reach the fixpoint are of no use to the next.
                 self.registers.clone_from(&entry);
                 self.known.truncate(known);
                 self.made.truncate(known);
@@ -213,7 +214,7 @@ impl<'k> Analysis<'k> {
                     let end = this.known(this.registers[*register].number, &[]);
                     let mut joined = head.meet(end);
                     joined.hi = head.hi;
-                    // What sinks twice may sink on and on, down to what the loop goes on for.
+                    // A lower bound that falls twice may keep falling, down to what the loop condition requires.
                     if *exact || joined.lo == head.lo {
                         joined.lo = head.lo;
                     } else if turn > 0 {
@@ -233,7 +234,7 @@ impl<'k> Analysis<'k> {
         Ok(())
     }
 
-    /// The least that some facts demand of a number.
+    /// The lower bound that some facts imply for a number.
     fn demanded(&self, number: Number, facts: Facts) -> u64 {
         let least = |fact: &Fact| match fact {
             Fact::AtLeast(of, least) if *of == number => Some(*least),
@@ -242,7 +243,8 @@ impl<'k> Analysis<'k> {
         self.facts(facts).iter().filter_map(least).max().unwrap_or(0)
     }
 
-    /// How often a loop runs that counts a constant down to 0 by a constant: the register that counts, and the count.
+    /// Finds a loop that counts down to 0 by a constant, and returns the counting register and the number of
+    /// iterations.
     fn turns(&self, body: &Body<'k, '_>, again: Reg) -> Option<(Reg, u64)> {
         let (at, left) = body.stmts.iter().enumerate().rev().find_map(|(at, stmt)| match &stmt.op {
             Op::Set { dst, value: Expr::Compare(Compare::Ge, x, y) } if *dst == again && y.is(1) => match **x {
@@ -262,7 +264,7 @@ impl<'k> Analysis<'k> {
         (place < at && last_again && whole).then(|| (left, count.lo / step))
     }
 
-    /// The values that a register has when a turn begins, if each turn steps it by a constant.
+    /// The values that a register has at the start of an iteration, if each iteration steps it by a constant.
     fn counted(&self, body: &Body<'k, '_>, reg: Reg, (left, turns): (Reg, u64), entry: &Known) -> Option<(u64, u64)> {
         if reg == left {
             return Some((entry.lo / turns, entry.hi));
@@ -277,9 +279,10 @@ impl<'k> Analysis<'k> {
     fn global(&mut self, address: &Address, access: &Access, guard: &Option<Guard>, valid: Option<Reg>) -> Check {
         let base = self.known(self.number(address.base), &[]);
         let param = self.kernel.params.get(access.param);
-        let param = param.ok_or_else(|| Violation::new("kernel IR", format!("no parameter {}", access.param)))?;
+        let param =
+            param.ok_or_else(|| Violation::new("kernel IR", format!("there is no parameter {}", access.param)))?;
         rule(base.pointer == Some(Pointer::Param(access.param)), || {
-            format!("an access to {} by a pointer that does not derive from it", param.name)
+            format!("an access to {} through a pointer that does not derive from it", param.name)
         })?;
         let dims = param.holds.dims();
         let dims = dims.ok_or_else(|| Violation::new("kernel IR", format!("{} is not an address", param.name)))?;
@@ -301,7 +304,7 @@ impl<'k> Analysis<'k> {
                 }
                 (Some(dim), _) => {
                     return rule(false, || {
-                        format!("an access to {} without its extent along {}", param.name, dim.letter())
+                        format!("an access to {} that states no extent along {}", param.name, dim.letter())
                     });
                 }
                 (None, Some(_)) => return rule(false, || format!("{} has no such dimension", param.name)),
@@ -310,17 +313,17 @@ impl<'k> Analysis<'k> {
         Ok(())
     }
 
-    /// An access lies inside by what is left, or is made only if something does.
+    /// Checks that an access is in bounds: because enough is left, or because it is only made if something is left.
     fn reach(&self, reach: &Reach, assume: &[Fact], inside: Dims) -> Check {
-        let Reach { dim, left, behind, end } = *reach;
+        let Reach { dim, left, before, end } = *reach;
         let letter = dim.letter();
         let known = self.known(self.number(left), assume);
         rule(known.left.is_some_and(|(of, _)| of == dim), || {
-            format!("{} is not what is left of {letter}", name(self.kernel, left))
+            format!("{} does not hold what is left of {letter}", name(self.kernel, left))
         })?;
-        let reached = known.lo.saturating_add(behind.into()) >= u64::from(end) && u64::from(behind) <= known.behind;
+        let reached = known.lo.saturating_add(before.into()) >= u64::from(end) && u64::from(before) <= known.before;
         rule(reached || inside.has(dim), || {
-            format!("an access up to {letter} {end}, where {} are known to be left", known.lo + u64::from(behind))
+            format!("an access up to {letter} {end}, where only {} are known to be left", known.lo + u64::from(before))
         })
     }
 
@@ -341,17 +344,20 @@ impl<'k> Analysis<'k> {
             let assume = self.facts(if guard.expect { pred.yes } else { pred.no }).to_vec();
             base = self.recomputed(number, &assume)?;
         }
-        rule(base.pointer == Some(Pointer::Shared), || "a shared access elsewhere than in the block's memory".into())?;
+        rule(base.pointer == Some(Pointer::Shared), || "a shared access outside the block's shared memory".into())?;
         let end = base.hi.saturating_add_signed(address.offset).saturating_add(u64::from(bytes));
         let size = u64::from(self.kernel.shared_bytes);
         rule(address.offset >= 0 && end <= size, || format!("a shared access up to byte {end} of {size}"))?;
         let aligned = gcd(base.multiple, address.offset.unsigned_abs()).is_multiple_of(u64::from(bytes.max(1)));
         rule(aligned, || {
-            format!("a shared access of {bytes} bytes at a multiple of {}, offset {}", base.multiple, address.offset)
+            format!(
+                "a misaligned shared access of {bytes} bytes at a multiple of {}, offset {}",
+                base.multiple, address.offset
+            )
         })
     }
 
-    /// What is known of a number if some facts hold besides, with what it was computed from considered again under them.
+    /// What is known about a number under additional facts, recomputed from its definition.
     pub(super) fn recomputed(&mut self, number: Number, assume: &[Fact]) -> Result<Known, Violation> {
         let mut known = self.known(number, assume);
         let made = self.made.get(number.0 as usize).copied().flatten();
@@ -363,7 +369,7 @@ impl<'k> Analysis<'k> {
         Ok(known)
     }
 
-    /// True if every register of the expression holds what it held then.
+    /// True if every register of the expression still holds the value it held at that time.
     fn unchanged(&self, value: &Expr, when: u32) -> bool {
         match value {
             Expr::Reg(reg, _) => self.registers[self.numbering.of(*reg)].since <= when,
@@ -383,7 +389,7 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// Any value of the register's type; nothing for a register of data.
+    /// Assigns an unknown value of the register's type; does nothing for a data register.
     fn unknown(&mut self, reg: Reg) -> Check {
         match self.kernel.ty(reg) {
             Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::NONE, Facts::NONE), None),
@@ -402,26 +408,27 @@ impl<'k> Analysis<'k> {
     fn within_bound(&self, reg: Reg, hi: u64) -> Check {
         let family = &self.kernel.families[reg.family.0 as usize];
         let Some(bound) = family.bounds.get(reg.index as usize) else { return Ok(()) };
-        rule(hi <= *bound, || format!("{} is declared to be at most {bound}, and may be {hi}", name(self.kernel, reg)))
+        rule(hi <= *bound, || format!("{} is declared with the bound {bound}, but can be {hi}", name(self.kernel, reg)))
     }
 }
 
 /// The body of a loop.
 struct Body<'k, 'a> {
     stmts: &'k [Stmt],
-    /// The registers of indices that it assigns, nested statements included, once for each assignment.
+    /// The index registers that it assigns, including in nested statements, once per assignment.
     assigned: &'a [Reg],
 }
 
 impl<'k> Body<'k, '_> {
-    /// Where it assigns a register, if it does so once and outside of what is nested.
+    /// The statement that assigns a register, if there is only one and it is not nested.
     fn once(&self, reg: Reg) -> Option<usize> {
         let assignments = self.assigned.iter().filter(|assigned| **assigned == reg).count();
         let at = self.stmts.iter().position(|stmt| matches!(&stmt.op, Op::Set { dst, .. } if *dst == reg))?;
         (assignments == 1).then_some(at)
     }
 
-    /// The constant by which it steps a register, once and outside of what is nested, and where.
+    /// The constant by which the loop steps a register, if it does so once and not in a nested statement, and the
+    /// statement's index.
     fn stepped(&self, reg: Reg, operands: impl Fn(&'k Expr) -> Option<(&'k Expr, &'k Expr)>) -> Option<(usize, u64)> {
         let at = self.once(reg)?;
         let Op::Set { value, .. } = &self.stmts[at].op else { return None };

@@ -1,30 +1,32 @@
-//! The verifier of kernel IR. It derives what it can and believes no flag. A kernel passes if
+//! The verifier of kernel IR. It derives what it can and trusts no flag. A kernel passes if
 //!
 //! Structure ([`structure`]):
 //! - every register is defined on every path before its use (a guarded definition counts: its uses carry the guard);
-//! - operands have the types that their statement asks for;
+//! - operands have the types that their statement requires;
 //! - a vector access has 1, 2 or 4 elements and at most 16 bytes; an asynchronous copy has 4, 8 or 16 bytes;
-//! - an outer product has as many accumulators as rows times columns, none of them twice.
+//! - an outer product has one accumulator per row and column, none of them twice.
 //!
 //! Control ([`control`]), by the analysis in [`super::uniform`]:
-//! - all threads of the block come to a barrier of the block, together;
-//! - exactly the threads that a named barrier counts come to it, whole warps and together, and no others to one of its number.
+//! - all threads of the block reach a barrier of the block, together;
+//! - exactly the threads that a named barrier counts reach it, in whole warps and together, and no other threads use
+//!   its number.
 //!
 //! Values ([`memory`], [`value`]), by an analysis of intervals, divisors and conditions:
-//! - no register exceeds its declared bound, and no use of a register claims a smaller one than follows;
-//! - the thread's number is below the number that an expression claims for it;
+//! - no register exceeds its declared bound, and no use of a register claims a smaller bound than can be derived;
+//! - the thread's index is below the number that an expression claims for it;
 //! - a shared access, with its guard, lies inside the block's shared memory, and is aligned to its size;
 //! - a global access names the parameter that its pointer derives from; only a workspace is accessed without extents;
-//! - what is left of a dimension is measured by a register that derives from that dimension's extent;
-//! - along each dimension, an access lies inside: by what is left where it is made, including what its guard says; or because
-//!   its guard (or count of valid bytes) is false (or zero) unless some coordinate lies below what is left of that dimension; or
-//!   because its pointer was computed from a coordinate that is clamped to the last one;
+//! - the register that measures what is left of a dimension derives from that dimension's extent;
+//! - along each dimension, an access is in bounds: because enough is left where it is made, including what its guard
+//!   implies; or because its guard (or count of valid bytes) is false (or zero) unless some coordinate lies below what
+//!   is left of that dimension; or because its pointer was computed from a coordinate that is clamped to the last one;
 //! - a flag is in a workspace.
 //!
-//! Believed, since it needs to know how tiles are dealt out and what 64-bit pointers hold:
-//! - a block's tile exists: of m and n at least 1 is left from its origin, and origins are multiples of the tile;
-//! - the pointer of an access and the interval that it states agree, as does the coordinate in its guard. That is what running
-//!   the kernel in the interpreter checks: it refuses every access outside a matrix.
+//! Some properties are assumed, since they depend on how tiles are assigned to blocks and on the values of 64-bit
+//! pointers:
+//! - a block's tile exists: at least 1 is left of m and n from its origin, and origins are multiples of the tile;
+//! - the pointer of an access agrees with the interval that it states, and so does the coordinate in its guard. Running
+//!   the kernel in the interpreter checks this: it rejects every access outside a matrix.
 
 mod analysis;
 mod control;
@@ -39,7 +41,7 @@ use crate::Violation;
 
 type Check = Result<(), Violation>;
 
-/// A kernel that passed, and which threads agree where.
+/// A kernel that passed, and how far its threads agree on each condition.
 #[derive(Clone, Debug)]
 pub struct Verified<'k> {
     kernel: &'k Kernel,
@@ -52,7 +54,7 @@ impl<'k> Verified<'k> {
         self.kernel
     }
 
-    /// How far the condition of each branch and loop is the same, in the order of the text.
+    /// How far the condition of each branch and loop is uniform, in the order of the text.
     pub fn conditions(&self) -> &[Agreement] {
         &self.uniformity.conditions
     }
@@ -61,7 +63,7 @@ impl<'k> Verified<'k> {
 /// Checks `kernel` against the rules above.
 ///
 /// # Errors
-/// The first rule that is broken, and by which statement.
+/// The first rule that is broken, with the statement that breaks it.
 pub fn verify(kernel: &Kernel) -> Result<Verified<'_>, Violation> {
     structure::check(kernel)?;
     let uniformity = analyse(kernel);

@@ -7,9 +7,7 @@ use crate::kernel::{Access, Address, Expr, Guard, Kernel, Math, Memory, Numberin
 pub(super) fn check(kernel: &Kernel) -> Check {
     for family in &kernel.families {
         let bounds = if family.ty.is_data() { 0 } else { family.count as usize };
-        rule(family.bounds.len() == bounds, || {
-            format!("the registers {} have other bounds than registers", family.name)
-        })?;
+        rule(family.bounds.len() == bounds, || format!("the registers {} need one bound per register", family.name))?;
     }
     let numbering = kernel.numbering();
     let defined = vec![false; numbering.len()];
@@ -26,7 +24,7 @@ impl Structure<'_> {
     fn block(&mut self, stmts: &[Stmt]) -> Check {
         for stmt in stmts {
             let origin = self.kernel.origins.get(stmt.origin.0 as usize);
-            let origin = origin.ok_or_else(|| broken(format!("no origin {}", stmt.origin.0)))?;
+            let origin = origin.ok_or_else(|| broken(format!("there is no origin {}", stmt.origin.0)))?;
             self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", origin.clause, origin.what)))?;
         }
         Ok(())
@@ -35,7 +33,8 @@ impl Structure<'_> {
     fn stmt(&mut self, op: &Op) -> Check {
         match op {
             Op::Param { dst, index } => {
-                let param = self.kernel.params.get(*index).ok_or_else(|| broken(format!("no parameter {index}")))?;
+                let param =
+                    self.kernel.params.get(*index).ok_or_else(|| broken(format!("there is no parameter {index}")))?;
                 self.define(*dst, param.ty)
             }
             Op::Set { dst, value } => {
@@ -44,7 +43,7 @@ impl Structure<'_> {
                 let own = self.kernel.ty(*dst);
                 let constant = matches!(value, Expr::Const(_));
                 let fits = ty == own || (constant && matches!(own, Type::U32 | Type::U64 | Type::Pred));
-                rule(fits, || format!("{} takes {ty:?}", name(self.kernel, *dst)))?;
+                rule(fits, || format!("{} cannot hold {ty:?}", name(self.kernel, *dst)))?;
                 self.define(*dst, own)
             }
             Op::Load { memory, dst, address, guard, .. } => {
@@ -59,7 +58,9 @@ impl Structure<'_> {
                 self.reach(access)?;
                 valid.iter().try_for_each(|reg| self.typed(*reg, Type::U32))?;
                 self.guard(guard)?;
-                rule(matches!(bytes, 4 | 8 | 16), || format!("an asynchronous copy of {bytes} bytes"))?;
+                rule(matches!(bytes, 4 | 8 | 16), || {
+                    format!("an asynchronous copy of {bytes} bytes instead of 4, 8 or 16")
+                })?;
                 self.typed(from.base, Type::U64)?;
                 self.typed(to.base, Type::U32)
             }
@@ -114,7 +115,7 @@ impl Structure<'_> {
             Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max => 2,
             Math::Fma => 3,
         };
-        rule(args.len() == takes, || format!("{op:?} of {} operands", args.len()))?;
+        rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
         let ty = self.kernel.ty(dst);
         for arg in args {
@@ -129,7 +130,7 @@ impl Structure<'_> {
 
     fn outer(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg]) -> Check {
         let shape = !acc.is_empty() && acc.len() == a.len() * b.len();
-        rule(shape, || "an outer product of another shape".into())?;
+        rule(shape, || "an outer product whose accumulators do not match its operands".into())?;
         let ty = self.data(acc[0])?;
         a.iter().chain(b).chain(acc).try_for_each(|reg| self.typed(*reg, ty))?;
         let increasing = acc.windows(2).all(|pair| pair[0] < pair[1]);
@@ -139,10 +140,12 @@ impl Structure<'_> {
     fn access(&self, memory: &Memory, data: &[Reg], address: &Address, guard: &Option<Guard>) -> Check {
         data.iter().try_for_each(|reg| self.known(*reg))?;
         let ty = data.first().map(|reg| self.kernel.ty(*reg));
-        rule(data.iter().all(|reg| Some(self.kernel.ty(*reg)) == ty), || "an access of several types".into())?;
+        rule(data.iter().all(|reg| Some(self.kernel.ty(*reg)) == ty), || {
+            "an access whose registers have different types".into()
+        })?;
         let bytes = ty.map_or(0, Type::bytes) * data.len() as u32;
         let shape = matches!(data.len(), 1 | 2 | 4) && bytes > 0 && bytes <= 16;
-        rule(shape, || format!("an access of {} elements, {bytes} bytes", data.len()))?;
+        rule(shape, || format!("an access of {} elements and {bytes} bytes", data.len()))?;
         self.guard(guard)?;
         if let Memory::Global(access) = memory {
             self.reach(access)?;
@@ -158,30 +161,30 @@ impl Structure<'_> {
         guard.iter().try_for_each(|guard| self.typed(guard.pred, Type::Pred))
     }
 
-    /// The type of an index expression whose parts are right; a constant is as wide as what it meets.
+    /// The type of an expression after checking its parts; a constant is as wide as the other operand.
     fn expr(&self, value: &Expr) -> Result<Type, Violation> {
         let both = |x: &Expr, y: &Expr| -> Result<Type, Violation> {
             match (self.expr(x)?, self.expr(y)?, x, y) {
                 (Type::U32, ty @ (Type::U32 | Type::U64), Expr::Const(_), _)
                 | (ty @ (Type::U32 | Type::U64), Type::U32, _, Expr::Const(_)) => Ok(ty),
                 (x, y, ..) if x == y && matches!(x, Type::U32 | Type::U64) => Ok(x),
-                (x, y, ..) => Err(broken(format!("an index expression of {x:?} and {y:?}"))),
+                (x, y, ..) => Err(broken(format!("an index expression that combines {x:?} and {y:?}"))),
             }
         };
         let truth = |x: &Expr| -> Check {
             let ty = self.expr(x)?;
-            rule(ty == Type::Pred || matches!(x, Expr::Const(0 | 1)), || format!("{ty:?} where a truth value belongs"))
+            rule(ty == Type::Pred || matches!(x, Expr::Const(0 | 1)), || format!("{ty:?} instead of a truth value"))
         };
         match value {
             Expr::Reg(reg, _) => {
                 let ty = self.used(*reg)?;
-                rule(!ty.is_data(), || format!("data of type {ty:?} as an index"))?;
+                rule(!ty.is_data(), || format!("data of type {ty:?} used as an index"))?;
                 Ok(ty)
             }
             Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Ok(Type::U32),
             Expr::Wide(x) => {
                 let ty = self.expr(x)?;
-                rule(ty == Type::U32, || format!("{ty:?} made wide"))?;
+                rule(ty == Type::U32, || format!("{ty:?} cannot be widened"))?;
                 Ok(Type::U64)
             }
             Expr::Swizzle(x, _) => self.expr(x),
@@ -207,16 +210,16 @@ impl Structure<'_> {
         }
     }
 
-    /// A register of data that is defined, and its type.
+    /// The type of a data register, after checking that it is defined.
     fn data(&self, reg: Reg) -> Result<Type, Violation> {
         let ty = self.used(reg)?;
-        rule(ty.is_data(), || format!("{} is {ty:?} and not data", name(self.kernel, reg)))?;
+        rule(ty.is_data(), || format!("{} is {ty:?}, not data", name(self.kernel, reg)))?;
         Ok(ty)
     }
 
     #[inline]
     fn typed(&self, reg: Reg, ty: Type) -> Check {
-        // Nearly all are as they should be; what is wrong with the others is found out below.
+        // Nearly all registers are correct; the checks below find out what is wrong with the others.
         let family = self.kernel.families.get(reg.family.0 as usize);
         let right = family.is_some_and(|family| family.ty == ty && reg.index < family.count);
         if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
@@ -225,12 +228,12 @@ impl Structure<'_> {
     #[cold]
     fn not_as(&self, reg: Reg, ty: Type) -> Check {
         let own = self.used(reg)?;
-        rule(own == ty, || format!("{} is {own:?} and not {ty:?}", name(self.kernel, reg)))
+        rule(own == ty, || format!("{} is {own:?}, not {ty:?}", name(self.kernel, reg)))
     }
 
     fn known(&self, reg: Reg) -> Check {
         let family = self.kernel.families.get(reg.family.0 as usize);
-        rule(family.is_some_and(|family| reg.index < family.count), || format!("no register {reg:?}"))
+        rule(family.is_some_and(|family| reg.index < family.count), || format!("there is no register {reg:?}"))
     }
 
     fn used(&self, reg: Reg) -> Result<Type, Violation> {
@@ -243,7 +246,7 @@ impl Structure<'_> {
     fn define(&mut self, reg: Reg, ty: Type) -> Check {
         self.known(reg)?;
         let own = self.kernel.ty(reg);
-        rule(own == ty, || format!("{} is {own:?} and takes {ty:?}", name(self.kernel, reg)))?;
+        rule(own == ty, || format!("{} is {own:?} and cannot hold {ty:?}", name(self.kernel, reg)))?;
         let number = self.numbering.of(reg);
         self.defined[number] = true;
         Ok(())

@@ -1,30 +1,30 @@
-//! What is known of index values: the domain of the analysis in [`super::memory`].
+//! What is known about index values: the domain of the analysis in [`super::memory`].
 //!
-//! A *number* stands for one value that a register held for a while; copies share it. What a condition says about a number
-//! is a [`Fact`]. Subtraction is where unsigned arithmetic goes wrong: a difference is bounded only if the second operand is
-//! known to be the smaller one, or if it has the form `max(x, y) - y`.
+//! A *number* identifies a value that a register held for some time; copies share it. What a condition says about a
+//! number is a [`Fact`]. Subtraction is where unsigned arithmetic can wrap: a difference is bounded only if the second
+//! operand is known to be the smaller one, or if it has the form `max(x, y) - y`.
 
 use crate::kernel::Dim;
 
-/// A value's number.
+/// Identifies a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(pub u32);
 
-/// The thread's number in its block.
+/// The thread's index in its block.
 pub(super) const TID: Number = Number(0);
-/// The origin of a whole dimension.
+/// The origin of a whole dimension, which is 0.
 pub(super) const START: Number = Number(u32::MAX - 1);
-/// Not a value that has a number.
+/// Something that is not a numbered value.
 pub(super) const NOWHERE: Number = Number(u32::MAX);
 
-/// What a condition says about a value.
+/// What a condition implies for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fact {
     AtLeast(Number, u64),
     Below(Number, u64),
 }
 
-/// Facts, as a range of the analysis's list.
+/// A range in the analysis's list of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub start: u32,
@@ -60,19 +60,19 @@ impl Dims {
     }
 }
 
-/// A position along a dimension: the value that a tile's origin has.
+/// The origin of a tile along a dimension, as the number of its value.
 pub(super) type Origin = (Dim, Number);
 
-/// What an address is computed from.
+/// What an address derives from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pointer {
-    /// The kernel parameter of this number.
+    /// The kernel parameter with this index.
     Param(usize),
     /// The start of shared memory.
     Shared,
 }
 
-/// `if the facts hold { yes } else { no }`, two constants.
+/// `if the facts hold { yes } else { no }`, with two constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub facts: Facts,
@@ -80,33 +80,34 @@ pub(super) struct Choice {
     pub no: u64,
 }
 
-/// What is known of a value.
+/// What is known about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Smallest and largest value; of an address in shared memory, from the start of that.
+    /// Smallest and largest value; a shared address counts from the start of shared memory.
     pub lo: u64,
     pub hi: u64,
-    /// Divides it; 0 if it is 0.
+    /// A divisor of the value; 0 if the value is 0.
     pub multiple: u64,
-    /// Of 64 bits.
+    /// Whether it has 64 bits.
     pub wide: bool,
-    /// At most what is left of a dimension from this origin.
+    /// The value is at most what is left of a dimension from this origin.
     pub left: Option<Origin>,
-    /// So many elements before that origin lie inside, too: the value came from subtracting constants that were known to fit.
-    pub behind: u64,
-    /// If it is not 0, some coordinate lies below what is left of each of these.
+    /// Number of elements before that origin that are in bounds as well: the value came from subtracting constants that
+    /// were known to fit.
+    pub before: u64,
+    /// If the value is not 0, some coordinate lies below what is left of each of these dimensions.
     pub counts: Dims,
-    /// One less than what is left from this origin.
+    /// The value is one less than what is left from this origin.
     pub last: Option<Origin>,
-    /// At most that.
+    /// The value is at most one less than what is left from this origin.
     pub clamped: Option<Origin>,
-    /// It is, or was computed from, coordinates that lie inside these dimensions.
+    /// The value is, or was computed from, coordinates that are in bounds in these dimensions.
     pub inside: Dims,
-    /// At most the value of this number.
+    /// The value is at most the value of this number.
     pub under: Number,
     pub pointer: Option<Pointer>,
     pub choice: Option<Choice>,
-    /// Of a truth value: what holds if it is true, and if it is false.
+    /// For a truth value: what follows if it is true, and if it is false.
     pub yes: Facts,
     pub no: Facts,
 }
@@ -120,7 +121,7 @@ impl Known {
             multiple: 1,
             wide,
             left: None,
-            behind: 0,
+            before: 0,
             counts: Dims::NONE,
             last: None,
             clamped: None,
@@ -134,7 +135,7 @@ impl Known {
     }
 
     pub fn constant(value: u64) -> Known {
-        // Of 0 every implication holds.
+        // Every implication holds for 0.
         let counts = if value == 0 { Dims::ALL } else { Dims::NONE };
         Known { lo: value, hi: value, multiple: value, counts, ..Known::any(false) }
     }
@@ -144,34 +145,34 @@ impl Known {
         Known { hi: 1, counts, yes, no, ..Known::any(false) }
     }
 
-    /// Any value in an interval that a divisor is known of; anything if it does not fit the type.
+    /// Any value in an interval, with a known divisor; anything if it does not fit the type.
     pub fn between(lo: u64, hi: u64, multiple: u64, wide: bool) -> Known {
         match hi <= limit(wide) && hi != u64::MAX {
             true => Known { lo, hi, multiple, ..Known::any(wide) },
-            // It may wrap, and then only powers of two still divide it.
+            // It may wrap, after which only powers of two still divide it.
             false => Known { multiple: power_of_two(multiple), ..Known::any(wide) },
         }
     }
 
-    /// What is left of a dimension is a count of it.
-    pub fn left_of(self, dim: Dim, origin: Number, behind: u64) -> Known {
-        // Only m and n are clamped, by their origin.
+    /// A value that is what is left of a dimension; it is also a count of it.
+    pub fn left_of(self, dim: Dim, origin: Number, before: u64) -> Known {
+        // Only m and n are clamped, relative to their origin.
         let origin = if dim == Dim::K { NOWHERE } else { origin };
-        Known { left: Some((dim, origin)), counts: self.counts.or(Dims::of(dim)), behind, ..self }
+        Known { left: Some((dim, origin)), counts: self.counts.or(Dims::of(dim)), before, ..self }
     }
 
     fn is_zero(&self) -> bool {
         self.hi == 0
     }
 
-    /// What is known if it is one or the other.
+    /// What is known if the value is either of two.
     pub fn meet(self, other: Known) -> Known {
         let same = |x: Option<Origin>, y: Option<Origin>| if x == y { x } else { None };
-        let (left, behind) = match (self.left, other.left) {
-            (left, None) if other.is_zero() => (left, self.behind),
-            (None, left) if self.is_zero() => (left, other.behind),
+        let (left, before) = match (self.left, other.left) {
+            (left, None) if other.is_zero() => (left, self.before),
+            (None, left) if self.is_zero() => (left, other.before),
             (Some((dim, x)), Some((other_dim, y))) if dim == other_dim => {
-                (Some((dim, if x == y { x } else { NOWHERE })), self.behind.min(other.behind))
+                (Some((dim, if x == y { x } else { NOWHERE })), self.before.min(other.before))
             }
             _ => (None, 0),
         };
@@ -181,7 +182,7 @@ impl Known {
             multiple: gcd(self.multiple, other.multiple),
             wide: self.wide || other.wide,
             left,
-            behind,
+            before,
             counts: self.counts.and(other.counts),
             last: same(self.last, other.last),
             clamped: same(self.clamped, other.clamped),
@@ -194,7 +195,7 @@ impl Known {
         }
     }
 
-    /// With what a fact says, if it is about this value.
+    /// Adds what a fact says, if the fact concerns this value.
     pub fn refine(&mut self, number: Number, fact: Fact) {
         match fact {
             Fact::AtLeast(of, least) if of == number => {

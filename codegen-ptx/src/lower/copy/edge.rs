@@ -1,17 +1,17 @@
-//! Copies of K-tiles that reach over the edge of the matrix.
+//! Copies of K-tiles that cross the edge of the matrix.
 //!
-//! They are the other branch of what the main loop does, and keep nothing in registers for it: each recomputes the
-//! coordinates that it needs.
+//! They are the other branch of the copies in the main loop and keep nothing in registers across it: each recomputes
+//! the coordinates that it needs.
 
 use ptx_gemm_dsl::terms::Fast;
 
-use super::{Copies, Lowered, Lowering, Place, letter};
+use super::{Copies, Lowered, Lowering, WorkTile, letter};
 use crate::kernel::{Dim, Expr, Guard, Locality, Op, Reach};
 use crate::lower::extent::register;
 use crate::tile::Note;
 
 impl Lowering<'_> {
-    /// The coordinates of every pass's chunk. Only edges need them, and compute them there: held over the main loop they
+    /// The coordinates of every pass's chunk. Only edges need them, and recompute them: kept across the main loop, they
     /// are the four registers that make `vectorized` spill.
     fn all_coordinates(&mut self, copies: &Copies) -> Vec<(Expr, Expr)> {
         let mut first = None;
@@ -33,9 +33,9 @@ impl Lowering<'_> {
         out
     }
 
-    /// How many elements of the chunk at these coordinates lie inside the matrix, counted from its first.
-    fn inside_count(&mut self, place: &Place, copies: &Copies, at: (Expr, Expr), rem_k: &Expr) -> Expr {
-        let own = place.own(copies.side).1.clone();
+    /// The number of leading elements of the chunk at these coordinates that are inside the matrix.
+    fn inside_count(&mut self, work_tile: &WorkTile, copies: &Copies, at: (Expr, Expr), rem_k: &Expr) -> Expr {
+        let own = work_tile.own(copies.side).1.clone();
         let (rem_outer, rem_inner) = match copies.global_fast {
             Fast::K => (own, rem_k.clone()),
             Fast::Mn => (rem_k.clone(), own),
@@ -45,18 +45,24 @@ impl Lowering<'_> {
         self.b.set(outer.lt(rem_outer).select(left, 0u32))
     }
 
-    /// Element by element, with zeros for those outside.
-    pub(super) fn copy_edge(&mut self, place: &Place, copies: &Copies, rem_k: &Expr, note: &Note) -> Lowered<()> {
+    /// Copies element by element, with zeros outside.
+    pub(super) fn copy_edge(
+        &mut self,
+        work_tile: &WorkTile,
+        copies: &Copies,
+        rem_k: &Expr,
+        note: &Note,
+    ) -> Lowered<()> {
         let tail = self.program.tail_note.clone();
         let k = Reach::new(Dim::K, register(rem_k)?, copies.tile.depth);
-        let access = self.touch_operand(copies.side, self.own_reach(place, copies.side)?, k)?;
+        let access = self.operand_access(copies.side, self.own_reach(work_tile, copies.side)?, k)?;
         let bytes = copies.bytes;
         let pointers = self.chunk_pointers(copies);
-        self.b.origin(&tail, &format!("copy {}: which elements are this thread's", letter(copies.side)));
+        self.b.origin(&tail, &format!("copy {}: coordinates of this thread's elements", letter(copies.side)));
         let coordinates = self.all_coordinates(copies);
         for (i, ((pass, (pointer, offset)), at)) in copies.passes.iter().zip(pointers).zip(coordinates).enumerate() {
             self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", letter(copies.side)));
-            let mut inside = self.inside_count(place, copies, at, rem_k);
+            let mut inside = self.inside_count(work_tile, copies, at, rem_k);
             if let Some(active) = pass.active {
                 inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
             }
@@ -74,23 +80,23 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The same asynchronously: a copy reads what is inside of it, and fills up with zeros.
+    /// The same with asynchronous copies: each reads the part that is inside and fills the rest with zeros.
     pub(super) fn copy_edge_async(
         &mut self,
-        place: &Place,
+        work_tile: &WorkTile,
         copies: &Copies,
         rem_k: &Expr,
         slot: &Expr,
         note: &Note,
     ) -> Lowered<()> {
-        self.b.origin(note, &format!("copy {}: what lies outside is zero", letter(copies.side)));
+        self.b.origin(note, &format!("copy {}: zeros outside the matrix", letter(copies.side)));
         let k = Reach::new(Dim::K, register(rem_k)?, copies.tile.depth);
-        let access = self.touch_operand(copies.side, self.own_reach(place, copies.side)?, k)?;
+        let access = self.operand_access(copies.side, self.own_reach(work_tile, copies.side)?, k)?;
         let pointers = self.chunk_pointers(copies);
         let coordinates = self.all_coordinates(copies);
         for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
-            let inside = self.inside_count(place, copies, at, rem_k);
-            // A copy of nothing still states an address: one that is as aligned as the matrix.
+            let inside = self.inside_count(work_tile, copies, at, rem_k);
+            // An empty copy still needs a valid address, and the matrix is sufficiently aligned.
             let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
             let pointer = self.b.set(somewhere);
             self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), access)?;
@@ -98,7 +104,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Past the end of k, where sizes divide.
+    /// Clears the staged elements past the end of k, for sizes that are multiples of the tile.
     pub(super) fn clear_staging(&mut self, copies: &Copies, note: &Note) {
         self.b.origin(note, &format!("copy {}: nothing is left", letter(copies.side)));
         self.b.push(Op::Clear { dst: copies.staging.clone() });

@@ -21,7 +21,7 @@ impl<'t> Cursor<'t> {
         Err(TextError { line: self.line.number, column, message: message.into() })
     }
 
-    /// The same at the token before.
+    /// The same error, at the previous token.
     pub fn error_before<T>(&self, message: impl Into<String>) -> Parsed<T> {
         Cursor { line: self.line, at: self.at.saturating_sub(1) }.error(message)
     }
@@ -94,7 +94,7 @@ impl<'t> Cursor<'t> {
         Ok(number)
     }
 
-    /// A word of the language.
+    /// A word of one of the language's enumerations.
     pub fn of<T: Word>(&mut self) -> Parsed<T> {
         let word = self.any_word(T::WHAT)?;
         match T::TABLE.iter().find(|(name, _)| *name == word) {
@@ -125,7 +125,7 @@ impl<'t> Cursor<'t> {
         (self.line.number, self.line.tokens.first().map_or(1, |spot| spot.column))
     }
 
-    /// The number of the one called so.
+    /// The index of the item with the name that follows.
     pub fn find<'n>(&mut self, what: &str, mut names: impl Iterator<Item = &'n str>) -> Parsed<usize> {
         let name = self.any_word(&format!("the name of {what}"))?;
         match names.position(|known| known == name) {
@@ -143,11 +143,11 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// A name that nothing of its kind has yet.
+/// A name that no other item of its kind has.
 pub(super) fn fresh<'n>(cursor: &mut Cursor<'_>, mut names: impl Iterator<Item = &'n String>) -> Parsed<String> {
     let name = cursor.any_word("a name")?;
     if names.any(|known| known == name) {
-        return cursor.error_before(format!("there is a `{name}` already"));
+        return cursor.error_before(format!("the name `{name}` is already taken"));
     }
     Ok(name.into())
 }

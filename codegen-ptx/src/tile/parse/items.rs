@@ -8,7 +8,7 @@ use crate::tile::lexer::Token;
 use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Program, Ring, param_name};
 use crate::violation::Site;
 
-/// Reads a declaration into the program; `mark` records where it is.
+/// Reads a declaration into the program; `mark` records its position.
 pub(super) fn item(
     program: &mut Program,
     mut cursor: Cursor<'_>,
@@ -31,7 +31,7 @@ pub(super) fn item(
         "mbarriers" => {
             let ring = cursor.find("a ring", program.rings.iter().map(|ring| ring.name.as_str()))?;
             if program.rings[ring].mbarriers.is_some() {
-                return cursor.error_before("the ring has its mbarriers already");
+                return cursor.error_before("the ring already has mbarriers");
             }
             cursor.word("at")?;
             program.rings[ring].mbarriers = Some(cursor.bytes()?);
@@ -75,7 +75,9 @@ pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<P
                 let names: Vec<String> = all.iter().map(|param| param_name(param, problem)).collect();
                 return cursor.error_before(format!("`{name}` is not a parameter: {}", names.join(", ")));
             }
-            Some(param) if params.contains(param) => return cursor.error_before(format!("`{name}` is there twice")),
+            Some(param) if params.contains(param) => {
+                return cursor.error_before(format!("the parameter `{name}` is given twice"));
+            }
             Some(param) => params.push(param.clone()),
         }
         if !cursor.takes(Token::Mark(",")) {

@@ -1,7 +1,7 @@
 //! The parser of tile IR's text: `parse(print(module)) == module`.
 //!
-//! A line holds one declaration or statement; what follows its `;` is its note. Lines of notes alone, and blank ones, are
-//! skipped. `{` ends a line, `}` is one. `n` is a number of 32 bits, `name` a word.
+//! A line holds one declaration or statement; the text after its `;` is its note. Blank lines and lines with only a
+//! note are skipped. `{` ends a line, and `}` is a line of its own. `n` is a 32-bit number, `name` a word.
 //!
 //! ```text
 //! module      = "module" target "{" problem entry+ "}"
@@ -57,11 +57,11 @@ use ptx_gemm_dsl::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 use super::lexer::{self, Line, Spot, Token};
 use super::text::{Positions, TextError, TextErrors};
-use super::{Module, Note, Program, Role, Walk};
+use super::{Module, Note, Program, Role, Scheduler};
 use crate::violation::Site;
 use cursor::{Cursor, Parsed, fresh};
 
-/// Parses a module, with the position of each of its parts.
+/// Parses a module, and returns the position of each of its parts.
 ///
 /// # Errors
 /// Everything that does not follow the grammar, with lines and columns.
@@ -83,13 +83,13 @@ pub fn parse(text: &str) -> Result<(Module, Positions), TextErrors> {
 struct Parser<'t> {
     lines: &'t [Line<'t>],
     at: usize,
-    /// What is wrong with lines that the parser could go on after.
+    /// Errors after which the parser continued.
     errors: Vec<TextError>,
     positions: Positions,
 }
 
 impl<'t> Parser<'t> {
-    /// The first word of the next line; empty at the end, or where it is no word.
+    /// The first word of the next line; empty at the end, or if the line does not start with a word.
     fn next_word(&self) -> &'t str {
         match self.lines.get(self.at).and_then(|line| line.tokens.first()) {
             Some(Spot { token: Token::Word(word), .. }) => word,
@@ -111,7 +111,7 @@ impl<'t> Parser<'t> {
         Ok(Cursor { line, at: 0 })
     }
 
-    /// A line that begins with `word`.
+    /// Reads a line that begins with `word`.
     fn line_of(&mut self, word: &str) -> Parsed<Cursor<'t>> {
         let mut cursor = self.line(&format!("`{word}`"))?;
         cursor.word(word)?;
@@ -207,7 +207,7 @@ impl<'t> Parser<'t> {
         let mut cursor = self.line_of("params")?;
         self.mark(index, Site::Params, &cursor);
         let params = items::params(&mut cursor, problem)?;
-        let walk = self.walk(index)?;
+        let scheduler = self.scheduler(index)?;
 
         let mut program = Program {
             name,
@@ -219,7 +219,7 @@ impl<'t> Parser<'t> {
             tail,
             tail_note,
             params,
-            walk,
+            scheduler,
             buffers: Vec::new(),
             rings: Vec::new(),
             barriers: Vec::new(),
@@ -228,7 +228,7 @@ impl<'t> Parser<'t> {
         };
         while self.next_word() != "role" && !self.at_close() {
             let cursor = self.line("a declaration")?;
-            // A declaration that is wrong is one error; the lines after it are read all the same.
+            // A wrong declaration is one error; the lines after it are still read.
             let mut mark = |site: Site, cursor: &Cursor<'_>| {
                 self.positions.of.insert((index, site), cursor.start());
             };
@@ -237,7 +237,7 @@ impl<'t> Parser<'t> {
             }
         }
         if !self.errors.is_empty() {
-            // What the roles refer to may be missing: more errors would be echoes.
+            // Roles may refer to declarations that failed, and further errors would only repeat that.
             return Err(self.errors.remove(0));
         }
         while !self.at_close() {
@@ -247,9 +247,9 @@ impl<'t> Parser<'t> {
         Ok(program)
     }
 
-    fn walk(&mut self, entry: usize) -> Parsed<Walk> {
+    fn scheduler(&mut self, entry: usize) -> Parsed<Scheduler> {
         let mut cursor = self.line_of("raster")?;
-        self.mark(entry, Site::Walk, &cursor);
+        self.mark(entry, Site::Scheduler, &cursor);
         let group = cursor.named("group")?;
         cursor.word("along")?;
         let along: Along = cursor.of()?;
@@ -272,7 +272,7 @@ impl<'t> Parser<'t> {
             parts_note = cursor.note();
         }
         let raster = Raster { group, along };
-        Ok(Walk { raster, raster_note, persistent, persistent_note, parts, parts_note })
+        Ok(Scheduler { raster, raster_note, persistent, persistent_note, parts, parts_note })
     }
 
     fn role(&mut self, program: &mut Program, entry: usize) -> Parsed<()> {
@@ -293,7 +293,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The rest of the line, by the language's own grammar.
+/// The rest of the line, parsed with the grammar of the schedule language.
 fn epilogue(cursor: &mut Cursor<'_>) -> Parsed<Epilogue> {
     let (before, text) = cursor.line.text.split_once("epilogue").unwrap_or_default();
     let column = before.chars().count() + "epilogue".len() + 1;

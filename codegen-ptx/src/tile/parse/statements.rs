@@ -8,17 +8,17 @@ use crate::tile::lexer::Token;
 use crate::tile::{Fetch, Index, Mover, Multiply, Op, Program, Source, Span, Statement};
 use crate::violation::Site;
 
-/// Statements nested deeper than this are refused before they overflow a stack.
+/// Statements nested deeper than this are rejected before they overflow the stack.
 const MAX_NESTING: usize = 64;
 
 impl<'t> Parser<'t> {
-    /// Statements up to the closing brace, which is read too.
+    /// Reads statements up to and including the closing brace.
     pub(super) fn body(&mut self, program: &Program, entry: usize, path: &mut Vec<usize>) -> Parsed<Vec<Statement>> {
         let mut body = Vec::new();
         while !self.at_close() {
             let cursor = self.line("a statement or `}`")?;
             if path.len() > MAX_NESTING {
-                return cursor.error(format!("statements are nested more than {MAX_NESTING} deep"));
+                return cursor.error(format!("statements nest deeper than {MAX_NESTING}"));
             }
             path.push(body.len());
             self.mark(entry, Site::Statement(path.clone()), &cursor);

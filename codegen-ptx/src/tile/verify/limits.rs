@@ -1,4 +1,4 @@
-//! What one access, one thread and one body may have.
+//! Limits of one access, one thread and one unrolled body.
 
 use crate::tile::Map;
 
@@ -8,10 +8,11 @@ pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 /// Most elements of one vector access (PTX ISA, "ld": .v2 and .v4).
 pub(super) const MAX_VECTOR: u32 = 4;
 
-/// Most multiply-adds of a thread in one unrolled body: far more than an instruction cache holds, few enough to compile.
+/// Most multiply-adds of a thread in one unrolled body: far more than fit an instruction cache, but few enough to
+/// compile.
 pub(super) const MAX_PRODUCTS: u32 = 32_768;
 
-/// Elements that a thread holds side by side along m or n: what a vector access may be as wide as.
+/// Number of adjacent elements that a thread holds along m or n, which limits the width of a vector access.
 pub(super) fn run(map: &Map, along_n: bool) -> u32 {
     let mut digits: Vec<(u32, u32)> =
         map.element.iter().map(|d| (if along_n { d.n } else { d.m }, d.extent)).filter(|(step, _)| *step > 0).collect();
@@ -19,7 +20,7 @@ pub(super) fn run(map: &Map, along_n: bool) -> u32 {
     digits.into_iter().fold(1, |run, (step, extent)| if step == run { run * extent } else { run })
 }
 
-/// A width that vector accesses have.
+/// Whether vector accesses of this width exist.
 pub(super) fn vector(width: u32, element_bytes: u32) -> bool {
     width.is_power_of_two() && width <= MAX_VECTOR && width * element_bytes <= MAX_ACCESS_BYTES
 }

@@ -1,10 +1,12 @@
-//! The verifier of tile IR. It believes nothing that it can derive. A program passes if
+//! The verifier of tile IR. It trusts nothing that it can derive. A program passes if
 //!
-//! - its parts fit together ([`shapes`]): extents, widths, alignments and limits; buffers and mbarriers do not overlap; the
-//!   threads of each map, barrier and mbarrier are those of the roles that use it; everything declared is used;
-//! - its statements are in an order that is right ([`order`]): run by two threads of every role against each other, over a few
-//!   more K-tiles than the deepest ring has slots, no slot is written while it may be read or read before it is written, no
-//!   thread waits for ever, every term of the sum reaches what is stored exactly once, and slots are at rest between two tiles.
+//! - its parts are consistent ([`shapes`]): extents, widths, alignments and limits; buffers and mbarriers do not
+//!   overlap; the threads of each map, barrier and mbarrier are those of the roles that use it; everything declared is
+//!   used;
+//! - its statements are correctly ordered ([`order`]): in a run of two threads of every role, over a few more K-tiles
+//!   than the deepest ring has slots, no slot is written while it may be read or read before it is written, no thread
+//!   waits forever, every term of the sum reaches the stored result exactly once, and no slot is in use between two
+//!   tiles.
 
 mod copies;
 mod limits;
@@ -19,19 +21,19 @@ use crate::violation::Site;
 
 type Check = Result<(), Violation>;
 
-/// Checks what the entries of a module share. Each program is verified where it is lowered.
+/// Checks what the entries of a module share. Each program is verified when it is lowered.
 ///
 /// # Errors
 /// The first rule that is broken.
 pub fn module(module: &Module) -> Check {
     if module.entries.is_empty() {
-        return Err(broken("a module has at least one entry"));
+        return Err(broken("a module needs at least one entry"));
     }
     for (index, program) in module.entries.iter().enumerate() {
         let fault = if module.entries[..index].iter().any(|other| other.name == program.name) {
             Some(format!("two entries are called {}", program.name))
         } else if program.target != module.target || program.problem != module.problem {
-            Some("an entry computes what its module computes, for the same target".into())
+            Some("an entry must have its module's problem and target".into())
         } else {
             None
         };
@@ -45,7 +47,7 @@ pub fn module(module: &Module) -> Check {
 /// Checks a program.
 ///
 /// # Errors
-/// The first rule that is broken, and by which part of the program.
+/// The first rule that is broken, and the part of the program that breaks it.
 pub fn verify(program: &Program) -> Check {
     shapes::check(program)?;
     order::check(program)

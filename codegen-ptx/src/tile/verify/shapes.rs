@@ -1,4 +1,4 @@
-//! Extents, widths, alignments and limits; who uses what.
+//! Extents, widths, alignments, limits, and references between the parts.
 
 use ptx_gemm_dsl::terms::{Along, Fast, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
@@ -23,7 +23,7 @@ const WARP: u32 = 32;
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;
     params(program)?;
-    walk(program)?;
+    scheduler(program)?;
     roles(program)?;
     references(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
@@ -47,17 +47,23 @@ pub(super) fn check(program: &Program) -> Check {
 fn extents(program: &Program) -> Check {
     let block = program.block;
     for (name, extent) in [("m", block.m), ("n", block.n), ("k", block.k)] {
-        rule((1..=MAX_EXTENT).contains(&extent), Site::Tile, || format!("tile {name} {extent}, 1 to {MAX_EXTENT}"))?;
+        rule((1..=MAX_EXTENT).contains(&extent), Site::Tile, || {
+            format!("tile {name} is {extent}, and must be 1 to {MAX_EXTENT}")
+        })?;
     }
     let warps = program.threads().div_ceil(WARP);
     let resident = u64::from(program.blocks_per_sm) * u64::from(warps) * u64::from(WARP);
     let limit = u64::from(program.target.sm_threads());
     rule(program.blocks_per_sm > 0 && resident <= limit.max(u64::from(warps * WARP)), Site::Tile, || {
-        format!("{} blocks of {} threads on a multiprocessor of {limit}", program.blocks_per_sm, program.threads())
+        format!(
+            "{} blocks of {} threads exceed the {limit} threads of a multiprocessor",
+            program.blocks_per_sm,
+            program.threads()
+        )
     })
 }
 
-/// The parameters are those that the problem and the walk need, each once.
+/// Checks that the parameters are those that the problem and the scheduler need, each once.
 fn params(program: &Program) -> Check {
     let (problem, epilogue) = (&program.problem, &program.problem.epilogue);
     let matrices: Vec<_> = problem.matrices().collect();
@@ -70,13 +76,13 @@ fn params(program: &Program) -> Check {
         needed.push(Param::Batch);
         needed.extend(matrices.iter().map(|matrix| Param::BatchStride(*matrix)));
     }
-    if program.walk.parts.is_some() {
+    if program.scheduler.parts.is_some() {
         needed.push(Param::Workspace);
     }
     for param in &needed {
         let given = program.params.iter().filter(|given| *given == param).count();
         rule(given == 1, Site::Params, || {
-            format!("`{}` is a parameter {given} times, not once", param_name(param, problem))
+            format!("the parameter `{}` is given {given} times instead of once", param_name(param, problem))
         })?;
     }
     let extra = program.params.iter().find(|given| !needed.contains(given));
@@ -88,16 +94,20 @@ fn params(program: &Program) -> Check {
     }
 }
 
-fn walk(program: &Program) -> Check {
-    let walk = &program.walk;
-    let group = walk.raster.group;
-    rule((1..=65_535).contains(&group), Site::Walk, || format!("raster group {group}, 1 to 65535"))?;
-    rule(walk.raster.along != Along::Z, Site::Walk, || "tiles run along n or m".into())?;
-    if let Some(Wave::Blocks(blocks)) = walk.persistent {
-        rule((1..=65_535).contains(&blocks), Site::Walk, || format!("a wave of {blocks} blocks, 1 to 65535"))?;
+fn scheduler(program: &Program) -> Check {
+    let scheduler = &program.scheduler;
+    let group = scheduler.raster.group;
+    rule((1..=65_535).contains(&group), Site::Scheduler, || {
+        format!("the raster group is {group}, and must be 1 to 65535")
+    })?;
+    rule(scheduler.raster.along != Along::Z, Site::Scheduler, || "the raster must run along n or m".into())?;
+    if let Some(Wave::Blocks(blocks)) = scheduler.persistent {
+        rule((1..=65_535).contains(&blocks), Site::Scheduler, || {
+            format!("the wave has {blocks} blocks, and must have 1 to 65535")
+        })?;
     }
-    if let Some(parts) = walk.parts {
-        rule((1..=1024).contains(&parts), Site::Walk, || format!("{parts} parts of k, 1 to 1024"))?;
+    if let Some(parts) = scheduler.parts {
+        rule((1..=1024).contains(&parts), Site::Scheduler, || format!("k has {parts} parts, and must have 1 to 1024"))?;
     }
     Ok(())
 }
@@ -107,24 +117,27 @@ fn roles(program: &Program) -> Check {
     for (index, role) in program.roles.iter().enumerate() {
         let site = || Site::Role(index);
         rule(role.threads.start == next && !role.is_empty(), site(), || {
-            format!("role {} has threads {}..{}; its first is {next}", role.name, role.threads.start, role.threads.end)
+            format!(
+                "role {} has threads {}..{}; the first must be {next}",
+                role.name, role.threads.start, role.threads.end
+            )
         })?;
         next = role.threads.end;
-        rule(next <= MAX_THREADS, site(), || format!("{next} threads in a block, at most {MAX_THREADS}"))?;
+        rule(next <= MAX_THREADS, site(), || format!("a block has {next} threads, and the limit is {MAX_THREADS}"))?;
         let whole = program.roles.len() == 1 || role.len().is_multiple_of(WARP);
-        rule(whole, site(), || format!("role {} has {} threads: not whole warps", role.name, role.len()))?;
+        rule(whole, site(), || format!("role {} has {} threads, which are not whole warps", role.name, role.len()))?;
         let tiles = matches!(role.body.as_slice(), [only] if matches!(only.op, Op::Tiles { .. }));
-        rule(tiles, site(), || format!("the body of role {} is one `tiles`", role.name))?;
+        rule(tiles, site(), || format!("the body of role {} must be a single `tiles`", role.name))?;
     }
-    rule(!program.roles.is_empty(), Site::Tile, || "a program has at least one role".into())
+    rule(!program.roles.is_empty(), Site::Tile, || "a program needs at least one role".into())
 }
 
-/// Every number of a buffer, ring, barrier or accumulator is that of one, and each of them is used.
+/// Checks that every reference to a buffer, ring, barrier or accumulator is valid, and that each of them is used.
 fn references(program: &Program) -> Check {
     let mut buffers = vec![(0, 0); program.buffers.len()];
     let mut rings = vec![[0; 4]; program.rings.len()];
     let mut barriers = vec![0; program.barriers.len()];
-    let missing = |what: &str, site: Site| Err(broken(format!("there is no such {what}")).at(site));
+    let missing = |what: &str, site: Site| Err(broken(format!("this {what} does not exist")).at(site));
     for (index, ring) in program.rings.iter().enumerate() {
         if ring.buffers.iter().any(|buffer| *buffer >= program.buffers.len()) {
             return missing("buffer", Site::Ring(index));
@@ -172,7 +185,7 @@ fn references(program: &Program) -> Check {
                 Op::Promote { from, into } => {
                     acc(*from)?;
                     acc(*into)?;
-                    rule(from != into, node.site(), || "a set of accumulators is added to itself".into())?;
+                    rule(from != into, node.site(), || "a set of accumulators cannot be promoted into itself".into())?;
                 }
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain => {}
             }
@@ -180,7 +193,7 @@ fn references(program: &Program) -> Check {
     }
     for (index, (copied, read)) in buffers.iter().enumerate() {
         let name = &program.buffers[index].name;
-        rule(*copied > 0 && *read > 0, Site::Buffer(index), || format!("{name} is not both copied to and read"))?;
+        rule(*copied > 0 && *read > 0, Site::Buffer(index), || format!("{name} must be both copied to and read"))?;
     }
     for (index, uses) in rings.iter().enumerate() {
         let name = &program.rings[index].name;
@@ -190,13 +203,13 @@ fn references(program: &Program) -> Check {
     }
     for (index, uses) in barriers.iter().enumerate() {
         let name = &program.barriers[index].name;
-        rule(*uses > 0, Site::Barrier(index), || format!("nobody meets at {name}"))?;
+        rule(*uses > 0, Site::Barrier(index), || format!("no statement uses {name}"))?;
     }
     Ok(())
 }
 
-/// What the address of a slot must be a multiple of: 16 bytes for the widest access, or the period of a swizzle, eight rows of
-/// its span.
+/// The alignment of a slot: 16 bytes for the widest access, or the period of a swizzle, which is eight rows of its
+/// span.
 fn alignment(swizzle: Swizzle) -> u32 {
     match swizzle {
         Swizzle::None => MAX_ACCESS_BYTES,
@@ -212,40 +225,42 @@ fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check {
         ptx_gemm_dsl::terms::Side::B => block.n,
     };
     rule((buffer.extent, buffer.depth) == (extent, block.k), site(), || {
-        format!("{name} holds {} x {} of a K-tile of {extent} x {}", buffer.extent, buffer.depth, block.k)
+        format!("{name} is {} x {}, but the K-tile is {extent} x {}", buffer.extent, buffer.depth, block.k)
     })?;
     let row = match buffer.fast {
         Fast::K => buffer.depth,
         Fast::Mn => buffer.extent,
     };
     rule((row..=4 * MAX_EXTENT).contains(&buffer.pitch), site(), || {
-        format!("{name}: rows of {row} elements, {} apart", buffer.pitch)
+        format!("{name}: rows of {row} elements cannot have a pitch of {}", buffer.pitch)
     })?;
     if let Swizzle::Bytes(span) = buffer.swizzle {
-        rule([32, 64, 128].contains(&span), site(), || format!("{name}: a swizzle spans 32, 64 or 128 B, not {span}"))?;
+        rule([32, 64, 128].contains(&span), site(), || {
+            format!("{name}: the span of a swizzle must be 32, 64 or 128 B, not {span}")
+        })?;
     }
     let rings = program.rings.iter().filter(|ring| ring.buffers.contains(&index)).count();
-    rule(rings == 1, site(), || format!("{name} is in {rings} rings, not in one"))
+    rule(rings == 1, site(), || format!("{name} is in {rings} rings instead of one"))
 }
 
 fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
     let site = || Site::Ring(index);
     let name = &ring.name;
     rule((1..=MAX_DEPTH).contains(&ring.depth), site(), || {
-        format!("{name} has {} slots, 1 to {MAX_DEPTH}", ring.depth)
+        format!("{name} has {} slots, and must have 1 to {MAX_DEPTH}", ring.depth)
     })?;
     let mut unique = ring.buffers.clone();
     unique.sort_unstable();
     unique.dedup();
-    rule(unique.len() == ring.buffers.len(), site(), || format!("{name} holds a buffer twice"))?;
+    rule(unique.len() == ring.buffers.len(), site(), || format!("{name} lists a buffer twice"))?;
     let align = ring.buffers.iter().map(|b| alignment(program.buffers[*b].swizzle)).max().unwrap_or(1);
     rule(ring.slot_bytes.is_multiple_of(align) && ring.slot_bytes > 0, site(), || {
-        format!("{name}: slots are {} B apart, not a multiple of {align}", ring.slot_bytes)
+        format!("{name}: slots are {} B apart, which is not a multiple of {align}", ring.slot_bytes)
     })?;
     for buffer in &ring.buffers {
         let Buffer { name, offset_bytes, .. } = &program.buffers[*buffer];
         rule(offset_bytes.is_multiple_of(align), Site::Buffer(*buffer), || {
-            format!("{name} begins at {offset_bytes} B, not at a multiple of {align}")
+            format!("{name} begins at {offset_bytes} B, which is not a multiple of {align}")
         })?;
     }
     let counted = matches!(ring.full, Full::Mbarrier { .. }) || matches!(ring.empty, Empty::Mbarrier { .. });
@@ -253,9 +268,9 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
         if counted { format!("{name} has no mbarriers") } else { format!("nothing uses the mbarriers of {name}") }
     })?;
     let fits = ring.mbarriers.is_none_or(|at| at.is_multiple_of(8));
-    rule(fits, site(), || format!("{name}: mbarriers begin at a multiple of 8 B"))?;
-    let persistent = program.walk.persistent.is_some();
-    rule(!(counted && persistent), site(), || format!("{name}: mbarriers do not carry over from tile to tile"))?;
+    rule(fits, site(), || format!("{name}: mbarriers must begin at a multiple of 8 B"))?;
+    let persistent = program.scheduler.persistent.is_some();
+    rule(!(counted && persistent), site(), || format!("{name}: mbarriers cannot be used by persistent blocks"))?;
     let threads = |used: fn(&Op) -> Option<usize>| -> u32 {
         let uses = |body: &[crate::tile::Statement]| {
             let mut found = false;
@@ -266,18 +281,20 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
     };
     if let Full::Mbarrier { arrivals } = ring.full {
         let fill = threads(|op| if let Op::Commit { ring } = op { Some(*ring) } else { None });
-        rule(arrivals == fill, site(), || format!("{name} is full after {arrivals} arrivals; {fill} threads fill it"))?;
+        rule(arrivals == fill, site(), || {
+            format!("{name} is full after {arrivals} arrivals, but {fill} threads fill it")
+        })?;
     }
     if let Empty::Mbarrier { arrivals } = ring.empty {
         let read = threads(|op| if let Op::Release { ring } = op { Some(*ring) } else { None });
         rule(arrivals == read, site(), || {
-            format!("{name} is empty after {arrivals} arrivals; {read} threads read it")
+            format!("{name} is empty after {arrivals} arrivals, but {read} threads read it")
         })?;
     }
     Ok(())
 }
 
-/// Slots and mbarriers take bytes of their own, and there are enough.
+/// Checks that slots and mbarriers do not share bytes, and that shared memory is large enough.
 fn overlaps(program: &Program) -> Check {
     let mut taken: Vec<(u64, u64, Site)> = Vec::new();
     for (index, ring) in program.rings.iter().enumerate() {
@@ -299,12 +316,14 @@ fn overlaps(program: &Program) -> Check {
     taken.sort_by_key(|(start, end, _)| (*start, *end));
     for pair in taken.windows(2) {
         let [(_, end, _), (start, _, site)] = pair else { continue };
-        rule(end <= start, site.clone(), || format!("byte {start} of shared memory is taken up to byte {end}"))?;
+        rule(end <= start, site.clone(), || format!("shared memory from byte {start} to byte {end} is used twice"))?;
     }
     let (bytes, limit) = (program.shared_bytes(), u64::from(program.target.max_shared_bytes()));
     let end = taken.iter().map(|(_, end, _)| *end).max().unwrap_or(0).max(bytes);
-    rule(end <= limit, Site::Tile, || format!("{end} B of shared memory, {} has {limit}", program.target))?;
-    rule(end <= bytes, Site::Tile, || format!("shared memory is used up to byte {end} and counted up to {bytes}"))
+    rule(end <= limit, Site::Tile, || {
+        format!("the program uses {end} B of shared memory, but {} has {limit}", program.target)
+    })?;
+    rule(end <= bytes, Site::Tile, || format!("shared memory is used up to byte {end}, but its size is {bytes}"))
 }
 
 fn accumulators(program: &Program) -> Check {
@@ -317,17 +336,17 @@ fn accumulators(program: &Program) -> Check {
         }
         let roles: Vec<usize> = (0..used.len()).filter(|role| used[*role].contains(&index)).collect();
         let [role] = roles.as_slice() else {
-            return Err(broken(format!("{name} is used by {} roles, not by one", roles.len())).at(site()));
+            return Err(broken(format!("{name} is used by {} roles instead of one", roles.len())).at(site()));
         };
         let threads = program.roles[*role].len();
         rule(acc.map.threads() == threads, site(), || {
-            format!("{name} is spread over {} threads, its role has {threads}", acc.map.threads())
+            format!("{name} is distributed over {} threads, but its role has {threads}", acc.map.threads())
         })?;
         let same = used[*role].iter().all(|other| program.accumulators[*other].map == acc.map);
-        rule(same, site(), || "the accumulators of a role are spread alike".into())?;
+        rule(same, site(), || "the accumulators of a role must have the same map".into())?;
         let most = MAX_PRODUCTS;
         rule(acc.map.elements() <= most, site(), || {
-            format!("{name} has {} registers a thread, at most {most}", acc.map.elements())
+            format!("{name} has {} registers per thread, and the limit is {most}", acc.map.elements())
         })?;
     }
     Ok(())
@@ -337,8 +356,10 @@ fn barriers(program: &Program) -> Check {
     for (index, barrier) in program.barriers.iter().enumerate() {
         let site = || Site::Barrier(index);
         let name = &barrier.name;
-        // Number 0 is the barrier of the block; there are 16 (PTX ISA, "bar").
-        rule((1..16).contains(&barrier.number), site(), || format!("{name} is number {}, 1 to 15", barrier.number))?;
+        // Barrier 0 is the barrier of the block; there are 16 (PTX ISA, "bar").
+        rule((1..16).contains(&barrier.number), site(), || {
+            format!("{name} has number {}, and must have 1 to 15", barrier.number)
+        })?;
         let twice = program.barriers[..index].iter().any(|other| other.number == barrier.number);
         rule(!twice, site(), || format!("two barriers have number {}", barrier.number))?;
         let meets = |body: &[crate::tile::Statement]| {
@@ -348,7 +369,7 @@ fn barriers(program: &Program) -> Check {
         };
         let threads: u32 = program.roles.iter().filter(|role| meets(&role.body)).map(|role| role.len()).sum();
         rule(barrier.threads == threads && threads.is_multiple_of(WARP), site(), || {
-            format!("{name} is for {} threads; those that meet there are {threads}", barrier.threads)
+            format!("{name} is for {} threads, but {threads} use it", barrier.threads)
         })?;
     }
     Ok(())
@@ -360,13 +381,15 @@ fn store(program: &Program, acc: usize, (width, c_width): (u32, u32), site: Site
     let run = run(map, layouts.d == Layout::Row);
     let fits = |width: u32, bytes: u32| vector(width, bytes) && run.is_multiple_of(width);
     rule(fits(width, types.d.bytes()), site.clone(), || {
-        format!("D is stored {width} {} at a time; a thread holds {run} side by side", types.d)
+        format!("D is stored {width} {} at a time, but a thread holds {run} adjacent ones", types.d)
     })?;
     let c_fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
         true => fits(c_width, types.c.bytes()),
-        // What is read across its rows is read element by element.
+        // A C whose rows run across those of D is read element by element.
         false => c_width == 1,
     };
-    rule(c_fits, site, || format!("C is read {c_width} {} at a time; a thread holds {run} side by side", types.c))?;
+    rule(c_fits, site, || {
+        format!("C is read {c_width} {} at a time, but a thread holds {run} adjacent ones", types.c)
+    })?;
     Ok(())
 }

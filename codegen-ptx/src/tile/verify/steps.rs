@@ -1,4 +1,4 @@
-//! K-steps: one fetch of each operand, groups that the loop divides into, widths that the source allows.
+//! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
 use ptx_gemm_dsl::terms::{Fast, Operands, Side};
 
@@ -20,29 +20,31 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
         Span::Tile(range) => {
             let inside = range.start < range.end && range.end <= program.block.k;
             rule(inside, site(), || {
-                format!("steps {}..{} of a K-tile of {}", range.start, range.end, program.block.k)
+                format!("steps {}..{} do not fit a K-tile of {}", range.start, range.end, program.block.k)
             })?;
             (range.start, range.end - range.start)
         }
-        // What is split along k is split into whole rounds.
+        // A split along k is into whole rounds.
         Span::All => (0, program.block.k),
     };
     rule((1..=MAX_UNROLL.max(program.block.k)).contains(&unroll) && steps.is_multiple_of(unroll), site(), || {
-        format!("{unroll} of {steps} steps at a time")
+        format!("{steps} steps cannot be unrolled by {unroll}")
     })?;
     if *span == Span::All {
         rule(unroll == steps && unroll <= MAX_UNROLL, site(), || {
-            format!("rounds of {unroll} steps; the tile says {steps}, at most {MAX_UNROLL}")
+            format!("the loop is unrolled by {unroll}, but the tile's k is {steps} (at most {MAX_UNROLL})")
         })?;
     }
     let products = u64::from(unroll) * u64::from(map.elements());
     rule(products <= u64::from(MAX_PRODUCTS), site(), || {
-        format!("{products} multiply-adds in one unrolled body, at most {MAX_PRODUCTS}")
+        format!("one unrolled body has {products} multiply-adds, and the limit is {MAX_PRODUCTS}")
     })?;
     let sides: Vec<Side> = fetches.iter().map(|(fetch, _)| fetch.side).collect();
     let one_each = sides.len() == 2 && sides[0] != sides[1];
-    rule(one_each, site(), || "a step fetches one fragment of A and one of B".into())?;
-    rule(fetches[0].0.hold == fetches[1].0.hold, part(1), || "both operands are held, or neither".into())?;
+    rule(one_each, site(), || "a step must fetch one fragment of A and one of B".into())?;
+    rule(fetches[0].0.hold == fetches[1].0.hold, part(1), || {
+        "both operands must be held in registers, or neither".into()
+    })?;
     for (index, (fetch, _)) in fetches.iter().enumerate() {
         self::fetch(program, map, fetch, *span == Span::All, (start, unroll), part(index))?;
     }
@@ -57,7 +59,7 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
         Source::Buffer(buffer) => (program.buffers[buffer].fast, Some(program.buffers[buffer].pitch)),
     };
     rule(all == (fetch.from == Source::Global), site.clone(), || {
-        "all of k is read from global memory, the steps of a K-tile from a buffer".into()
+        "`all` steps need fetches from global memory, and the steps of a K-tile fetches from a buffer".into()
     })?;
     let width = fetch.width;
     let group = if fast == Fast::K { width } else { 1 };
@@ -68,14 +70,14 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
             Fast::Mn => run.is_multiple_of(width),
         };
     rule(wide, site.clone(), || match fast {
-        Fast::K => format!("{width} elements at a time along k, of {unroll} steps from {start}"),
-        Fast::Mn => format!("{width} elements at a time; a thread has {run} side by side"),
+        Fast::K => format!("cannot read {width} elements at a time along k, with {unroll} steps from {start}"),
+        Fast::Mn => format!("cannot read {width} elements at a time, where a thread has {run} adjacent ones"),
     })?;
     if fetch.hold == Operands::Shared {
         let plain = width == 1 && fetch.ahead == 0 && !all;
-        return rule(plain, site, || "what is read for each product is one element from a buffer".into());
+        return rule(plain, site, || "a fetch for each product must read one element from a buffer".into());
     }
     rule(fetch.ahead.is_multiple_of(group) && fetch.ahead < unroll.max(1), site, || {
-        format!("groups of {group} steps are read {} steps ahead, in a body of {unroll}", fetch.ahead)
+        format!("groups of {group} steps cannot be read {} steps ahead in a body of {unroll}", fetch.ahead)
     })
 }

@@ -1,4 +1,4 @@
-//! The statements of a role with their places, and the order in which a thread comes to them.
+//! The statements of a role with their positions, and the order in which a thread executes them.
 
 use crate::tile::{Op, Role, Statement};
 use crate::violation::Site;
@@ -15,7 +15,7 @@ pub fn statements(role: &Role, k_tiles: u32) -> Vec<(&Op, Option<u32>)> {
     done.collect()
 }
 
-/// A statement and its place in the program.
+/// A statement and its position in the program.
 pub(super) struct Node<'a> {
     pub op: &'a Op,
     pub path: Vec<usize>,
@@ -46,17 +46,17 @@ fn collect<'a>(body: &'a [Statement], path: &mut Vec<usize>, nodes: &mut Vec<Nod
 /// One step of a thread.
 #[derive(Clone, Copy)]
 pub(super) enum Event {
-    /// A tile of D begins.
+    /// The start of a tile of D.
     Begin,
-    /// And ends.
+    /// The end of a tile of D.
     End,
-    /// What the last contributor to a tile does alone ends.
+    /// The end of the part that only the last contributor to a tile executes.
     Reduced,
-    /// A statement, by its node, with the K-tile of the loop around it; before the loop there is none.
+    /// A statement, by its node, with the K-tile of the enclosing loop; `None` before the loop.
     Do { node: usize, kt: Option<u32> },
 }
 
-/// What a thread does over `tiles` tiles of D with `k_tiles` K-tiles each.
+/// What a thread executes over `tiles` tiles of D with `k_tiles` K-tiles each.
 pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: u32, k_tiles: u32) -> Vec<Event> {
     // Most statements are in the loop over the K-tiles.
     let events = Vec::with_capacity(nodes.len() * (tiles * (k_tiles + 1)) as usize);
@@ -69,7 +69,7 @@ pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: u32, k_tiles: u32) 
 struct Unroller {
     tiles: u32,
     k_tiles: u32,
-    /// Number of the next node, in the order of [`nodes`].
+    /// Index of the next node, in the order of [`nodes`].
     next: usize,
     events: Vec<Event>,
 }
@@ -102,7 +102,7 @@ impl Unroller {
         }
     }
 
-    /// Runs a body some times; its nodes are counted once, also if it never runs.
+    /// Runs a body `times` times; its nodes are counted once, even if it never runs.
     fn repeat(&mut self, body: &[Statement], times: u32, run: impl Fn(&mut Self, &[Statement], u32)) {
         let first = self.next;
         let kept = self.events.len();

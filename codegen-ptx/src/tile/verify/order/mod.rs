@@ -1,8 +1,9 @@
-//! The order of statements: two threads of every role are run against each other, over some K-tiles and tiles of D.
+//! The order of statements: runs two threads of every role against each other, over several K-tiles and tiles of D.
 //!
-//! Two threads stand for all: each writes its part of what the others read. A vector clock per thread says what happened
-//! before what; barriers and mbarriers join them. So a rule is not "there is a barrier here" but "this write happens after those
-//! reads", whatever orders them. The accumulators hold the terms of the sum by number, not by value.
+//! Two threads represent all: each writes its part of what the others read. A vector clock per thread tracks what
+//! happened before what; barriers and mbarriers join the clocks. So a rule is not "there is a barrier here" but "this
+//! write happens after those reads", whatever orders them. The accumulators hold the terms of the sum by index, not by
+//! value.
 
 mod rings;
 mod terms;
@@ -13,15 +14,16 @@ use crate::Violation;
 use crate::tile::{Op, Program, Role, Source, Span};
 use crate::violation::Site;
 
-/// Threads of a role that are run.
+/// Number of threads of a role that are run.
 const COPIES_OF_A_ROLE: usize = 2;
 
-/// Runs the program with as many K-tiles as can make a difference: none, one, two, and around the depth of its rings.
+/// Runs the program with every number of K-tiles that can make a difference: none, one, two, and around the depth of
+/// its rings.
 pub(super) fn check(program: &Program) -> Check {
     let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
     let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).collect();
     counts.dedup();
-    let tiles = if program.walk.persistent.is_some() { 2 } else { 1 };
+    let tiles = if program.scheduler.persistent.is_some() { 2 } else { 1 };
     let roles: Vec<Vec<Node<'_>>> =
         program.roles.iter().enumerate().map(|(index, role)| nodes(index, &role.body)).collect();
     let segments = segments(program);
@@ -31,7 +33,7 @@ pub(super) fn check(program: &Program) -> Check {
     Ok(())
 }
 
-/// Where the ranges of steps begin and end within a K-tile: terms between two of them are always multiplied together.
+/// The boundaries of the ranges of steps within a K-tile: terms between two boundaries are always multiplied together.
 fn segments(program: &Program) -> Vec<u32> {
     let mut ends = vec![0, program.block.k];
     for statement in program.statements() {
@@ -50,23 +52,24 @@ fn join(into: &mut Clock, from: &Clock) {
     into.iter_mut().zip(from).for_each(|(into, from)| *into = (*into).max(*from));
 }
 
-/// What one thread wrote into a slot of a buffer.
+/// One thread's write to a slot of a buffer.
 #[derive(Clone, Copy)]
 struct Written {
-    /// Tile of D, and K-tile.
+    /// Index of the tile of D, and of the K-tile.
     tile: (u32, u32),
-    /// When the bytes were there, by the writer's own clock; `None` while an asynchronous copy is in flight.
+    /// The time at which the bytes were written, by the writer's own clock; `None` while an asynchronous copy is in
+    /// flight.
     done: Option<u32>,
 }
 
-/// One slot of one buffer: per thread, what it wrote and when it last read (0: never).
+/// One slot of one buffer: per thread, what it wrote and the time of its last read (0: never).
 #[derive(Clone)]
 struct Slot {
     written: Vec<Option<Written>>,
     read: Vec<u32>,
 }
 
-/// One mbarrier: completed phases, arrivals in the current one, and what happened before them.
+/// One mbarrier: its completed phases, the arrivals in the current one, and the clock joined from them.
 #[derive(Clone, Default)]
 struct Mbarrier {
     phases: u32,
@@ -75,7 +78,7 @@ struct Mbarrier {
     done: Clock,
 }
 
-/// A thread's place in a ring.
+/// A thread's position in a ring.
 #[derive(Clone, Default)]
 struct Cursor {
     acquired: u32,
@@ -84,7 +87,7 @@ struct Cursor {
     released: u32,
 }
 
-/// An accumulator: how often each term was added; `None` before it is cleared.
+/// An accumulator: the number of times that each term was added; `None` before it is cleared.
 type Terms = Option<Vec<u32>>;
 
 struct Thread<'a> {
@@ -93,15 +96,15 @@ struct Thread<'a> {
     at: usize,
     clock: Clock,
     rings: Vec<Cursor>,
-    /// Asynchronous copies in flight: (buffer, slot), by group; the last group is not committed.
+    /// Asynchronous copies in flight, (buffer, slot), by group; the last group is not committed.
     groups: Vec<Vec<(usize, usize)>>,
-    /// Copied through registers and not yet in shared memory: (buffer, K-tile).
+    /// Copies that are in registers and not yet in shared memory: (buffer, K-tile).
     staged: Vec<(usize, u32)>,
     terms: Vec<Terms>,
     tile: u32,
     stores: u32,
     reduced: Option<usize>,
-    /// The barrier that it waits at.
+    /// The barrier at which it waits.
     blocked: Option<usize>,
     nodes: &'a [Node<'a>],
 }
@@ -113,7 +116,7 @@ struct Block<'a> {
     threads: Vec<Thread<'a>>,
     /// By buffer, then slot.
     slots: Vec<Vec<Slot>>,
-    /// By ring: full and empty, per slot.
+    /// By ring: the full and empty mbarriers of each slot.
     full: Vec<Vec<Mbarrier>>,
     empty: Vec<Vec<Mbarrier>>,
 }
@@ -182,7 +185,7 @@ impl<'a> Block<'a> {
                     Event::Do { node, .. } => thread.nodes[node].site(),
                     Event::Begin | Event::End | Event::Reduced => Site::Role(thread.role),
                 };
-                Err(self.fault("this waits for ever").at(site))
+                Err(self.fault("this statement waits forever").at(site))
             }
         }
     }
@@ -192,18 +195,18 @@ impl<'a> Block<'a> {
     }
 
     fn every_tile_is_stored(&self) -> Check {
-        // Each thread has counted its own role's; a program without any store stores nothing.
+        // Each thread counts the stores of its own role; this finds programs without any store.
         let stored = self.threads.iter().any(|thread| thread.stores > 0);
         if stored { Ok(()) } else { Err(broken("no role stores the tile").at(Site::Role(0))) }
     }
 
-    /// The thread's next event, unless it waits at a barrier.
+    /// The thread's next event, unless it is waiting at a barrier.
     fn next(&self, thread: usize) -> Option<Event> {
         let thread = &self.threads[thread];
         if thread.blocked.is_some() { None } else { thread.events.get(thread.at).copied() }
     }
 
-    /// Lets the threads pass a barrier at which all that take part have come.
+    /// Lets the threads pass a barrier if all participants have reached it.
     fn meet(&mut self) -> bool {
         for barrier in 0..=self.program.barriers.len() {
             let takes_part = |thread: &Thread<'_>| match barrier.checked_sub(1) {
@@ -228,11 +231,11 @@ impl<'a> Block<'a> {
         false
     }
 
-    /// One event of a thread; false if it has to wait.
+    /// Executes one event of a thread; false if it has to wait.
     fn step(&mut self, t: usize, event: Event) -> Result<bool, Violation> {
         let (node, kt) = match event {
             Event::Begin => {
-                // Slots are counted anew in each tile.
+                // Slot numbering restarts in each tile.
                 let thread = &mut self.threads[t];
                 thread.rings.fill(Cursor::default());
                 thread.stores = 0;
@@ -249,7 +252,7 @@ impl<'a> Block<'a> {
         let op = self.threads[t].nodes[node].op;
         if self.threads[t].reduced.is_some() && !matches!(op, Op::Store { .. } | Op::Promote { .. } | Op::Clear { .. })
         {
-            return Err(self.fault("only one of the blocks that share a tile comes here"));
+            return Err(self.fault("only one of the blocks that share a tile reaches this statement"));
         }
         match op {
             Op::Clear { acc } => {
@@ -294,10 +297,10 @@ impl<'a> Block<'a> {
         let has_accumulators = thread.terms.iter().any(Option::is_some);
         let stores = thread.stores;
         if let Some(name) = name {
-            return Err(self.fault(format_args!("a slot of {name} is acquired and not committed")));
+            return Err(self.fault(format_args!("a slot of {name} is acquired but not committed")));
         }
         if has_accumulators && stores != 1 {
-            return Err(self.fault(format_args!("the tile is stored {stores} times, not once")));
+            return Err(self.fault(format_args!("the tile is stored {stores} times instead of once")));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Rings: what is written into a slot, what is read from it, and what happens before what.
+//! Rings: what is written to a slot, what is read from it, and the order of these accesses.
 
 use super::super::Check;
 use super::{Block, Clock, Mbarrier, Written, join};
@@ -10,11 +10,15 @@ impl Block<'_> {
         let decl = &self.program.rings[ring];
         let cursor = &self.threads[t].rings[ring];
         if cursor.acquired > cursor.committed {
-            return Err(self.fault(format_args!("{}: a slot is acquired before the last one is committed", decl.name)));
+            return Err(
+                self.fault(format_args!("{}: a slot is acquired before the previous one is committed", decl.name))
+            );
         }
         let round = cursor.acquired / decl.depth;
         if kt.is_none() && round > 0 {
-            return Err(self.fault(format_args!("{}: more slots are filled before the loop than there are", decl.name)));
+            return Err(
+                self.fault(format_args!("{}: more slots are filled before the loop than the ring has", decl.name))
+            );
         }
         let slot = (cursor.acquired % decl.depth) as usize;
         if matches!(decl.empty, Empty::Mbarrier { .. }) && round > 0 {
@@ -37,21 +41,24 @@ impl Block<'_> {
     }
 
     pub(super) fn copy(&mut self, t: usize, buffer: usize, tile: Index, by: Mover, kt: Option<u32>) -> Check {
-        let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is in no ring")) };
+        let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is not in any ring")) };
         let decl = &self.program.rings[ring];
         let name = &self.program.buffers[buffer].name;
         let cursor = &self.threads[t].rings[ring];
         if cursor.acquired != cursor.committed + 1 {
-            return Err(self.fault(format_args!("{name} is copied to outside of acquire and commit")));
+            return Err(self.fault(format_args!("{name} is copied to outside acquire and commit")));
         }
         let tile = match (tile, kt) {
             (Index::At(n), None) => n,
             (Index::Ahead(distance), Some(kt)) => kt + distance,
-            _ => return Err(self.fault("K-tiles are constants before the loop, and counted from its own in it")),
+            _ => {
+                return Err(self.fault("the K-tile must be a constant before the loop, and relative to `kt` inside it"));
+            }
         };
         if tile != cursor.committed {
             let next = cursor.committed;
-            return Err(self.fault(format_args!("K-tile {tile} is copied where {next} is next: they go in order")));
+            return Err(self
+                .fault(format_args!("K-tile {tile} is copied, but {next} is next: K-tiles must be copied in order")));
         }
         let slot = (cursor.committed % decl.depth) as usize;
         if by.is_async() {
@@ -69,7 +76,8 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// A thread's part of a slot is written, or begins to be. That its readers are done was seen when it was acquired.
+    /// A thread's part of a slot is written, or the write begins. `acquire` has already checked that its readers are
+    /// done.
     pub(super) fn write(&mut self, t: usize, buffer: usize, slot: usize, k_tile: u32, done: Option<u32>) -> Check {
         let name = &self.program.buffers[buffer].name;
         let tile = (self.threads[t].tile, k_tile);
@@ -98,7 +106,7 @@ impl Block<'_> {
         let decl = &self.program.rings[ring];
         let cursor = self.threads[t].rings[ring].clone();
         if cursor.acquired != cursor.committed + 1 {
-            return Err(self.fault(format_args!("{}: a commit without an acquire", decl.name)));
+            return Err(self.fault(format_args!("{}: it is committed without an acquire", decl.name)));
         }
         let slot = (cursor.committed % decl.depth) as usize;
         let now = self.threads[t].clock[t];
@@ -122,7 +130,7 @@ impl Block<'_> {
             Full::Barrier => {}
             Full::CopyGroups { .. } => self.threads[t].groups.push(Vec::new()),
             Full::Mbarrier { .. } => {
-                // The arrival counts when the thread's copies have landed.
+                // The arrival takes effect when the thread's copies are complete.
                 self.land(t);
                 let count = self.members(|op| matches!(op, Op::Commit { ring: of } if *of == ring));
                 arrive(&mut self.full[ring][slot], &self.threads[t].clock, count);
@@ -132,7 +140,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// All of the thread's asynchronous copies have landed.
+    /// Completes all of the thread's asynchronous copies.
     pub(super) fn land(&mut self, t: usize) {
         self.threads[t].groups.push(Vec::new());
         self.land_groups(t, 0);
@@ -146,10 +154,12 @@ impl Block<'_> {
         let decl = &self.program.rings[ring];
         let cursor = &self.threads[t].rings[ring];
         if kt.is_none() {
-            return Err(self.fault(format_args!("{}: slots are waited for in the loop", decl.name)));
+            return Err(self.fault(format_args!("{}: a slot can only be waited for inside the loop", decl.name)));
         }
         if cursor.waited > cursor.released {
-            return Err(self.fault(format_args!("{}: a wait before the last slot is released", decl.name)));
+            return Err(
+                self.fault(format_args!("{}: a slot is waited for before the previous one is released", decl.name))
+            );
         }
         let (round, slot) = (cursor.waited / decl.depth, (cursor.waited % decl.depth) as usize);
         match decl.full {
@@ -173,7 +183,7 @@ impl Block<'_> {
         }
     }
 
-    /// The thread's committed groups have landed, but for the newest.
+    /// Completes the thread's committed groups, except the newest `in_flight`.
     pub(super) fn land_groups(&mut self, t: usize, in_flight: usize) {
         let committed = self.threads[t].groups.len() - 1;
         let keep = committed.saturating_sub(in_flight);
@@ -190,7 +200,7 @@ impl Block<'_> {
         let decl = &self.program.rings[ring];
         let cursor = self.threads[t].rings[ring].clone();
         if cursor.released + 1 != cursor.waited {
-            return Err(self.fault(format_args!("{}: a release without a wait", decl.name)));
+            return Err(self.fault(format_args!("{}: it is released without a wait", decl.name)));
         }
         self.threads[t].rings[ring].released += 1;
         let slot = (cursor.released % decl.depth) as usize;
@@ -210,26 +220,26 @@ impl Block<'_> {
 
     pub(super) fn fetch(&mut self, t: usize, buffer: usize, kt: Option<u32>) -> Check {
         let name = &self.program.buffers[buffer].name;
-        let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is in no ring")) };
+        let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is not in any ring")) };
         let thread = &self.threads[t];
         let cursor = &thread.rings[ring];
         let (Some(kt), true) = (kt, cursor.waited == cursor.released + 1) else {
-            return Err(self.fault(format_args!("{name} is read outside of wait and release")));
+            return Err(self.fault(format_args!("{name} is read outside wait and release")));
         };
         let slot = (cursor.released % self.program.rings[ring].depth) as usize;
         let tile = (thread.tile, kt);
         let state = &self.slots[buffer][slot];
         if state.written.iter().all(Option::is_none) {
-            return Err(self.fault(format_args!("slot {slot} of {name} is read, and nothing filled it")));
+            return Err(self.fault(format_args!("slot {slot} of {name} is read, but nothing filled it")));
         }
         for (writer, written) in state.written.iter().enumerate().filter_map(|(w, of)| Some((w, of.as_ref()?))) {
             if written.tile != tile {
                 let (held, of) = (written.tile.1, written.tile.0);
                 let other = if of == tile.0 { "" } else { " of another tile" };
-                return Err(self.fault(format_args!("{name} holds K-tile {held}{other} where {kt} is read")));
+                return Err(self.fault(format_args!("K-tile {kt} is read, but {name} holds K-tile {held}{other}")));
             }
             if written.done.is_none_or(|done| thread.clock[writer] < done) {
-                return Err(self.fault(format_args!("{name} is read before its copy has landed for all threads")));
+                return Err(self.fault(format_args!("{name} is read before its copies are complete for all threads")));
             }
         }
         let now = thread.clock[t];
@@ -238,7 +248,7 @@ impl Block<'_> {
     }
 }
 
-/// One arrival of `count` that complete a phase.
+/// An arrival at a barrier whose phase completes after `count` arrivals.
 fn arrive(barrier: &mut Mbarrier, clock: &Clock, count: u32) {
     join(&mut barrier.pending, clock);
     barrier.arrived += 1;

@@ -1,4 +1,4 @@
-//! Accumulators: how often each term of the sum was added to them.
+//! Accumulators: the number of times that each term of the sum was added to them.
 
 use super::super::Check;
 use super::Block;
@@ -14,7 +14,7 @@ impl Block<'_> {
                     |segment: &usize| self.segments[*segment] >= range.start && self.segments[segment + 1] <= range.end;
                 (0..per_tile).filter(inside).map(|segment| kt as usize * per_tile + segment).collect()
             }
-            _ => return Err(self.fault("the steps of a K-tile are in the loop, those of all of k outside")),
+            _ => return Err(self.fault("the steps of a K-tile must be inside the loop, and those of all of k outside")),
         };
         let name = &self.program.accumulators[acc].name;
         let Some(terms) = &mut self.threads[t].terms[acc] else {
@@ -33,11 +33,11 @@ impl Block<'_> {
                 terms[from] = Some(vec![0; added.len()]);
                 Ok(())
             }
-            _ => Err(self.fault("accumulators are added before they are cleared")),
+            _ => Err(self.fault("a set of accumulators is promoted before it is cleared")),
         }
     }
 
-    /// Every term is there once.
+    /// Checks that every term was added exactly once.
     pub(super) fn complete(&self, t: usize, acc: usize) -> Check {
         let name = &self.program.accumulators[acc].name;
         let Some(terms) = &self.threads[t].terms[acc] else {
@@ -50,14 +50,14 @@ impl Block<'_> {
                 let (kt, segment) = (term / per_tile, term % per_tile);
                 let (first, end, count) = (self.segments[segment], self.segments[segment + 1], terms[term]);
                 Err(self.fault(format_args!(
-                    "{name} has the products of steps {first}..{end} of K-tile {kt} {count} times, not once"
+                    "{name} has the products of steps {first}..{end} of K-tile {kt} {count} times instead of once"
                 )))
             }
         }
     }
 
     pub(super) fn reduce(&mut self, t: usize, acc: usize) -> Check {
-        if self.program.walk.parts.is_none() {
+        if self.program.scheduler.parts.is_none() {
             return Err(self.fault("k is not split: there is nothing to reduce"));
         }
         self.complete(t, acc)?;
@@ -69,7 +69,7 @@ impl Block<'_> {
         self.complete(t, acc)?;
         let thread = &mut self.threads[t];
         thread.stores += 1;
-        let whole = self.program.walk.parts.is_none() || thread.reduced == Some(acc);
-        if whole { Ok(()) } else { Err(self.fault("the parts of k are added up before the tile is stored")) }
+        let whole = self.program.scheduler.parts.is_none() || thread.reduced == Some(acc);
+        if whole { Ok(()) } else { Err(self.fault("the tile is stored before the parts of k are added up")) }
     }
 }

@@ -1,56 +1,56 @@
-//! Where the block's tile lies, and the thread in it.
+//! Computes the coordinates of the block's tile, and of the thread in it.
 
 use ptx_gemm_dsl::terms::{Along, Tail};
 use ptx_gemm_dsl::types::Batch;
 
-use super::{Lowered, Lowering, Place};
+use super::{Lowered, Lowering, WorkTile};
 use crate::kernel::{Expr, Op};
 use crate::tile::map::{Digit, WARP};
 
-/// What the blocks of a launch deal out among themselves: tiles, times products, times parts of k.
+/// The units of work of a launch: tiles of D, times products of the batch, times parts of k.
 pub(super) struct Units {
-    /// Tiles along the walk, and across it.
-    walked: Expr,
-    banded: Expr,
-    /// Tiles of one product, and of all.
+    /// Number of tiles along the raster's direction, and across it.
+    along_tiles: Expr,
+    across_tiles: Expr,
+    /// Tiles of one product, and of all products.
     tiles: Expr,
     pub(super) all_tiles: Expr,
-    /// Units in all.
+    /// Number of units.
     pub(super) all: Expr,
 }
 
 impl Lowering<'_> {
-    /// Counts the units of the launch, as far as this program needs their numbers.
+    /// Counts the units of the launch, as far as this program needs the numbers.
     pub(super) fn units(&mut self) -> Units {
         let program = self.program;
-        let walk = &program.walk;
-        self.b.origin(&walk.raster_note, "tiles of D");
+        let scheduler = &program.scheduler;
+        self.b.origin(&scheduler.raster_note, "tiles of D");
         let count = |extent: &Expr, block: u32| (extent.clone() + (block - 1)) / block;
         let rows = count(&self.args.m, program.block.m);
         let cols = count(&self.args.n, program.block.n);
-        // Along n the bands are rows of tiles; along m columns.
-        let (walked, banded) = if walk.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
-        let walked = self.b.set(walked);
-        let alone = walk.persistent.is_none() && walk.parts.is_none() && program.problem.batch == Batch::One;
+        // A raster along n groups rows of tiles, one along m columns.
+        let (along_tiles, across_tiles) = if scheduler.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
+        let along_tiles = self.b.set(along_tiles);
+        let alone = scheduler.persistent.is_none() && scheduler.parts.is_none() && program.problem.batch == Batch::One;
         if alone {
             let none = Expr::Const(0);
-            return Units { walked, banded, tiles: none.clone(), all_tiles: none.clone(), all: none };
+            return Units { along_tiles, across_tiles, tiles: none.clone(), all_tiles: none.clone(), all: none };
         }
-        let banded = self.b.set(banded);
-        let tiles = self.b.set(walked.clone() * banded.clone());
+        let across_tiles = self.b.set(across_tiles);
+        let tiles = self.b.set(along_tiles.clone() * across_tiles.clone());
         let all_tiles = self.b.set(tiles.clone() * self.args.batch.clone());
-        let all = self.b.set(all_tiles.clone() * walk.parts.unwrap_or(1));
-        Units { walked, banded, tiles, all_tiles, all }
+        let all = self.b.set(all_tiles.clone() * scheduler.parts.unwrap_or(1));
+        Units { along_tiles, across_tiles, tiles, all_tiles, all }
     }
 
-    /// Computes the coordinates of a unit's tile and the thread's place in it.
-    pub(super) fn enter_tile(&mut self, units: &Units, unit: Expr) -> Lowered<Place> {
+    /// Computes the coordinates of a unit's tile and the thread's position in it.
+    pub(super) fn enter_tile(&mut self, units: &Units, unit: Expr) -> Lowered<WorkTile> {
         let program = self.program;
-        let walk = &program.walk;
-        // Parts of k are furthest apart: a part that waits for the one before finds it running or done.
+        let scheduler = &program.scheduler;
+        // The part of k varies slowest: when a part waits for the previous one, that one is running or done.
         let (mut tile, mut part) = (unit, Expr::Const(0));
-        if walk.parts.is_some() {
-            self.b.origin(&walk.parts_note, "part of k that this block sums");
+        if scheduler.parts.is_some() {
+            self.b.origin(&scheduler.parts_note, "part of k that this block sums");
             part = self.b.set(tile.clone() / units.all_tiles.clone());
             tile = self.b.set(tile % units.all_tiles.clone());
         }
@@ -62,7 +62,7 @@ impl Lowering<'_> {
             product = self.b.set(tile.clone() / units.tiles.clone());
             tile = self.b.set(tile % units.tiles.clone());
         }
-        self.b.origin(&walk.raster_note, "tile of D that this block computes");
+        self.b.origin(&scheduler.raster_note, "tile of D that this block computes");
         let (tile_m, tile_n) = self.tile_coordinates(units, tile);
         self.b.origin(&program.block_note, "first row and column of the tile");
         let m0 = self.b.set(tile_m * program.block.m);
@@ -79,41 +79,41 @@ impl Lowering<'_> {
         let thread = self.thread_coordinates();
         let k = self.depth();
         let (k0, k) = self.part_of_k(k, &part);
-        Ok(Place { m0, n0, rem_m, rem_n, interior, thread, k, k0, tile: counted, product, part })
+        Ok(WorkTile { m0, n0, rem_m, rem_n, interior, thread, k, k0, tile: counted, product, part })
     }
 
-    /// First k and extent of a part: whole K-tiles, dealt out evenly, the last parts shorter or empty.
+    /// First k and extent of a part: whole K-tiles, distributed evenly; the last parts are shorter or empty.
     fn part_of_k(&mut self, k: Expr, part: &Expr) -> (Expr, Expr) {
         let program = self.program;
-        let Some(parts) = program.walk.parts else { return (Expr::Const(0), k) };
-        self.b.origin(&program.walk.parts_note, "first k of this part, and its extent");
+        let Some(parts) = program.scheduler.parts else { return (Expr::Const(0), k) };
+        self.b.origin(&program.scheduler.parts_note, "first k of this part, and its extent");
         let depth = program.block.k;
         let tiles = self.b.set((k.clone() + (depth - 1)) / depth);
         let per_part = self.b.set((tiles.clone() + (parts - 1)) / parts);
-        // In tiles before it is in k: the last parts may begin far past the end, beyond 32 bits.
+        // Counted in tiles before in k: the last parts may begin far past the end, beyond 32 bits.
         let first = self.b.set((part.clone() * per_part.clone()).min(tiles));
         let first = self.b.set((first * depth).min(k.clone()));
         let left = self.b.set((k - first.clone()).min(per_part * depth));
         (first, left)
     }
 
-    /// Tile row and column of a tile number, by the raster.
+    /// Row and column of a tile, in tiles, from its index and the raster.
     fn tile_coordinates(&mut self, units: &Units, tile: Expr) -> (Expr, Expr) {
-        let raster = self.program.walk.raster;
+        let raster = self.program.scheduler.raster;
         let group = raster.group;
         let along_n = raster.along != Along::M;
-        let walked = units.walked.clone();
+        let along_tiles = units.along_tiles.clone();
         let (across, along) = if group == 1 {
-            (self.b.set(tile.clone() / walked.clone()), self.b.set(tile % walked))
+            (self.b.set(tile.clone() / along_tiles.clone()), self.b.set(tile % along_tiles))
         } else {
-            let banded = self.b.set(units.banded.clone());
-            // Not the group itself: a row of tiles times that may not fit 32 bits, the tiles of a grid do.
-            let band = self.b.set(banded.clone().min(group.into()));
-            let per_band = self.b.set(walked * band);
-            let first = self.b.set((tile.clone() / per_band.clone()) * group);
-            let within = self.b.set(tile % per_band);
-            // The last band may be narrower.
-            let height = self.b.set((banded - first.clone()).min(group.into()));
+            let across_tiles = self.b.set(units.across_tiles.clone());
+            // Not by the group itself: a row of tiles times the group may not fit 32 bits, but the number of tiles does.
+            let group_height = self.b.set(across_tiles.clone().min(group.into()));
+            let per_group = self.b.set(along_tiles * group_height);
+            let first = self.b.set((tile.clone() / per_group.clone()) * group);
+            let within = self.b.set(tile % per_group);
+            // The last group may be narrower.
+            let height = self.b.set((across_tiles - first.clone()).min(group.into()));
             let across = first + within.clone() % height.clone();
             (self.b.set(across), self.b.set(within / height))
         };
@@ -124,7 +124,7 @@ impl Lowering<'_> {
     fn thread_coordinates(&mut self) -> Option<(Expr, Expr)> {
         let map = self.map?;
         let note = self.program.accumulators.iter().find(|acc| acc.map == *map).map_or("", |acc| &acc.note);
-        self.b.origin(note, "number of this thread");
+        self.b.origin(note, "index of this thread");
         let tid = self.b.set(self.tid.clone());
         let (warp, lane) = if map.warp.is_empty() {
             (Expr::Const(0), tid)
@@ -139,13 +139,13 @@ impl Lowering<'_> {
         Some((self.b.set(row), self.b.set(col)))
     }
 
-    /// The K to sum over: 0 where a scalar of 0 multiplies the accumulator wherever it stands.
+    /// The K to sum over: 0 if a scalar of 0 multiplies the accumulator wherever it appears.
     fn depth(&mut self) -> Expr {
         let scalars = self.dropping.acc.clone();
         let mut k = self.args.k.clone();
         let epilogue = self.epilogue_note();
         for scalar in scalars {
-            self.b.origin(&epilogue, "a scalar of 0 drops the product unread");
+            self.b.origin(&epilogue, "a scalar of 0 skips the product");
             let src = self.args.scalars[scalar];
             let dst = self.b.fresh_pred();
             self.b.push(Op::IsZero { dst, src });
@@ -155,7 +155,7 @@ impl Lowering<'_> {
     }
 }
 
-/// How far the digits of `number` move along one dimension.
+/// The distance by which the digits of `number` move along one dimension.
 fn value(digits: &[Digit], number: &Expr, step: fn(&Digit) -> u32) -> Expr {
     let mut below = 1;
     let mut moves = Vec::new();
@@ -165,7 +165,7 @@ fn value(digits: &[Digit], number: &Expr, step: fn(&Digit) -> u32) -> Expr {
         }
         below *= digit.extent;
     }
-    // What all steps have in common is multiplied once.
+    // A common factor of all steps is multiplied once.
     let common = moves.iter().map(|(_, step)| *step).min().unwrap_or(1);
     let sum = moves.into_iter().rev().fold(Expr::Const(0), |sum, (digit, step)| sum + digit * (step / common));
     sum * common
