@@ -312,6 +312,8 @@ fn every_rule_has_a_case() {
     let good = || Schedule::new().tile(128, 128, 8).thread(8, 8);
     note(&good().target(invented).check().unwrap_err());
     note(&good().plan(Some(invented)).unwrap_err());
+    // Of text with alternatives: `tests/language/space.rs` has their cases.
+    note(&ptx_gemm_dsl::Space::parse("stages({2}); unroll({4..=2});").unwrap_err());
 
     let stated = rules_in_source();
     assert!(stated.len() > 50, "the scan of the sources finds too little: {stated:?}");
