@@ -131,7 +131,7 @@ const FAMILIES: &[Family] = &[
         notes: &[
             "tail(predicate)",
             "one element at an edge",
-            "the widest accesses where",
+            "the widest accesses if",
             "this thread's part of",
             "store D",
         ],
@@ -231,4 +231,32 @@ pub fn equivalent(mutant: &Mutant, entry: &Entry) -> Option<&'static str> {
             && (family.entry)(entry)
     };
     FAMILIES.iter().find(fits).map(|family| family.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ptx_gemm_runtime::Kernel;
+    use ptx_gemm_runtime::ptx::module::Statement;
+
+    use super::FAMILIES;
+    use crate::{cases, tuned};
+
+    /// A family that quotes a note that no kernel has would excuse nothing, and nobody would see it.
+    #[test]
+    fn families_quote_notes_that_are_written() {
+        let mut notes = BTreeSet::new();
+        for case in cases().chain(tuned()) {
+            let kernel = Kernel::compile(&case.schedule().unwrap(), None).unwrap();
+            for statement in kernel.module().entries.iter().flat_map(|entry| &entry.body) {
+                if let Statement::Instruction(instruction) = statement {
+                    notes.extend(instruction.note.as_ref().map(|note| format!("{}: {}", note.clause, note.what)));
+                }
+            }
+        }
+        let quoted = FAMILIES.iter().flat_map(|family| family.notes);
+        let unknown: Vec<_> = quoted.filter(|quoted| !notes.iter().any(|note| note.contains(**quoted))).collect();
+        assert!(unknown.is_empty(), "no kernel has {unknown:?}");
+    }
 }
