@@ -21,9 +21,9 @@
 //! ```
 
 pub use ptx_gemm_dsl::clause::{
-    Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, Knower, LayoutClause, Metric, MulticastClause,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, Knower, LayoutClause, Metric, MulticastClause,
     RasterClause, RegistersClause, Relation, Roles, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, Store, TileClause, TypesClause, VectorClause,
+    StagedOrder, Store, TileClause, TypesClause, VectorClause, WarpCount,
 };
 pub use ptx_gemm_dsl::contract::FigureSource;
 pub use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};

@@ -1,4 +1,4 @@
-//! `vector(a = 4)`: a width that is demanded must be possible.
+//! A width demanded by `vector(a = 4)` must be possible.
 
 use crate::check::access::{Input, MAX_ACCESS_BYTES, c_run, d_run, widest};
 use crate::check::finding::Findings;
@@ -9,7 +9,7 @@ use crate::table::Key;
 use crate::terms::{Fast, Load, Side};
 use crate::types::{DType, Layout};
 
-/// What every width follows from.
+/// What every width depends on.
 const DEPENDS: [Key; 10] = [
     Key::Tile,
     Key::Thread,

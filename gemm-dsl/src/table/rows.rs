@@ -1,4 +1,4 @@
-//! The rows of the table: all that the language reference says of each clause.
+//! The rows of the table: everything that the language reference says about each clause.
 //!
 //! The documentation of a row is the meaning of its clause.
 
