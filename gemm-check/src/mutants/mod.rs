@@ -2,7 +2,8 @@
 //!
 //! A *mutant* is a kernel's PTX with one edit: a barrier deleted or moved, a count one off, a fence weakened, a bound, an
 //! offset, a register, a guard or an operation changed. Each is run on the sizes and data of the suites under all checks. It is
-//! *killed* by a broken rule, a wrong result, or other bits than those of the kernel that it was made from; what is left has
+//! *killed* by a broken rule, a wrong result, or bits that differ from those of the kernel that it was made from; any
+//! other mutant has
 //! *survived*: either it computes the same thing, for a reason that [`Judge::equivalent`] knows, or the checks have a hole.
 //!
 //! Edits of the text of a tile program are judged by the guarantees of tile IR: see [`TileJudge`].
