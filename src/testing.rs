@@ -138,7 +138,8 @@ pub fn snapshot_settings() -> insta::Settings {
 
 /// [`assert_correct!`](crate::assert_correct) without the panic.
 ///
-/// # Errors Returns a readable description of what is wrong.
+/// # Errors
+/// Returns a readable description of what is wrong.
 pub fn correct(kernel: &impl Subject, sizes: Option<&[Size]>) -> Result<(), String> {
     let gemm = kernel.compiled(&kernel.device())?;
     let sizes = sizes.map_or_else(|| edge_sizes(gemm.kernel()), <[Size]>::to_vec);
@@ -150,7 +151,8 @@ pub fn correct(kernel: &impl Subject, sizes: Option<&[Size]>) -> Result<(), Stri
 
 /// [`assert_no_races!`](crate::assert_no_races) without the panic.
 ///
-/// # Errors Returns a readable description of what was found.
+/// # Errors
+/// Returns a readable description of what was found.
 pub fn no_races(kernel: &impl Subject) -> Result<(), String> {
     for order in Orders::All.list() {
         let strict = Options { proxy_war: Severity::Deny, ..Options::default() };

@@ -23,7 +23,8 @@ pub struct Effect {
 impl Effect {
     /// Compiles both schedules, each for its own target.
     ///
-    /// # Errors Returns the error of a schedule that is wrong or not implemented.
+    /// # Errors
+    /// Returns the error of a schedule that is wrong or not implemented.
     pub fn of(schedules: [&str; 2]) -> Result<Effect, Error> {
         let [before, after] = schedules.map(|text| -> Result<String, Error> {
             let schedule: Schedule = text.parse()?;

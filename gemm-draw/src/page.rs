@@ -71,7 +71,8 @@ pub struct Picture {
 
 /// Draws the requested panels, one below the other. Panels for which the program has no data are left out and reported.
 ///
-/// # Errors [`DrawError::Nothing`] if no panel is left, and errors of the run that counts the figures.
+/// # Errors
+/// [`DrawError::Nothing`] if no panel is left, and errors of the run that counts the figures.
 pub fn draw(subject: &Subject, what: &[What], scheme: Scheme) -> Result<Picture, DrawError> {
     let mut canvas = Canvas::new(Panel::PAGE, scheme);
     let (mut shown, mut left_out) = (Vec::new(), Vec::new());

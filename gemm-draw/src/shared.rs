@@ -45,7 +45,8 @@ struct Worst {
 
 /// The cost of the accesses to each buffer, as counted by the interpreter.
 ///
-/// # Errors Returns the interpreter's error.
+/// # Errors
+/// Returns the interpreter's error.
 pub fn conflicts(subject: &Subject) -> Result<Vec<Conflicts>, DrawError> {
     let program = subject.program()?;
     let empty = |buffer: &Buffer| Conflicts {

@@ -41,14 +41,16 @@ impl Subject {
 
     /// The program that is drawn.
     ///
-    /// # Errors Returns an error for a kernel without entries.
+    /// # Errors
+    /// Returns an error for a kernel without entries.
     pub fn program(&self) -> Result<&Program, DrawError> {
         self.kernel.programs().entries.first().ok_or_else(|| DrawError::Nothing("it has no entries".into()))
     }
 
     /// The cost of a product of 2 x 2 tiles over 4 K-tiles, counted by the interpreter on first use.
     ///
-    /// # Errors Returns the interpreter's error.
+    /// # Errors
+    /// Returns the interpreter's error.
     pub fn profile(&self) -> Result<&Profile, DrawError> {
         let count = || Profile::of(&self.kernel).map_err(|error| DrawError::Figures(error.to_string()));
         self.profile.get_or_init(count).as_ref().map_err(Clone::clone)

@@ -20,7 +20,8 @@ use crate::schedule::Schedule;
 /// assert_eq!(ptx_gemm_dsl::format::format(canonical).unwrap(), canonical);
 /// ```
 ///
-/// # Errors Returns diagnostics for whatever cannot be read.
+/// # Errors
+/// Returns diagnostics for whatever cannot be read.
 pub fn format(text: &str) -> Result<String, Diagnostics> {
     let parsed = Schedule::read(text);
     if !parsed.errors.is_empty() {

@@ -76,7 +76,8 @@ pub enum Entry {
 /// The clause or topic of a name. `epilogue` and `layout` are both: a name with parentheses or braces finds the clause,
 /// and the text of the topic begins with the clause.
 ///
-/// # Errors Returns the name that was probably meant, if there is one.
+/// # Errors
+/// Returns the name that was probably meant, if there is one.
 pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
     if let Some(topic) = TOPICS.iter().find(|topic| topic.name == name) {
         return Ok(Entry::Topic(topic));

@@ -15,7 +15,8 @@ use crate::tile::TileProgram;
 pub trait Subject {
     /// The kernel on a device.
     ///
-    /// # Errors Returns a description of why it cannot be loaded there.
+    /// # Errors
+    /// Returns a description of why it cannot be loaded there.
     fn compiled(&self, device: &Device) -> Result<CompiledGemm, String>;
 
     /// The device on which its results are checked: the interpreter, unless it is on a device already.
@@ -30,7 +31,8 @@ pub trait Subject {
 
     /// Checks its contracts, and those in `more`, the inside of an `expect { … }`.
     ///
-    /// # Errors Returns what is wrong with `more`, or the contracts that the plan breaks.
+    /// # Errors
+    /// Returns what is wrong with `more`, or the contracts that the plan breaks.
     fn contracts(&self, more: &str) -> Result<Vec<Contract>, String> {
         if more.is_empty() {
             return Ok(self.compiled(&self.device())?.contracts());
@@ -123,7 +125,8 @@ impl<S: Subject, E: Display> Subject for Result<S, E> {
 pub trait HasPtx {
     /// The whole text; for a [`Gemm`], that for the target it names or else for the lowest that suffices.
     ///
-    /// # Errors Returns a description of why there is none.
+    /// # Errors
+    /// Returns a description of why there is none.
     fn ptx_text(&self) -> Result<String, String>;
 }
 

@@ -170,7 +170,8 @@ pub fn for_all(count: u32, seed: u64, test: impl Fn(&Draw) -> Result<(), String>
 /// Compiles and multiplies the products of a draw on a GPU, or, with `None`, in the interpreter with all checks enabled
 /// and in the draw's own order of warps.
 ///
-/// # Errors Describes what is wrong: a schedule that does not parse, or is rejected without a reason, and everything
+/// # Errors
+/// Describes what is wrong: a schedule that does not parse, or is rejected without a reason, and everything
 /// that goes wrong with one that is accepted.
 pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
     let schedule: Schedule = draw.schedule.parse().map_err(|e| format!("it does not parse: {e}"))?;

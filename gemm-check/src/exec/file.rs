@@ -135,7 +135,8 @@ pub struct Map {
 impl LaunchFile {
     /// Reads a launch file.
     ///
-    /// # Errors Returns what is wrong with it, with line and column for errors in the text.
+    /// # Errors
+    /// Returns what is wrong with it, with line and column for errors in the text.
     pub fn parse(text: &str) -> Result<LaunchFile, String> {
         let file: LaunchFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
         file.check()?;
@@ -188,7 +189,8 @@ fn known<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> String {
 impl Arg {
     /// The bytes of an argument that is neither a buffer nor a map.
     ///
-    /// # Errors Returns an error for a number that the type cannot represent.
+    /// # Errors
+    /// Returns an error for a number that the type cannot represent.
     pub fn bytes(&self) -> Result<Option<Vec<u8>>, String> {
         let float = |ty: ElementType, value: &Value| {
             let mut bytes = Vec::new();
@@ -226,7 +228,8 @@ impl Buffer {
 
     /// Its initial contents; `None` if they are unspecified.
     ///
-    /// # Errors Returns an error for values that the type cannot represent, and if their number does not match the
+    /// # Errors
+    /// Returns an error for values that the type cannot represent, and if their number does not match the
     /// buffer.
     pub fn contents(&self) -> Result<Option<Vec<u8>>, String> {
         let elements = self.elements().unwrap_or(0);

@@ -29,7 +29,8 @@ mod present {
 
     /// Runs a launch file on a GPU. `level` is the assembler's level of optimisation, 0 to 4; the driver's own if absent.
     ///
-    /// # Errors Returns what is wrong with the file or the PTX, and the driver's errors.
+    /// # Errors
+    /// Returns what is wrong with the file or the PTX, and the driver's errors.
     pub fn on_gpu(device: &Device, ptx: &str, file: &LaunchFile, level: Option<u32>) -> Result<GpuRun, ExecError> {
         let mut buffers: BTreeMap<&str, Bytes> = BTreeMap::new();
         for (name, buffer) in &file.buffers {

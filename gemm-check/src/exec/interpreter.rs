@@ -97,7 +97,8 @@ pub struct Interpreted {
 
 /// Runs a launch file in one order, and counts its cost.
 ///
-/// # Errors Returns what is wrong with the file. A launch that breaks a rule is not an error: the violation is in the
+/// # Errors
+/// Returns what is wrong with the file. A launch that breaks a rule is not an error: the violation is in the
 /// result.
 pub fn interpret(
     program: &Program,

@@ -30,7 +30,8 @@ pub struct MapOpinion {
 impl MapOpinion {
     /// Compares the interpreter with a driver, which says whether it accepts a set.
     ///
-    /// # Errors Returns the driver's error if it gives no verdict.
+    /// # Errors
+    /// Returns the driver's error if it gives no verdict.
     pub fn of<E>(
         sets: &[TensorMapArgs],
         mut driver: impl FnMut(&TensorMapArgs) -> Result<bool, E>,
@@ -48,7 +49,8 @@ impl MapOpinion {
 
     /// Compares the interpreter with a GPU's driver, over as many random sets.
     ///
-    /// # Errors Returns the driver's errors, except for its rejections of a set.
+    /// # Errors
+    /// Returns the driver's errors, except for its rejections of a set.
     #[cfg(feature = "cuda")]
     pub fn on_gpu(device: &Device, seed: u64, count: usize) -> Result<MapOpinion, Error> {
         MapOpinion::of(&random_tensor_maps(seed, count), |args| match encode_tensor_map(device, args) {

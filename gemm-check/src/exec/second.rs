@@ -101,7 +101,8 @@ impl Opinion {
 
 /// Runs one PTX text on the interpreter, with all checks and in all orders, and on a GPU if there is one.
 ///
-/// # Errors Returns what is wrong with the files. A rejection by the GPU's driver is a result, not an error.
+/// # Errors
+/// Returns what is wrong with the files. A rejection by the GPU's driver is a result, not an error.
 pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Result<Opinion, ExecError> {
     let program = Program::from_text(ptx)?;
     let module = parse(ptx).map_err(|error| ExecError::File(error.to_string()))?;

@@ -99,7 +99,8 @@ const RUN_AWAY: (u64, u64) = (20, 20_000);
 impl Judge {
     /// The judge of a kernel's mutants.
     ///
-    /// # Errors Returns what is wrong with the kernel itself, which has to pass its own suite.
+    /// # Errors
+    /// Returns what is wrong with the kernel itself, which has to pass its own suite.
     pub fn new(kernel: std::sync::Arc<Kernel>) -> Result<Judge, CheckError> {
         let entries = &kernel.interface().entries;
         let tile = entries[0].tile;

@@ -52,7 +52,8 @@ const MOST: usize = 3_000_000;
 impl TileJudge {
     /// The judge of the edits of a text.
     ///
-    /// # Errors Returns what is wrong with the text itself.
+    /// # Errors
+    /// Returns what is wrong with the text itself.
     pub fn new(text: String) -> Result<TileJudge, Error> {
         let options = Options { checks: Checks::Full, max_instructions: Some(1 << 24), ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, misalign: 0 });

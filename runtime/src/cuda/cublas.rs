@@ -173,8 +173,8 @@ impl Enqueue for CublasProduct<'_> {
         let (d, batch) = (self.out.address as *mut c_void, integer(self.out.stack.count)?);
         let ((op_a, op_b), (type_a, type_b, type_d)) = ((self.left.0, self.right.0), self.types);
         let (strides, algorithm) = ([left, right, self.out].map(stride), sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT);
-        // A single product uses the function that programs call for it, which may choose different kernels. SAFETY: the
-        // handle is alive; the operands are borrowed and have the extents given; alpha and beta are of the
+        // A single product uses the function that programs call for it, which may choose different kernels.
+        // SAFETY: the handle is alive; the operands are borrowed and have the extents given; alpha and beta are of the
         // computation's type and are read before the call returns.
         #[rustfmt::skip]
         let called = unsafe {

@@ -10,7 +10,8 @@ use crate::error::DeviceError;
 /// Looks for a driver and counts its devices.
 pub fn status() -> Result<CudaStatus, DeviceError> {
     let none = |reason: &str| DeviceError::NoCuda { reason: reason.into() };
-    // This comes first, because cudarc panics where there is no driver. SAFETY: it only tries to open the library.
+    // This comes first, because cudarc panics where there is no driver.
+    // SAFETY: it only tries to open the library.
     if !unsafe { sys::is_culib_present() } {
         return Err(none("this machine has no NVIDIA driver (libcuda was not found)"));
     }

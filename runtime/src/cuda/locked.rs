@@ -44,8 +44,8 @@ impl Gpu {
     /// At least one byte of page-locked memory, all zero.
     pub(crate) fn lock_memory(&self, bytes: usize) -> Result<Locked, Error> {
         self.shared.enter()?;
-        // Portable to every context, so that it can be used for another GPU's copies as well. SAFETY: a context is
-        // current; `Locked` gives the memory back.
+        // Portable to every context, so that it can be used for another GPU's copies as well.
+        // SAFETY: a context is current; `Locked` gives the memory back.
         let start = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         let start = start.map_err(|error| match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {

@@ -181,7 +181,8 @@ impl Drop for Loaded {
 /// Runs an entry of a PTX text to completion and returns the kernel's time. `level` is the assembler's optimisation
 /// level, 0 to 4; the driver's default if absent.
 ///
-/// # Errors Returns the driver's error about the text, the arguments or the launch. A fault of the kernel ends the
+/// # Errors
+/// Returns the driver's error about the text, the arguments or the launch. A fault of the kernel ends the
 /// context, and the device is then unusable in this process.
 pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Option<u32>) -> Result<Duration, Error> {
     let gpu = device.gpu()?;
