@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("few_rows: {} x {} elements, the first is {:?}", y.rows(), y.cols(), y[(0, 0)]);
     println!("plain: {} lines of PTX", plain().ptx(None)?.lines().count());
     match square(64, 3) {
-        Ok(_) => return Err("64 is no multiple of 3".into()),
+        Ok(_) => return Err("64 is not a multiple of 3".into()),
         Err(why) => println!("square(64, 3) is refused:\n{why}"),
     }
     Ok(())

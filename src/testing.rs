@@ -182,7 +182,8 @@ pub fn contracts(kernel: &impl Subject, more: &str) -> Result<(), String> {
             let _ = writeln!(failed, "{contract}");
         }
         if unchecked && !allowed {
-            let _ = writeln!(failed, "  = help: {UNCHECKED}=allow lets the test pass where nobody can check it");
+            let _ =
+                writeln!(failed, "  = help: {UNCHECKED}=allow lets the test pass where contracts cannot be checked");
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("{}{failed}", heading(kernel.schedule(), "breaks a contract"))) }

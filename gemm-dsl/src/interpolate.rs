@@ -11,7 +11,7 @@ use crate::words::Word;
 /// A value that can be put into a schedule: integers, floats, types, layouts, targets, and the other words of the
 /// language.
 #[diagnostic::on_unimplemented(
-    message = "a value of type `{Self}` cannot stand in a schedule",
+    message = "a value of type `{Self}` cannot be used in a schedule",
     label = "an integer, a float, a `DType`, a `Layout` or a `Target` can"
 )]
 pub trait Interpolate {

@@ -486,7 +486,7 @@ fn dtype(text: &str) -> Result<DType, String> {
 
 fn assignment(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=X, such as gamma=0.5")?;
-    let value = value.trim().parse().map_err(|_| format!("`{}` is no number", value.trim()))?;
+    let value = value.trim().parse().map_err(|_| format!("`{}` is not a number", value.trim()))?;
     Ok((name.trim().to_string(), value))
 }
 
@@ -507,7 +507,7 @@ impl Watched {
                 let rule = |name: &str| {
                     ViolationKind::from_name(name.trim()).ok_or_else(|| {
                         let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
-                        format!("`{name}` is no rule; all, none, or some of {}", known.join(", "))
+                        format!("`{name}` is not a rule; all, none, or some of {}", known.join(", "))
                     })
                 };
                 let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;

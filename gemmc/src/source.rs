@@ -260,7 +260,7 @@ pub(crate) fn no_case(name: &str) -> Failure {
             Some(near) => format!("did you mean `{near}`? `gemmc cases` lists the cases"),
             None => "`gemmc cases` lists the cases; clauses by themselves go with -e".into(),
         };
-        (format!("`{shown}` is no file and no case"), help)
+        (format!("`{shown}` is neither a file nor a case"), help)
     };
     Failure::Other { clause: "file", message, help: Some(help), status: Status::Refused }
 }

@@ -86,7 +86,7 @@ fn a_missing_barrier_is_a_race_in_every_order() {
     assert_eq!(found["violations"][0]["rule"], json!("race"));
     assert_eq!(found["violations"][0]["timeline"][0]["what"], json!("first access"));
     let refused = exec(&ptx, &launch, &["--checks", "races"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("`races` is no rule; all, none, or some of "));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`races` is not a rule; all, none, or some of "));
 }
 
 /// An example at the root of the repository, with some text replaced.

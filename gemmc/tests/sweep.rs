@@ -104,7 +104,7 @@ fn what_cannot_be_swept_is_refused() {
     refused(&[SPACE, "--device", "interp"], &["timed on a GPU"]);
     refused(&[SPACE, "-k", "0"], &["an extent of 0 takes no time"]);
     refused(&[SPACE, "--gpu", "H2000"], &["H200"]);
-    refused(&["nowhere"], &["`nowhere` is no file and no case"]);
+    refused(&["nowhere"], &["`nowhere` is neither a file nor a case"]);
     refused(&[], &["required"]);
     // If nothing is legal, that is reported and not a success.
     let output = sweep(&["tile({64, 128}, 64, 8); thread(7, 5)"]);

@@ -301,7 +301,7 @@ fn wrong_device_pointers_are_refused() {
     };
     refused(
         launch(DeviceCall { a: moved(a, 2), ..good.clone() }),
-        "the pointer of A, 0x2, is no multiple of its element size, 4 bytes",
+        "the pointer of A, 0x2, is not a multiple of its element size, 4 bytes",
     );
     let end = u64::MAX - 3;
     refused(

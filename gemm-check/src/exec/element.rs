@@ -114,7 +114,7 @@ impl ElementType {
                 self.push_float(value, out);
                 Ok(())
             }
-            (other, _) => Err(format!("{other} is no value of type {self}")),
+            (other, _) => Err(format!("{other} is not a value of type {self}")),
         }
     }
 
@@ -223,9 +223,9 @@ mod tests {
             (ElementType::U8, json!(256), "256 is not an integer from 0 to 255"),
             (ElementType::S8, json!(-129), "-129 is not an integer from -128 to 127"),
             (ElementType::U32, json!(1.5), "1.5 is not an integer from 0 to 4294967295"),
-            (ElementType::U32, json!("nan"), "\"nan\" is no value of type u32"),
+            (ElementType::U32, json!("nan"), "\"nan\" is not a value of type u32"),
             (ElementType::F32, json!("many"), "\"many\" is none of \"nan\", \"inf\", \"-inf\""),
-            (ElementType::F32, json!([1]), "[1] is no value of type f32"),
+            (ElementType::F32, json!([1]), "[1] is not a value of type f32"),
         ] {
             assert_eq!(back(ty, value), Err(words.into()));
         }

@@ -53,7 +53,7 @@ impl Map {
     fn args(&self, address: u64) -> Result<TensorMapArgs, ExecError> {
         let element = element(&self.ty).ok_or_else(|| {
             let message = "u8, u16, u32, s32, u64, s64, f16, bf16, f32, f32.ftz, tf32, tf32.ftz or f64";
-            ExecError::File(format!("`{}` is no type of a tensor map: {message}", self.ty))
+            ExecError::File(format!("`{}` is not a type of a tensor map: {message}", self.ty))
         })?;
         let plain = TensorMapArgs::new(element, address, &self.dims, &self.strides, &self.extents);
         let element_strides = self.element_strides.clone().unwrap_or(plain.element_strides);

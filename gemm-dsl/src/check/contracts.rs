@@ -104,7 +104,7 @@ pub(super) fn nonsense(contract: &Expectation) -> Option<String> {
         return Some(format!("the limit of {} is not a number from 0 up", metric.name()));
     }
     if *metric == Metric::OccupancyPercent && *limit > Figure::from(100) {
-        return Some(format!("occupancy is at most 100 %, and {limit} % is no share"));
+        return Some(format!("occupancy is at most 100 %, and {limit} % is not a share"));
     }
     (!metric.is_average() && limit.whole().is_none()).then(|| format!("{} is a whole number", metric.name()))
 }

@@ -103,7 +103,7 @@ fn measured(path: &Path, name: &str, gpu: &str) -> Result<Measured, Failure> {
     let results: Option<Value> = serde_json::from_str(&text).ok();
     let read = results.as_ref().and_then(|results| Some((results["device"].as_str()?, report::read(results)?)));
     let Some((device, (rows, _))) = read else {
-        return Err(Failure::refused("file", format!("{} is no file of results of gemmc bench", path.display())));
+        return Err(Failure::refused("file", format!("{} is not a file of results of gemmc bench", path.display())));
     };
     if !device.starts_with(gpu) && !gpu.starts_with(device) {
         let text =

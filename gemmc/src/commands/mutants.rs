@@ -58,7 +58,7 @@ fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
     if known.contains(&kind) {
         return Ok(());
     }
-    Err(Failure::refused("kind", format!("`{kind}` is no kind of fault; there are {}", known.join(", "))))
+    Err(Failure::refused("kind", format!("`{kind}` is not a kind of fault; there are {}", known.join(", "))))
 }
 
 fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {

@@ -48,7 +48,7 @@ fn die(device: &Device) -> Result<Seen, Error> {
     let torn = begun.is_ok().then_some(&back);
     let read = begun.and_then(|()| back.as_slice().map(drop));
     if !matches!(read, Err(Error::Device(DeviceError::ContextDead { .. }))) {
-        return Ok(Err(format!("a result behind the launch: {read:?}")));
+        return Ok(Err(format!("a result after the launch: {read:?}")));
     }
     Ok(afterwards(&gemm, &ones, torn))
 }

@@ -168,7 +168,7 @@ pub enum ArgumentError {
     },
     /// A slice whose length does not match the matrix.
     #[error(
-        "a slice of {got} elements is no matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
+        "a slice of {got} elements is not a matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
     )]
     NoMatrix {
         /// Elements in the slice.
@@ -183,7 +183,7 @@ pub enum ArgumentError {
         ld: usize,
     },
     /// A device pointer that is not a multiple of the element size.
-    #[error("the pointer of {name}, {address:#x}, is no multiple of its element size, {bytes} bytes")]
+    #[error("the pointer of {name}, {address:#x}, is not a multiple of its element size, {bytes} bytes")]
     Pointer {
         /// `A`, `B`, `C`, `D` or a vector's name.
         name: String,
