@@ -1,12 +1,12 @@
-//! A program that uses cudarc already: its own context, stream and slices. The products join its stream, wait for
-//! nothing, and are recorded into its CUDA graph.
+//! For a program that already uses cudarc, with its own context, stream and slices. The products are enqueued on its
+//! stream without waiting, and are recorded into its CUDA graph.
 //!
 //! ```text
 //! cargo run --release --example inside_cudarc
 //! ```
 //!
-//! Two layers of a network: H = relu(X W1 + b1), then Y = H W2 + b2, where W2 is stored column by column. Without a GPU it
-//! says why it did not run.
+//! Two layers of a network: H = relu(X W1 + b1), then Y = H W2 + b2, where W2 is column major. Without a GPU it prints
+//! why it did not run.
 
 use std::error::Error;
 
@@ -21,7 +21,7 @@ const HIDDEN: usize = 512;
 const OUTPUT: usize = 10;
 const REPLAYS: usize = 100;
 
-/// The weights, and room for what lies between the layers.
+/// The weights, and storage for the activations between the layers.
 struct Network {
     first: CompiledGemm,
     second: CompiledGemm,
@@ -33,7 +33,8 @@ struct Network {
 }
 
 impl Network {
-    /// Both layers on `stream`, into `y`. Nothing is waited for, and nothing allocated: fit for a graph.
+    /// Enqueues both layers on `stream`, with the result in `y`. It neither waits nor allocates, so it can be captured
+    /// in a graph.
     fn forward(
         &mut self,
         stream: &std::sync::Arc<CudaStream>,
@@ -54,7 +55,7 @@ impl Network {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // cudarc panics where there is no driver, and so this comes first.
+    // cudarc panics where there is no driver, so this is checked first.
     match cuda::status() {
         Ok(status) => println!("{} CUDA device(s), driver for CUDA {}", status.devices, status.driver),
         Err(why) => {
@@ -65,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let context = CudaContext::new(0)?;
     let stream = context.new_stream()?;
 
-    // The schedules are compiled for the context that the program has.
+    // The schedules are compiled for the program's context.
     let device = Device::from_context(&context)?;
     let first = gemm! {
         tile(128, 128, 8);
@@ -104,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     stream.memset_zeros(&mut y)?;
     stream.begin_capture(CaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     let recorded = network.forward(&stream, &x, &mut y);
-    // Before the error is looked at: a stream that stays in capture takes no other work.
+    // End the capture before the error is returned: a stream in capture accepts no other work.
     let graph = stream.end_capture(InstantiateFlags(0))?;
     recorded?;
     let graph = graph.ok_or("the graph is empty")?;
@@ -156,7 +157,7 @@ impl Host {
             for col in 0..OUTPUT {
                 let sum: f64 = hidden.iter().enumerate().map(|(h, value)| value * at(&self.w2, h, col)).sum();
                 let distance = (f64::from(y[row * OUTPUT + col]) - sum - at(&self.b2, 0, col)).abs();
-                // A NaN is as far away as can be.
+                // A NaN counts as an infinite distance.
                 largest = if distance.is_nan() { f64::INFINITY } else { largest.max(distance) };
             }
         }

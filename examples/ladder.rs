@@ -1,11 +1,11 @@
-//! Every kernel of the reports that this project grew from, in one table: what each idea is, and what it costs.
+//! Every kernel of the reports that this project started from, in one table: each idea and its cost.
 //!
 //! ```text
 //! cargo run --release --example ladder [-- [--json FILE] [--plot FILE.svg] [--target sm_90a]]
 //! ```
 //!
 //! Without a GPU the figures are counted by the interpreter; registers, spills and SASS need NVIDIA's `ptxas` (and
-//! `nvdisasm` beside it) in `$PTXAS` or the path.
+//! `nvdisasm` next to it) in `$PTXAS` or the path.
 
 use std::error::Error;
 use std::io::Write;
@@ -18,7 +18,7 @@ use ptx_gemm::Target;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_check::ladder::Climb;
 
-/// Where to write what, and what to compile for.
+/// The files to write, and the target to compile for.
 #[derive(Default)]
 struct Args {
     json: Option<PathBuf>,
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         bar.set_message(case.to_string());
     })?;
     bar.finish_and_clear();
-    // A reader that closes the pipe, such as `head`, has seen what it wanted.
+    // A reader that closes the pipe, such as `head`, is not an error.
     _ = write!(std::io::stdout(), "{ladder}");
     if let Some(path) = args.json {
         std::fs::write(&path, serde_json::to_string_pretty(&ladder)? + "\n")?;

@@ -1,19 +1,19 @@
-//! Schedules of one's own, and the tests that belong to them: a snapshot of the PTX, so that a change is seen, and an
-//! execution, so that it is known to be right. Neither needs a GPU.
+//! Your own schedules and their tests: a snapshot of the PTX, which shows every change, and an execution, which shows
+//! that the result is right. Neither needs a GPU.
 //!
 //! ```text
-//! cargo run --release --example own_schedule_test     # what the tests do, told
+//! cargo run --release --example own_schedule_test     # prints what the tests do
 //! cargo test --example own_schedule_test              # the tests
 //! ```
 //!
-//! The tests need the feature `testing` of `ptx-gemm` among the dev-dependencies; `gemmc new` makes a crate that has it. A
-//! changed snapshot is looked at, and accepted with `cargo insta review` (or `INSTA_UPDATE=always cargo test`).
+//! The tests need the feature `testing` of `ptx-gemm` among the dev-dependencies; `gemmc new` makes a crate that has
+//! it. A changed snapshot is reviewed, and accepted with `cargo insta review` (or `INSTA_UPDATE=always cargo test`).
 
 use std::error::Error;
 
 use ptx_gemm::{Device, Diagnostics, Gemm, Matrix, gemm};
 
-/// Y = relu(X W), for rows as few as a program that answers one question at a time has.
+/// Y = relu(X W) for few rows, as in a program that answers one query at a time.
 pub fn few_rows() -> Gemm {
     gemm! {
         tile(16, 64, 32);
@@ -24,7 +24,7 @@ pub fn few_rows() -> Gemm {
     }
 }
 
-/// The plainest kernel there is, small enough to read whole.
+/// The simplest possible kernel, small enough to read in full.
 pub fn plain() -> Gemm {
     gemm! {
         target(sm_80);
@@ -34,7 +34,7 @@ pub fn plain() -> Gemm {
     }
 }
 
-/// A family: whoever calls it chooses the tile, and hears of what is not legal.
+/// A family of schedules: the caller chooses the tile, and gets an error for an illegal one.
 pub fn square(tile: u32, thread: u32) -> Result<Gemm, Diagnostics> {
     gemm! {
         tile({tile}, {tile}, 8);
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("few_rows: {} x {} elements, the first is {:?}", y.rows(), y.cols(), y[(0, 0)]);
     println!("plain: {} lines of PTX", plain().ptx(None)?.lines().count());
     match square(64, 3) {
-        Ok(_) => return Err("64 is no multiple of 3".into()),
+        Ok(_) => return Err("64 is not a multiple of 3".into()),
         Err(why) => println!("square(64, 3) is refused:\n{why}"),
     }
     Ok(())
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn the_ptx_is_as_it_was() {
         assert_ptx_snapshot!(plain());
-        // The same bytes, always: a snapshot is a useful test.
+        // Output is deterministic, so a snapshot is a useful test.
         assert_eq!(plain().ptx(None).unwrap(), plain().ptx(None).unwrap());
     }
 

@@ -1,11 +1,11 @@
-//! Nothing but the PTX and its ABI: the text is written by this library, and launched by hand.
+//! Uses only the PTX and its ABI: this library writes the text, and the program launches it by hand.
 //!
 //! ```text
 //! cargo run --release --example ptx_only
 //! ```
 //!
-//! On a GPU the driver takes the text as it is, through cudarc alone. Without one it is run in the interpreter, also by
-//! hand: the same text, the same arguments in the same order.
+//! On a GPU the text goes to the driver unchanged, through cudarc alone. Without one it runs in the interpreter, also
+//! by hand: the same text, with the same arguments in the same order.
 #![allow(unsafe_code)] // A launch by hand: the arguments are those of the ABI.
 
 use std::error::Error;
@@ -19,7 +19,7 @@ const M: u32 = 200;
 const N: u32 = 120;
 const K: u32 = 90;
 
-/// What both launches below pass, in this order.
+/// The arguments of both launches below, in this order.
 const ARGUMENTS: [&str; 9] = ["a", "b", "d", "m", "n", "k", "lda", "ldb", "ldd"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -55,7 +55,8 @@ fn blocks(entry: &AbiEntry) -> u32 {
     M.div_ceil(entry.tile.0) * N.div_ceil(entry.tile.1)
 }
 
-/// The entry without vector accesses, which asks nothing of pointers and leading dimensions: the last one. It has one kernel.
+/// The last entry has no vector accesses, and therefore no requirements on pointers and leading dimensions. It has one
+/// kernel.
 fn entry(abi: &Abi) -> Result<&AbiEntry, &'static str> {
     abi.entries.last().ok_or("the module has no entry")
 }
@@ -83,7 +84,7 @@ fn on_the_gpu(ptx: &str, abi: &Abi, a: &Matrix<f32>, b: &Matrix<f32>) -> Result<
     Ok(stream.clone_dtoh(&d)?)
 }
 
-/// By the interpreter's own interface, which knows nothing of products.
+/// Through the interpreter's own interface, which knows nothing about matrix products.
 fn in_the_interpreter(ptx: &str, abi: &Abi, a: &Matrix<f32>, b: &Matrix<f32>) -> Result<Vec<f32>, Box<dyn Error>> {
     let program = Program::from_text(ptx)?;
     let memory = Memory::new();
@@ -117,7 +118,7 @@ fn largest_error(a: &Matrix<f32>, b: &Matrix<f32>, d: &[f32]) -> f64 {
         let (row, col) = (index / N as usize, index % N as usize);
         let sum: f64 = (0..K as usize).map(|k| at(a, row, k) * at(b, k, col)).sum();
         let distance = (f64::from(*got) - sum).abs();
-        // A NaN is as far away as can be.
+        // A NaN counts as an infinite distance.
         if distance.is_nan() { f64::INFINITY } else { distance }
     };
     d.iter().enumerate().map(distance).fold(0.0, f64::max)

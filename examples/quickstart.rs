@@ -1,5 +1,5 @@
-//! From a schedule to a checked result: what a schedule is, the PTX it becomes, where it ran, whether it is right, and
-//! what it cost.
+//! From a schedule to a checked result: the schedule, its PTX, the device it ran on, whether the result is right, and
+//! its cost.
 //!
 //! ```text
 //! cargo run --release --example quickstart
@@ -34,8 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let d: Matrix<f32> = gemm.multiply(&a, &b)?;
     println!("D[0, 0] = {:?}, and a plain loop in f64 says {:.6}\n", d.as_slice()[0], first_element(&a, &b));
 
-    // The same with every element compared. A right kernel stays within the bound of the rounding errors that K
-    // multiply-adds in f32 can make, whatever their order.
+    // The same with every element compared. A correct kernel stays within the bound of the rounding errors of K
+    // multiply-adds in f32, in any order.
     let mut right = true;
     for (m, n, k) in [(256, 256, 256), (513, 510, 333)] {
         let outcome = check(&gemm, &Request::random(m, n, k))?;

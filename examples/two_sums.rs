@@ -1,12 +1,14 @@
-//! A program below the schedules: tile IR in a file, with its buffers, rings, copies and waits stated one by one.
+//! A program below the level of schedules: tile IR in a file, with its buffers, rings, copies and waits written one by
+//! one.
 //!
 //! ```text
 //! cargo run --release --example two_sums     # what the program does, and whether it is right
 //! cargo test --example two_sums              # the same on every size at which kernels go wrong
 //! ```
 //!
-//! `tile/two_sums.tile` sums each K-tile in halves, into two sets of accumulators, and copies A two K-tiles ahead and B one.
-//! No schedule says that. `gemmc ir --level tile` prints a schedule's program in the same form, to begin with.
+//! `tile/two_sums.tile` sums each K-tile in halves, into two sets of accumulators, and copies A two K-tiles ahead and B
+//! one. No schedule can express that. `gemmc ir --level tile` prints a schedule's program in the same form, as a
+//! starting point.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! Embeds `cases/*.gemm` and `tuned/*.gemm`, so that a new case is a new file and nothing else.
+//! Embeds `cases/*.gemm` and `tuned/*.gemm`, so that a new case needs only a new file.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! How a kernel is launched by a program that has nothing but its PTX.
+//! How a program that has only the PTX of a kernel launches it.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interface::{Entry, KernelLaunch};
 
-/// Everything that a launch must state. It prints as the table that a caller needs.
+/// Everything that a launch has to specify. Its `Display` is the table that a caller needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abi {
     /// Compiled for.
     pub target: Target,
-    /// The entries, in the order in which they are tried. Of a schedule's, the first one has the widest accesses, the last
-    /// one takes any alignment, and they differ in nothing else.
+    /// The entries, in the order in which they are tried. For a schedule, the first one has the widest accesses and the
+    /// last one accepts any alignment; they are otherwise the same.
     pub entries: Vec<AbiEntry>,
 }
 
@@ -28,7 +28,7 @@ pub struct AbiEntry {
     pub tile: (u32, u32, u32),
     /// True if m, n and k must be multiples of the tile.
     pub whole_tiles: bool,
-    /// Bytes of the workspace as a formula, and what is in them at a launch; `None` if there is none.
+    /// Size of the workspace in bytes as a formula, and its contents at launch; `None` if there is none.
     pub workspace: Option<String>,
     /// The kernels of one product, launched one after the other.
     pub launches: Vec<AbiLaunch>,
@@ -43,7 +43,7 @@ pub struct AbiLaunch {
     pub grid: String,
     /// Threads of a block, along x.
     pub threads: u32,
-    /// Bytes of shared memory that the launch must ask for.
+    /// Bytes of dynamic shared memory that the launch must request.
     pub dynamic_shared_bytes: u32,
     /// Bytes of shared memory that the module declares itself.
     pub static_shared_bytes: u32,
@@ -58,7 +58,7 @@ pub struct AbiParam {
     pub name: String,
     /// Its PTX type.
     pub ty: String,
-    /// What to pass.
+    /// The value to pass.
     pub meaning: String,
 }
 
@@ -83,7 +83,7 @@ impl AbiEntry {
         }
     }
 
-    /// Whether everything but names and alignment is the same.
+    /// Whether everything except names and alignment is the same.
     fn is_like(&self, other: &AbiEntry) -> bool {
         let launches = self.launches.iter().zip(&other.launches);
         let alike = |(x, y): (&AbiLaunch, &AbiLaunch)| *x == AbiLaunch { kernel: x.kernel.clone(), ..y.clone() };
@@ -114,7 +114,8 @@ impl AbiLaunch {
 }
 
 impl fmt::Display for Abi {
-    /// The entries, each followed by its launch; what several entries in a row have in common follows the last of them.
+    /// The entries, each followed by its launch; a launch that consecutive entries share is printed once, after the
+    /// last of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "target   {}", self.target)?;
         let mut rest = self.entries.iter().peekable();

@@ -1,6 +1,7 @@
-//! What the methods of [`Schedule`](crate::Schedule) take, and what its clauses and a [`Plan`](crate::Plan) hold.
+//! The types that the methods of [`Schedule`](crate::Schedule) take, and those in its clauses and in a
+//! [`Plan`](crate::Plan).
 //!
-//! A schedule as a chain of methods says the same as its text:
+//! A chain of methods builds the same schedule as its text:
 //!
 //! ```
 //! use ptx_gemm::builder::{FmaOrder, Load, Metric, Relation};
@@ -21,9 +22,9 @@
 //! ```
 
 pub use ptx_gemm_dsl::clause::{
-    Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, Knower, LayoutClause, Metric, MulticastClause,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, Knower, LayoutClause, Metric, MulticastClause,
     RasterClause, RegistersClause, Relation, Roles, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, Store, TileClause, TypesClause, VectorClause,
+    StagedOrder, Store, TileClause, TypesClause, VectorClause, WarpCount,
 };
 pub use ptx_gemm_dsl::contract::FigureSource;
 pub use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};

@@ -1,4 +1,4 @@
-//! A checked schedule, and what can be had from it.
+//! A checked schedule, and everything that can be derived from it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,14 +12,14 @@ use crate::abi::Abi;
 
 pub use ptx_gemm_codegen::Level;
 
-/// A legal schedule: what `gemm!` makes, and text or a builder's [`Schedule`] once they are checked.
+/// A legal schedule: the value of `gemm!`, or text or a builder's [`Schedule`] after it has been checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gemm {
     schedule: Schedule,
 }
 
 impl Gemm {
-    /// Checks a schedule. An error lists everything that is wrong with it.
+    /// Checks a schedule. The error lists everything that is wrong with it.
     pub fn new(schedule: Schedule) -> Result<Gemm, Diagnostics> {
         schedule.check()?;
         Ok(Gemm { schedule })
@@ -35,8 +35,8 @@ impl Gemm {
         &self.schedule
     }
 
-    /// Every number that follows from the schedule, for a target, or (`None`) for the one that the schedule names, else
-    /// the lowest that suffices.
+    /// Every number that follows from the schedule, for the given target, or, with `None`, for the one that the
+    /// schedule names or else the lowest that suffices.
     pub fn plan(&self, target: impl Into<Option<Target>>) -> Result<Plan, Diagnostics> {
         self.schedule.plan(target.into())
     }
@@ -46,7 +46,7 @@ impl Gemm {
         Kernel::compile(&self.schedule, target.into())
     }
 
-    /// The PTX text: the same bytes for the same schedule and target, always.
+    /// The PTX text. Equal schedules and targets always give equal bytes.
     pub fn ptx(&self, target: impl Into<Option<Target>>) -> Result<String, Error> {
         Ok(self.compile(target)?.ptx().into())
     }
@@ -56,7 +56,7 @@ impl Gemm {
         Ok(Abi::of(&*self.compile(target)?))
     }
 
-    /// The text of one level, each entry's after the one before.
+    /// The text of one level, all entries one after another.
     pub fn ir(&self, level: Level, target: impl Into<Option<Target>>) -> Result<String, Error> {
         let plan = self.plan(target)?;
         text_of(level, |observer| Ok(ptx_gemm_codegen::compile_observed(&plan, Some(observer))?))
@@ -68,7 +68,7 @@ impl Gemm {
     }
 }
 
-/// The text of a level, as a compilation shows it.
+/// The text of a level, as the compiler prints it.
 pub(crate) fn text_of(
     level: Level,
     compile: impl FnOnce(Observer<'_>) -> Result<Compiled, Error>,

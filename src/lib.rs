@@ -1,10 +1,10 @@
 //! A small language for GPU matrix multiplication, and its compiler.
 //!
-//! You write *how* a product is to be computed as a list of clauses. The compiler checks the list while your crate builds
-//! and writes raw PTX text: no LLVM, no nvcc, no CUDA toolkit. The runtime loads the text on an NVIDIA GPU; where there is
-//! none, the project's own PTX interpreter runs the same text on the CPU.
+//! You write *how* a product is computed as a list of clauses. The compiler checks the list while your crate builds and
+//! writes raw PTX text: no LLVM, no nvcc, no CUDA toolkit. The runtime loads the text on an NVIDIA GPU; without one,
+//! the project's own PTX interpreter runs the same text on the CPU.
 //!
-//! Each clause is an item of [`clauses`]; `docs/language.md` in the repository is the whole reference.
+//! Each clause is an item of [`clauses`]; `docs/language.md` in the repository is the full reference.
 //!
 //! # A schedule becomes a result
 //!
@@ -61,8 +61,8 @@
 //!
 //! # Slices, layouts, leading dimensions
 //!
-//! Matrices of your own are passed as views. What does not fit is refused with the argument and the limit before
-//! anything runs.
+//! Your own matrices are passed as views. Operands that do not fit are rejected before anything runs, with an error
+//! that names the argument and the limit.
 //!
 //! ```
 //! # use ptx_gemm::{Device, Gemm, Layout, Matrix, MatrixMut, MatrixRef};
@@ -84,8 +84,8 @@
 //!
 //! # Text, values, other schedules
 //!
-//! A schedule can be text as well (a `.gemm` file, say), take values from the code around it, and extend another one. What
-//! the macro cannot know while your crate is compiled is checked when it is constructed.
+//! A schedule can be text as well (a `.gemm` file, say), take values from the code around it, and extend another one.
+//! Anything the macro cannot know while your crate is compiled is checked when the schedule is constructed.
 //!
 //! ```
 //! # use ptx_gemm::{Gemm, gemm};
@@ -98,8 +98,8 @@
 //! # }
 //! ```
 //!
-//! `gemm!(file "kernel.gemm")` is the schedule of a file next to the source, checked while the crate compiles; a chain of
-//! methods says the same as a text, with the values of [`builder`].
+//! `gemm!(file "kernel.gemm")` reads the schedule from a file next to the source and checks it while the crate
+//! compiles. A schedule can also be built by a chain of methods, with the types in [`builder`].
 //!
 //! # Many products at once
 //!
@@ -117,16 +117,18 @@
 //!
 //! # Levels
 //!
-//! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan and
-//! the PTX. The first of them is tile IR; a text of it is a program of its own, a [`TileProgram`], with or without a schedule
-//! that it began as. Output is deterministic: equal schedules give equal bytes, and so a snapshot of the PTX is a useful test.
+//! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan
+//! and the PTX. The first of them is tile IR; a text in it is a complete program, a [`TileProgram`], whether or not it
+//! was derived from a schedule. Output is deterministic: equal schedules give equal bytes, so a snapshot of the PTX is
+//! a useful test.
 //!
 //! # Features
 //!
-//! - `cuda`, on by default: NVIDIA GPUs. Nothing of CUDA is needed to build; without the feature there are the PTX and the
+//! - `cuda`, on by default: NVIDIA GPUs. Building does not require CUDA; without the feature there are the PTX and the
 //!   interpreter.
-//! - `ndarray`, `faer`: their matrices, and views of them, are operands.
-//! - `testing`, for dev-dependencies: snapshots, results, contracts and races, a line for each in a test of your own.
+//! - `ndarray`, `faer`: accept their matrices, and views of them, as operands.
+//! - `testing`, for dev-dependencies: tests of snapshots, results, contracts and races in your own crate, one line
+//!   each.
 
 extern crate self as ptx_gemm;
 
@@ -156,7 +158,7 @@ pub use ptx_gemm_runtime::{
 };
 pub use tile::TileProgram;
 
-/// What the macro's expansion names. No part of the public interface.
+/// Items that the macro's expansion names. They are not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use ptx_gemm_dsl::Schedule;

@@ -1,4 +1,4 @@
-//! Tests of your own kernels, one line each. Behind the feature `testing`, for dev-dependencies:
+//! Tests of your own kernels, one line each. They require the feature `testing`, which is meant for dev-dependencies:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -50,17 +50,18 @@ use crate::{CompiledGemm, Gemm, TileProgram};
 #[doc(inline)]
 pub use crate::{assert_contracts, assert_correct, assert_no_races, assert_ptx_snapshot};
 
-/// Wrong products that a message shows; the others are counted.
+/// The number of wrong products that a message shows; the others are only counted.
 const SHOWN: usize = 3;
 
-/// The environment's word for contracts that nobody on this machine can check.
+/// The environment variable that permits contracts which cannot be checked on this machine.
 const UNCHECKED: &str = "PTX_GEMM_UNCHECKED";
 
 /// Compares the PTX with a snapshot next to the test (`snapshots/*.snap`, reviewed with `cargo insta review`).
 ///
-/// Runs of like lines are abridged, and the last line is a digest of the whole text, so that a snapshot stays short and no
-/// change of an instruction goes unseen. Every line names the clause that it comes from: so does the difference. A name may be
-/// given first, as to `insta::assert_snapshot!`. Text is taken as well, such as `kernel.ptx(Target::SM_90A)`.
+/// Runs of similar lines are abridged, and the last line is a digest of the whole text, so that a snapshot stays short
+/// and no changed instruction goes unnoticed. Every line names the clause that it comes from, and therefore so does a
+/// difference. A name may be given first, as for `insta::assert_snapshot!`. Text is accepted as well, such as
+/// `kernel.ptx(Target::SM_90A)`.
 #[macro_export]
 macro_rules! assert_ptx_snapshot {
     ($name:expr, $kernel:expr $(,)?) => {{
@@ -75,11 +76,11 @@ macro_rules! assert_ptx_snapshot {
     }};
 }
 
-/// Multiplies and compares every element with a reference in f64 and the bound of its rounding errors: with exact data (the
-/// bound is 0), random data, NaN and infinities, aligned and padded rows, C apart and in place.
+/// Multiplies and compares every element with a reference in f64 and the bound of its rounding errors: with exact data
+/// (the bound is 0), random data, NaN and infinities, aligned and padded rows, and with C separate from D and in place.
 ///
-/// By default at every size at which kernels go wrong: around tiles, fragments, vectors and the depth of the pipeline, of each
-/// entry. Or at sizes given as `[(m, n, k), …]`.
+/// The default sizes are those at which kernels go wrong: around tiles, fragments, vectors and the depth of the
+/// pipeline of each entry. Other sizes can be given as `[(m, n, k), …]`.
 #[macro_export]
 macro_rules! assert_correct {
     ($kernel:expr $(,)?) => {
@@ -93,10 +94,11 @@ macro_rules! assert_correct {
     }};
 }
 
-/// Holds a schedule to its contracts (`expect { … }`), and to more that are written after it in braces.
+/// Checks a schedule against its contracts (`expect { … }`), and against further ones that are written after it in
+/// braces.
 ///
-/// Contracts about machine code (`registers`, `spills`, `code_bytes`) need ptxas, in `$PTXAS` or the path, or a GPU. Where
-/// there is neither, the assertion fails unless the environment has `PTX_GEMM_UNCHECKED=allow`.
+/// Contracts about machine code (`registers`, `spills`, `code_bytes`) need ptxas, in `$PTXAS` or the path, or a GPU.
+/// With neither, the assertion fails unless the environment has `PTX_GEMM_UNCHECKED=allow`.
 #[macro_export]
 macro_rules! assert_contracts {
     ($kernel:expr $(,)?) => {
@@ -118,7 +120,7 @@ macro_rules! assert_no_races {
     };
 }
 
-/// What [`assert_ptx_snapshot!`](crate::assert_ptx_snapshot) compares: the abridged text, with the digest of the whole.
+/// The text that [`assert_ptx_snapshot!`](crate::assert_ptx_snapshot) compares: abridged, with a digest of the whole.
 ///
 /// # Errors
 /// Why there is no PTX.
@@ -129,7 +131,7 @@ pub fn snapshot_of(kernel: &impl HasPtx) -> Result<String, String> {
 #[doc(hidden)]
 pub fn snapshot_settings() -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
-    // Which expression gave the text says nothing about the text.
+    // The expression that produced the text is irrelevant to its content.
     settings.set_omit_expression(true);
     settings
 }
@@ -137,7 +139,7 @@ pub fn snapshot_settings() -> insta::Settings {
 /// [`assert_correct!`](crate::assert_correct) without the panic.
 ///
 /// # Errors
-/// What is wrong, for people to read.
+/// Returns a readable description of what is wrong.
 pub fn correct(kernel: &impl Subject, sizes: Option<&[Size]>) -> Result<(), String> {
     let gemm = kernel.compiled(&kernel.device())?;
     let sizes = sizes.map_or_else(|| edge_sizes(gemm.kernel()), <[Size]>::to_vec);
@@ -150,7 +152,7 @@ pub fn correct(kernel: &impl Subject, sizes: Option<&[Size]>) -> Result<(), Stri
 /// [`assert_no_races!`](crate::assert_no_races) without the panic.
 ///
 /// # Errors
-/// What was found, for people to read.
+/// Returns a readable description of what was found.
 pub fn no_races(kernel: &impl Subject) -> Result<(), String> {
     for order in Orders::All.list() {
         let strict = Options { proxy_war: Severity::Deny, ..Options::default() };
@@ -180,13 +182,14 @@ pub fn contracts(kernel: &impl Subject, more: &str) -> Result<(), String> {
             let _ = writeln!(failed, "{contract}");
         }
         if unchecked && !allowed {
-            let _ = writeln!(failed, "  = help: {UNCHECKED}=allow lets the test pass where nobody can check it");
+            let _ =
+                writeln!(failed, "  = help: {UNCHECKED}=allow lets the test pass where contracts cannot be checked");
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("{}{failed}", heading(kernel.schedule(), "breaks a contract"))) }
 }
 
-/// The findings in words: the smallest ones, and how many there are.
+/// Describes the findings: the smallest ones, and how many there are.
 fn told(kernel: &impl Subject, what: &str, findings: &[Finding], products: usize) -> Result<(), String> {
     if findings.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A tile program, and what can be had from it.
+//! A tile program, and everything that can be derived from it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,16 @@ use ptx_gemm_runtime::{CompiledGemm, Device, Error, Interface, Kernel};
 use crate::abi::Abi;
 use crate::gemm::text_of;
 
-/// A program in the text form of tile IR, the level below a schedule: buffers, rings, copies, waits and multiplies, stated
-/// one by one. What [`Gemm::ir`](crate::Gemm::ir) prints at [`Level::Tile`] is such a text, to be changed and compiled.
+/// A program in the text form of tile IR, the level below a schedule: buffers, rings, copies, waits and multiplies,
+/// written one by one. [`Gemm::ir`](crate::Gemm::ir) prints such a text at [`Level::Tile`], which can be edited and
+/// compiled.
 ///
-/// It names its target, and is compiled, launched and checked like a schedule. The example `two_sums` runs one that no
-/// schedule makes.
+/// It names its target, and is compiled, launched and checked like a schedule. The example `two_sums` runs one that
+/// cannot be written as a schedule.
 ///
 /// ```
 /// # use ptx_gemm::{Error, TileProgram};
-/// // What does not parse is refused with a line and a column for each error.
+/// // A text that does not parse is rejected with a line and a column for each error.
 /// let Err(Error::Tile(_)) = TileProgram::parse("no program") else { panic!("it is refused") };
 /// ```
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ impl TileProgram {
         &self.text
     }
 
-    /// Compiled for, as the text says.
+    /// The target that the text names.
     pub fn target(&self) -> Target {
         self.kernel.target()
     }
@@ -57,7 +58,7 @@ impl TileProgram {
         self.kernel.interface()
     }
 
-    /// The PTX text: the same bytes for the same program, always.
+    /// The PTX text. Equal programs always give equal bytes.
     pub fn ptx(&self) -> &str {
         self.kernel.ptx()
     }
@@ -67,12 +68,12 @@ impl TileProgram {
         Abi::of(&self.kernel)
     }
 
-    /// The text of one level, each entry's after the one before.
+    /// The text of one level, all entries one after another.
     pub fn ir(&self, level: Level) -> Result<String, Error> {
         text_of(level, |observer| Ok(ptx_gemm_codegen::compile_text(&self.text, Some(observer))?))
     }
 
-    /// Loads it on a device, which has to run code for its target.
+    /// Loads it on a device, which must be able to run code for its target.
     pub fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
         CompiledGemm::from_kernel(self.kernel.clone(), device)
     }

@@ -1,8 +1,9 @@
-//! Whether a result is right: against sums in f64 at some places, and against cuBLAS everywhere.
+//! Checks a result against sums in f64 at some elements, and against cuBLAS everywhere.
 //!
-//! Two sums of K products, each added in any order, lie within gamma(K + 1) |A||B| of the exact sum, and so within twice
-//! that of each other; gamma(n) = n u / (1 - n u) with u the unit roundoff of the accumulator (Higham, *Accuracy and
-//! Stability of Numerical Algorithms*, section 3.1). |A||B| comes from cuBLAS, too, at the same size.
+//! Two sums of K products, each added in any order, are within gamma(K + 1) |A||B| of the exact sum, and therefore
+//! within twice that of each other; gamma(n) = n u / (1 - n u) with u the unit roundoff of the accumulator (Higham,
+//! *Accuracy and Stability of Numerical Algorithms*, section 3.1). |A||B| is computed by cuBLAS as well, at the same
+//! size.
 
 use ptx_gemm::cuda::{Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
@@ -12,12 +13,13 @@ use ptx_gemm_check::bound::Rounding;
 use crate::host::Host;
 use crate::operands::Operands;
 
-/// Places that are summed again in f64, if that is no more than so many terms; and the fewest.
+/// The number of elements that are summed again in f64, the limit on the terms of all these sums, and the minimum
+/// number of elements.
 const SAMPLES: usize = 256;
 const TERMS: usize = 1 << 25;
 const FEWEST: usize = 16;
 
-/// What a right result looks like.
+/// The expected result.
 pub(crate) struct Reference {
     /// cuBLAS's D, and |A||B|.
     cublas: Option<(Host, Host)>,
@@ -31,15 +33,15 @@ struct Sample {
     magnitude: f64,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Agreement {
     /// Every element that was compared is within its bound.
     Right {
-        /// The share of elements with the very bits of cuBLAS's; `None` without cuBLAS.
+        /// The share of elements whose bits are those of cuBLAS's result; `None` without cuBLAS.
         equal_bits: Option<f64>,
     },
-    /// One is not.
+    /// An element exceeds its bound.
     Wrong(String),
 }
 
@@ -100,16 +102,16 @@ impl Reference {
     }
 }
 
-/// Whether two numbers are that near; NaN is near nothing.
+/// Whether two numbers are within the bound of each other; false for NaN.
 fn within(got: f64, value: f64, limit: f64) -> bool {
     (got - value).abs() <= limit
 }
 
-/// How far a result may lie from the exact sum.
+/// The largest permitted distance of a result from the exact sum.
 struct Bound {
-    /// Of the accumulator and, for tf32, of the operands.
+    /// The unit roundoff of the accumulator and, for tf32, of the operands.
     sum: f64,
-    /// Of D.
+    /// The unit roundoff of D.
     stored: f64,
 }
 
@@ -125,7 +127,7 @@ impl Bound {
     }
 
     fn to_exact(&self, magnitude: f64, value: f64) -> f64 {
-        // The magnitude is itself rounded, upwards or downwards: a little more, for good measure.
+        // The magnitude is itself rounded, upwards or downwards, so the bound is slightly enlarged.
         self.sum * magnitude * 1.001 + self.stored * (value.abs() + self.sum * magnitude)
     }
 }
@@ -135,7 +137,8 @@ fn unit(dtype: DType) -> f64 {
     Rounding::of(dtype).unit
 }
 
-/// What becomes of a tf32 operand, which has 10 bits after the leading one and may be truncated instead of rounded.
+/// The relative error of a tf32 operand, which has 10 bits after the leading one and may be truncated instead of
+/// rounded.
 const TF32: f64 = 1.0 / 1024.0;
 
 fn by_cublas(device: &Device, queue: &Queue, cublas: &Cublas, operands: &Operands) -> Result<(Host, Host), Error> {
@@ -149,7 +152,7 @@ fn by_cublas(device: &Device, queue: &Queue, cublas: &Cublas, operands: &Operand
         let exact = Host::poisoned(DType::U8, operands.poisoned(types.d).shape, d.stack);
         return Ok((d, exact));
     }
-    // In the widest type that cuBLAS has for it, so that nothing overflows and little is lost.
+    // In the widest type that cuBLAS supports for it, so that nothing overflows and little accuracy is lost.
     let wide = if types.acc == DType::F64 { DType::F64 } else { DType::F32 };
     let (a, b) = (operands.a.magnitudes(wide), operands.b.magnitudes(wide));
     let mut magnitude = operands.poisoned(wide);

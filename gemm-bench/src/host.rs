@@ -1,10 +1,10 @@
-//! Host data of any element type, without padding: random to multiply, and what came back.
+//! Host data of any element type, without padding: random operands, and results.
 
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, DType, Shape, Stack, Strides};
 use ptx_gemm_check::{decode, encode};
 
-/// A matrix, or a stack of them, of a type known when the program runs.
+/// A matrix, or a stack of them, whose type is known at run time.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub(crate) dtype: DType,

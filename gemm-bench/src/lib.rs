@@ -1,11 +1,11 @@
-//! Speed next to cuBLAS's: which products, on which data, how they are timed, and what is said about it.
+//! Speed compared with cuBLAS: which products, on which data, how they are timed, and how they are reported.
 //!
 //! ```text
 //! suites -> session (a thread of its own) -> operands -> agree (right?) -> measure (how fast?) -> rows -> report, plot
 //! ```
 //!
-//! The session runs apart from the thread that prints, so that a kernel that never ends costs its row, and not the rows
-//! before it.
+//! The session runs on a separate thread from the one that prints, so that a kernel that never ends loses its own row,
+//! and not the rows before it.
 
 mod agree;
 mod host;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// What of a file of results to show.
+/// Which parts of a file of results to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown<'a> {
     /// Only the fastest schedule of each product and layout.
@@ -15,7 +15,7 @@ pub struct Shown<'a> {
     pub beside: Option<&'a Value>,
 }
 
-/// `None` if it is no file of results.
+/// `None` if it is not a file of results.
 pub fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     let rows = results["rows"].as_array()?;
     let mut text = source(results)?;
@@ -38,7 +38,7 @@ pub fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     Some(text)
 }
 
-/// The schedules that a file has results of, in its order.
+/// The schedules that a file has results for, in its order.
 pub fn names(results: &Value) -> Vec<&str> {
     let rows = results["rows"].as_array().map_or(&[][..], Vec::as_slice);
     let mut names: Vec<&str> = Vec::new();
@@ -50,24 +50,24 @@ pub fn names(results: &Value) -> Vec<&str> {
     names
 }
 
-/// Those of `wanted` that a file has no results of.
+/// Those of `wanted` that a file has no results for.
 pub fn absent<'a>(results: &Value, wanted: &'a [String]) -> Vec<&'a str> {
     let known = names(results);
     wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect()
 }
 
-/// Whether a file can stand beside another one.
+/// Whether a file can be compared with another one.
 pub fn is_comparable(results: &Value) -> bool {
     source(results).is_some() && results["rows"].is_array()
 }
 
-/// On what, and by which command.
+/// The device, and the command that made the file.
 fn source(results: &Value) -> Option<String> {
     let about = results["about"].as_str().map_or(String::new(), |about| format!(" {about}"));
     Some(format!("{}: `{}`.{about}\n", results["device"].as_str()?, results["command"].as_str()?))
 }
 
-/// In the order of the products, or of the names, if there are some and all their rows are shown.
+/// In the order of the products, or in that of the names if names are given and all their rows are shown.
 fn chosen<'a>(rows: &'a [Value], shown: Shown<'_>) -> Vec<&'a Value> {
     let place = |row: &Value| shown.schedules.iter().position(|name| row["schedule"] == **name);
     let mut rows: Vec<&Value> = rows.iter().filter(|row| shown.schedules.is_empty() || place(row).is_some()).collect();
@@ -103,8 +103,8 @@ fn cells(row: &Value) -> Option<Vec<String>> {
     ])
 }
 
-/// The other file's speed on the same schedule and product, and the share of it that ours is. What the other file does not
-/// say agrees.
+/// The other file's speed on the same schedule and product, and our speed as a share of it. Fields that the other file
+/// lacks count as equal.
 fn compared(row: &Value, others: &[Value]) -> [String; 2] {
     let agrees = |other: &Value, name: &str| other[name].is_null() || other[name] == row[name];
     let named = ["schedule", "m", "n", "k", "batch", "types", "layout"];

@@ -1,29 +1,29 @@
-//! Times of two kernels, measured in turns.
+//! Measures the times of two kernels alternately.
 //!
-//! A sample is some launches between two events: enough for about a millisecond, or a round over all copies of the
-//! operands. Kernels so short that the gaps between launches would count are recorded into graphs. Samples of the two are
-//! taken in turns, so that what the clock does happens to both, and what is reported is the median of the ratios.
+//! A sample is a number of launches between two events: enough for about a millisecond, or for one pass over all copies
+//! of the operands. Kernels so short that the gaps between launches would matter are recorded into graphs. Samples of
+//! the two kernels alternate, so that changes of the clock affect both, and the median of the ratios is reported.
 
 use std::time::{Duration, Instant};
 
 use ptx_gemm::Error;
 use ptx_gemm::cuda::{Enqueue, Graph, Queue};
 
-/// What a sample should take at least.
+/// The minimum duration of a sample, in milliseconds.
 const SAMPLE: f64 = 1e-3;
 /// Kernels below this are recorded into graphs.
 const SHORT: f64 = 50e-6;
-/// The most launches in a sample.
+/// The maximum number of launches in a sample.
 const LAUNCHES: f64 = 512.0;
-/// Samples of each, unless that takes longer than [`BUDGET`]; and the fewest.
+/// Samples of each kernel, unless that takes longer than [`BUDGET`]; and the minimum number.
 const SAMPLES: usize = 25;
 const FEWEST: usize = 3;
-/// Seconds for all samples of a row. A kernel that takes as long as this by itself is measured once.
+/// Seconds for all samples of a row. A kernel that alone takes this long is measured once.
 const BUDGET: f64 = 6.0;
-/// Seconds of warm-up, so that the clock has risen.
+/// Seconds of warm-up, after which the clock has reached its rate.
 const WARM_UP: f64 = 0.03;
 
-/// What was measured, in milliseconds for one launch.
+/// The measured times, in milliseconds per launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// Ours: the median.
@@ -40,27 +40,27 @@ pub struct Times {
     pub how: How,
 }
 
-/// How the launches of a sample reach the GPU.
+/// How the launches of a sample are submitted to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// One by one.
     Stream,
-    /// Recorded into a graph, because the gaps between launches would count.
+    /// Recorded into a graph, because the gaps between launches would matter.
     Graph,
 }
 
-/// One of the two: its launch on each copy of the operands.
+/// One of the two kernels: its launch on each copy of the operands.
 struct Side<'a> {
     work: Vec<&'a dyn Enqueue>,
     graph: Option<Graph<'a>>,
     /// Launches in a sample.
     launches: usize,
-    /// The copy that is next.
+    /// The copy that is used next.
     next: usize,
     samples: Vec<f64>,
 }
 
-/// Measures ours and theirs in turns; theirs may be nobody.
+/// Measures ours and theirs alternately; theirs may be absent.
 pub(crate) fn measure<'a>(
     queue: &Queue,
     ours: Vec<&'a dyn Enqueue>,
@@ -80,7 +80,7 @@ pub(crate) fn measure<'a>(
     let fewest = if round > BUDGET { 1 } else { FEWEST };
     let samples = ((BUDGET / round) as usize).clamp(fewest, SAMPLES);
     for turn in 0..samples {
-        // First one, then the other goes first.
+        // The two take turns at going first.
         let order: [usize; 2] = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
         for index in order {
             if let Some(side) = sides.get_mut(index) {
@@ -107,7 +107,7 @@ impl<'a> Side<'a> {
         round
     }
 
-    /// Runs until the clock has risen; the seconds that a launch takes.
+    /// Runs until the clock has reached its rate; returns the seconds per launch.
     fn warm_up(&mut self, queue: &Queue) -> Result<f64, Error> {
         let start = Instant::now();
         let mut count = 1;
@@ -115,7 +115,7 @@ impl<'a> Side<'a> {
             let work = self.round(count);
             let seconds = queue.time(&work)?.as_secs_f64() / count as f64;
             let long = start.elapsed() >= Duration::from_secs_f64(WARM_UP);
-            // The first launch is no measure of those after it, unless it is long itself.
+            // The first launch is not representative of later ones, unless it takes long.
             if long && (count > 1 || seconds > WARM_UP) {
                 return Ok(seconds.max(1e-7));
             }

@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use ptx_gemm_check::figures::{self, Figures};
 use serde_json::{Value, json};
 
-/// Where the toolkit installs it.
+/// The path where the toolkit installs it.
 const INSTALLED: &str = "/usr/local/cuda/bin";
 
-/// A figure that both know: what it is called, the metric, and what the interpreter has.
+/// A figure that both have: its name, the metric, and the interpreter's count.
 struct Metric {
     name: &'static str,
     metric: &'static str,
-    /// Without it the comparison is of no use.
+    /// Without it the comparison is useless.
     core: bool,
     counted: fn(&Figures) -> u64,
 }
@@ -95,22 +95,22 @@ pub struct Ncu {
     path: PathBuf,
 }
 
-/// What its counters said of one kernel, by metric.
+/// The counters of one kernel, by metric.
 pub type Counters = BTreeMap<String, f64>;
 
-/// One case: what the interpreter counted, and what the hardware.
+/// One case: the interpreter's counts and those of the hardware.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// Its name.
     pub name: String,
-    /// What the interpreter counted.
+    /// The interpreter's counts.
     pub figures: Figures,
-    /// What the hardware counted, or why there is nothing.
+    /// The hardware's counts, or why there are none.
     pub counters: Result<Counters, String>,
 }
 
 impl Ncu {
-    /// The one in the path, else the toolkit's.
+    /// The one in the path, or else the toolkit's.
     pub fn find() -> Option<Ncu> {
         let name = format!("ncu{}", env::consts::EXE_SUFFIX);
         let folders = env::var_os("PATH").unwrap_or_default();
@@ -122,7 +122,7 @@ impl Ncu {
     ///
     /// # Errors
     ///
-    /// What stood in the way, in its own words where it spoke.
+    /// Returns why it failed, with ncu's own message if there is one.
     pub fn count(&self, kernel: &str, args: &[String]) -> Result<Counters, String> {
         let all = self.run(kernel, args, |_| true);
         // A version that does not know one of the metrics reads none of them.
@@ -136,7 +136,7 @@ impl Ncu {
         let log = folder.path().join("counters.csv");
         let metrics: Vec<&str> = METRICS.iter().filter(|metric| wanted(metric)).map(|metric| metric.metric).collect();
         let mut command = Command::new(&self.path);
-        // The clocks stay as they are: what is counted does not depend on them, and setting them needs a right of its own.
+        // The clocks are left alone: the counts do not depend on them, and setting them requires additional rights.
         command.args(["--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]);
         command.args(["--target-processes", "all", "--kernel-name", kernel, "--launch-count", "1"]);
         command.arg("--log-file").arg(&log).arg("--metrics").arg(metrics.join(","));
@@ -152,7 +152,7 @@ impl Ncu {
     }
 }
 
-/// The counters of a kernel in what `ncu --csv --page raw` writes: lines of its own, then names, units and values.
+/// The counters of a kernel in the output of `ncu --csv --page raw`: ncu's own lines, then names, units and values.
 fn parse(text: &str, kernel: &str) -> Result<Counters, String> {
     let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("\"ID\"")).collect();
     let table = table.join("\n");
@@ -167,12 +167,13 @@ fn parse(text: &str, kernel: &str) -> Result<Counters, String> {
     };
     let row = rows.into_iter().find(of_kernel).ok_or_else(|| format!("ncu saw no launch of {kernel}"))?;
     let metrics = names.iter().zip(&row).filter(|(name, _)| METRICS.iter().any(|metric| metric.metric == *name));
-    // Thousands may be set off, in the way of the machine's language.
+    // Thousands may be separated, depending on the locale.
     let number = |text: &str| text.replace([',', ' ', '\''], "").parse::<f64>().ok();
     Ok(metrics.filter_map(|(name, value)| Some((name.to_string(), number(value)?))).collect())
 }
 
-/// How far the interpreter's count is from the hardware's, as a share of it; absent where the hardware did not say.
+/// The deviation of the interpreter's count from the hardware's, as a share of it; `None` where the hardware has no
+/// count.
 fn deviation(counted: u64, measured: Option<f64>) -> Option<f64> {
     let measured = measured?;
     Some(if measured == counted as f64 { 0.0 } else { (counted as f64 - measured) / measured.max(1.0) })
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(found["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"], 512.0);
         assert_eq!(found["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"], 8192.0);
         assert_eq!(found["smsp__inst_executed.sum"], 41984.0);
-        // As older versions print it.
+        // The form that older versions print.
         let typed = WRITTEN.replace("\"gemm_v4\",\"1\"", "\"gemm_v4(unsigned long, float)\",\"1\"");
         assert_eq!(parse(&typed, "gemm_v4").unwrap(), found);
     }

@@ -1,7 +1,7 @@
 //! The operands of one product, in several copies.
 //!
-//! A product whose operands fit the second-level cache would find them there the second time, which no program does that
-//! computes them between. So launches go round over as many copies as are larger than the cache together.
+//! A product whose operands fit the second-level cache would find them there the second time, which does not happen in
+//! a program that computes them in between. Launches therefore cycle through enough copies to exceed the cache.
 
 use ptx_gemm::cuda::{Cublas, CublasProduct, Properties};
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Prepared, Problem, Resident, ResidentCall, Shape, Stack};
@@ -9,9 +9,9 @@ use ptx_gemm::{CompiledGemm, DType, Device, Error, Prepared, Problem, Resident, 
 use crate::host::Host;
 use crate::suites::Size;
 
-/// How much larger than the cache the copies are together.
+/// The total size of the copies relative to the cache.
 const CACHES: u64 = 3;
-/// The most copies.
+/// The maximum number of copies.
 const COPIES: u64 = 256;
 
 /// One product's data on the host, and copies of it on the device.
@@ -24,7 +24,7 @@ pub(crate) struct Operands {
     copies: Vec<Copy>,
 }
 
-/// A, B, and room for D.
+/// A, B, and storage for D.
 #[derive(Debug)]
 struct Copy {
     a: Resident,
@@ -33,7 +33,7 @@ struct Copy {
 }
 
 impl Operands {
-    /// Random data, as the layouts and types of `problem` want them.
+    /// Random data in the layouts and types of `problem`.
     pub(crate) fn new(
         device: &Device,
         properties: Properties,
@@ -59,7 +59,7 @@ impl Operands {
         Ok(operands)
     }
 
-    /// A matrix like D in which every byte is `0xff`, so that an element that was not written is seen.
+    /// A matrix like D in which every byte is `0xff`, so that an element that was not written is noticed.
     pub(crate) fn poisoned(&self, dtype: DType) -> Host {
         let (shape, stack) = packed(self.size.m, self.size.n, self.problem.layouts.d, self.size.batch);
         Host::poisoned(dtype, shape, stack)

@@ -1,7 +1,7 @@
 //! A suite as a picture: the speed of the fastest schedules next to cuBLAS's and the GPU's peak.
 //!
-//! Schedules on one product are bars by their idea; cubes are lines over their size; other products, which have no order, are
-//! bars with a mark where cuBLAS is.
+//! Schedules on one product are bars grouped by idea; cubes are lines over their size; other products, which have no
+//! order, are bars with a mark for cuBLAS.
 
 use ptx_gemm_draw::bars::{Bar, Bars, Group, Panel, bars};
 use ptx_gemm_draw::sizes::{Line, Lines, lines};
@@ -90,7 +90,7 @@ impl Suite<'_> {
         }
     }
 
-    /// The fastest schedule on each of some products in no order.
+    /// The fastest schedule on each of some unordered products.
     fn products(&self) -> Bars {
         let bar = |row: &&Row| Bar {
             name: extents(row.size),
@@ -155,7 +155,7 @@ fn theirs(row: &Row) -> Option<f64> {
     row.times.ratio.filter(|ratio| *ratio > 0.0).map(of)
 }
 
-/// Types and layouts in words; as in BLAS, D is row major, and what is not f32 is said.
+/// Types and layouts in words, in the notation of BLAS for a row-major D; types other than f32 are named.
 fn kind(row: &Row) -> String {
     let types = if row.types == "f32" { String::new() } else { format!("{}, ", row.types) };
     let layouts: Vec<&str> = row.layout.split(',').collect();

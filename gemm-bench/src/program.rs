@@ -16,7 +16,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// What is wrong with the schedule.
+    /// Returns what is wrong with the schedule.
     pub fn problem(&self) -> Result<Problem, Diagnostics> {
         match self {
             Program::Schedule(schedule) => schedule.problem(),
@@ -28,7 +28,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// What is wrong with the schedule for this device, or with the device.
+    /// Returns what is wrong with the schedule for this device, or with the device.
     pub fn on(&self, device: &Device) -> Result<CompiledGemm, Error> {
         match self {
             Program::Schedule(schedule) => CompiledGemm::new(schedule, device),

@@ -1,4 +1,4 @@
-//! What is said about the rows: JSON for the file of results, and a table for the terminal.
+//! Reports rows: JSON for the file of results, and a table for the terminal.
 
 use ptx_gemm::DType;
 use ptx_gemm::cuda::Properties;
@@ -12,7 +12,7 @@ use crate::suites::Size;
 /// Programming Guide, "Arithmetic instructions").
 const LANES: f64 = 128.0;
 
-/// The most that the GPU can do in f32, in TFLOP/s: every lane at the highest clock.
+/// The GPU's peak in f32, in TFLOP/s: every lane at the highest clock.
 pub fn peak(properties: Properties) -> f64 {
     2.0 * LANES * f64::from(properties.processors) * f64::from(properties.clock_khz) * 1e3 / 1e12
 }
@@ -57,7 +57,7 @@ impl Row {
     }
 }
 
-/// What the columns of [`Row::line`] are.
+/// The heads of the columns of [`Row::line`].
 pub fn heading() -> String {
     format!(
         "{:<15} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>6} {:>8} {:>3}",
@@ -65,7 +65,7 @@ pub fn heading() -> String {
     )
 }
 
-/// The rows of one suite as the file of results has them.
+/// The rows of one suite in the form of the file of results.
 pub fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
@@ -99,7 +99,7 @@ pub fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
             cublas_ms: row["cublas_ms"].as_f64(),
             ratio: row["ratio"].as_f64().filter(|ratio| (0.0..1e6).contains(ratio)),
             spread: row["spread"].as_f64()?,
-            // Not kept.
+            // Not stored.
             samples: 0,
             how: How::Stream,
         };
@@ -117,12 +117,12 @@ pub fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
     Some((rows?, results["f32_peak_tflops"].as_f64().unwrap_or_default()))
 }
 
-/// To five digits, which is more than a measurement has.
+/// Rounded to five digits, which is more than the precision of a measurement.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// The file's text: one row on one line, so that a new run is a readable difference.
+/// The file's text: one row per line, so that a new run gives a readable diff.
 pub fn file(results: &Value) -> String {
     let rows: Vec<String> = results["rows"].as_array().into_iter().flatten().map(|row| format!("    {row}")).collect();
     format!(

@@ -1,4 +1,5 @@
-//! The roofline of a GPU in f32: how fast a product can be at most, given how many operations it does for each byte of memory.
+//! The roofline of a GPU in f32: the maximum speed of a product, given its number of operations per byte of memory
+//! traffic.
 
 use ptx_gemm::cuda::Properties;
 use serde_json::{Value, json};
@@ -8,9 +9,9 @@ use crate::report;
 /// The two roofs of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roofline {
-    /// Of its multiply-adds in f32, in TFLOP/s.
+    /// The roof of its multiply-adds in f32, in TFLOP/s.
     pub peak: f64,
-    /// Of its memory, in TB/s.
+    /// The roof of its memory, in TB/s.
     pub bandwidth: f64,
 }
 
@@ -26,7 +27,7 @@ pub enum Roof {
 impl Roofline {
     /// The roofs of a GPU at its highest clocks.
     pub fn of(properties: Properties) -> Roofline {
-        // Memory transfers on both edges of its clock.
+        // Memory transfers data on both edges of its clock.
         let bytes = 2.0 * f64::from(properties.memory_khz) * 1e3 * f64::from(properties.memory_bits) / 8.0;
         Roofline { peak: report::peak(properties), bandwidth: bytes / 1e12 }
     }

@@ -1,4 +1,4 @@
-//! The work on the GPU, on a thread of its own: suite by suite, size by size, schedule by schedule.
+//! The work on the GPU, on a separate thread: suite by suite, size by size, schedule by schedule.
 
 use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,9 +19,9 @@ use crate::suites::{Named, Size};
 pub struct Orders {
     /// The GPU.
     pub device: Device,
-    /// One after the other.
+    /// The suites, which run one after another.
     pub suites: Vec<Order>,
-    /// When to begin nothing new.
+    /// The time after which nothing new is started.
     pub deadline: Instant,
 }
 
@@ -32,7 +32,7 @@ pub struct Order {
     pub suite: String,
     /// Its products.
     pub sizes: Vec<Size>,
-    /// What multiplies each of them.
+    /// The programs that multiply each of them.
     pub schedules: Vec<Named>,
     /// Programs that cannot run its products, by name, with the reason.
     pub left_out: Vec<(String, String)>,
@@ -41,19 +41,19 @@ pub struct Order {
 /// A schedule on a product, measured.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Of which suite.
+    /// The suite.
     pub suite: String,
-    /// One name when all agree, else `a,b,acc,d`.
+    /// One type name if all agree, else `a,b,acc,d`.
     pub types: String,
-    /// Those of A, B and D.
+    /// The layouts of A, B and D.
     pub layout: String,
     /// The product.
     pub size: Size,
     /// The schedule's name.
     pub schedule: String,
-    /// How long it took.
+    /// Its times.
     pub times: Times,
-    /// The share of elements with cuBLAS's very bits.
+    /// The share of elements whose bits are those of cuBLAS's result.
     pub equal_bits: Option<f64>,
 }
 
@@ -62,42 +62,43 @@ pub struct Row {
 pub enum Reason {
     /// The result is wrong.
     Wrong,
-    /// The schedule, the device or cuBLAS refused.
+    /// The schedule, the device or cuBLAS reported an error.
     Refused,
-    /// The time was up.
+    /// The time was used up.
     Late,
 }
 
-/// What the session has to say.
+/// An event of the session.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// It has begun.
     Begin {
-        /// Of the GPU.
+        /// The name of the GPU.
         properties: Properties,
-        /// Its version, or why there is none.
+        /// The version of cuBLAS, or why there is none.
         cublas: Result<String, String>,
     },
-    /// A schedule is loaded and timed on a product. What comes next is its row, or that there is none.
+    /// A schedule is about to be loaded and timed on a product. The next event is its row, or the reason why there is
+    /// none.
     Started {
-        /// Of which suite.
+        /// The suite.
         suite: String,
-        /// Which schedule.
+        /// The schedule.
         schedule: String,
-        /// On which product.
+        /// The product.
         size: Size,
     },
-    /// One more row.
+    /// A row.
     Row(Row),
-    /// A row that there is not.
+    /// A missing row.
     Missing {
-        /// Of which suite.
+        /// The suite.
         suite: String,
-        /// Of which schedule.
+        /// The schedule.
         schedule: String,
-        /// Of which product, unless it is all of them.
+        /// The product; `None` for all of them.
         size: Option<Size>,
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// The same in words.
         what: String,
@@ -107,7 +108,7 @@ pub enum Event {
         /// Its name.
         suite: String,
     },
-    /// The session has ended before its time.
+    /// The session ended early.
     Broken(String),
 }
 
@@ -122,12 +123,12 @@ pub fn start(orders: Orders) -> Receiver<Event> {
     receiver
 }
 
-/// A receiver that has gone away wants nothing more.
+/// If the receiver is gone, nobody needs further events.
 fn send(sender: &Sender<Event>, event: Event) {
     let _ = sender.send(event);
 }
 
-/// What a session works with.
+/// The state of a session.
 struct Session<'a> {
     device: &'a Device,
     queue: Queue,
@@ -152,12 +153,12 @@ fn all(orders: &Orders, events: &Sender<Event>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A schedule, loaded when it is first needed: the assembler takes a second for some, and a sweep has hundreds.
+/// A schedule, loaded on first use: the assembler takes a second for some, and a sweep has hundreds.
 struct Loaded<'a> {
     name: &'a str,
     program: &'a Program,
     problem: Problem,
-    /// `None` if it cannot be loaded, which has been told.
+    /// `None` if it cannot be loaded, which has been reported.
     gemm: OnceCell<Option<CompiledGemm>>,
 }
 
@@ -175,7 +176,7 @@ impl Session<'_> {
             }
         }
         for &size in &order.sizes {
-            // Those that multiply the same data have it in common.
+            // Schedules that multiply the same data share it.
             let mut rest: Vec<&Loaded<'_>> = loaded.iter().collect();
             while let Some(first) = rest.first() {
                 let problem = &first.problem;
@@ -232,7 +233,7 @@ impl Session<'_> {
         Ok((operands, reference))
     }
 
-    /// Loads a schedule, or tells once why it cannot be.
+    /// Loads a schedule, or reports once why it cannot be loaded.
     fn loaded<'l>(&self, order: &Order, one: &'l Loaded<'_>) -> Result<Option<&'l CompiledGemm>, Error> {
         if one.gemm.get().is_none() {
             let gemm = match one.program.on(self.device) {
@@ -263,7 +264,7 @@ impl Session<'_> {
             }
         };
         let ours = operands.prepared(gemm)?;
-        // What cuBLAS does not compute is measured alone.
+        // Products that cuBLAS does not compute are measured alone.
         let theirs = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();
         let theirs = theirs.iter().map(|one| one as &dyn Enqueue).collect();
@@ -281,7 +282,7 @@ impl Session<'_> {
         send(self.events, Event::Missing { suite, schedule, size: Some(size), reason: Reason::Late, what });
     }
 
-    /// Reports an error and goes on, unless nothing can go on.
+    /// Reports an error and continues, unless the session cannot continue.
     fn missing(&self, order: &Order, schedule: &str, size: Option<Size>, error: Error) -> Result<(), Error> {
         let (suite, schedule, what) = (order.suite.clone(), schedule.to_string(), error.to_string());
         send(self.events, Event::Missing { suite, schedule, size, reason: Reason::Refused, what });

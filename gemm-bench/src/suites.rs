@@ -1,4 +1,4 @@
-//! The suites: which products, and which schedules are tried on them.
+//! The suites: their products, and the schedules that are tried on them.
 
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, cases, tuned};
@@ -25,7 +25,7 @@ pub enum Suite {
     Batched,
 }
 
-/// Extents of a product, and how many there are.
+/// Extents of a product, and the number of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Rows of A and D.
@@ -38,7 +38,7 @@ pub struct Size {
     pub batch: usize,
 }
 
-/// A program and what to call it.
+/// A program and its name.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// Its name in the rows.
@@ -79,10 +79,10 @@ const DEEP: [[usize; 3]; 6] = [
     [512, 512, 16_384],
     [1024, 1024, 8192],
 ];
-/// Extent of the cubes, and how many.
+/// Extent of the cubes, and their number.
 const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512], [256, 128], [512, 32], [1024, 8]];
 
-/// The tuned schedules of each suite. Those of other element types join by their types.
+/// The tuned schedules of each suite. Those of other element types are added by their types.
 const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128"];
 const TRIED: [(Suite, &[&str]); 7] = [
     (Suite::Ladder, LARGE),
@@ -98,7 +98,7 @@ const TRIED: [(Suite, &[&str]); 7] = [
 ];
 
 impl Suite {
-    /// The name on the command line, and of the file of results.
+    /// The name on the command line and of the file of results.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Ladder => "ladder",
@@ -132,10 +132,11 @@ impl Suite {
     /// Its schedules for products of one element type.
     pub fn schedules(self, dtype: DType) -> Vec<Named> {
         let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
-        // A case stands for a kernel as it was found: cases multiply what their text says.
+        // A case represents a published kernel: cases keep the types of their text.
         let found = cases().filter(|_| self == Suite::Ladder).filter_map(|case| as_it_is(&case, dtype));
         let found = found.chain(tuned().filter(|case| !tried.contains(&case.name)).filter_map(|case| {
-            // What was tuned for another type than f32 suits large products; it is tried on everything of that type.
+            // Schedules tuned for a type other than f32 are meant for large products; they are tried on all products of
+            // that type.
             (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten()
         }));
         let tried = tuned().filter(|case| tried.contains(&case.name)).filter_map(|case| of_type(&case, dtype));
@@ -157,7 +158,7 @@ impl Size {
     ///
     /// # Errors
     ///
-    /// What was expected, if it is none of these, or an extent is 0.
+    /// Returns what was expected if it is none of these, or if an extent is 0.
     pub fn parse(text: &str) -> Result<Size, String> {
         let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
         match numbers.as_deref() {
@@ -184,11 +185,11 @@ impl std::fmt::Display for Size {
 }
 
 impl Named {
-    /// The same program for one product, or for many. Tile programs are what they are.
+    /// The same program for one product, or for many. Tile programs cannot be changed.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had.
+    /// Returns why that is not possible.
     pub fn batched(self, batch: Batch) -> Result<Named, String> {
         let own = self.program.problem().map_err(|errors| errors.to_string())?.batch;
         match (own, self.program) {
@@ -210,13 +211,13 @@ impl Named {
     }
 }
 
-/// A schedule as its file says it, if it multiplies elements of that type.
+/// A schedule as written in its file, if it multiplies elements of that type.
 fn as_it_is(case: &Case, dtype: DType) -> Option<Named> {
     let named = Named { name: case.name.into(), program: Program::Schedule(case.schedule().ok()?) };
     (named.dtype() == Some(dtype)).then_some(named)
 }
 
-/// The same for a type that the file does not state, if that is legal.
+/// The same for a type other than that of the file, if that is legal.
 fn of_type(case: &Case, dtype: DType) -> Option<Named> {
     as_it_is(case, dtype).or_else(|| {
         let schedule: Schedule = format!("{}\ntypes({dtype});", case.text).parse().ok()?;

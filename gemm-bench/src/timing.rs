@@ -1,4 +1,4 @@
-//! Some programs on one product, timed next to cuBLAS in one session: what `profile`, `ablate` and `ladder` ask for.
+//! Times some programs on one product next to cuBLAS in one session, for `profile`, `ablate` and `ladder`.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use ptx_gemm_check::ladder::Timing;
 use crate::session::{self, Event, Order, Orders};
 use crate::suites::{Named, Size};
 
-/// How long a kernel may outlast the time for all before it counts as one that never ends.
+/// How long a kernel may exceed the time limit for all before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// Of the GPU, if the session began at all.
+    /// The name of the GPU, if the session started.
     pub properties: Option<Properties>,
-    /// Of each program, in order: its time, or why there is none.
+    /// For each program, in order, its time, or why there is none.
     pub timings: Vec<Result<Timing, String>>,
 }
 
-/// Times programs one after the other; none begins after `budget`. Names tell them apart.
+/// Times programs one after another; none starts after `budget`. Programs are identified by name.
 pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration) -> Timed {
     let late = || Err("the time was up".to_string());
     let names: Vec<String> = programs.iter().map(|named| named.name.clone()).collect();

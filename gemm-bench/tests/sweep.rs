@@ -1,4 +1,4 @@
-//! Sweeps as a library: what is judged, what is kept, what becomes of workers that hang.
+//! Sweeps as a library: what is judged, what is stored, and what happens to workers that hang.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -94,14 +94,14 @@ fn a_sweep_that_was_cut_off_goes_on() {
     assert!(std::fs::read_to_string(&torn).expect("a file").ends_with('\n'), "the torn line is gone");
     assert_eq!(run(&sweep(SPACE), &mut kept), once);
     assert_eq!(std::fs::read_to_string(&torn).expect("a file").lines().count(), 96);
-    // Everything is known now: nothing is added, and what is known is believed.
+    // Everything is known now: nothing is added, and the stored results are used.
     let known =
         std::fs::read_to_string(&torn).expect("a file").replace("\"resident_blocks\":", "\"resident_blocks\":1");
     std::fs::write(&torn, &known).expect("written");
     let again = run(&sweep(SPACE), &mut Kept::in_file(&torn).expect("known"));
     assert!(again.legal.iter().all(|candidate| candidate.estimate.resident_blocks >= 10));
     assert_eq!(std::fs::read_to_string(&torn).expect("a file"), known);
-    // Another product is another question.
+    // A different product is judged again.
     run(&sweep(SPACE).size(Size::cube(512)), &mut Kept::in_file(&torn).expect("known"));
     assert_eq!(std::fs::read_to_string(&torn).expect("a file").lines().count(), 192);
     std::fs::write(&torn, "{}\n{\"a\": 1}\n").expect("written");
@@ -109,7 +109,7 @@ fn a_sweep_that_was_cut_off_goes_on() {
     assert!(error.starts_with("line 1: "), "{error}");
 }
 
-/// What a script says in the place of a worker.
+/// The output of a script that replaces a worker.
 fn says(answers: &[Answer]) -> String {
     answers.iter().map(|answer| format!("echo '{}'; ", serde_json::to_string(answer).expect("an answer"))).collect()
 }
@@ -167,7 +167,7 @@ fn a_kernel_that_hangs_or_is_wrong_costs_its_row() {
     assert!(times[2..].contains(&Err(wrong)), "{times:?}");
     let hung = Failed { how: Failure::Hung, what: "no answer within 2 s: a kernel that does not end?".into() };
     assert!(times[2..].contains(&Err(hung)), "{times:?}");
-    // All of it is known the next time: no worker is started.
+    // Everything is known the next time: no worker is started.
     let (again, told, workers) = timed(&scripts, &mut Kept::in_file(&path).expect("known"));
     assert_eq!((again, told.known, workers), (outcome, 4, 0));
 }
@@ -203,7 +203,7 @@ fn a_worker_answers_a_request() {
     };
     let text = serde_json::to_vec(&request).expect("JSON");
     assert_eq!(ask(&text, Err("no GPU".into())).expect("answered"), [Answer::Broken("no GPU".into())]);
-    // The interpreter is not timed, and says so.
+    // The interpreter is not timed, and reports that.
     let answers = ask(&text, Ok(ptx_gemm::Device::interpreter())).expect("answered");
     assert!(matches!(&answers[..], [Answer::Device(_), Answer::Broken(_)]), "{answers:?}");
     assert!(ask(b"{", Err(String::new())).is_err());

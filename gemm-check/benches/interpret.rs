@@ -1,8 +1,8 @@
 //! How fast the interpreter runs the compiler's own text: the double-buffered case at 512 x 512 x 512.
 //!
 //! `cargo bench -p ptx-gemm-check`. Divan times whole calls, copies to and from the device included, and counts
-//! multiply-adds as items. The figures at the end are those of the kernel alone, beside what they have to be on two cores;
-//! the run fails if they are below.
+//! multiply-adds as items. The figures at the end are those of the kernel alone, next to the minimum required on two
+//! cores; the run fails if they are below it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
 const EXTENT: usize = 512;
 const FMA: u64 = (EXTENT * EXTENT * EXTENT) as u64;
 
-/// What the interpreter has to reach, in multiply-adds per second.
+/// The rate that the interpreter must reach, in multiply-adds per second.
 const REQUIRED: [(Checks, f64); 2] = [(Checks::Off, 1e9), (Checks::Full, 2e8)];
 
 fn main() -> ExitCode {

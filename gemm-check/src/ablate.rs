@@ -1,7 +1,8 @@
-//! What each clause of a schedule buys: the schedule with one clause dropped or changed at a time, and what each of these costs.
+//! What each clause of a schedule contributes: the schedule with one clause dropped or changed at a time, and the cost
+//! of each variant.
 //!
-//! Numbers go to the nearest legal ones below and above, words to each of their alternatives. What a schedule computes (types,
-//! layouts, epilogue, batch) and what it is compiled for stay as they are.
+//! Numbers are changed to the nearest legal ones below and above, words to each of their alternatives. What a schedule
+//! computes (types, layouts, epilogue, batch) and its target stay as they are.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use rayon::prelude::*;
 use crate::error::CheckError;
 use crate::figures::{Assembler, Figures, How};
 
-/// Steps towards a legal number before the nearest one is told to be illegal.
+/// Steps towards a legal number before the nearest one is reported as illegal.
 const STEPS: u32 = 3;
 
-/// Words that can be written in each other's place.
+/// Words that are interchangeable.
 const WORDS: [&[&str]; 12] = [
     &["along = n", "along = m", "along = z"],
     &["load(registers)", "load(cp_async)"],
@@ -38,9 +39,9 @@ const WORDS: [&[&str]; 12] = [
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// The clause as it was.
+    /// The original clause.
     pub clause: String,
-    /// What it became; `None`: dropped.
+    /// The changed clause; `None` if it is dropped.
     pub changed: Option<String>,
     /// The schedule with that change.
     pub schedule: Schedule,
@@ -56,12 +57,12 @@ impl Variant {
     }
 }
 
-/// A variant and what came of it.
+/// A variant and its result.
 #[derive(Clone, Debug)]
 pub struct Ablated {
     /// What was changed.
     pub variant: Variant,
-    /// What it costs, or why it is illegal.
+    /// Its cost, or why it is illegal.
     pub figures: Result<Figures, String>,
 }
 
@@ -88,7 +89,8 @@ pub fn variants(schedule: &Schedule, target: Option<Target>) -> Vec<Variant> {
     all
 }
 
-/// What says what is computed, not how; contracts are about a schedule, and no part of it.
+/// Excludes clauses that say what is computed rather than how, and contracts, which describe a schedule and are not
+/// part of it.
 fn is_given(key: Key) -> bool {
     matches!(key, Key::Types | Key::Layout | Key::Epilogue | Key::Batch | Key::Target | Key::Expect)
 }
@@ -103,14 +105,15 @@ fn replaced(schedule: &Schedule, key: Key, clause: &str) -> Schedule {
     Schedule::new().text(&text)
 }
 
-/// The clause with each of its numbers at its nearest legal neighbours; where there is none, at the nearest of all.
+/// The clause with each of its numbers replaced by its nearest legal neighbours, or by the nearest illegal one where
+/// there is none.
 fn numbers(schedule: &Schedule, clause: &Clause, target: Option<Target>) -> Vec<String> {
     let written = match clause {
-        // Says the same with a number.
+        // The clause with a number replaced.
         Clause::DoubleBuffer => "stages(2)".to_string(),
         clause => clause.to_string(),
     };
-    // Powers of two lead from tile to tile, single steps from stage to stage.
+    // Tiles change by powers of two, stages by single steps.
     let single = matches!(clause.key(), Key::Stages | Key::Prefetch | Key::BlocksPerSm);
     let legal = |text: &str| replaced(schedule, clause.key(), text).plan(target).is_ok();
     let mut all = Vec::new();
@@ -132,7 +135,8 @@ fn numbers(schedule: &Schedule, clause: &Clause, target: Option<Target>) -> Vec<
     all
 }
 
-/// The numbers of a clause, each with its place; those inside words, such as `x16`, and spans of a swizzle are words.
+/// The numbers of a clause, each with its position; those inside words, such as `x16`, and spans of a swizzle count as
+/// words.
 fn places(written: &str) -> Vec<(usize, u64)> {
     let mut all = Vec::new();
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -148,7 +152,7 @@ fn places(written: &str) -> Vec<(usize, u64)> {
     all
 }
 
-/// The clause with each of its words in each other way.
+/// The clause with each of its words replaced by each alternative.
 fn words(written: &str) -> Vec<String> {
     let mut all = Vec::new();
     for group in WORDS {
@@ -158,7 +162,7 @@ fn words(written: &str) -> Vec<String> {
     all
 }
 
-/// Counts a schedule and its variants in parallel, then asks the assembler about as many as `patience` is enough for.
+/// Counts a schedule and its variants in parallel, then assembles as many of them as `patience` allows.
 ///
 /// # Errors
 ///
@@ -198,8 +202,8 @@ pub fn ablate(
     Ok((own, figures.into_iter().map(ablated).collect()))
 }
 
-/// Leaves out changes that come to the same instructions as an earlier one, such as a default that is written out. That a change
-/// is one in words alone is worth knowing.
+/// Leaves out changes that result in the same instructions as an earlier one, such as a default that is written out. A
+/// change without any effect on the instructions of the schedule is kept, since that is worth knowing.
 fn drop_repeated(counted: &mut Vec<(Variant, Counted)>) {
     let mut known = HashSet::new();
     let mut is_own = true;
@@ -210,12 +214,12 @@ fn drop_repeated(counted: &mut Vec<(Variant, Counted)>) {
     });
 }
 
-/// Asks the assembler about as many as the time is enough for: the schedule as it is, then those with a clause less.
+/// Assembles as many as there is time for: the schedule itself, then those with a clause dropped.
 fn assemble(counted: &mut [(Variant, Counted)], assembler: &Assembler, patience: Duration) {
     let end = Instant::now() + patience;
     let mut order: Vec<_> = counted.iter_mut().collect();
     order.sort_by_key(|(variant, _)| variant.changed.is_some());
-    // One after the other off the list, however many there are at once.
+    // The workers take them from the list one by one.
     order.into_iter().par_bridge().for_each(|(_, counted)| {
         let left = end.saturating_duration_since(Instant::now());
         if let (Ok((kernel, figures)), false) = (counted, left.is_zero()) {
@@ -287,7 +291,7 @@ mod tests {
         assert!(scalar.main_loop.loads_per_fma > 1.5 * figures.main_loop.loads_per_fma);
         let unpadded = of("without shared(a = km + pad(4))").figures.as_ref().unwrap();
         assert_eq!(unpadded.target, figures.target);
-        // What is written out is not told twice.
+        // A default that is written out is not reported twice.
         let double = schedule("tile(32, 32, 8); thread(2, 2); double_buffer;");
         let (_, ablated_double) = ablate(&double, None, None, Duration::ZERO).unwrap();
         let names: Vec<String> = ablated_double.iter().map(|one| one.variant.name()).collect();

@@ -1,18 +1,19 @@
-//! Texts of the compiler, short enough to be reviewed: long runs of like lines are left out, and the last line is a digest of
-//! the whole, so that no change goes unseen.
+//! Abridges texts of the compiler so that they can be reviewed: long runs of similar lines are left out, and the last
+//! line is a digest of the whole text, so that no change goes unnoticed.
 
 use std::fmt::Write;
 
-/// The longest cycle of unlike lines that is looked for, and the fewest rounds of a cycle that are abridged to one.
+/// The longest cycle of different lines that is searched for, and the minimum number of repetitions of a cycle that are
+/// abridged to one.
 const CYCLE: usize = 5;
 const ROUNDS: usize = 3;
 
-/// FNV-1a: what tells two texts apart in a snapshot. No protection against texts that are made to agree.
+/// FNV-1a, which distinguishes texts in a snapshot. It does not protect against deliberate collisions.
 pub fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A text of kernel IR or PTX with its long runs of like lines shortened, and the digest of the whole text.
+/// A text of kernel IR or PTX with its long runs of similar lines shortened, and the digest of the whole text.
 pub fn abridge(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let kinds: Vec<(String, &str)> = lines.iter().map(|line| kind(line)).collect();
@@ -34,7 +35,7 @@ pub fn abridge(text: &str) -> String {
     out
 }
 
-/// What makes two lines alike: the operation, and the note after the text.
+/// The key by which two lines are similar: the operation, and the note after the text.
 fn kind(line: &str) -> (String, &str) {
     let note = line.split_once("//@ ").or_else(|| line.split_once("; ")).map_or("", |(_, note)| note);
     (operation(line).chars().filter(|c| !c.is_ascii_digit()).collect(), note)
@@ -68,7 +69,7 @@ mod tests {
             short.starts_with("    add %r0; //@ tile: a sum\n    ... 7 more lines like these\nret;\n9 lines"),
             "{short}"
         );
-        // In the part that is left out.
+        // Inside the part that is left out.
         assert_ne!(abridge(&text.replace("%r5", "%r6")), short);
     }
 }

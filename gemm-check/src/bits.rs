@@ -1,7 +1,7 @@
-//! Two devices' results beside each other, bit by bit: a GPU's and the interpreter's.
+//! Compares the results of two devices, a GPU and the interpreter, bit by bit.
 //!
-//! The same text gives the same bits, since every instruction in it is defined to the bit, with exceptions. Those that a
-//! kernel has are read off its PTX and make up its [`Rule`]; a kernel without any is held to equality.
+//! The same text gives the same bits, since every instruction in it is defined to the bit, with exceptions. The
+//! exceptions in a kernel are read from its PTX and form its [`Rule`]; a kernel without any must give equal bits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,11 +30,12 @@ pub struct Rule {
     sums: Sums,
 }
 
-/// A rounding of f32: the operations behind an approximate function see other operands, and so round by themselves.
+/// A rounding of f32: the operations after an approximate function have different operands, and therefore round
+/// differently.
 const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 
 impl Rule {
-    /// The rule of a module, by the instructions that it has.
+    /// The rule of a module, determined by its instructions.
     pub fn of(module: &Module) -> Rule {
         let mut rule = Rule { approximate: BTreeMap::new(), sums: Sums::Fixed };
         for statement in module.entries.iter().flat_map(|entry| &entry.body) {
@@ -68,22 +69,22 @@ impl Rule {
         self.sums
     }
 
-    /// How far apart two devices' values of this size may be, where functions of the module are made of a few of its
-    /// approximate instructions, as exponentials and powers are.
+    /// How far apart two devices' values of this magnitude may be, where functions of the module, such as exponentials
+    /// and powers, consist of a few of its approximate instructions.
     pub(crate) fn spread(&self, value: f64) -> f64 {
         16.0 * self.relative() * value.max(1.0)
     }
 
-    /// Relative error that a function of the epilogue may have; each is made of these instructions and few more.
+    /// Relative error that a function of the epilogue may have; each consists of these instructions and a few others.
     pub(crate) fn relative(&self) -> f64 {
         let roundings = if self.approximate.is_empty() { 0.0 } else { 4.0 * ROUNDING };
         self.approximate.values().sum::<f64>() + roundings
     }
 }
 
-/// The largest relative error of an instruction (PTX ISA, "Floating point instructions" and "Half precision floating point
-/// instructions", each at its own page). Of `sin` and `cos` an absolute one is documented, for results of at most 1; no
-/// function of the language is made of them.
+/// The largest relative error of an instruction (PTX ISA, "Floating point instructions" and "Half precision floating
+/// point instructions", each at its own page). For `sin` and `cos` an absolute error is documented, for results of at
+/// most 1; no function of the language uses them.
 fn documented(function: Approx, ty: Type) -> (&'static str, f64) {
     let single = ty == Type::F32;
     match function {
@@ -118,12 +119,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
-    /// What was asked of the bits.
+    /// The rule that was applied.
     pub rule: Rule,
-    /// What ran on the first device.
+    /// The entry that ran on the first device.
     pub run: Run,
     /// Elements compared.
     pub compared: usize,
@@ -131,14 +132,14 @@ pub struct Agreement {
     pub differing: usize,
     /// The largest difference, as a share of what the rule allows; infinite where it allows none.
     pub share: f64,
-    /// The first element that is beyond it, in words.
+    /// The first element that exceeds it, described in words.
     pub worst: Option<String>,
-    /// Whether neither device wrote around the elements of D.
+    /// Whether neither device wrote outside the elements of D.
     pub padding_intact: bool,
 }
 
 impl Agreement {
-    /// Whether the rule is kept, everywhere.
+    /// Whether the rule holds for every element.
     pub fn holds(&self) -> bool {
         self.share <= 1.0 && self.padding_intact && self.compared > 0
     }
@@ -166,7 +167,7 @@ const ODD: Size = Size { m: 141, n: 133, k: 67 };
 /// Multiples of the widest access of every type, past the edges of tiles: the entry with wide accesses.
 const ALIGNED: Size = Size { m: 144, n: 176, k: 80 };
 
-/// The sizes that are compared: of an entry without guards, the multiple of its tile that comes next.
+/// The sizes that are compared; for an entry without guards, they are rounded up to multiples of its tile.
 fn sizes(kernel: &Kernel) -> Vec<Size> {
     let mut all = Vec::new();
     for landmarks in of_kernel(kernel) {
@@ -182,8 +183,8 @@ fn sizes(kernel: &Kernel) -> Vec<Size> {
     all
 }
 
-/// What is compared: every kind of entry, scalars that are no powers of two, C next to D and in its place, padding, and
-/// gaps in a batch.
+/// The requests that are compared: every kind of entry, scalars that are not powers of two, C separate from D and in
+/// place, padding, and gaps in a batch.
 pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
     let problem = kernel.problem();
     let any = kernel.interface().entries.iter().any(Entry::suits_all);
@@ -234,7 +235,7 @@ impl Agreement {
             }
             self.differing += 1;
             let (here, there) = (x.get(product, row, col), y.get(product, row, col));
-            // Both devices may be off, each its own way.
+            // Both devices may deviate, in different directions.
             let bound = allowed.as_ref().map_or(0.0, |references| 2.0 * references[index].error);
             let difference = (here - there).abs();
             let share = if bound > 0.0 && difference.is_finite() { difference / bound } else { f64::INFINITY };

@@ -1,14 +1,14 @@
-//! Error bounds: a reference value in f64 together with a bound on how far a right result may lie from it.
+//! Error bounds: a reference value in f64 together with a bound on the distance of a correct result from it.
 //!
-//! The first error is that of the accumulator: K fused multiply-adds, in any order, leave
-//! `|acc - sum| <= gamma(K) |A||B|` with `gamma(n) = n u / (1 - n u)` (Higham, *Accuracy and Stability of Numerical
-//! Algorithms*, section 3.1). From there the bound runs through the epilogue beside the value: an operation on operands
-//! with errors ex and ey can be off by what these make of it, and by one rounding of its own result, `u |z|`. A rounding is
-//! left out where operands are exact and the result is a number of the type, so that integer data have the bound 0.
+//! The first error is that of the accumulator: K fused multiply-adds, in any order, leave `|acc - sum| <= gamma(K)
+//! |A||B|` with `gamma(n) = n u / (1 - n u)` (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1).
+//! From there the bound is carried through the epilogue along with the value: the error of an operation on operands
+//! with errors ex and ey is what it makes of these errors, plus one rounding of its own result, `u |z|`. A rounding is
+//! left out where the operands are exact and the result is a number of the type, so that integer data have the bound 0.
 
 use ptx_gemm_dsl::DType;
 
-/// Rounding of one floating-point type.
+/// The rounding of a floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rounding {
     /// Half the distance from 1 to the next number.
@@ -40,14 +40,14 @@ impl Rounding {
         }
     }
 
-    /// `n u / (1 - n u)`: what n roundings in a row make of a factor of 1.
+    /// `n u / (1 - n u)`: the relative error after n successive roundings.
     pub fn gamma(&self, n: usize) -> f64 {
         let nu = n as f64 * self.unit;
         if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
     }
 
-    /// Whether a value computed in f64 without error is a number of this type. For f64 itself only integers are taken
-    /// for sure.
+    /// Whether a value computed in f64 without error is a number of this type. For f64 itself this is only certain of
+    /// integers.
     fn holds(&self, value: f64) -> bool {
         match self.dtype {
             DType::F64 => value.fract() == 0.0 && value.abs() < 2f64.powi(53),
@@ -56,7 +56,7 @@ impl Rounding {
         }
     }
 
-    /// The result of one operation: its value in f64, and what the operands' errors make of it.
+    /// The result of one operation: its value in f64, and the error propagated from its operands.
     fn rounded(&self, value: f64, error: f64) -> Estimate {
         if error == 0.0 && self.holds(value) {
             return Estimate { value, error };
@@ -65,7 +65,7 @@ impl Rounding {
     }
 }
 
-/// A value, and how far a right result may lie from it.
+/// A value, and the largest distance of a correct result from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The reference.
@@ -159,7 +159,7 @@ impl std::ops::Neg for Estimate {
 }
 
 impl Rounding {
-    /// A quotient of exact operands: exact if it multiplies back.
+    /// A quotient of exact operands is exact if multiplying by the divisor gives the dividend.
     fn rounded_quotient(&self, value: f64, dividend: f64, divisor: f64) -> Estimate {
         if value * divisor == dividend && value.fract() == 0.0 && value.abs() < 2f64.powi(24) {
             return Estimate::exact(value);
@@ -168,7 +168,7 @@ impl Rounding {
     }
 }
 
-/// `factor * error` where no error stays none, even beside an infinity.
+/// `factor * error`, where an error of 0 stays 0 even if the factor is infinite.
 fn spread(factor: f64, error: f64) -> f64 {
     if error == 0.0 { 0.0 } else { factor * error }
 }

@@ -1,8 +1,8 @@
-//! The named schedules: every kernel of the reports that this project grew from, and those that were tuned since.
+//! The named schedules: every kernel of the reports that this project started from, and those that were tuned since.
 
 use ptx_gemm_dsl::{Diagnostics, Schedule};
 
-/// The reports that the project grew from, as the cases name them, in the order in which they came.
+/// The reports that the project started from, by the names that the cases use, in the order in which they were read.
 pub(crate) const REPORTS: [&str; 5] = [
     "CUDA SGEMM lab of a course",
     "CUDA tutorial cuda_learning_03",
@@ -13,7 +13,7 @@ pub(crate) const REPORTS: [&str; 5] = [
 
 /// One file of `cases/` or `tuned/`.
 ///
-/// Its first comment line names where the kernel comes from, the lines after it say what it is there to show.
+/// Its first comment line names the origin of the kernel; the following lines say what it demonstrates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The file's stem.
@@ -28,12 +28,12 @@ impl Case {
         self.comments().next().unwrap_or_default()
     }
 
-    /// What it is there to show: the comment lines after the first, in one sentence or two.
+    /// What it demonstrates: the comment lines after the first.
     pub fn point(&self) -> String {
         self.comments().skip(1).collect::<Vec<_>>().join(" ")
     }
 
-    /// The schedule. A case that does not parse is a bug, which a test of this crate would have found.
+    /// The schedule. A case that does not parse is a bug that the tests of this crate would find.
     pub fn schedule(&self) -> Result<Schedule, Diagnostics> {
         self.text.parse()
     }
@@ -51,7 +51,7 @@ pub fn cases() -> impl ExactSizeIterator<Item = Case> {
     FILES.iter().map(|&(name, text)| Case { name, text })
 }
 
-/// The schedules that are meant to be fast, by name: what `gemmc bench` compares with cuBLAS.
+/// The schedules that are meant to be fast, by name; `gemmc bench` compares them with cuBLAS.
 ///
 /// Names are those of BLAS: `nn_256x128` reads A and B row by row, `tn_…` A column by column; the numbers are the tile.
 pub fn tuned() -> impl ExactSizeIterator<Item = Case> {

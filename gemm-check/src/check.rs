@@ -29,7 +29,7 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
 impl Given<'_> {
     fn compare_floats(&self, product: usize, d: &HostMatrix, outcome: &mut Outcome) -> Result<(), CheckError> {
         let stored = Rounding::of(self.problem.types.d);
-        // In whatever order the sums come about.
+        // The sums may be computed in any order.
         let references = self.references(product, epilogue::APPROXIMATE, Sums::Free)?;
         for (index, reference) in references.into_iter().enumerate() {
             let (row, col) = (index / self.request.n, index % self.request.n);

@@ -1,4 +1,4 @@
-//! A result against its reference.
+//! Compares a result with its reference.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use ptx_gemm_runtime::Run;
 
 use crate::bound::{Estimate, Rounding};
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What ran.
+    /// The entry that ran.
     pub run: Run,
     /// The largest |D - reference| / bound; infinite where the bound is 0 and D differs, or where only one is NaN.
     pub max_error: f64,
@@ -17,7 +17,7 @@ pub struct Outcome {
     pub worst: Option<Mismatch>,
     /// Elements compared.
     pub compared: usize,
-    /// Whether everything around the elements of D is as it was.
+    /// Whether everything around the elements of D is unchanged.
     pub padding_intact: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct Mismatch {
     pub got: f64,
     /// The reference.
     pub expected: f64,
-    /// How far D may lie from it.
+    /// The largest permitted distance from it.
     pub bound: f64,
 }
 
@@ -60,15 +60,15 @@ impl Outcome {
     }
 }
 
-/// |got - value| / error, with the values that have no distance told apart.
+/// |got - value| / error, with separate cases for values that have no distance.
 fn ratio(got: f64, Estimate { value, error }: Estimate, stored: Rounding) -> f64 {
     let right = if value.is_nan() {
         got.is_nan()
     } else if got.is_nan() || value.is_infinite() {
-        // With an operand without bound, anything may come out.
+        // With an unbounded operand, any result is possible.
         got == value || (error.is_infinite() && value.is_finite())
     } else if got.is_infinite() {
-        // The sum of what may be may pass the largest number of the type.
+        // The value plus its bound may exceed the largest number of the type.
         got.signum() == value.signum() && value.abs() + error >= stored.max
     } else {
         let distance = (got - value).abs();
@@ -111,9 +111,9 @@ mod tests {
         check(3.0, 1.0, 1.0, 2.0);
         check(1.0, 1.0, 0.0, 0.0);
         check(-0.0, 0.0, 0.0, 0.0);
-        // Without a bound, only the same number is right.
+        // With a bound of 0, only the same number is right.
         check(1.0 + 1e-9, 1.0, 0.0, INF);
-        // NaN is right for NaN alone, an infinity for the same one.
+        // NaN is right only for NaN, an infinity only for the same infinity.
         check(NAN, NAN, 0.1, 0.0);
         check(1.0, NAN, 0.1, INF);
         check(NAN, 1.0, 0.1, INF);
@@ -121,7 +121,7 @@ mod tests {
         check(-INF, INF, 0.1, INF);
         check(1e38, INF, 0.1, INF);
         check(INF, 1.0, 0.1, INF);
-        // A sum that may pass the largest number may become infinite.
+        // A sum that may exceed the largest number may become infinite.
         check(INF, 3.4e38, 1e36, 0.0);
         check(-INF, 3.4e38, 1e36, INF);
     }

@@ -8,16 +8,17 @@ use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack, Stri
 
 use crate::element::{decode, encode, round};
 
-/// What kind of numbers to multiply.
+/// The kind of numbers to multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Data {
     /// Numbers in [-1, 1] of the full width of their type; integers in -10..=10.
     Random,
-    /// The same, with a NaN or an infinity as the first element of every matrix and vector: what a lane without work reads, if it
-    /// reads anything. Elements that depend on these are compared as well. Integers have no such values.
+    /// The same, with a NaN or an infinity as the first element of every matrix and vector, which is what a lane
+    /// without work would read. Elements that depend on these are compared as well. Integers have no such values.
     Special,
-    /// As exact, with infinities in a quarter of the even rows of A and of the odd columns of B: where one of them is multiplied
-    /// by what stands for an element outside, a zero, the sum is NaN instead of infinite. Integers are as exact ones.
+    /// Like exact data, with infinities in a quarter of the even rows of A and of the odd columns of B: if one of them
+    /// is multiplied by the zero that replaces an element outside the matrix, the sum is NaN instead of infinite.
+    /// Integers are the same as for exact data.
     Infinite,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows.
@@ -48,7 +49,7 @@ impl Values {
         Values { rows, cols, elements: (0..rows * cols).map(|_| next()).collect() }
     }
 
-    /// The same with a number in the place of the first; integers stay as they are.
+    /// The same with the first element replaced; integers stay as they are.
     pub(crate) fn beginning_with(mut self, value: f64, dtype: DType) -> Values {
         if let Some(first) = self.elements.first_mut().filter(|_| !dtype.is_integer()) {
             *first = value;
@@ -56,7 +57,7 @@ impl Values {
         self
     }
 
-    /// The same with an infinity for a quarter of the elements of the lines that are chosen; integers stay as they are.
+    /// The same with infinities in place of a quarter of the elements of the chosen lines; integers stay as they are.
     pub(crate) fn with_infinities(mut self, dtype: DType, seed: u64, chosen: fn(usize, usize) -> bool) -> Values {
         let mut numbers = SplitMix64::new(seed);
         let cols = self.cols;
@@ -68,7 +69,8 @@ impl Values {
         self
     }
 
-    /// NaN and infinities by turns, in the place of everything: what must not be read. Integers stay as they are.
+    /// Alternating NaN and infinities in place of every element, for data that must not be read. Integers stay as they
+    /// are.
     pub(crate) fn poisoned(mut self, dtype: DType) -> Values {
         let poison = [f64::NAN, f64::INFINITY, f64::NAN, f64::NEG_INFINITY];
         if !dtype.is_integer() {

@@ -8,14 +8,15 @@ use ptx_gemm_runtime::{Error, Kernel};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 
-/// How two texts of PTX differ, registers and labels by whatever name.
+/// How two PTX texts differ, regardless of the names of registers and labels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
     /// Lines of each text.
     pub lines: [usize; 2],
-    /// Opcodes that occur in one text more often than in the other, with how often in each; most different first.
+    /// Opcodes that occur more often in one text than in the other, with their counts; the largest difference first.
     pub opcodes: Vec<(String, [usize; 2])>,
-    /// The lines that differ, as in a patch, where no opcode does: otherwise registers are numbered anew, and most lines differ.
+    /// The lines that differ, as in a patch, if the opcodes are the same: otherwise registers are renumbered, and most
+    /// lines differ.
     pub changed: Vec<String>,
 }
 
@@ -23,7 +24,7 @@ impl Effect {
     /// Compiles both schedules, each for its own target.
     ///
     /// # Errors
-    /// A schedule that is wrong or not implemented.
+    /// Returns the error of a schedule that is wrong or not implemented.
     pub fn of(schedules: [&str; 2]) -> Result<Effect, Error> {
         let [before, after] = schedules.map(|text| -> Result<String, Error> {
             let schedule: Schedule = text.parse()?;

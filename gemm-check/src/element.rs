@@ -1,4 +1,4 @@
-//! One element: from and to the bytes of its type, by way of f64.
+//! Converts an element from and to the bytes of its type, through f64.
 
 use half::{bf16, f16};
 use ptx_gemm_dsl::DType;

@@ -1,14 +1,14 @@
-//! The epilogue of one element, as a value with its bound.
+//! Evaluates the epilogue of one element, as a value with its bound.
 
 use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
 
 use crate::bound::{Estimate, Rounding};
 
-/// Relative error granted to the functions that hardware approximates; `tanh.approx.f32` is documented with 2^-11
+/// Relative error permitted for the functions that hardware approximates; `tanh.approx.f32` is documented with 2^-11
 /// (PTX ISA, "Floating point instructions: tanh"), the others are better.
 pub(crate) const APPROXIMATE: f64 = 1.0 / 1024.0;
 
-/// What the expression is evaluated with, at one element of D.
+/// The operands of the expression at one element of D.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operands<'a> {
     pub(crate) acc: Estimate,
@@ -27,7 +27,8 @@ pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: R
     Evaluation { epilogue, operands, rounding, approximate }.of(&epilogue.expr, Product::Kept)
 }
 
-/// Whether the accumulators and the elements of C are read, given the scalars: what a scalar of 0 multiplies is not.
+/// Whether the accumulators and the elements of C are read, given the scalars: an operand that is multiplied by a
+/// scalar of 0 is not.
 pub(crate) fn reads(epilogue: &Epilogue, scalars: &[f64]) -> (bool, bool) {
     fn walk(expr: &Expr, product: Product, scalars: &[f64], found: &mut (bool, bool)) {
         match expr {
@@ -52,12 +53,12 @@ pub(crate) fn reads(epilogue: &Epilogue, scalars: &[f64]) -> (bool, bool) {
     found
 }
 
-/// Whether a scalar equal to 0 is a factor of the product that an operand stands in.
+/// Whether a scalar equal to 0 is a factor of the product that contains an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Product {
     /// No: the operand counts.
     Kept,
-    /// Yes: `acc` and `c` count as 0, whatever they are.
+    /// Yes: `acc` and `c` count as 0, whatever their values.
     Dropped,
 }
 
@@ -141,7 +142,7 @@ impl Evaluation<'_> {
             Function::Sigmoid => approximate(sigmoid(x.value), 0.25),
             // The slopes of gelu and silu stay below 1.13 and 1.10.
             Function::Gelu => {
-                // 1 + tanh cancels for negative x: the error is relative to x, and not to what is left.
+                // 1 + tanh cancels for negative x: the error is relative to x, and not to the difference.
                 let near = approximate(gelu(x.value), 1.13);
                 Estimate { error: near.error + self.approximate * x.value.abs(), ..near }
             }

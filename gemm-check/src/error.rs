@@ -3,14 +3,14 @@
 use ptx_gemm_dsl::DType;
 use ptx_gemm_runtime::Error;
 
-/// Why there was nothing to compare.
+/// Why a product could not be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// The runtime's answer.
+    /// An error of the runtime.
     #[error(transparent)]
     Runtime(#[from] Error),
-    /// Matrices that this machine has no memory for.
+    /// Matrices that do not fit into this machine's memory.
     #[error("checking {m} x {n} x {k} needs about {needed} MiB of memory, {available} MiB are available")]
     TooLarge {
         /// Rows of D.
@@ -32,7 +32,7 @@ pub enum CheckError {
         /// Its value.
         value: f64,
     },
-    /// Exact data whose sums pass what the accumulator holds exactly.
+    /// Exact data whose sums exceed what the accumulator represents exactly.
     #[error("sums of {k} exact products are not exact in {acc}: K is at most {limit}")]
     NotExact {
         /// Terms of each sum.

@@ -1,4 +1,4 @@
-//! A request and its data: multiplied on a device, and in the reference.
+//! A request and its data, multiplied on a device and by the reference.
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::Operand;
@@ -13,13 +13,13 @@ use crate::error::CheckError;
 use crate::product::{Precision, Product};
 use crate::request::{Output, Request};
 
-/// How the accumulators come about.
+/// How the sums are accumulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sums {
-    /// One fused multiply-add after the other, in the order that the PTX states: to the bit.
+    /// One fused multiply-add after another in the order of the PTX, exact to the bit.
     Fixed,
-    /// In any order, as those of tensor cores, which add the products of a block of K in an order and a precision of their own (PTX ISA,
-    /// "Multiply-and-accumulate instruction: mma": order and rounding are unspecified).
+    /// In any order, as on tensor cores, which add the products of a block of K in an unspecified order and precision
+    /// (PTX ISA, "Multiply-and-accumulate instruction: mma": order and rounding are unspecified).
     Free,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The data of a request, if there is memory for them and a reference for their types.
+    /// Generates the data of a request, if there is memory for them and a reference for their types.
     pub(crate) fn new(problem: Problem, request: &Request) -> Result<Given<'_>, CheckError> {
         supported(&problem)?;
         crate::memory::suffices(&problem, request)?;
@@ -39,7 +39,7 @@ impl Given<'_> {
         Ok(Given { problem, request, input })
     }
 
-    /// D, and what ran.
+    /// D, and the entry that ran.
     pub(crate) fn multiply(&self, gemm: &CompiledGemm) -> Result<(Run, HostMatrix), CheckError> {
         let Given { problem, request, input } = self;
         let laid = |operand| (request.shape(problem, operand), request.stack(problem, operand));
@@ -70,7 +70,7 @@ impl Given<'_> {
         Ok((run, d))
     }
 
-    /// The reference of each element, row by row. `relative` is the error granted to functions that hardware
+    /// The reference of each element, row by row. `relative` is the error permitted for functions that hardware
     /// approximates.
     pub(crate) fn references(&self, product: usize, relative: f64, sums: Sums) -> Result<Vec<Estimate>, CheckError> {
         let Given { problem, request, input } = self;
@@ -79,7 +79,7 @@ impl Given<'_> {
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
         let products = Product::of(&input.a[product], &input.b[product], precision);
         let exact = request.data == Data::Exact;
-        // What a scalar of 0 drops is not finite, and is not summed either.
+        // An operand that a scalar of 0 drops is not finite, and is not summed either.
         let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
             let limit = (1.0 / acc.unit / 100.0) as usize;
@@ -121,7 +121,7 @@ fn supported(problem: &Problem) -> Result<(), CheckError> {
     }
 }
 
-/// Everything that goes into a product, as values.
+/// All operands of a product, as values.
 pub(crate) struct Input {
     /// One for each product.
     pub(crate) a: Vec<Values>,
@@ -131,7 +131,7 @@ pub(crate) struct Input {
     pub(crate) vectors: Vec<Vec<f64>>,
     /// In the order of the epilogue, rounded to the accumulator's type.
     pub(crate) scalars: Vec<f64>,
-    /// What the runtime is given: names that the epilogue does not have are for it to refuse.
+    /// The scalars passed to the runtime, which has to reject names that the epilogue does not have.
     named_scalars: Vec<(String, f64)>,
 }
 
@@ -169,9 +169,9 @@ impl Input {
             }
             scalars.push(round(types.acc, value));
         }
-        // What a scalar of 0 drops is full of numbers that would show.
+        // A matrix that a scalar of 0 drops is filled with values that would be noticed.
         let (reads_acc, reads_c) = epilogue::reads(epilogue, &scalars);
-        // Sequences of their own, so that one matrix does not change with the extents of another.
+        // Each matrix has its own random sequence, so that it does not change with the extents of another.
         let mut sequence = 0;
         let mut values = |dtype, rows, cols, (first, infinite): (f64, Chosen), is_read: bool| {
             sequence += 1;

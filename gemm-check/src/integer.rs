@@ -1,4 +1,4 @@
-//! The same product in i32: exact, and wrapping around.
+//! The same product in i32: exact, modulo 2^32.
 
 use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
 use rayon::prelude::*;
@@ -23,7 +23,7 @@ pub(crate) fn product(a: &Values, b: &Values) -> Vec<i32> {
     sums
 }
 
-/// What the expression is evaluated with, at one element of D.
+/// The operands of the expression at one element of D.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operands<'a> {
     pub(crate) acc: i32,

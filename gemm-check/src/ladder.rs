@@ -1,7 +1,8 @@
-//! The ladder: one table over all cases, from the first kernel of each report to the best, with what each costs.
+//! The ladder: one table of all cases, from the first kernel of each report to the best, with the cost of each.
 //!
-//! Without a GPU the figures are those that can be known: the compiler's, what the interpreter counts beside the formula of the CUDA SGEMM worklog,
-//! and, where NVIDIA's assembler is found, what it makes of the text. Times come from whoever can measure them.
+//! Without a GPU the figures are those that can be known: the compiler's, the interpreter's counts next to the formula
+//! of the CUDA SGEMM worklog, and, where NVIDIA's assembler is found, its registers and spills. Times come from a
+//! callback that can measure them.
 
 mod table;
 
@@ -21,17 +22,17 @@ use crate::figures::{Assembler, Figures, How};
 /// How long to wait for the assembler, case by case.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Measures one case, on whatever it can measure on; `None` where it cannot.
+/// Measures one case on any device; `None` where it cannot.
 pub type Timer<'a> = dyn Fn(&Case, &Kernel) -> Option<Timing> + Sync + 'a;
 
-/// How to climb.
+/// The options of a ladder.
 #[derive(Default)]
 pub struct Climb<'a> {
     /// Compile for this target instead of each case's own.
     pub target: Option<Target>,
-    /// What counts registers, spills and the instructions of the machine.
+    /// The assembler, which reports registers, spills and machine instructions.
     pub assembler: Option<Assembler>,
-    /// What measures times.
+    /// The function that measures times.
     pub timer: Option<&'a Timer<'a>>,
 }
 
@@ -40,7 +41,7 @@ pub struct Climb<'a> {
 pub struct Ladder {
     /// The assembler's version, if there is one.
     pub assembler: Option<String>,
-    /// By report and by place in it; where the report gives none, by what is counted.
+    /// Ordered by report and by position in it; where the report gives none, by the counted figures.
     pub rungs: Vec<Rung>,
 }
 
@@ -51,14 +52,14 @@ pub struct Rung {
     pub case: String,
     /// Where it comes from.
     pub origin: String,
-    /// What it is there to show.
+    /// What it demonstrates.
     pub point: String,
     /// The schedule in canonical form, on one line.
     pub clauses: String,
-    /// What it costs.
+    /// Its cost.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What was measured.
+    /// The measurement.
     pub timing: Option<Timing>,
 }
 
@@ -88,8 +89,8 @@ impl Timing {
 }
 
 impl Climb<'_> {
-    /// Compiles, runs, counts and assembles every case; `progress` hears of each one that is done: how many, of how many,
-    /// and which.
+    /// Compiles, runs, counts and assembles every case. `progress` is called after each with the number done, the
+    /// total, and its name.
     pub fn run(&self, progress: impl Fn(usize, usize, &str) + Sync) -> Result<Ladder, CheckError> {
         let all: Vec<Case> = cases().collect();
         let done = AtomicUsize::new(0);
@@ -100,7 +101,7 @@ impl Climb<'_> {
         };
         let mut rungs: Vec<Rung> = all.par_iter().map(rung).collect::<Result<_, CheckError>>()?;
         if let Some(timer) = self.timer {
-            // One at a time: nothing else may run beside what is timed.
+            // One at a time: nothing else may run during a measurement.
             for (rung, case) in rungs.iter_mut().zip(&all) {
                 let kernel = Kernel::compile(&schedule(case)?, self.target)?;
                 rung.timing = timer(case, &kernel);
@@ -133,7 +134,7 @@ fn schedule(case: &Case) -> Result<ptx_gemm_dsl::Schedule, CheckError> {
 }
 
 impl Rung {
-    /// The report and the numbers of the section or kernel in it. A place without them comes last in its report.
+    /// The report and the numbers of the section or kernel in it. A case without them comes last in its report.
     fn place(&self) -> Vec<u32> {
         let named = |part: &str| {
             let found = REPORTS.iter().position(|report| part.contains(report))?;
@@ -150,7 +151,7 @@ impl Rung {
         place
     }
 
-    /// What a kernel is worth: what it gets out of a byte, then what it saves in loads, in conflicts, in words.
+    /// The merit of a kernel: operations per byte, then savings in loads, in conflicts, in words.
     fn worth(&self) -> [f64; 4] {
         let figures = &self.figures;
         let (conflicts, words) = (figures.bank_conflicts as f64, figures.shared_words_per_fma);

@@ -1,4 +1,4 @@
-//! The extents at which something about a kernel changes, read off its tile programs: what a test has to try.
+//! The extents at which something about a kernel changes, read from its tile programs; tests have to cover them.
 
 use std::collections::BTreeSet;
 
@@ -17,21 +17,21 @@ pub(crate) struct Landmarks {
     pub(crate) tile: [usize; 3],
     /// Whether there are guards at the edges.
     pub(crate) guarded: bool,
-    /// Rows of the block, of a warp, of a thread, and of what lies side by side in a thread.
+    /// Rows of the block, of a warp, of a thread, and of the contiguous piece of a thread.
     pub(crate) m: BTreeSet<usize>,
     /// Columns of the same.
     pub(crate) n: BTreeSet<usize>,
-    /// Slots of each ring; 1 without any.
+    /// Slots of each ring; 1 without a ring.
     pub(crate) slots: BTreeSet<usize>,
-    /// Tiles in a band of the raster, and whether bands are rows of tiles; parts that k is split into.
+    /// Tiles in a band of the rasterisation, and whether bands are rows of tiles; parts that k is split into.
     pub(crate) band: (usize, Along),
     pub(crate) parts: usize,
     /// Steps of the unrolled bodies.
     pub(crate) unroll: BTreeSet<usize>,
     /// Elements of the accesses to global memory.
     pub(crate) widths: BTreeSet<usize>,
-    /// What m, n and k have to be multiples of, so that this entry takes a product of packed matrices; 1 where another
-    /// entry takes what this one does not.
+    /// The numbers that m, n and k must be multiples of for this entry to accept a product of packed matrices; 1 where
+    /// another entry accepts what this one does not.
     granules: [usize; 3],
 }
 
@@ -85,7 +85,7 @@ impl Landmarks {
         }
     }
 
-    /// The next larger size that the kernel takes.
+    /// The next larger size that the kernel accepts.
     pub(crate) fn suited(&self, Size { m, n, k }: Size) -> Size {
         let [by_m, by_n, by_k] = self.granules;
         Size::new(m.next_multiple_of(by_m), n.next_multiple_of(by_n), k.next_multiple_of(by_k))
@@ -105,8 +105,8 @@ fn cols(map: &Map) -> [u32; 3] {
     [warp.unwrap_or(0), map.cols().len() as u32, piece.unwrap_or(0)]
 }
 
-/// What m, n and k have to be multiples of for an entry: of the tile if there are no guards, and so that the leading
-/// dimensions of packed matrices are multiples of what their accesses need.
+/// The numbers that m, n and k must be multiples of for an entry: the tile if there are no guards, and whatever gives
+/// the leading dimensions of packed matrices the alignment that their accesses need.
 fn granules(entry: &Entry, problem: &Problem) -> [usize; 3] {
     let tile = [entry.tile.m, entry.tile.n, entry.tile.k].map(|extent| extent.max(1) as usize);
     let mut granules = if entry.tail == Tail::None { tile } else { [1; 3] };

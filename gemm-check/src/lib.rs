@@ -13,8 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A result is right if every element lies within a bound that is computed together with the reference, in f64, by
-//! running error analysis: see [`bound`]. With exact data the bound is 0, and so right means equal.
+//! A result is right if every element is within a bound that is computed together with the reference, in f64, by
+//! running error analysis: see [`bound`]. With exact data the bound is 0, so right means equal.
 
 pub mod ablate;
 mod abridge;

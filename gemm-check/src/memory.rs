@@ -1,4 +1,5 @@
-//! Whether this machine has the memory that a check takes: a polite refusal instead of an aborted process.
+//! Checks whether this machine has the memory that a check takes, so that a large request is an error instead of an
+//! aborted process.
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
@@ -7,7 +8,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use crate::error::CheckError;
 use crate::request::Request;
 
-/// Refuses a request whose matrices would not fit.
+/// Rejects a request whose matrices would not fit.
 pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), CheckError> {
     let &Request { m, n, k, .. } = request;
     let needed = needed(problem, request);
@@ -39,12 +40,12 @@ fn needed(problem: &Problem, request: &Request) -> u128 {
     });
     let typed = typed.fold(0u128, u128::saturating_add);
     let batch = request.batch as u128;
-    // The interpreter keeps one bit beside each byte.
+    // The interpreter keeps one additional bit per byte.
     values.saturating_mul(8).saturating_add(typed.saturating_mul(17) / 8).saturating_mul(batch)
 }
 
-/// Bytes that can be allocated without swapping, by the machine and by the limit of a container; `None` where the system does
-/// not say.
+/// Bytes that can be allocated without swapping, limited by the machine and by its container; `None` where the system
+/// does not report them.
 fn available() -> Option<u64> {
     let refreshed = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(refreshed);

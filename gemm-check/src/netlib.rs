@@ -1,4 +1,4 @@
-//! The grid of netlib's `sblat3`, as far as it is about SGEMM: 17,496 calls through the public interface.
+//! The SGEMM part of the grid of netlib's `sblat3`: 17,496 calls through the public interface.
 //!
 //! `C := alpha op(A) op(B) + beta C`, everything column major as in BLAS. A transposed operand is a row-major matrix here,
 //! so that there are four kernels for the nine pairs of `N`, `T` and `C`. As in netlib, each leading dimension is one above
@@ -17,7 +17,7 @@ pub const EXTENTS: [usize; 6] = [0, 1, 2, 3, 5, 9];
 pub const ALPHAS: [f32; 3] = [0.0, 1.0, 0.7];
 /// Values of beta.
 pub const BETAS: [f32; 3] = [0.0, 1.0, 1.3];
-/// What lies between columns.
+/// The value of the padding between columns.
 pub const PADDING: f32 = -1e10;
 /// An element fails from this ratio on.
 pub const THRESHOLD: f64 = 16.0;
@@ -25,7 +25,7 @@ pub const THRESHOLD: f64 = 16.0;
 /// `op(X)` of BLAS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transpose {
-    /// As it is.
+    /// Not transposed.
     N,
     /// Transposed.
     T,
@@ -59,14 +59,14 @@ pub struct Call {
     pub beta: f32,
 }
 
-/// What the grid found.
+/// The result of the grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Calls made.
     pub calls: usize,
     /// The largest ratio.
     pub worst_ratio: f64,
-    /// The calls that failed, and how.
+    /// The calls that failed, with the reasons.
     pub failures: Vec<(Call, String)>,
 }
 
@@ -118,7 +118,7 @@ fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Res
     let b = matrix(k, n, trans_b.layout(), numbers);
     let before = matrix(m, n, Layout::Col, numbers);
     let ld = before.shape().ld;
-    // One padding element a column, also where a column has no element.
+    // One padding element per column, even where a column has no element.
     let mut c = vec![PADDING; ld * n];
     c[..before.as_slice().len()].copy_from_slice(before.as_slice());
     let (a_before, b_before) = (a.clone(), b.clone());
@@ -139,7 +139,7 @@ fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Res
         let (expected, gauge) = reference(call, &a, &b, &before, row, col);
         let distance = (f64::from(got) - expected).abs() / f64::from(f32::EPSILON);
         let ratio = if gauge > 0.0 { distance / gauge } else { distance };
-        // A NaN is no ratio below the threshold either.
+        // A NaN is not below the threshold.
         if ratio.is_nan() || ratio >= THRESHOLD {
             return Ok(Err(format!("C[{row}, {col}] is {got}, the reference is {expected}")));
         }

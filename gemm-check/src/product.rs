@@ -1,8 +1,8 @@
-//! The sums over k, in f64 and with the sum of magnitudes that bounds need.
+//! The sums over k in f64, with the sums of magnitudes that the bounds need.
 //!
-//! Plain f64 suffices where kernels accumulate in f32: its own error is 2^-29 of theirs. Where they accumulate in f64 each
-//! sum is kept as an unevaluated pair, which makes it as good as in twice the precision (Ogita, Rump and Oishi, *Accurate
-//! sum and dot product*, algorithm 5.3).
+//! Plain f64 suffices where kernels accumulate in f32: its own error is 2^-29 of theirs. Where they accumulate in f64
+//! each sum is kept as an unevaluated pair, which is as accurate as twice the precision (Ogita, Rump and Oishi,
+//! *Accurate sum and dot product*, algorithm 5.3).
 
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ pub(crate) struct Product {
     pub(crate) magnitude: Vec<f64>,
 }
 
-/// How sums are formed.
+/// The precision of the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// f64.
@@ -65,7 +65,7 @@ fn add_doubled(high: &mut [f64], low: &mut [f64], x: f64, row: &[f64]) {
         let back = sum - *high;
         let sum_low = (*high - (sum - back)) + (product - back);
         *high = sum;
-        // Beside infinities and NaN the corrections are NaN where the sum itself is right.
+        // With infinities and NaN the corrections are NaN although the sum itself is right.
         let correction = sum_low + product_low;
         *low += if correction.is_finite() { correction } else { 0.0 };
     }

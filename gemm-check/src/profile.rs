@@ -1,4 +1,4 @@
-//! What a product costs, counted by the interpreter, beside what a formula says that it should.
+//! The cost of a product as counted by the interpreter, next to the cost predicted by a formula.
 //!
 //! The CUDA SGEMM worklog derives the bytes of A and B that all blocks together load from global memory:
 //!
@@ -6,8 +6,8 @@
 //! (m n / (block_m block_n)) * (block_m block_k + block_n block_k) * bytes * (k / block_k)
 //! ```
 //!
-//! `block_k` cancels out: what counts is how much of D shares one load. Without staging each thread loads for itself, and so
-//! the thread tile stands in the place of the block tile.
+//! `block_k` cancels out: only the part of D that shares a load matters. Without staging each thread loads for itself,
+//! so the thread tile takes the place of the block tile.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Multiplies 2 x 2 tiles over 4 K-tiles in the interpreter, with all checks but that for races, and everything counted.
+    /// Multiplies 2 x 2 tiles over 4 K-tiles in the interpreter, with all checks except that for races, and with all
+    /// counters.
     pub fn new(schedule: &Schedule) -> Result<Profile, CheckError> {
         Profile::for_target(schedule, None)
     }
@@ -68,12 +69,12 @@ impl Profile {
 
     /// The same for a product of these extents. The interpreter takes a second for some 10^9 multiply-adds.
     pub fn at(kernel: &Arc<Kernel>, size: Size) -> Result<Profile, CheckError> {
-        // Where races are watched for, waits are answered late once, which is not what a kernel costs.
+        // Race detection delays each wait once, which would distort the counts.
         let checks = Checks::Full.without(ViolationKind::Race);
         let options = Options { checks, counting: Counting::On, ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
         let gemm = CompiledGemm::from_kernel(kernel.clone(), &device)?;
-        // Without a value for it beta is 0, and C is not read: what is counted is the product, in all cases alike.
+        // Without a value beta is 0 and C is not read, so that only the product is counted, in all cases alike.
         let outcome = check(&gemm, &Request::random(size.m, size.n, size.k))?;
         let (max_error, is_right) = (outcome.max_error, outcome.is_right());
         let counts = outcome.run.counts.unwrap_or_default();
@@ -155,7 +156,7 @@ pub(crate) fn multiplying_threads(program: &Program) -> u64 {
 pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
     let bytes = |side: Side| {
-        // What shares a load: the block, or without staging the thread.
+        // The tile that shares a load: the block's, or without staging the thread's.
         let (tile_m, tile_n) = if staged(program, side) { (program.block.m, program.block.n) } else { thread(program) };
         let (tile_m, tile_n) = (u64::from(tile_m.max(1)), u64::from(tile_n.max(1)));
         let extent = if side == Side::A { tile_m } else { tile_n };
@@ -229,7 +230,7 @@ impl Profile {
         self.kinds().iter().map(|(_, count)| count).sum()
     }
 
-    /// The same by what they do: the product's multiply-adds first, everything else last.
+    /// The same by kind: the product's multiply-adds first, everything else last.
     pub fn kinds(&self) -> Vec<(&'static str, u64)> {
         let mix = &self.cost.mix;
         let rest = mix.fma + mix.mad + mix.other - self.fma.min(mix.fma + mix.mad);

@@ -1,4 +1,4 @@
-//! What to multiply: extents, data, scalars, and where the matrices lie.
+//! What to multiply: extents, data, scalars, and the placement of the matrices.
 
 use ptx_gemm_dsl::Layout;
 use ptx_gemm_dsl::terms::Operand;
@@ -16,7 +16,7 @@ pub struct Request {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
-    /// Products; what `batch(strided)` computes in one launch.
+    /// The number of products; `batch(strided)` computes them in one launch.
     pub batch: usize,
     /// Leading dimensions in elements; the smallest possible where not stated.
     pub leading: Leading,
@@ -27,11 +27,11 @@ pub struct Request {
     pub multiple: usize,
     /// Kind of the numbers.
     pub data: Data,
-    /// Which of them.
+    /// The seed of the numbers.
     pub seed: u64,
-    /// Run-time scalars. One that is not named is 0 if it is called `beta`, else 1.
+    /// Run-time scalars. Any other one is 0 if it is called `beta`, else 1.
     pub scalars: Vec<(String, f64)>,
-    /// Where C lies.
+    /// The placement of C.
     pub output: Output,
 }
 
@@ -48,12 +48,12 @@ pub struct Leading {
     pub d: Option<usize>,
 }
 
-/// Where C lies, if the epilogue reads one.
+/// The placement of C, if the epilogue reads one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// In memory of its own.
     Apart,
-    /// In D: the very same matrix.
+    /// In place: C is D.
     InPlace,
 }
 
@@ -78,7 +78,7 @@ impl Request {
         Request { data: Data::Exact, ..Request::random(m, n, k) }
     }
 
-    /// The same with a NaN or an infinity first in every matrix.
+    /// The same with a NaN or an infinity as the first element of every matrix.
     pub fn special(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Special, ..Request::random(m, n, k) }
     }
@@ -88,8 +88,8 @@ impl Request {
         Request { data: Data::Infinite, ..Request::random(m, n, k) }
     }
 
-    /// The same with every row as aligned as the widest access needs, whatever the extents: the entries with wide accesses
-    /// run, and meet the edges.
+    /// The same with every row aligned for the widest access, whatever the extents: the entries with wide accesses run,
+    /// and reach the edges.
     pub fn aligned(self) -> Request {
         Request { multiple: WIDEST, ..self }
     }
@@ -105,8 +105,8 @@ impl Request {
         Request { batch: count, ..self }
     }
 
-    /// The same with every leading dimension at least `padding` elements above the smallest possible, no two with as much, and
-    /// none less aligned: matrices whose rows are as long are told apart.
+    /// The same with every leading dimension at least `padding` elements above the smallest possible, no two by the
+    /// same amount, and none with less alignment, so that matrices with rows of the same length are distinguished.
     pub fn padded(self, problem: &Problem, padding: usize) -> Request {
         let ld = |operand, padding| Some(self.shape(problem, operand).min_ld() + padding);
         let (a, b) = (ld(Operand::A, padding), ld(Operand::B, padding + WIDEST));
@@ -128,7 +128,7 @@ impl Request {
         let packed = Shape::packed(rows, cols, layout);
         let rounded = match self.multiple {
             0 | 1 => packed.ld,
-            // Matrices whose rows are as long are to be told apart by their leading dimensions.
+            // Matrices with rows of the same length must differ in their leading dimensions.
             multiple => {
                 let more = match operand {
                     Operand::A => 0,
@@ -139,11 +139,11 @@ impl Request {
                 packed.ld.next_multiple_of(multiple) + more * multiple
             }
         };
-        // A leading dimension that is stated is what the caller wants to see.
+        // A stated leading dimension is used as it is.
         Shape { ld: ld.unwrap_or(rounded), ..packed }
     }
 
-    /// How many matrices there are, and how far apart.
+    /// The number of matrices, and the distance between them.
     pub fn stack(&self, problem: &Problem, operand: Operand) -> Stack {
         let shape = self.shape(problem, operand);
         let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };

@@ -8,9 +8,9 @@ use crate::landmarks::{Landmarks, of_kernel};
 use crate::size::Size;
 use ptx_gemm_dsl::terms::Along;
 
-/// The sizes that cover every edge of every entry: each interesting extent of one dimension next to awkward ones of the
-/// other two, the whole tile and its multiples, and empty products. Of an entry without guards, multiples of the tile only;
-/// where no entry takes every size, multiples of what the entry requires.
+/// The sizes that cover every edge of every entry: each interesting extent of one dimension combined with awkward ones
+/// of the other two, the whole tile and its multiples, and empty products. For an entry without guards these are
+/// multiples of the tile; where no entry accepts every size, multiples of what the entry requires.
 pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
     for landmarks in of_kernel(kernel) {
@@ -19,8 +19,8 @@ pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
-/// For what [`edge_sizes`] leaves to chance: sizes at which m, n and k end at every place of a tile of every entry with guards, in
-/// the first K-tile, and in those that fill the slots of a pipeline; of each part, where K is split.
+/// Sizes that [`edge_sizes`] may miss: m, n and k end at every position in a tile of every entry with guards, in the
+/// first K-tile and in those that fill the slots of a pipeline, and for each part where K is split.
 pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
     for landmarks in of_kernel(kernel).iter().filter(|landmarks| landmarks.guarded) {
@@ -28,7 +28,7 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
         let tiles = landmarks.slots.last().copied().unwrap_or(1) + 1;
         for end in 0..m.max(n).max(k) {
             let (slot, rest) = (end % tiles, 1 + end / tiles % k);
-            // Ends of m and n that are not equal.
+            // Choose different ends for m and n.
             let whole = landmarks.parts.max(1) * (slot + 1) - 1;
             let size = Size::new(1 + end % m, 1 + (end + n / 2 + 1) % n, whole * k + rest);
             sizes.insert(landmarks.suited(size));
@@ -46,7 +46,7 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     if !landmarks.guarded {
         return sizes;
     }
-    // Whole tiles in one direction: what counts them is one off only there.
+    // Whole tiles in one direction: only there can the count of tiles be off by one.
     let whole = [(2 * m, n, 3), (m, 2 * n, 3)];
     let corners = [(1, 1, 0), (1, 1, 1), (0, 3, 3), (3, 0, 3), (2 * m + 1, 2 * n + 1, 2 * k + 1)];
     for (i, j, l) in whole.into_iter().chain(corners) {
@@ -58,11 +58,12 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     for n in around(&landmarks.n, &landmarks.widths) {
         sizes.insert(Size::new(m + 1, n, k + 1));
     }
-    // Every slot filled once, and every slot filled twice more: a barrier that lets one round pass shows in the next.
+    // Every slot is filled once, and every slot is filled twice more: a barrier that lets one round pass fails in the
+    // next.
     let slots = landmarks.slots.iter().flat_map(|slots| [k * slots, k * (slots + 1), k * (2 * slots + 1)]);
     let around_k = around(&slots.chain(landmarks.unroll.iter().copied()).chain([k]).collect(), &landmarks.widths);
-    // All but the last row and column of a tile, the middle of it, which guards of lanes, and of vectors, tell apart, and one
-    // element more than a tile.
+    // All but the last row and column of a tile; its middle, which distinguishes guards of lanes and of vectors; and
+    // one element more than a tile.
     let corners = [(m.max(2) - 1, n.max(2) - 1), (residue(m), residue(n)), (m + 1, n + 1)];
     for (index, k) in around_k.into_iter().enumerate() {
         let (m, n) = corners[index % corners.len()];
@@ -73,7 +74,7 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     sizes
 }
 
-/// What only a second tile shows.
+/// Faults that only a second tile shows.
 fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     let [m, n, k] = landmarks.tile;
     // Ends of k in the middle of the second K-tile and of the third, however deep the pipeline.
@@ -83,8 +84,8 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     for (m, n) in [(m + residue(m), residue(n)), (2 * m - 1, 1), (1, 2 * n - 1)] {
         sizes.insert(Size::new(m, n, k + 2));
     }
-    // An end in each pass of a copy, behind each line of a thread tile and behind each element of a vector: in the first K-tile,
-    // which a pipeline copies elsewhere, and in the second, of a part if there are parts.
+    // An end in each pass of a copy, after each row of a thread tile and after each element of a vector: in the first
+    // K-tile, which a pipeline copies in separate code, and in the second, for one part if there are parts.
     let second = if landmarks.parts > 1 { landmarks.parts + 1 } else { 1 };
     for index in 0..ENDS {
         let rest = 1 + index % k;
@@ -97,10 +98,11 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     {
         sizes.insert(Size::new(residue(m), residue(n), slot * k + (2 * quarter + 1) * k / 8));
     }
-    // The second band of tiles, narrower than the first: of one tile, and where that is not too much to run, of several.
+    // The second band of tiles, narrower than the first: with one tile, and, where that is not too much to run, with
+    // several.
     let (band, along) = landmarks.band;
     let k_short = k.min(3);
-    // Tiles along the bands, what is over there, and what is over across them: an element, or a whole tile.
+    // Tiles along the bands, and the remainder along and across them: an element, or a whole tile.
     let along_m = along != Along::M;
     let whole = if along_m { n } else { m };
     let mut bands = vec![(band, 1, 1), (band, 1, whole)];
@@ -122,18 +124,19 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     }
 }
 
-/// An extent in the middle of a tile that no vector, fragment or thread tile divides, unless the tile has but one element.
+/// An extent in the middle of a tile that no vector, fragment or thread tile divides, unless the tile has only one
+/// element.
 fn residue(tile: usize) -> usize {
     (tile / 2 + 1) | 1
 }
 
-/// Elements of a tile of which a band of several is still small.
+/// The largest tile, in elements, for which a band of several tiles is still small.
 const MOST_IN_BANDS: usize = 128 * 128;
 
 /// Ends within one tile that are tried.
 const ENDS: usize = 16;
 
-/// One of [`ENDS`] places of a tile that are spread over it, and over the remainders by any small power of 2.
+/// One of [`ENDS`] positions spread over a tile, and over the remainders modulo any small power of 2.
 fn end(tile: usize, index: usize) -> usize {
     let (index, part) = (index % ENDS, (tile / ENDS).max(1));
     let step = if part <= ENDS { index * part / ENDS } else { index * (part / ENDS + 1) % part };
@@ -184,7 +187,7 @@ mod tests {
     use super::{ENDS, end, quick_sizes};
     use crate::{cases, tuned};
 
-    /// Each line of a thread tile of up to 16 lines is the first one outside the matrix at some size.
+    /// Each row of a thread tile of up to 16 rows is the first one outside the matrix at some size.
     #[test]
     fn ends_have_every_remainder() {
         for tile in [32, 64, 128, 256, 512] {
@@ -200,7 +203,7 @@ mod tests {
         }
     }
 
-    /// What the sanitizer sees: every schedule inside its tiles and at their edges, with every kind of access.
+    /// Sizes for the sanitizer: every schedule inside its tiles and at their edges, with every kind of access.
     #[test]
     fn quick_sizes_have_an_inside_and_an_edge() {
         for case in cases().chain(tuned()) {
@@ -217,7 +220,7 @@ mod tests {
             if entries[0].tail == Tail::Predicate {
                 let unit = block.iter().filter(|&&tile| tile == 1).count();
                 assert!(sizes.iter().any(|size| divided(size) == unit), "{}: nothing at every edge", case.name);
-                // Rows that keep every alignment, and rows that keep none.
+                // Rows that are fully aligned, and rows that are not aligned at all.
                 let wide = |size: &crate::Size| [size.m, size.n, size.k].iter().all(|extent| extent.is_multiple_of(16));
                 let odd = |size: &crate::Size| size.m % 2 == 1 || size.n % 2 == 1;
                 assert!(sizes.iter().any(wide) || entries.len() == 1, "{}: no wide access", case.name);

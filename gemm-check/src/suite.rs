@@ -1,4 +1,5 @@
-//! What is multiplied at each edge size: exact data and other data by turns, in every arrangement that can make a difference.
+//! The products at each edge size: exact data alternating with other data, in every arrangement that can make a
+//! difference.
 
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_runtime::Kernel;
@@ -8,17 +9,17 @@ use ptx_gemm_runtime::ptx::module::Statement;
 use crate::request::{Output, Request};
 use crate::size::Size;
 
-/// Products of a batch: more than one, so that the distance between them counts.
+/// Products of a batch: more than one, so that the distance between them matters.
 const BATCH: usize = 2;
 
-/// Two products of one size, of data, leading dimensions, scalars and places of C that take turns with `turn`.
+/// Two products of one size, whose data, leading dimensions, scalars and placement of C vary with `turn`.
 ///
-/// - Exact data find every product that is dropped, doubled or misplaced: packed, and with rows so aligned that entries with
-///   wide accesses run at ragged extents; with the default scalars, and with others.
-/// - Random data have the full width of their type, and find what is computed in a narrower one.
+/// - Exact data find every product that is dropped, doubled or misplaced: packed, and with rows aligned so that entries
+///   with wide accesses run at ragged extents; with the default scalars, and with others.
+/// - Random data have the full width of their type, and find computations in a narrower one.
 /// - One of the two is aligned, and one is not, unless its extents happen to be.
-/// - Special data begin with NaN and infinities, or have infinities among them, which no zero of an edge may meet; and a scalar of 0
-///   drops matrices that are full of them.
+/// - Special data begin with NaN and infinities, or contain infinities, which must not be multiplied by a zero at an
+///   edge; and a scalar of 0 drops matrices that are full of them.
 pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2] {
     let Size { m, n, k } = size;
     let exact = Request::exact(m, n, k);
@@ -46,8 +47,8 @@ pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2]
     ]
 }
 
-/// Four products at a size at which something ends in the middle: with aligned rows and without, of data that find what is dropped,
-/// doubled or misplaced, and of data that find what is multiplied by the zeros of an edge.
+/// Four products at a size at which something ends in the middle: with aligned rows and without, with data that find
+/// dropped, doubled or misplaced products, and with data that find products with the zeros of an edge.
 pub(crate) fn end_requests(problem: &Problem, Size { m, n, k }: Size, turn: usize) -> [Request; 4] {
     let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
     let (exact, infinite) = (Request::exact(m, n, k), Request::infinite(m, n, k));
@@ -60,16 +61,17 @@ pub(crate) fn end_requests(problem: &Problem, Size { m, n, k }: Size, turn: usiz
     all.map(|request| Request { seed: turn as u64, ..request.batch(products) })
 }
 
-/// Two products of data of the full width of their types, with scalars that make each step of the epilogue round: one with
-/// aligned rows, one without.
+/// Two products with data of the full width of their types, and scalars that make each step of the epilogue round: one
+/// with aligned rows, one without.
 pub(crate) fn rounding_requests(problem: &Problem, Size { m, n, k }: Size) -> [Request; 2] {
     let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0).batch(products);
     [random.clone().aligned(), random.padded(problem, 1)]
 }
 
-/// The same for tools that know an asynchronous copy by its width alone: compute-sanitizer takes a `cp.async` of which some bytes
-/// are left out, at the end of a row, for one that reads beyond it. Kernels with such copies get rows that these divide.
+/// The same for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that
+/// leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are multiples
+/// of their width.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     let statements = kernel.module().entries.iter().flat_map(|entry| &entry.body);
     let copies = statements.into_iter().any(|statement| match statement {

@@ -1,4 +1,4 @@
-//! Many products of one kernel, and those that went wrong: what the tests of a schedule are made of.
+//! Many products of one kernel, and those that went wrong: the basis of a schedule's tests.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use crate::request::{Leading, Output, Request};
 use crate::size::Size;
 use crate::suite::edge_requests;
 
-/// A product that is not what it should be.
+/// A product with a wrong result.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What was multiplied.
+    /// The request.
     pub request: Request,
-    /// A wrong result, or why there is none.
+    /// The wrong result, or why there is none.
     pub what: Result<Outcome, CheckError>,
 }
 
-/// Multiplies at each size, by [`edge_requests`], and gives what is wrong, the smallest products first.
+/// Multiplies the [`edge_requests`] of each size, and returns what is wrong, the smallest products first.
 pub fn survey(gemm: &CompiledGemm, sizes: &[Size]) -> Vec<Finding> {
     let problem: &Problem = gemm.problem();
     let requests = sizes.iter().enumerate().flat_map(|(turn, size)| edge_requests(problem, *size, turn));
@@ -37,7 +37,7 @@ pub fn survey(gemm: &CompiledGemm, sizes: &[Size]) -> Vec<Finding> {
 }
 
 impl fmt::Display for Finding {
-    /// The product in words, and what is wrong with it.
+    /// Describes the product, and what is wrong with it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Request { m, n, k, batch, leading, data, seed, scalars, output, .. } = &self.request;
         let data = match data {

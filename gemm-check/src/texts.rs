@@ -1,4 +1,4 @@
-//! Any text at all, given to each place that reads text: what is asked of it is that it answers, soon, and without a panic.
+//! Feeds arbitrary text to every parser of the project, which has to answer quickly and without a panic.
 //!
 //! The fuzz targets of `fuzz/` and the tests over mutilated texts run the same functions.
 
@@ -10,18 +10,18 @@ use ptx_gemm_runtime::ptx::print::print;
 use ptx_gemm_runtime::ptx::verify::verify;
 use ptx_gemm_runtime::random::SplitMix64;
 
-/// How far a text came.
+/// How far a text was processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reached {
-    /// It was refused where it was read.
+    /// The parser rejected it.
     Nothing,
-    /// It was read, and refused later.
+    /// It was parsed, and rejected later.
     Read,
-    /// It went all the way.
+    /// It passed every stage.
     End,
 }
 
-/// The text of a schedule, planned if it is one.
+/// Parses the text as a schedule, and plans it if it is one.
 pub fn schedule(text: &str) -> Reached {
     let Ok(schedule) = text.parse::<Schedule>() else { return Reached::Nothing };
     let again = schedule.to_string().parse::<Schedule>();
@@ -32,7 +32,7 @@ pub fn schedule(text: &str) -> Reached {
     }
 }
 
-/// The text of a `.tile` file, compiled if it is one.
+/// Parses the text as a `.tile` file, and compiles it if it is one.
 pub fn tile(text: &str) -> Reached {
     match Kernel::compile_text(text) {
         Ok(_) => Reached::End,
@@ -40,7 +40,7 @@ pub fn tile(text: &str) -> Reached {
     }
 }
 
-/// PTX text: what is read comes back from its own printing.
+/// Parses the text as PTX, which must survive being printed and parsed again.
 pub fn ptx(text: &str) -> Reached {
     let Ok(module) = parse(text) else { return Reached::Nothing };
     let printed = print(&module);
@@ -53,10 +53,10 @@ pub fn ptx(text: &str) -> Reached {
 
 /// Bytes of the buffer that every 64-bit parameter points to.
 const BUFFER: usize = 64 << 10;
-/// Most instructions of one warp.
+/// The maximum number of instructions of one warp.
 const INSTRUCTIONS: u64 = 10_000;
 
-/// PTX text on the interpreter: each entry is launched once, with all checks, on small blocks and a small buffer.
+/// Runs PTX text on the interpreter: each entry is launched once, with all checks, on small blocks and a small buffer.
 pub fn interpreter(text: &str) -> Reached {
     let Ok(program) = Program::from_text(text) else { return Reached::Nothing };
     let mut reached = Reached::Read;
@@ -84,8 +84,8 @@ pub fn interpreter(text: &str) -> Reached {
     reached
 }
 
-/// A text with a few of its words or lines exchanged, repeated, left out, or changed by a digit: valid texts have neighbours
-/// that random bytes never come near.
+/// A text with a few of its words or lines exchanged, repeated, left out, or changed by a digit: such near-valid texts
+/// are never reached by random bytes.
 pub fn mutilated(text: &str, random: &mut SplitMix64) -> String {
     let mut lines: Vec<Vec<String>> =
         text.lines().map(|line| line.split_inclusive([' ', ',', '(', ';', '.']).map(String::from).collect()).collect();

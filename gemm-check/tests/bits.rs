@@ -1,5 +1,5 @@
-//! The bits of one kernel on two devices, here two interpreters: one that aligns matrices and one that does not, so that
-//! the entry with wide accesses is held against the one without.
+//! The bits of one kernel on two devices, here two interpreters: one that aligns matrices and one that does not, so
+//! that the entry with wide accesses is compared with the one without.
 
 use ptx_gemm_check::{Agreement, Output, Request, agree};
 use ptx_gemm_dsl::Schedule;
@@ -46,7 +46,7 @@ fn entries_agree_to_the_bit() {
     }
 }
 
-/// Another order of the same sums: what the comparison is there to see.
+/// The same sums in a different order, which the comparison must detect.
 #[test]
 fn other_sums_are_other_bits() {
     let plain = compiled("tile(16, 16, 8); thread(2, 2);", 0);

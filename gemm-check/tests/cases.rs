@@ -1,8 +1,8 @@
-//! Every case says where it comes from, and every named schedule is legal.
+//! Every case names its origin, and every named schedule is legal.
 
 use ptx_gemm_check::{Case, cases, tuned};
 
-/// Runs `body` on each of at least `least` schedules; all that went wrong at once.
+/// Runs `body` on each of at least `least` schedules, and reports all failures together.
 #[track_caller]
 fn each(schedules: impl ExactSizeIterator<Item = Case>, least: usize, body: impl Fn(&Case) -> Result<(), String>) {
     assert!(schedules.len() >= least, "only {} schedules are embedded", schedules.len());

@@ -1,4 +1,4 @@
-//! An axis: where a value is, and which values have a mark. Scales and marks are those of plotters.
+//! An axis: the position of a value, and the values that have a tick mark. Scales and ticks are those of plotters.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use plotters::coord::types::RangedCoordf64;
 /// Values along a line of the picture.
 pub struct Axis {
     scale: Scale,
-    /// Where the first and the last value are.
+    /// The positions of the first and the last value.
     from: f64,
     to: f64,
 }
@@ -19,7 +19,7 @@ enum Scale {
     Log(LogCoord<f64>),
 }
 
-/// What plotters calls a pixel, in units of the whole axis: it counts in integers.
+/// The resolution given to plotters, which computes positions as integers.
 const STEPS: i32 = 1_000_000;
 
 impl Axis {
@@ -33,7 +33,7 @@ impl Axis {
         Axis { scale: Scale::Log(values.log_scale().into()), from, to }
     }
 
-    /// Where a value is.
+    /// The position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let step = match &self.scale {
             Scale::Linear(scale) => scale.map(&value, (0, STEPS)),

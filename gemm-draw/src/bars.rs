@@ -1,4 +1,4 @@
-//! Horizontal bars in groups: names once, at the left, and a panel for each figure.
+//! Horizontal bars in groups: names on the left, and a panel for each figure.
 
 use crate::axis::{Axis, number};
 use crate::canvas::{Anchor, Canvas, Scheme, Size};
@@ -9,17 +9,17 @@ use crate::palette::{self, ALARM, FAINT, INK, MUTED, PAPER};
 pub struct Bars {
     /// Its heading.
     pub title: String,
-    /// Sentences below the heading: on what, and what the marks are.
+    /// Sentences below the heading: the device, and the meaning of the marks.
     pub text: String,
     /// The panels, from the left to the right.
     pub panels: Vec<Panel>,
     /// The groups, from the top to the bottom.
     pub groups: Vec<Group>,
-    /// What the mark on a bar is, if some have one.
+    /// The meaning of the mark on a bar, if some bars have one.
     pub mark: Option<String>,
 }
 
-/// What the bars of a panel show.
+/// The figure that the bars of a panel show.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
     /// The axis: figure and unit.
@@ -40,13 +40,13 @@ pub struct Group {
 /// One bar in each panel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// What it stands for.
+    /// Its name.
     pub name: String,
     /// Its value in each panel; `None` where there is none.
     pub values: Vec<Option<f64>>,
     /// A value to compare the first one with.
     pub mark: Option<f64>,
-    /// What else to say of the first value.
+    /// A note on the first value.
     pub note: String,
 }
 
@@ -118,7 +118,7 @@ fn highest(bars: &Bars, index: usize) -> f64 {
 
 fn frame(canvas: &mut Canvas, panel: &Panel, axis: &Axis, (x0, top, height): (f64, f64, f64), width: f64) {
     let bottom = top + height;
-    // Numbers of the widest form do not meet.
+    // The widest numbers do not overlap.
     for tick in axis.ticks(((width / 75.0) as usize).clamp(2, 7)) {
         let at = axis.at(tick);
         canvas.line((at, top), (at, bottom), FAINT, 1.0, None);
@@ -129,7 +129,7 @@ fn frame(canvas: &mut Canvas, panel: &Panel, axis: &Axis, (x0, top, height): (f6
         let (at, y) = (axis.at(*value), top - 10.0 - 18.0 * index as f64);
         canvas.line((at, y + 3.0), (at, bottom), palette::line(index + 1), 2.0, Some("7 4"));
         let text = format!("{name}: {}", number(*value));
-        // On the side that has room.
+        // On the side that has space.
         let fits = at + Size::Label.width(&text) < x0 + width;
         let (anchor, x) = if fits { (Anchor::Start, at + 5.0) } else { (Anchor::End, at - 5.0) };
         canvas.text(x, y + 2.0, anchor, Size::Label, palette::line(index + 1), text);

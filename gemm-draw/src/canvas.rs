@@ -1,4 +1,4 @@
-//! What is drawn on: an SVG document in one scheme, or in both.
+//! The canvas: an SVG document in one colour scheme, or in both.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use svg::node::element::{Description, Group, Line, Path, Rectangle, Style, Text,
 
 use crate::palette::{Color, INK, PAPER};
 
-/// Which background a picture is for.
+/// The background that a picture is made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheme {
     /// Dark on light.
@@ -20,7 +20,7 @@ pub enum Scheme {
     Auto,
 }
 
-/// Sizes of text, as multiples of the document's: they scale with the picture and with it.
+/// Sizes of text, as multiples of the document's font size: text scales with it and with the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// The picture's heading.
@@ -54,7 +54,7 @@ impl Size {
         EM * self.em()
     }
 
-    /// The width of a text, at most: the letters of a wide font.
+    /// An upper bound on the width of a text, from the letters of a wide font.
     pub fn width(self, text: &str) -> f64 {
         0.6 * self.height() * text.chars().count() as f64
     }
@@ -63,7 +63,7 @@ impl Size {
 /// Units of the picture in one em.
 const EM: f64 = 16.0;
 
-/// Where a text is with respect to its point.
+/// The position of a text relative to its anchor point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// After it.
@@ -136,7 +136,7 @@ impl Canvas {
         }
     }
 
-    /// A line; dashed, if it is a limit and not a thing.
+    /// A line, dashed if it marks a limit.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Color, thick: f64, dash: Option<&str>) {
         let stroke = self.hex(stroke);
         let line = Line::new().set("x1", round(from.0)).set("y1", round(from.1)).set("x2", round(to.0));
@@ -218,7 +218,7 @@ impl Canvas {
         y
     }
 
-    /// The document: `title` is its name, `description` says what it shows to who does not see it.
+    /// The document: `title` is its name, `description` describes the picture to readers who cannot see it.
     pub fn finish(mut self, height: f64, title: &str, description: &str) -> String {
         let (ink, paper) = (self.hex(INK), self.hex(PAPER));
         let mut document = Document::new()
@@ -237,7 +237,7 @@ impl Canvas {
         format!("{}\n", document.add(ground).add(self.group))
     }
 
-    /// The rules that give every colour its dark form.
+    /// The style rules that give every colour its dark variant.
     fn dark(&self) -> String {
         let mut rules = String::from("@media (prefers-color-scheme: dark) {\n");
         for Color { light, dark } in &self.used {

@@ -1,4 +1,4 @@
-//! What can keep a picture from being drawn.
+//! Errors that prevent a picture from being drawn.
 
 /// Why there is no picture.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum DrawError {
     /// The picture asked for has nothing to show.
     #[error("there is nothing to draw: {0}")]
     Nothing(String),
-    /// The SVG could not be made a PNG.
+    /// The SVG could not be converted to a PNG.
     #[error("no PNG: {0}")]
     Png(String),
 }

@@ -53,7 +53,7 @@ impl Gpu {
         GPUS.into_iter().find(|gpu| target.runs_on(gpu.capability))
     }
 
-    /// The most that it does in multiply-adds of this type without tensor cores, in TFLOP/s.
+    /// Its peak for multiply-adds of this type without tensor cores, in TFLOP/s.
     pub fn peak(&self, acc: DType) -> f64 {
         2.0 * f64::from(self.lanes(acc)) * f64::from(self.processors) * f64::from(self.boost_mhz) / 1e6
     }

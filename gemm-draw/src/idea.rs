@@ -1,10 +1,10 @@
-//! What a schedule is there for: the groups of the ladder, from the first kernel to the fastest.
+//! The idea that a schedule demonstrates: the groups of the ladder, from the first kernel to the fastest.
 
 use ptx_gemm_dsl::plan::Plan;
 use ptx_gemm_dsl::terms::Load;
 use ptx_gemm_dsl::types::DType;
 
-/// The step that a schedule takes beyond the ones before it.
+/// The step that a schedule adds to the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Idea {
     /// One element a thread, operands from global memory.
@@ -17,7 +17,7 @@ pub enum Idea {
     Blocked,
     /// The same with wide accesses.
     Wide,
-    /// The next K-tile on its way while this one is multiplied.
+    /// The next K-tile is loaded while this one is multiplied.
     Pipelined,
     /// Copies that bypass the registers.
     Asynchronous,
@@ -25,12 +25,12 @@ pub enum Idea {
     Specialized,
     /// The same ideas on integers.
     Integers,
-    /// Nothing is known of it.
+    /// Unknown.
     Other,
 }
 
 impl Idea {
-    /// What a plan does.
+    /// The idea of a plan.
     pub fn of(plan: &Plan) -> Idea {
         let staged = plan.a.placement.is_some();
         let several = plan.accumulators() > 1;

@@ -1,4 +1,5 @@
-//! The ladder as a picture: the rungs by idea, with their speed where it was measured, else with what was counted.
+//! The ladder as a picture: the rungs by idea, with their speed where it was measured, or else with the counted
+//! figures.
 
 use ptx_gemm_check::ladder::{Ladder, Rung};
 
@@ -6,7 +7,7 @@ use crate::bars::{Bar, Bars, Group, Panel, bars};
 use crate::canvas::Scheme;
 use crate::idea::Idea;
 
-/// The plot as SVG. `peak`, in TFLOP/s, is that of the GPU that was measured on.
+/// The plot as SVG. `peak`, in TFLOP/s, is that of the GPU on which the speeds were measured.
 pub fn ladder(ladder: &Ladder, peak: Option<f64>, scheme: Scheme) -> String {
     let timed = ladder.rungs.iter().any(|rung| rung.timing.is_some());
     bars(&if timed { speeds(ladder, peak) } else { counts(ladder) }, scheme)
@@ -30,7 +31,7 @@ fn speeds(ladder: &Ladder, peak: Option<f64>) -> Bars {
     }
 }
 
-/// What an axis says, and the figure of a rung.
+/// The label of an axis, and the figure of a rung.
 type Figure = (&'static str, fn(&Rung) -> f64);
 
 fn counts(ladder: &Ladder) -> Bars {
@@ -75,7 +76,7 @@ fn idea(name: &str) -> Idea {
     plan.map_or(Idea::Other, |plan| Idea::of(&plan))
 }
 
-/// The one in the middle.
+/// The median.
 pub fn middle(mut all: Vec<f64>) -> Option<f64> {
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied()

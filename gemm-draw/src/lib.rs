@@ -1,13 +1,13 @@
-//! Pictures of schedules and tile programs, and plots of what they cost.
+//! Pictures of schedules and tile programs, and plots of their cost.
 //!
 //! ```text
 //! Kernel (tile programs, PTX) -> Subject -> threads | shared | pipeline | raster | roofline -> page -> SVG -> PNG
 //! rungs of the ladder, rows of the benchmark -> bars | lines -> SVG
 //! ```
 //!
-//! Nothing here knows how a schedule is compiled. Who holds what is read from the accumulators' maps, the order of statements
-//! from the tile program, what shared memory is asked for from a run of the interpreter, and the order of the tiles from the
-//! compiled walk, run by the interpreter on tiles of one element.
+//! Nothing here knows how a schedule is compiled. The ownership of elements is read from the accumulators' maps, the
+//! order of statements from the tile program, the accesses to shared memory from a run of the interpreter, and the
+//! order of the tiles from the compiled rasterisation, which the interpreter runs on tiles of one element.
 
 mod axis;
 pub mod bars;

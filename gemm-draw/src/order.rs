@@ -1,7 +1,7 @@
-//! In which order blocks take the tiles of D, as the compiled code has it.
+//! The rasterisation: the order in which blocks take the tiles of D in the compiled code.
 //!
-//! The walk of the program is compiled with tiles of one element and run by the interpreter, with one block, with two, and so
-//! on: the element that is written anew is the tile of the last block.
+//! The rasterisation of the program is compiled with tiles of one element and run by the interpreter, with one block,
+//! with two, and so on: the newly written element is the tile of the last block.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +72,7 @@ fn run(program: &Program, rows: u32, cols: u32) -> Result<Vec<(u32, u32)>, DrawE
     Ok(order)
 }
 
-/// A kernel with the program's walk, one block for each tile, and tiles of one element.
+/// A kernel with the program's rasterisation, one block for each tile, and tiles of one element.
 fn probe(program: &Program) -> Result<Arc<Kernel>, DrawError> {
     let schedule: Schedule = PROBE.parse().map_err(failed)?;
     let mut programs = Kernel::compile(&schedule, Some(Target::SM_75)).map_err(failed)?.programs().clone();

@@ -7,14 +7,14 @@ use crate::palette::{FAINT, INK, MUTED};
 use crate::subject::Subject;
 use crate::{pipeline, raster, roofline, shared, threads};
 
-/// What a panel shows.
+/// The content of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Which thread, lane and warp holds what of the block's tile.
+    /// Which thread, lane and warp holds which elements of the block's tile.
     Threads,
-    /// Where the staged tiles lie in the banks of shared memory, and which accesses conflict.
+    /// The placement of the staged tiles in the banks of shared memory, and which accesses conflict.
     Shared,
-    /// What each role does over the K-tiles, and what is in each slot.
+    /// What each role does during the K-tiles, and the contents of each slot.
     Pipeline,
     /// The order of the tiles of D, and those of a wave.
     Raster,
@@ -61,18 +61,18 @@ impl What {
 /// A picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// As text.
+    /// The SVG text.
     pub svg: String,
-    /// What is in it.
+    /// The panels in it.
     pub shown: Vec<What>,
-    /// What the program has no data for, and why.
+    /// The panels that were left out for lack of data, with the reasons.
     pub left_out: Vec<(What, String)>,
 }
 
-/// Draws what is asked for, one panel below the other. What the program has no data for is left out, and said.
+/// Draws the requested panels, one below the other. Panels for which the program has no data are left out and reported.
 ///
 /// # Errors
-/// [`DrawError::Nothing`] if nothing is left, and what keeps the figures from being counted.
+/// [`DrawError::Nothing`] if no panel is left, and errors of the run that counts the figures.
 pub fn draw(subject: &Subject, what: &[What], scheme: Scheme) -> Result<Picture, DrawError> {
     let mut canvas = Canvas::new(Panel::PAGE, scheme);
     let (mut shown, mut left_out) = (Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ pub fn draw(subject: &Subject, what: &[What], scheme: Scheme) -> Result<Picture,
     Ok(Picture { svg, shown, left_out })
 }
 
-/// A schedule in lines that end with a clause, where there is room for one.
+/// A schedule broken into lines at the ends of clauses where possible.
 fn by_clause(clauses: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for clause in clauses.split_inclusive(';').map(str::trim).filter(|clause| !clause.is_empty()) {

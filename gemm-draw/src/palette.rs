@@ -20,15 +20,15 @@ const fn both(hex: &'static str) -> Color {
     Color { light: hex, dark: hex }
 }
 
-/// What everything is drawn on.
+/// The background.
 pub const PAPER: Color = color("#fffffe", "#14171c");
 /// Text and axes.
 pub const INK: Color = color("#1b1f24", "#e8eaed");
-/// What matters less.
+/// Secondary text.
 pub const MUTED: Color = color("#59616b", "#a4acb6");
 /// Grid lines and frames.
 pub const FAINT: Color = color("#d5d9de", "#3a4049");
-/// The ground of a place where something could be.
+/// The fill of an empty cell.
 pub const GROUND: Color = color("#f1f3f5", "#1f242b");
 /// Text on a dark cell, in both schemes.
 pub const ON_DARK: Color = both("#ffffff");
@@ -36,7 +36,7 @@ pub const ON_DARK: Color = both("#ffffff");
 pub const ON_LIGHT: Color = both("#101214");
 /// A mark on a bank's cell, which may be dark or light.
 pub const MARK: Color = both("#ff3d7f");
-/// What is wrong or costs.
+/// Errors and costs.
 pub const ALARM: Color = color("#c23b00", "#ff8a4c");
 
 /// Categories: dark enough, or light enough, for text of [`ON_LIGHT`] on them.
@@ -78,12 +78,12 @@ pub fn on_bank(bank: usize) -> Color {
     if bank < 17 { ON_DARK } else { ON_LIGHT }
 }
 
-/// Category number `index`, again from the first after the last.
+/// Category number `index`, wrapping around after the last.
 pub fn category(index: usize) -> Color {
     CATEGORIES[index % CATEGORIES.len()]
 }
 
-/// The colour of line number `index`, again from the first after the last.
+/// The colour of line number `index`, wrapping around after the last.
 pub fn line(index: usize) -> Color {
     LINES[index % LINES.len()]
 }

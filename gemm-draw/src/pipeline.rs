@@ -65,7 +65,7 @@ fn names(canvas: &mut Canvas, y: f64, name: &str, detail: &str) {
 
 /// The colour of a K-tile; those past the end of k have none.
 fn color(tile: u32, k_tiles: u32) -> Color {
-    // The last category is the grey of what is nothing.
+    // The last category is the grey for nothing.
     if tile >= k_tiles { palette::category(6) } else { palette::category(tile as usize % 6) }
 }
 
@@ -100,7 +100,7 @@ fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_til
     }
 }
 
-/// What is in one slot.
+/// The contents of one slot.
 fn slots(canvas: &mut Canvas, line: &Timeline, slot: (usize, u32), y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
     for stay in line.stays.iter().filter(|stay| (stay.ring, stay.slot) == slot) {
         let fill = color(stay.tile, k_tiles);
@@ -122,7 +122,7 @@ fn slots(canvas: &mut Canvas, line: &Timeline, slot: (usize, u32), y: f64, at: i
     }
 }
 
-/// What the shapes mean; the next free y.
+/// Draws the legend of the shapes; returns the next free y.
 fn legend(canvas: &mut Canvas, x: f64, y: f64) -> f64 {
     let (fill, y) = (palette::category(0), y + 22.0);
     let mut x = x;

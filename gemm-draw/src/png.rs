@@ -1,4 +1,4 @@
-//! Pictures as PNG. The font is embedded, so that they look alike everywhere and no font need be installed.
+//! Pictures as PNG. The font is embedded, so that they look the same everywhere and no font needs to be installed.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use resvg::{tiny_skia, usvg};
 
 use crate::error::DrawError;
 
-/// The most pixels along a side.
+/// The maximum number of pixels along a side.
 const MOST: f32 = 16384.0;
 
 /// The SVG as PNG, `scale` pixels for each unit of the picture.
@@ -66,7 +66,7 @@ mod tests {
         }
     }
 
-    /// Texts that lie on each other by more than a hair, or beyond the picture.
+    /// Texts that overlap by more than a small tolerance, or extend beyond the picture.
     fn faults(svg: &str) -> Vec<String> {
         let tree = usvg::Tree::from_str(svg, &options()).unwrap();
         let mut all = Vec::new();
@@ -110,7 +110,7 @@ mod tests {
             )
         };
         assert_ne!(png(&text("bank"), 1.0).unwrap(), png(&text(""), 1.0).unwrap());
-        // What the pictures write beyond ASCII.
+        // The non-ASCII characters in the pictures.
         for sign in ["×", "–", "→", "·"] {
             assert_ne!(png(&text(sign), 1.0).unwrap(), png(&text(""), 1.0).unwrap(), "{sign}");
         }

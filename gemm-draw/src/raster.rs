@@ -27,7 +27,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         Some(Wave::Device) | None => resident,
     };
     let parts = program.scheduler.parts.unwrap_or(1);
-    // Parts of k are furthest apart: first all tiles' first parts.
+    // Parts of k vary slowest: the first parts of all tiles come first.
     let tiles_in_wave = (wave as usize).min(order.len());
     let (x0, y0) = (Panel::LEFT + 26.0, top + 14.0);
     let at = |(row, col): (u32, u32)| (x0 + CELL * f64::from(col), y0 + CELL * f64::from(row));

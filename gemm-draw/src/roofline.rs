@@ -11,7 +11,7 @@ use crate::subject::Subject;
 
 const HEIGHT: f64 = 330.0;
 const WIDTH: f64 = 700.0;
-/// Operations for each byte, and TFLOP/s at least.
+/// The minimum range of the axes: operations per byte, and TFLOP/s.
 const X: std::ops::Range<f64> = 0.1..1000.0;
 const LOWEST: f64 = 0.1;
 

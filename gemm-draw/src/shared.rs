@@ -1,6 +1,6 @@
-//! Where the staged tiles lie in the banks of shared memory, and what the warps' accesses cost there.
+//! The placement of the staged tiles in the banks of shared memory, and the cost of the warps' accesses.
 //!
-//! Addresses of accesses, and what they cost, are those of a run of the interpreter.
+//! The addresses and costs of accesses come from a run of the interpreter.
 
 use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
 use ptx_gemm_runtime::interp::{Direction, SharedAccess, SharedCost, WarpAccess};
@@ -23,7 +23,7 @@ const DEPTH: u32 = 16;
 /// Passes over the banks that are shown of one access.
 const PASSES: usize = 12;
 
-/// What the accesses to one buffer cost in the counted product.
+/// The cost of the accesses to one buffer in the counted product.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflicts {
     /// The buffer's name.
@@ -43,10 +43,10 @@ struct Worst {
     warp: WarpAccess,
 }
 
-/// What the accesses to each buffer cost, as the interpreter counted it.
+/// The cost of the accesses to each buffer, as counted by the interpreter.
 ///
 /// # Errors
-/// What keeps the interpreter from running.
+/// Returns the interpreter's error.
 pub fn conflicts(subject: &Subject) -> Result<Vec<Conflicts>, DrawError> {
     let program = subject.program()?;
     let empty = |buffer: &Buffer| Conflicts {
@@ -122,7 +122,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     Ok(canvas.paragraph(Panel::LEFT, y, Panel::WIDTH, MUTED, &text))
 }
 
-/// The colours of the banks; the next free y.
+/// Draws the colours of the banks; returns the next free y.
 fn scale(canvas: &mut Canvas, y: f64) -> f64 {
     canvas.text(Panel::LEFT, y + 6.0, Anchor::Start, Size::Label, MUTED, "bank");
     for (bank, color) in BANKS.into_iter().enumerate() {
@@ -133,7 +133,7 @@ fn scale(canvas: &mut Canvas, y: f64) -> f64 {
     y + 44.0
 }
 
-/// The bank of every element of the tile, with the words that a warp reads at once; the next free y.
+/// Draws the bank of every element of the tile, with the words that a warp reads at once; returns the next free y.
 fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&Worst>, y: f64) -> f64 {
     let element = program.element(buffer.side);
     let (letter, own) = if buffer.side == Side::A { ("A", "m") } else { ("B", "n") };
@@ -211,10 +211,10 @@ fn words_of(program: &Program, buffer: &Buffer, access: &Worst) -> Vec<u32> {
     lanes.flat_map(|(_, offset)| base(*offset) / WORD..(base(*offset) + access.bytes).div_ceil(WORD)).collect()
 }
 
-/// One pass of a part of a warp over the banks: by bank, the lane that gets a word, and whether others share it.
+/// One pass of a part of a warp over the banks: for each bank, the lane that gets a word, and whether others share it.
 type Pass = [Option<(usize, bool)>; WAYS as usize];
 
-/// One access of a warp, bank by bank, pass by pass, with the sums of all; the next free y.
+/// Draws one access of a warp, bank by bank and pass by pass, with the totals; returns the next free y.
 fn access(canvas: &mut Canvas, x: f64, y: f64, (name, cost, worst): (&str, &SharedCost, Option<&Worst>)) -> f64 {
     let lost = cost.conflicts();
     let share = 100.0 * lost as f64 / (cost.wavefronts.max(1)) as f64;

@@ -43,7 +43,7 @@ pub fn lines(lines: &Lines, scheme: Scheme) -> String {
     let mut canvas = Canvas::new(WIDTH, scheme);
     canvas.text(LEFT, 38.0, Anchor::Start, Size::Title, INK, &lines.title);
     let top = canvas.paragraph(LEFT, 64.0, WIDTH - 2.0 * LEFT, MUTED, &lines.text) + 14.0;
-    // Room for the names of the lines, at the right.
+    // Space for the names of the lines, at the right.
     let names = lines.lines.iter().map(|line| Size::Label.width(&line.name)).fold(80.0, f64::max) + 56.0;
     let points = || lines.lines.iter().flat_map(|line| &line.points);
     let mut sizes: Vec<f64> = points().map(|(size, _)| *size).collect();

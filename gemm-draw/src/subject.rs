@@ -1,4 +1,4 @@
-//! What is drawn: a compiled kernel, and what a run of it says.
+//! The subject of a picture: a compiled kernel, and the figures of a run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,13 +20,13 @@ pub struct Measured {
 
 /// A schedule or a tile program, compiled.
 pub struct Subject {
-    /// What it is called in headings.
+    /// Its name in headings.
     pub name: String,
     /// Its clauses, if it has some.
     pub clauses: Option<String>,
     /// The kernel. Its first entry is drawn: the one with the widest accesses.
     pub kernel: Arc<Kernel>,
-    /// What the wave and the roofline are drawn for.
+    /// The GPU that the wave and the roofline are drawn for.
     pub gpu: Gpu,
     /// A speed measured on that GPU.
     pub measured: Option<Measured>,
@@ -42,15 +42,15 @@ impl Subject {
     /// The program that is drawn.
     ///
     /// # Errors
-    /// A kernel without entries has nothing to draw.
+    /// Returns an error for a kernel without entries.
     pub fn program(&self) -> Result<&Program, DrawError> {
         self.kernel.programs().entries.first().ok_or_else(|| DrawError::Nothing("it has no entries".into()))
     }
 
-    /// What a product of 2 x 2 tiles over 4 K-tiles costs, counted by the interpreter when it is first asked for.
+    /// The cost of a product of 2 x 2 tiles over 4 K-tiles, counted by the interpreter on first use.
     ///
     /// # Errors
-    /// What the interpreter refuses.
+    /// Returns the interpreter's error.
     pub fn profile(&self) -> Result<&Profile, DrawError> {
         let count = || Profile::of(&self.kernel).map_err(|error| DrawError::Figures(error.to_string()));
         self.profile.get_or_init(count).as_ref().map_err(Clone::clone)

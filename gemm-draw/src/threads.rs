@@ -9,7 +9,7 @@ use crate::frame::Panel;
 use crate::palette::{self, FAINT, GROUND, INK, MUTED, ON_LIGHT};
 use crate::subject::Subject;
 
-/// Widths of the parts, and the room between two. The middle one has 32 lanes side by side.
+/// Widths of the parts, and the space between two. The middle one has 32 lanes next to each other.
 const SIDE: f64 = 300.0;
 const LANES: f64 = 546.0;
 const REGISTERS: f64 = 226.0;
@@ -119,7 +119,7 @@ impl Held<'_> {
         };
         caption(canvas, x, y0 + height, &text);
         if unnumbered {
-            // The colours of the first ones, which come again.
+            // Draws the colours of the first ones, which repeat.
             for warp in 0..warps.min(12) {
                 let x = x + 25.0 * f64::from(warp);
                 canvas.rect(x, y0 + height + 26.0, 23.0, 15.0, palette::category(warp as usize));
@@ -184,7 +184,7 @@ impl Held<'_> {
         heading(canvas, x, y, "Thread 0's registers");
         let (rows, cols) = (self.map.rows(), self.map.cols());
         let (row0, col0) = self.map.first(0);
-        // Headings of rows and columns take some room.
+        // Headings of rows and columns take some space.
         let (left, head) = (30.0, 16.0);
         let (x0, y0) = (x + left, y + LINE + head);
         let most = 8;

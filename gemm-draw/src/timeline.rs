@@ -1,14 +1,14 @@
-//! What the roles of a tile program do over the K-tiles of one tile of D, in an order and with waits that are the program's.
+//! What the roles of a tile program do during the K-tiles of one tile of D, with the program's own order and waits.
 //!
-//! How long a statement takes is made up, and the same for all programs ([`LOAD`] and the others): what a picture shows is what
-//! waits for what, and what overlaps.
+//! The durations of statements are invented, and the same for all programs ([`LOAD`] and the others): a picture shows
+//! which work waits for which, and which overlaps.
 
 use std::collections::VecDeque;
 
 use ptx_gemm_runtime::tile::verify::trace;
 use ptx_gemm_runtime::tile::{Empty, Full, Index, Mover, Op, Program};
 
-/// Time that data takes from global memory.
+/// Latency of data from global memory.
 pub(crate) const LOAD: f64 = 3.0;
 /// Time to issue the loads or copies of one buffer.
 const ISSUE: f64 = 0.5;
@@ -28,7 +28,7 @@ pub(crate) enum Work {
     /// Issues asynchronous copies.
     Copy,
     Multiply,
-    /// Waits for data or for room.
+    /// Waits for data or for a free slot.
     Wait,
     Epilogue,
 }
@@ -38,19 +38,19 @@ pub(crate) enum Work {
 pub(crate) struct Done {
     pub role: usize,
     pub work: Work,
-    /// The K-tile; `None` for what is about none.
+    /// The K-tile; `None` for work that does not belong to one.
     pub tile: Option<u32>,
     pub from: f64,
     pub to: f64,
 }
 
-/// What is in a slot of a ring for some time.
+/// The contents of a slot of a ring during some time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stay {
     pub ring: usize,
     pub slot: u32,
     pub tile: u32,
-    /// Its copy begins, its bytes are there, its reader begins and ends.
+    /// The times at which its copy begins, its bytes arrive, and its reader begins and ends.
     pub filled: f64,
     pub there: f64,
     pub read: Option<f64>,
@@ -62,17 +62,17 @@ pub(crate) struct Stay {
 pub(crate) struct Timeline {
     pub done: Vec<Done>,
     pub stays: Vec<Stay>,
-    /// When a role comes to a barrier of several warps.
+    /// The time at which a role arrives at a barrier of several warps.
     pub barriers: Vec<(usize, f64)>,
     pub end: f64,
 }
 
-/// One role on its way.
+/// The state of one role.
 struct Walker<'a> {
     role: usize,
     events: VecDeque<(&'a Op, Option<u32>)>,
     now: f64,
-    /// By ring: the K-tile whose copies the role has issued since it acquired the slot, when it began, and how.
+    /// For each ring, the K-tile whose copies the role has issued since it acquired the slot, when it began, and how.
     filling: Vec<Option<Filling>>,
     acquired: Vec<u32>,
     taken: Vec<u32>,
@@ -90,7 +90,7 @@ struct Run<'a> {
     program: &'a Program,
     k_tiles: u32,
     line: Timeline,
-    /// By ring: the stays in order, by index.
+    /// For each ring, the stays in order, by index.
     rings: Vec<Vec<usize>>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
         taken: vec![0; rings],
     };
     let mut walkers: Vec<Walker<'_>> = program.roles.iter().enumerate().map(walker).collect();
-    // A role goes on until it needs what another one has not done yet.
+    // A role continues until it depends on work that another one has not done yet.
     loop {
         let left = walkers.iter().map(|walker| walker.events.len()).sum::<usize>();
         for walker in &mut walkers {
@@ -159,7 +159,7 @@ impl Run<'_> {
     fn work(&mut self, walker: &mut Walker<'_>, work: Work, tile: Option<u32>, time: f64) {
         let (from, to) = (walker.now, walker.now + time);
         walker.now = to;
-        // The parts of one K-tile are one piece.
+        // The parts of one K-tile count as one piece of work.
         if let Some(last) = self.line.done.iter_mut().rev().find(|done| done.role == walker.role)
             && (last.work, last.tile) == (work, tile)
             && last.to == from
@@ -178,7 +178,8 @@ impl Run<'_> {
 
     fn acquire(&mut self, walker: &mut Walker<'_>, ring: usize) -> bool {
         let depth = self.program.rings[ring].depth;
-        // The slot's last reader has given it back; where the next wait frees it, the order of one thread says so.
+        // The slot's last reader has released it; where the next wait frees it, that follows from the order within one
+        // thread.
         if let Some(before) = walker.acquired[ring].checked_sub(depth)
             && matches!(self.program.rings[ring].empty, Empty::Mbarrier { .. })
         {
@@ -278,7 +279,7 @@ mod tests {
             assert_eq!(multiplied, (0..K_TILES).collect::<Vec<_>>(), "{}", case.name);
             for stay in &line.stays {
                 assert!(stay.filled <= stay.there, "{}: {stay:?}", case.name);
-                // What is past the end of k is not read.
+                // K-tiles past the end of k are not read.
                 assert_eq!(stay.read.is_some(), stay.tile < K_TILES, "{}: {stay:?}", case.name);
                 let (Some(read), Some(freed)) = (stay.read, stay.freed) else { continue };
                 assert!(stay.there <= read && read < freed, "{}: {stay:?}", case.name);

@@ -1,4 +1,4 @@
-//! Every case as a picture: drawn, well-formed, legible; and its figures are the interpreter's.
+//! Every case as a picture: it is drawn, well-formed and legible, and its figures are the interpreter's.
 
 use ptx_gemm_check::{Case, Profile, cases, tuned};
 use ptx_gemm_draw::{Gpu, Measured, Picture, Scheme, Subject, What, conflicts, draw};
@@ -32,7 +32,7 @@ fn drawn(subject: &Subject, what: &[What]) -> Picture {
     draw(subject, what, Scheme::Auto).unwrap_or_else(|error| panic!("{}: {error}", subject.name))
 }
 
-/// What holds of every picture.
+/// Properties of every picture.
 fn sound(name: &str, svg: &str) {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = document.root_element();
@@ -68,7 +68,7 @@ fn every_case_draws() {
         let picture = drawn(&subject, &What::ALL);
         sound(&subject.name, &picture.svg);
         let program = subject.program().unwrap();
-        // What there is no data for is left out and said, and nothing else.
+        // Exactly the panels without data are left out and reported.
         let staged = !program.buffers.is_empty();
         let left_out: Vec<What> = picture.left_out.iter().map(|(what, _)| *what).collect();
         let expected: &[What] = if staged { &[] } else { &[What::Shared, What::Pipeline] };

@@ -1,4 +1,4 @@
-//! Fixes applied: to a schedule, and to the text that it was read from, of which every comment stays.
+//! Applies fixes to a schedule, and to the text that it was read from without losing a comment.
 
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::Written;
@@ -20,7 +20,7 @@ impl Fix {
         }
     }
 
-    /// The kinds of clauses that it sets.
+    /// The kinds of clauses that the fix sets.
     pub(crate) fn keys(&self) -> Option<KeySet> {
         let Fix::Set(text) = self else { return None };
         let mut keys = KeySet::default();
@@ -30,7 +30,8 @@ impl Fix {
 }
 
 impl Diagnostic {
-    /// `text`, which this is about, with its fix; `None` if it has none that can be applied there.
+    /// `text`, which this diagnostic is about, with the fix applied; `None` if there is no fix that can be applied to
+    /// text.
     pub fn fixed(&self, text: &str) -> Option<String> {
         let fixed = match self.fix.as_ref()? {
             Fix::Spell(spelling) => spell(text, self.span?.start as usize..self.span?.end as usize, spelling)?,
@@ -46,14 +47,14 @@ fn spell(text: &str, span: std::ops::Range<usize>, spelling: &str) -> Option<Str
     if !spelling.starts_with("; ") {
         return Some(format!("{before}{spelling}{after}"));
     }
-    // A semicolon that is missing belongs to the clause before it, and so before a comment about that.
+    // A missing semicolon belongs to the clause before it, and therefore goes before a comment about that clause.
     let ends = Schedule::read(text).written.into_iter().map(|written| written.span.end as usize);
     let end = ends.filter(|end| *end <= span.start).max()?;
     let blank = if end == span.start { " " } else { "" };
     Some(format!("{};{blank}{}", &text[..end], &text[end..]))
 }
 
-/// Each of `clauses` in place of the first of its kind, without the others, or as the last.
+/// Puts each of `clauses` in place of the first clause of its kind and removes the others, or appends it.
 fn set(text: &str, clauses: &str) -> Option<String> {
     let mut text = text.to_string();
     for item in Schedule::parse(clauses).ok()?.items {
@@ -63,19 +64,19 @@ fn set(text: &str, clauses: &str) -> Option<String> {
             text = appended(&text, key, &clause);
             continue;
         };
-        // Those after it first, so that its place stays.
+        // Later duplicates are removed first, so that the first one keeps its position.
         text = remove(&text, |written| same(written) && written.span.start > first.span.start);
         text.replace_range(first.span.start as usize..first.span.end as usize, &clause);
     }
     Some(text)
 }
 
-/// The text with a clause after its last one, on a line of its own if the others have such lines.
+/// The text with a clause appended, on a line of its own if the other clauses are on lines of their own.
 fn appended(text: &str, key: Key, clause: &str) -> String {
     let written = Schedule::read(text).written;
     let end = if key == Key::Expect { "" } else { ";" };
     let Some(last) = written.last() else {
-        // Nothing but comments, each on a line of its own.
+        // The text consists of comments only, each on a line of its own.
         let (before, after) = match text.chars().last() {
             None => ("", ""),
             Some('\n') => ("", "\n"),
@@ -89,12 +90,12 @@ fn appended(text: &str, key: Key, clause: &str) -> String {
     let lines = written.len() > 1 && text[..start].trim_end_matches([' ', '\t']).ends_with('\n');
     let blank = if lines || written.len() == 1 && text[at..].starts_with('\n') { '\n' } else { ' ' };
     let ended = if semicolon || last.key == Some(Key::Expect) { "" } else { ";" };
-    // A comment after the last clause is about that clause.
+    // A comment on the line of the last clause belongs to that clause.
     let line = if blank == '\n' { at + text[at..].find('\n').unwrap_or(text.len() - at) } else { at };
     format!("{}{ended}{}{blank}{clause}{end}{}", &text[..at], &text[at..line], &text[line..])
 }
 
-/// The text without some of its clauses, nor the lines that these had for themselves.
+/// The text without some of its clauses; a line that held nothing else is removed as well.
 fn remove(text: &str, gone: impl Fn(&Written) -> bool) -> String {
     let mut text = text.to_string();
     for written in Schedule::read(&text).written.iter().rev().filter(|written| gone(written)) {

@@ -1,9 +1,9 @@
 //! The builder: a method for every clause. None of them fails; what is wrong is reported when the schedule is checked.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Crew, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, RasterClause,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, RasterClause,
     RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store, TileClause,
-    TypesClause, VectorClause,
+    TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
@@ -14,7 +14,7 @@ use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reduce, Tail}
 use crate::types::{DType, Layouts};
 
 impl Schedule {
-    /// Adds a clause as data; one that says nothing, such as a [`Clause::Types`] without a type, is left out.
+    /// Adds a clause as data; an empty one, such as a [`Clause::Types`] without a type, is left out.
     pub fn clause(mut self, clause: Clause) -> Schedule {
         if !clause.says_nothing() {
             self.items.push(Item { clause, span: None });
@@ -36,7 +36,7 @@ impl Schedule {
         self.clause(Clause::Types(TypesClause { all: Some(all), ..TypesClause::default() }))
     }
 
-    /// `types(a = .., b = .., acc = .., c = .., d = ..)`, what is absent by its default.
+    /// `types(a = .., b = .., acc = .., c = .., d = ..)`; what is absent takes its default.
     pub fn types_of(self, types: TypesClause) -> Schedule {
         self.clause(Clause::Types(types))
     }
@@ -47,7 +47,7 @@ impl Schedule {
         self.clause(Clause::Layout(LayoutClause { a: Some(a), b: Some(b), c: Some(c), d: Some(d) }))
     }
 
-    /// `layout(..)`, what is absent by its default.
+    /// `layout(..)`; what is absent takes its default.
     pub fn layout_of(self, layout: LayoutClause) -> Schedule {
         self.clause(Clause::Layout(layout))
     }
@@ -122,7 +122,7 @@ impl Schedule {
         self.clause(Clause::Shared(SharedClause::None))
     }
 
-    /// `shared(a = .., b = ..)`, what is absent by its default.
+    /// `shared(a = .., b = ..)`; what is absent takes its default.
     pub fn shared(self, a: Option<StagedOrder>, b: Option<StagedOrder>) -> Schedule {
         self.clause(Clause::Shared(SharedClause::Orders { a, b }))
     }
@@ -208,11 +208,11 @@ impl Schedule {
     }
 
     /// `specialize(producers = ..)`: every other warp of the block multiplies.
-    pub fn specialize(self, producers: Crew) -> Schedule {
+    pub fn specialize(self, producers: WarpCount) -> Schedule {
         self.specialize_of(SpecializeClause { producers, consumers: None, roles: None })
     }
 
-    /// `specialize(producers = .., consumers = .., cooperative | pingpong)`, what is absent by its default.
+    /// `specialize(producers = .., consumers = .., cooperative | pingpong)`; what is absent takes its default.
     pub fn specialize_of(self, roles: SpecializeClause) -> Schedule {
         self.clause(Clause::Specialize(roles))
     }

@@ -85,7 +85,7 @@ pub enum Clause {
 }
 
 impl Clause {
-    /// True for a clause of which everything is left to its defaults: text cannot write it, and nobody needs it.
+    /// True for a clause that leaves everything to its defaults: text cannot express it, and nobody needs it.
     pub(crate) fn says_nothing(&self) -> bool {
         match self {
             Clause::Types(types) => *types == TypesClause::default(),
@@ -103,7 +103,7 @@ impl Clause {
 /// Element types as written; what is absent has a default that depends on the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TypesClause {
-    /// `types(T)`: of a, b and d.
+    /// `types(T)`: the type of A, B and D.
     pub all: Option<DType>,
     /// Elements of A.
     pub a: Option<DType>,
@@ -135,7 +135,7 @@ pub struct LayoutClause {
 pub enum BatchKind {
     /// Equal shapes at equal distances.
     Strided,
-    /// Shapes and pointers of their own.
+    /// Each product has its own shape and pointers.
     Grouped,
 }
 
@@ -195,9 +195,9 @@ pub enum SharedClause {
     None,
     /// The order of each operand's staged tile.
     Orders {
-        /// Of A: `mk` or `km`.
+        /// For A: `mk` or `km`.
         a: Option<StagedOrder>,
-        /// Of B: `kn` or `nk`.
+        /// For B: `kn` or `nk`.
         b: Option<StagedOrder>,
     },
 }
@@ -207,11 +207,11 @@ pub enum SharedClause {
 pub struct StagedOrder {
     /// The contiguous dimension.
     pub fast: Fast,
-    /// What keeps its rows out of each other's banks.
+    /// How its rows are kept out of each other's banks.
     pub skew: Skew,
 }
 
-/// What moves the rows of a staged tile against each other.
+/// How the rows of a staged tile are shifted relative to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skew {
     /// Nothing.
@@ -231,12 +231,12 @@ pub enum Spills {
     Refuse,
 }
 
-/// Order of the tiles as written.
+/// The rasterisation of the tiles as written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RasterClause {
     /// Tiles in a band.
     pub group: Option<u32>,
-    /// Direction of the walk: n or m.
+    /// The dimension along which a band runs: n or m.
     pub along: Option<Along>,
 }
 
@@ -271,28 +271,28 @@ pub enum Fetch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpecializeClause {
     /// Who copies.
-    pub producers: Crew,
+    pub producers: WarpCount,
     /// Who multiplies; `None` with `atom(fma)`: the warps that `tile` and `thread` make.
-    pub consumers: Option<Crew>,
+    pub consumers: Option<WarpCount>,
     /// How consumers share the work.
     pub roles: Option<Roles>,
 }
 
 /// A number of warps or warp groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Crew {
+pub enum WarpCount {
     /// Warps of 32 threads.
     Warps(u32),
     /// Warp groups of 128 threads.
     Groups(u32),
 }
 
-impl Crew {
+impl WarpCount {
     /// The number of warps.
     pub fn warps(self) -> u32 {
         match self {
-            Crew::Warps(n) => n,
-            Crew::Groups(n) => n.saturating_mul(4),
+            WarpCount::Warps(n) => n,
+            WarpCount::Groups(n) => n.saturating_mul(4),
         }
     }
 }
@@ -315,7 +315,7 @@ pub struct RegistersClause {
     pub consumer: u32,
 }
 
-/// How D leaves.
+/// How D is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
     /// From registers.
@@ -346,7 +346,7 @@ pub struct Expectation {
     pub metric: Metric,
     /// How it compares.
     pub relation: Relation,
-    /// With what, in the figure's own unit.
+    /// The limit, in the figure's own unit.
     pub limit: Figure,
 }
 
@@ -360,7 +360,7 @@ pub enum Metric {
     Registers,
     /// Bytes of machine code of an entry: known once the PTX is assembled.
     CodeBytes,
-    /// Passes over the banks of shared memory that are lost to conflicts, in the product of [`Plan::sample`].
+    /// Passes over the banks of shared memory that are lost to conflicts, in the sample product of [`Plan::sample`].
     ///
     /// [`Plan::sample`]: crate::plan::Plan::sample
     BankConflicts,
@@ -368,7 +368,7 @@ pub enum Metric {
     SectorsPerLoad,
     /// Loads from shared and global memory in the main loop for each multiply-add, both counted as instructions of warps.
     LoadsPerFma,
-    /// Blocks that a multiprocessor is compiled to hold at once.
+    /// Blocks per multiprocessor that the kernel is compiled for.
     Occupancy,
     /// The same as a percentage of the warps that a multiprocessor can hold: `occupancy >= 50 %`.
     OccupancyPercent,
@@ -378,12 +378,12 @@ pub enum Metric {
     Threads,
 }
 
-/// Who knows a figure.
+/// Which stage knows a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Knower {
     /// The plan.
     Plan,
-    /// Whoever turns PTX into machine code: ptxas, or the driver of a GPU.
+    /// The assembler that turns PTX into machine code: ptxas, or the driver of a GPU.
     Assembler,
 }
 
@@ -406,7 +406,7 @@ impl Metric {
         matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent)
     }
 
-    /// What is written after a figure of it.
+    /// The unit that is printed after the figure.
     pub fn unit(self) -> &'static str {
         match self {
             Metric::OccupancyPercent => " %",
@@ -433,7 +433,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// True if `value` stands in this relation to `limit`.
+    /// True if `value` is in this relation to `limit`.
     pub fn holds(self, value: Figure, limit: Figure) -> bool {
         match self {
             Relation::Equal => value == limit,

@@ -1,4 +1,4 @@
-//! The contracts of `expect`, held against figures: what a plan knows by itself, and the words for every one of them.
+//! Checks the contracts of `expect` against figures: those that a plan knows, and the wording for all of them.
 //!
 //! A figure belongs to an entry. Averages and bank conflicts are those of the first, which runs where operands are aligned:
 //! a contract about them is a statement about the fast path. Occupancy, and what the assembler says, hold for every entry.
@@ -24,11 +24,11 @@ pub struct Measured {
     pub contract: Expectation,
     /// What was found.
     pub figure: Figure,
-    /// Of which entry; of all where absent.
+    /// The entry that it belongs to; all entries where absent.
     pub entry: Option<String>,
     /// Where the figure comes from.
     pub source: FigureSource,
-    /// The clauses that the figure follows from.
+    /// The clauses that determine the figure.
     pub look_at: String,
 }
 
@@ -39,7 +39,7 @@ pub enum FigureSource {
     Plan(Target),
     /// The accesses of the main loop in a product of these extents, counted from the plan.
     Sample(Extent3),
-    /// Whoever made machine code of the PTX, by name.
+    /// The assembler that made machine code from the PTX, by name.
     Assembler(String),
 }
 
@@ -82,7 +82,7 @@ impl Plan {
         self.expect.iter().filter(|contract| contract.metric.knower() == Knower::Assembler)
     }
 
-    /// What a contract's figure is, where the plan knows it.
+    /// A contract's figure, where the plan knows it.
     pub(crate) fn measure(&self, contract: &Expectation) -> Vec<Measured> {
         let metric = contract.metric;
         let measured = |figure, entry: Option<&Variant>, source| Measured {
@@ -117,7 +117,7 @@ impl Plan {
         }
     }
 
-    /// The clauses that a figure follows from most directly.
+    /// The clauses that most directly determine a figure.
     pub fn look_at(&self, metric: Metric) -> String {
         let clauses = &self.clauses;
         let (tile, thread, shared) = (&clauses.tile, &clauses.thread, &clauses.shared);
@@ -152,7 +152,7 @@ impl Plan {
         }
     }
 
-    /// What keeps a multiprocessor from holding more blocks.
+    /// The resource that keeps a multiprocessor from holding more blocks.
     fn limits_occupancy(&self) -> String {
         let clauses = &self.clauses;
         let resident = self.variants.first().map_or(1, |variant| self.resident_blocks(variant));

@@ -1,4 +1,4 @@
-//! What a user is told: the clause, the value, the limit, and a fix that works.
+//! What is reported to a user: the clause, the value, the limit, and a fix that works.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::span::Span;
 pub enum Severity {
     /// It cannot.
     Error,
-    /// It can; the user should know nevertheless.
+    /// It can, but the user should know.
     Note,
 }
 
-/// Who is to change something.
+/// Who has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -32,13 +32,13 @@ pub enum Kind {
 pub enum Fix {
     /// Write this text in place of what the span covers.
     Spell(String),
-    /// Use this clause, in place of the one of its kind if there is one.
+    /// Use this clause, replacing the one of its kind if there is one.
     Set(String),
     /// Leave the clause of this name out.
     Remove(String),
 }
 
-/// One thing to tell.
+/// One diagnostic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     /// Name of the broken rule: stable, short, for tests and tools.
@@ -47,7 +47,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// A broken rule, or something that does not work yet.
     pub kind: Kind,
-    /// Name of the clause that it is about; `schedule` if it is about none.
+    /// Name of the clause that it is about; `schedule` if it is not about a single clause.
     pub clause: String,
     /// What is wrong: the clause, its value, the limit.
     pub message: String,
@@ -55,7 +55,7 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// The same as data.
     pub fix: Option<Fix>,
-    /// Where it stands, if the schedule came from text or tokens.
+    /// Where it is, if the schedule came from text or tokens.
     pub span: Option<Span>,
 }
 
@@ -79,12 +79,12 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::error(rule, clause, message) }
     }
 
-    /// The same, with what to do about it.
+    /// The same, with a help text.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
-    /// The same about a misspelt word, of which `word` was meant.
+    /// The same about a misspelt word, where `word` was probably meant.
     pub(crate) fn meant(self, word: &str) -> Diagnostic {
         self.help(format!("did you mean `{word}`?")).fix(Fix::Spell(word.into()))
     }

@@ -7,9 +7,9 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::diagnostic::{Diagnostic, Severity};
 
-/// Everything that there is to tell about one schedule, in the order of the source.
+/// All diagnostics about one schedule, in the order of the source.
 ///
-/// Its text is laid out as the Rust compiler's, with the lines of the schedule if it came from text:
+/// The text has the layout of the Rust compiler's diagnostics, with the lines of the schedule if it came from text:
 ///
 /// ```
 /// let errors = "tile(128, 128, 8);\nthread(8, 8);\nstage(3);".parse::<ptx_gemm_dsl::Schedule>().unwrap_err();
@@ -50,7 +50,8 @@ impl Diagnostics {
         Diagnostics { name: Some(name.into()), ..self }
     }
 
-    /// The same, about a text that a macro put together at this place of the program, which a note under each names.
+    /// The same, about a text that a macro assembled at this place of the program; a note under each diagnostic names
+    /// the place.
     pub fn written_at(self, place: impl Into<String>) -> Diagnostics {
         Diagnostics { written_at: Some(place.into()), ..self }
     }
@@ -75,7 +76,7 @@ impl Diagnostics {
         self.list.len()
     }
 
-    /// True if there is nothing to tell.
+    /// True if there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -119,8 +119,8 @@ pub struct Vector {
 
 /// The epilogue of a schedule.
 ///
-/// Rules (design): `x * y + z` is one fused multiply-add, left to right; a run-time scalar equal to 0 that multiplies
-/// `acc` or `c` drops that operand unread (it then counts as 0); every other 0 times NaN follows IEEE; relu, min, max
+/// `x * y + z` is one fused multiply-add, left to right. A run-time scalar equal to 0 that multiplies `acc` or `c`
+/// drops that operand without reading it (it then counts as 0); every other 0 times NaN follows IEEE. relu, min, max
 /// and clamp propagate NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Epilogue {
@@ -145,12 +145,12 @@ impl Epilogue {
         self.expr.any(&|e| matches!(e, Expr::C))
     }
 
-    /// The scalars of which each, when 0, drops every `acc` of the expression: nothing has to be summed then.
+    /// The scalars that each drop every `acc` of the expression when they are 0: nothing has to be summed then.
     pub fn dropping_acc(&self) -> Vec<usize> {
         self.dropping(&Expr::Acc)
     }
 
-    /// The scalars of which each, when 0, drops every `c` of the expression: C is not read then.
+    /// The scalars that each drop every `c` of the expression when they are 0: C is not read then.
     pub fn dropping_c(&self) -> Vec<usize> {
         self.dropping(&Expr::C)
     }
@@ -168,7 +168,7 @@ impl Epilogue {
     }
 }
 
-/// As the text that a schedule would hold.
+/// The text of the expression as a schedule would contain it.
 impl Serialize for Epilogue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -187,7 +187,8 @@ impl Expr {
             }
     }
 
-    /// The factors of a product chain, left to right: `alpha * acc * s` gives three, anything else gives itself.
+    /// The factors of a product chain, left to right: `alpha * acc * s` has three; any other expression is its own only
+    /// factor.
     pub fn factors(&self) -> Vec<&Expr> {
         match self {
             Expr::Binary(BinaryOp::Mul, x, y) => {
@@ -199,7 +200,8 @@ impl Expr {
         }
     }
 
-    /// The scalars that are factors of this product, signs aside, and those that are factors of the product around it.
+    /// The scalars that are factors of this product, ignoring signs, and those that are factors of the enclosing
+    /// product.
     pub fn scalar_factors(&self, around: &BTreeSet<usize>) -> BTreeSet<usize> {
         let scalar = |factor: &Expr| match factor.without_sign() {
             Expr::Scalar(index) => Some(*index),

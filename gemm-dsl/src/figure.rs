@@ -1,21 +1,22 @@
-//! The numbers of `expect`: limits, and the figures that are held against them.
+//! The numbers of `expect`: limits, and the figures that are compared with them.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Parts of one.
+/// The number of parts that make one.
 const MILLIONTHS: u128 = 1_000_000;
 
 /// A number from 0 up with at most six decimals, so that what a diagnostic prints is exactly what was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
-    /// `u128::MAX` for what is not such a number: a builder was given a negative one, or none at all.
+    /// `u128::MAX` for anything that is not such a number, which happens if a builder was given a negative number or
+    /// NaN.
     millionths: u128,
 }
 
 impl Figure {
-    /// `count / of`, rounded to six decimals; 0 of nothing.
+    /// `count / of`, rounded to six decimals; 0 if `of` is 0.
     pub fn ratio(count: u64, of: u64) -> Figure {
         let (count, of) = (u128::from(count) * MILLIONTHS, u128::from(of));
         Figure { millionths: (count + of / 2).checked_div(of).unwrap_or(0) }

@@ -1,7 +1,8 @@
 //! `gemmc fmt`: the canonical text of a schedule, with its comments.
 //!
-//! One clause a line, each as [`Schedule`] prints it. A comment stays before, behind or inside its clause, a blank line between
-//! clauses stays one. A clause with a comment inside is left as it was written, since its parts have no lines of their own.
+//! One clause a line, each as [`Schedule`] prints it. A comment stays before, after or inside its clause, and a blank
+//! line between clauses is kept. A clause with a comment inside is left as it was written, since its parts have no
+//! lines of their own.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ use crate::schedule::Schedule;
 /// ```
 ///
 /// # Errors
-/// What cannot be read.
+/// Returns diagnostics for whatever cannot be read.
 pub fn format(text: &str) -> Result<String, Diagnostics> {
     let parsed = Schedule::read(text);
     if !parsed.errors.is_empty() {
@@ -29,7 +30,7 @@ pub fn format(text: &str) -> Result<String, Diagnostics> {
     let mut out = String::new();
     let mut end = 0;
     for Item { clause, span } in &parsed.items {
-        // Everything that was read from text has a place.
+        // Everything that was read from text has a span.
         let Some(span) = span else { continue };
         let place = span.start as usize..span.end as usize;
         between(&text[end..place.start], &mut out);
@@ -52,14 +53,14 @@ fn clause_text(clause: &Clause, written: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// What is between two clauses: of it comments and blank lines stay.
+/// Formats what is between two clauses: comments and blank lines are kept.
 fn between(gap: &str, out: &mut String) {
     let mut end = 0;
     for Range { start, end: stop } in comments(gap) {
         let (before, comment) = (&gap[end..start], gap[start..stop].trim_end());
         let lines = before.matches('\n').count();
         if lines == 0 && !out.is_empty() && !(end > 0 && gap[..end].ends_with('\n')) {
-            // On the line of what is before it.
+            // On the line of what precedes it.
             out.truncate(out.trim_end_matches('\n').len());
             out.push(' ');
         } else {
@@ -72,14 +73,14 @@ fn between(gap: &str, out: &mut String) {
     blank(gap[end..].matches('\n').count(), out);
 }
 
-/// An empty line, where there were some; a line ends by itself.
+/// At most one empty line where there were several.
 fn blank(lines: usize, out: &mut String) {
     if lines > 1 && !out.is_empty() && !out.ends_with("\n\n") {
         out.push('\n');
     }
 }
 
-/// The places of the comments in a text without brackets left open.
+/// The spans of the comments in a text without unclosed brackets.
 fn comments(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;

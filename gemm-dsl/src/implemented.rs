@@ -1,4 +1,4 @@
-//! What the language has and the compiler does not, yet: the one place that says so.
+//! What the language has but the compiler does not implement yet; this is the only place that says so.
 //!
 //! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
 //! rule checks the clause as the language defines it.
@@ -22,7 +22,7 @@ pub(crate) struct Missing {
     pub instead: Vec<String>,
 }
 
-/// Whether a word of the language works wherever it may be written. What does not is not suggested.
+/// Whether a word of the language works wherever it may be written. Words that do not are never suggested.
 pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::I32);
@@ -45,7 +45,7 @@ pub(crate) fn has(key: Key) -> bool {
     !matches!(key, Key::StreamK | Key::Cluster | Key::Multicast | Key::Registers | Key::Promote | Key::Emulate)
 }
 
-/// What of a clause does not work, besides words of [`crate::words`].
+/// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
         Key::Atom => &["mma", "wgmma"],
@@ -60,7 +60,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
     let mut list = Vec::new();
     for &clause in clauses {
         let mut lacks = |what: String, instead: &[&str]| {
-            // A clause given twice lacks the same thing once.
+            // A clause given twice is reported once.
             if !list.iter().any(|known: &Missing| known.what == what) {
                 let instead = instead.iter().map(ToString::to_string).collect();
                 list.push(Missing { key: clause.key(), what, instead });

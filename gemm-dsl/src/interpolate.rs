@@ -8,9 +8,10 @@ use crate::target::Target;
 use crate::types::{DType, Layout};
 use crate::words::Word;
 
-/// A value that can stand in a schedule: integers, floats, types, layouts, targets, and the other words of the language.
+/// A value that can be put into a schedule: integers, floats, types, layouts, targets, and the other words of the
+/// language.
 #[diagnostic::on_unimplemented(
-    message = "a value of type `{Self}` cannot stand in a schedule",
+    message = "a value of type `{Self}` cannot be used in a schedule",
     label = "an integer, a float, a `DType`, a `Layout` or a `Target` can"
 )]
 pub trait Interpolate {
@@ -67,16 +68,16 @@ impl<T: Interpolate + ?Sized> Interpolate for &T {
     }
 }
 
-/// A stretch of a schedule with holes.
+/// A piece of a schedule with holes.
 #[derive(Clone, Copy)]
 pub enum Piece<'a> {
-    /// As it stands.
+    /// Text, as written.
     Text(&'a str),
     /// A value to put in.
     Value(&'a dyn Interpolate),
 }
 
-/// What another schedule can extend: a schedule, or something that holds one.
+/// Something that a schedule can extend: another schedule, or a value that holds one.
 #[diagnostic::on_unimplemented(
     message = "a schedule cannot extend a value of type `{Self}`",
     label = "a `Gemm` or a `Schedule` can be extended; has `?` been forgotten?"
@@ -101,7 +102,7 @@ impl<T: AsSchedule + ?Sized> AsSchedule for &T {
 /// Puts the pieces together, reads them as a schedule that extends `base`, and checks it.
 ///
 /// The text is written as the macro's user wrote it, one clause a line, with the values in place, so that errors show
-/// what was read; `place` is where in the program that is.
+/// what was read; `place` is its position in the program.
 pub fn construct(pieces: &[Piece<'_>], base: &Schedule, place: &str) -> Result<Schedule, Diagnostics> {
     read(pieces, base).map_err(|diagnostics| diagnostics.written_at(place))
 }

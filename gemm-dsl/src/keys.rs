@@ -1,6 +1,7 @@
 //! Kinds of clauses, and sets of them.
 
-/// What a clause settles. A schedule settles a thing at most once; `double_buffer` and `stages` settle the same.
+/// The setting that a clause determines. A schedule determines each at most once; `double_buffer` and `stages`
+/// determine the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[rustfmt::skip]
@@ -36,7 +37,7 @@ impl KeySet {
         self.0 |= 1 << key as u32;
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub fn remove(&mut self, key: Key) {
         self.0 &= !(1 << key as u32);
     }
@@ -51,7 +52,7 @@ impl KeySet {
         self.0 & other.0 != 0
     }
 
-    /// Every key of either set.
+    /// The union of the two sets.
     pub const fn union(self, other: KeySet) -> KeySet {
         KeySet(self.0 | other.0)
     }

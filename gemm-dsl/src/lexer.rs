@@ -16,7 +16,7 @@ pub const MAX_BYTES: usize = 64 * 1024;
 /// The top-level tokens of `text`, and what is wrong between them.
 pub fn tokens(text: &str) -> Result<(Vec<Token>, Vec<Diagnostic>), Box<Diagnostic>> {
     if text.len() > MAX_BYTES {
-        // Whoever read the text may have stopped soon after the limit, so its length would say nothing.
+        // The caller may have stopped reading soon after the limit, so the length of the text would say nothing.
         let message = format!("the schedule is longer than {MAX_BYTES} bytes, the most that are read");
         return Err(Diagnostic::error("text-size", "schedule", message).help("leave clauses or comments out").into());
     }
@@ -65,7 +65,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// One token that is no bracket.
+    /// One token that is not a bracket.
     fn single(&mut self, c: char) -> TokenKind {
         let from = self.offset();
         if c == '_' || c.is_alphabetic() {

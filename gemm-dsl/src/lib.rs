@@ -6,8 +6,8 @@
 //! text or macro tokens -> tokens -> clauses -> Schedule -> Plan
 //! ```
 //!
-//! [`Schedule`] is what a user writes, [`Plan`] what the compiler reads; between them stands one set of rules, and what
-//! breaks one comes back as [`Diagnostics`].
+//! [`Schedule`] is what a user writes and [`Plan`] is what the compiler reads. Between them is one set of rules;
+//! whatever breaks one is reported in [`Diagnostics`].
 
 pub mod clause;
 pub mod contract;

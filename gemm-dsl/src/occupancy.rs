@@ -1,21 +1,23 @@
-//! How many blocks a multiprocessor is to hold, which is how many registers the assembler may give a thread.
+//! How many blocks a multiprocessor should hold, which limits the registers that the assembler may give a thread.
 //!
 //! The demand is always stated (`.minnctapersm`). Left to itself, NVIDIA's assembler decides by how it is called: as part of
 //! a link it takes 167 registers for `vectorized`, by itself 128, which is one block instead of two and 24.3 instead of
-//! 35.6 TFLOP/s on an H200 at 4096. Stated, the registers are the same on every way to a GPU, and the speeds within 3%.
+//! 35.6 TFLOP/s on an H200 at 4096. With the demand stated, the registers are the same on every path to a GPU, and the
+//! speeds are within 3%.
 
 use crate::plan::{OperandPlan, Plan, Variant};
 use crate::target::{self, Target, WARP};
 use crate::terms::{Fast, Load, Operands};
 
-/// Registers for addresses, counters and what the assembler moves ahead, as seen in the machine code of the named cases.
+/// Registers for addresses, counters and loads that the assembler hoists, as seen in the machine code of the named
+/// cases.
 pub(crate) const BESIDES: u32 = 16;
 
-/// What of a multiprocessor runs out first.
+/// The resource of a multiprocessor that runs out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
-    /// The blocks that it can hold at all.
+    /// The limit on blocks per multiprocessor.
     Blocks,
     /// Its threads.
     Threads,
@@ -30,7 +32,7 @@ pub enum Resource {
 pub struct Residency {
     /// Blocks.
     pub blocks: u32,
-    /// What does not suffice for one more.
+    /// The resource that does not suffice for one more.
     pub limit: Resource,
 }
 
@@ -66,20 +68,21 @@ impl Plan {
         self.blocks_per_sm.unwrap_or_else(derived)
     }
 
-    /// Registers that a thread can have when so many blocks share a multiprocessor.
+    /// Registers that a thread can have when `blocks` blocks share a multiprocessor.
     pub fn registers_per_thread(&self, blocks: u32) -> u32 {
         target::registers_per_thread(self.threads(), blocks)
     }
 
-    /// Blocks that fit beside each other by threads and shared memory.
+    /// Blocks that fit on one multiprocessor by threads and shared memory.
     fn most_blocks(&self) -> u32 {
         self.target.residency(self.threads(), self.shared_bytes, None).blocks.max(1)
     }
 
     fn fits(&self, variant: &Variant, blocks: u32) -> bool {
         let (live, given) = (self.live_registers(variant), self.registers_per_thread(blocks));
-        // A second block is worth a tight fit. `double_buffered` on an H200 at 4096: 38.2 TFLOP/s with two blocks, for which
-        // the assembler keeps one register of a thread in memory, 36.5 with one. Before sm_90 it spills more than that.
+        // A second block is worth a few spilled registers. `double_buffered` on an H200 at 4096: 38.2 TFLOP/s with two
+        // blocks, for which the assembler keeps one register of a thread in memory, 36.5 with one. Before sm_90 it
+        // spills more than that.
         let slack = if blocks == 2 && self.target.capability >= 90 { given / 10 } else { 0 };
         live <= given + slack
     }
@@ -94,7 +97,7 @@ impl Plan {
                     + self.fragment_registers(&self.b, variant.b.width, self.geometry.thread.n)
             }
         };
-        // With more than one stage the next tile is on its way while this one is multiplied.
+        // With more than one stage the next tile is loaded while this one is multiplied.
         let staged = self.a.placement.is_some() && self.stages > 1 && self.load == Load::Registers;
         let staging = match staged {
             true => {
@@ -102,8 +105,8 @@ impl Plan {
             }
             false => 0,
         };
-        // Without staging each row and column of the thread's tile is read through a pointer of its own, at edges at least,
-        // and both operands' leading dimensions are at hand.
+        // Without staging each row and column of the thread's tile is read through a pointer of its own, at edges at
+        // least, and the leading dimensions of both operands are kept in registers.
         let thread = self.geometry.thread;
         let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
         self.accumulator_registers + fragments + staging + pointers + BESIDES

@@ -1,7 +1,7 @@
 //! The plan: every number that follows from a schedule, derived once.
 //!
-//! Nothing below this level computes a size, an offset or a width of its own, and nothing after a plan fails for the
-//! user. Units are in the names: `bytes`, otherwise elements.
+//! Nothing below this level computes a size, an offset or a width of its own, and once there is a plan, no later step
+//! fails because of the schedule. Units are in the names: `bytes`, otherwise elements.
 
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ impl Geometry {
     }
 }
 
-/// Where one operand's K-tile lies in shared memory.
+/// The placement of one operand's K-tile in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Placement {
     /// Contiguous dimension in shared memory.
@@ -140,7 +140,7 @@ pub struct Plan {
     pub a: OperandPlan,
     /// Operand B.
     pub b: OperandPlan,
-    /// How K-tiles travel.
+    /// How K-tiles are copied to shared memory.
     pub load: Load,
     /// Slots of the ring of staged K-tiles; 1 is no pipeline. Ignored with `shared(none)`.
     pub stages: u32,
@@ -158,13 +158,13 @@ pub struct Plan {
     pub tail: Tail,
     /// What keeps the warps of a block in step.
     pub pace: Pace,
-    /// One wave of blocks that walks all tiles; `None`: one block a tile.
+    /// One wave of blocks that computes all tiles; `None`: one block per tile.
     pub persistent: Option<Wave>,
     /// K divided among blocks; `None`: each block sums over all of K.
     pub split_k: Option<SplitK>,
-    /// Contracts, those included that are known to hold.
+    /// Contracts, including those that are known to hold.
     pub expect: Vec<Expectation>,
-    /// Blocks per multiprocessor to compile for, where the schedule states them; see [`Plan::resident_blocks`].
+    /// Blocks per multiprocessor to compile for, where the schedule states a number; see [`Plan::resident_blocks`].
     pub blocks_per_sm: Option<u32>,
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
     /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
@@ -177,13 +177,13 @@ pub struct Plan {
     pub variants: Vec<Variant>,
     /// Kernel parameters in order.
     pub params: Vec<Param>,
-    /// The clause, as written, that decided each part: for provenance comments.
+    /// The clause, as written, that determined each part; used for provenance comments.
     pub clauses: Provenance,
 }
 
 impl Plan {
-    /// Where the mbarriers of the ring begin in shared memory, in bytes: per slot one that counts it full, then one that
-    /// counts it empty, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
+    /// Where the mbarriers of the ring begin in shared memory, in bytes: for each slot a full barrier, then an empty
+    /// barrier, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
     /// staging.
     pub fn barrier_offset(&self) -> Option<u32> {
         let mbarriers = self.pace == Pace::Free || self.producer_warps > 0;
@@ -207,7 +207,7 @@ impl Plan {
 }
 
 /// The clause that each part of the program comes from, as canonical text (`double_buffer`, `tile(128, 128, 8)`), or
-/// the default that stands in its place (`stages(1)`).
+/// the default that takes its place (`stages(1)`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     /// `types(...)`.

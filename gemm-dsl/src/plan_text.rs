@@ -1,4 +1,4 @@
-//! The plan as a table that a person reads: every figure, and what it follows from.
+//! The plan as a table for people: every figure, and what it follows from.
 
 use std::fmt::{self, Display, Formatter};
 

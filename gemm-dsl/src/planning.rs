@@ -1,4 +1,4 @@
-//! From text to a schedule, and from a schedule to its plan: what asks the rules of [`crate::check`].
+//! From text to a schedule, and from a schedule to its plan, by way of the rules of [`crate::check`].
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Schedule {
         Schedule::parse_for(text, None)
     }
 
-    /// The same, of which the rules ask what it is to be compiled for as well.
+    /// The same, with a target that the rules take into account.
     pub fn parse_for(text: &str, target: Option<Target>) -> Result<Schedule, Diagnostics> {
         let source: Arc<str> = text.into();
         let parsed = Schedule::read(text);
@@ -31,7 +31,7 @@ impl Schedule {
         check::problem(self)
     }
 
-    /// Every number that follows, for `target`, else for the target of the schedule, else for the first that suffices.
+    /// Derives the plan for `target`, or else for the target of the schedule, or else for the first that suffices.
     pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
         check::plan(self, target).map(|(plan, _)| plan)
     }
@@ -42,7 +42,7 @@ impl Schedule {
     }
 }
 
-/// What there is to say about a text: errors, or notes.
+/// The diagnostics about a text: errors, or notes.
 pub(crate) fn read_for(text: &str, target: Option<Target>) -> Result<Diagnostics, Diagnostics> {
     let schedule = Schedule::parse_for(text, target)?;
     check::plan(&schedule, target).map(|(_, notes)| notes)

@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{
-    Atom, Clause, Crew, Expectation, Fetch, Metric, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
+    Atom, Clause, Expectation, Fetch, Metric, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
+    WarpCount,
 };
 use crate::epilogue::{BinaryOp, Epilogue, Expr, Function};
 use crate::table::Key;
@@ -11,7 +12,7 @@ use crate::terms::Fast;
 use crate::words::Word;
 
 impl Clause {
-    /// What the clause settles.
+    /// The setting that the clause determines.
     pub fn key(&self) -> Key {
         match self {
             Clause::Types(_) => Key::Types,
@@ -189,12 +190,12 @@ impl Display for Expectation {
     }
 }
 
-impl Display for Crew {
+impl Display for WarpCount {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Crew::Warps(1) => f.write_str("1 warp"),
-            Crew::Warps(n) => write!(f, "{n} warps"),
-            Crew::Groups(n) => write!(f, "{n}"),
+            WarpCount::Warps(1) => f.write_str("1 warp"),
+            WarpCount::Warps(n) => write!(f, "{n} warps"),
+            WarpCount::Groups(n) => write!(f, "{n}"),
         }
     }
 }
@@ -216,7 +217,7 @@ impl Display for Epilogue {
     }
 }
 
-/// How tightly the place of an expression binds: what stands there with a looser binding needs parentheses.
+/// How tightly the position of an expression binds: an expression there with a looser binding needs parentheses.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Binding {
     Sum,

@@ -1,4 +1,4 @@
-//! The language reference: what `gemmc explain` prints, and `docs/language.md`, all of it from [`crate::table`].
+//! The language reference, generated from [`crate::table`]: the output of `gemmc explain`, and `docs/language.md`.
 
 mod topics;
 
@@ -11,7 +11,7 @@ use crate::table::{self, ALL, Info, Values};
 
 pub use topics::{TOPICS, Topic};
 
-/// What the compiler makes of a clause.
+/// How much of a clause the compiler implements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// All of it works.
@@ -43,7 +43,7 @@ pub fn schedules(info: &Info) -> [String; 2] {
     [base.to_string(), base.with(clause).to_string()]
 }
 
-/// What the compiler makes of a clause.
+/// How much of a clause the compiler implements.
 pub fn state(info: &Info) -> State {
     if !implemented::has(info.key) {
         return State::NotYet;
@@ -64,7 +64,7 @@ pub fn state(info: &Info) -> State {
     if lacking.is_empty() { State::Implemented } else { State::Partly(lacking) }
 }
 
-/// What a name of the reference stands for.
+/// What a name in the reference refers to.
 #[derive(Clone, Copy, Debug)]
 pub enum Entry {
     /// A clause.
@@ -73,11 +73,11 @@ pub enum Entry {
     Topic(&'static Topic),
 }
 
-/// The clause or topic of a name. `epilogue` and `layout` are both; the clause is found by its name in parentheses or braces,
-/// and what is said of the topic begins with the clause.
+/// The clause or topic of a name. `epilogue` and `layout` are both: a name with parentheses or braces finds the clause,
+/// and the text of the topic begins with the clause.
 ///
 /// # Errors
-/// The name that was probably meant, if there is one.
+/// Returns the name that was probably meant, if there is one.
 pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
     if let Some(topic) = TOPICS.iter().find(|topic| topic.name == name) {
         return Ok(Entry::Topic(topic));
@@ -106,7 +106,7 @@ pub fn overview() -> String {
     text
 }
 
-/// All that the reference says of a clause, in Markdown.
+/// The reference entry of a clause, in Markdown.
 pub fn clause(info: &Info) -> String {
     let mut text = format!("`{}`\n\n{}\n\n", info.signature, paragraph(info.meaning));
     if !info.arguments.is_empty() {
@@ -156,7 +156,7 @@ schedule has a `tile`, and with `atom(fma)` a `thread`.
 
 ";
 
-/// A table that reads well as text, too.
+/// A table that is also readable as plain text.
 fn table_of<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let escaped = |row: [String; N]| row.map(|cell| cell.replace('|', "\\|"));
     let rows: Vec<[String; N]> = std::iter::once(head.map(String::from)).chain(rows).map(escaped).collect();
@@ -175,7 +175,7 @@ fn table_of<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String;
     text
 }
 
-/// One paragraph of what a row says over several lines.
+/// Joins the lines of a row's documentation into one paragraph.
 fn paragraph(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join("\n").trim().to_string()
 }

@@ -1,4 +1,4 @@
-//! What `gemmc check --fix` does: the offered fixes, one after the other, for as long as each leaves fewer errors.
+//! The repair of `gemmc check --fix`: applies the offered fixes one by one, as long as each leaves fewer errors.
 
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
@@ -10,9 +10,9 @@ use crate::target::Target;
 pub struct Repair {
     /// The text, with its comments.
     pub text: String,
-    /// What was changed, in order: each was an error of the text as it was before, and its `fix` was applied.
+    /// The errors that were repaired, in order: each is an error of the text before its `fix` was applied.
     pub changes: Vec<Diagnostic>,
-    /// What there is still to say; legal if there is no error among it.
+    /// The remaining diagnostics; the text is legal if none of them is an error.
     pub left: Diagnostics,
 }
 
@@ -23,7 +23,7 @@ impl Repair {
     }
 }
 
-/// Everything that there is to say about a text, for `target` or for the schedule's own.
+/// All diagnostics about a text, for `target` or for the schedule's own target.
 pub fn diagnose(text: &str, target: Option<Target>) -> Diagnostics {
     match planning::read_for(text, target) {
         Ok(said) | Err(said) => said,

@@ -1,12 +1,12 @@
-//! What the main loop asks of memory, counted from the plan: bank conflicts, sectors, loads.
+//! The main loop's memory accesses, counted from the plan: bank conflicts, sectors, loads.
 //!
-//! Every access of the main loop follows from a plan's numbers, and so its cost is known before anything is compiled. The
-//! product that is counted is the plan's *sample*, 2 x 2 tiles of D and 4 K-tiles of packed matrices, whole tiles all: what
-//! the interpreter counts of the same product is the same (`tests/all/contracts.rs`).
+//! Every access of the main loop follows from a plan's numbers, and so its cost is known before anything is compiled.
+//! The product that is counted is the plan's *sample*: 2 x 2 tiles of D and 4 K-tiles of packed matrices, all of them
+//! whole tiles. The interpreter's counts for the same product are the same (`tests/all/contracts.rs`).
 //!
-//! Shared memory has 32 banks of 4 bytes. An access of 8 bytes goes by half-warps, one of 16 bytes by quarter-warps; each of
-//! these groups takes as many passes as the most demanded bank has different words, and would take one for every 32 words
-//! if there were no conflicts.
+//! Shared memory has 32 banks of 4 bytes. An access of 8 bytes is served by half-warps, one of 16 bytes by
+//! quarter-warps. Each of these groups takes as many passes as the busiest bank has different words; without conflicts
+//! it would take one for every 32 words.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub const SAMPLE_DEPTH: u32 = 4;
 const BANKS: u32 = 32;
 const WORD: u32 = 4;
 
-/// Bytes of a sector of global memory, the least that travels.
+/// Bytes of a sector of global memory, the smallest unit of a transfer.
 const SECTOR: u64 = 32;
 
 /// Passes over the banks that some accesses take.
@@ -38,7 +38,7 @@ pub struct Passes {
     pub conflicts: u64,
 }
 
-/// What one entry's main loop asks of memory in the product of [`Plan::sample`].
+/// The memory accesses of one entry's main loop in the product of [`Plan::sample`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Multiply-adds, one for each warp.
@@ -47,18 +47,18 @@ pub struct Sample {
     pub reads: Passes,
     /// K-tiles stored to shared memory.
     pub stores: Passes,
-    /// How many K-tiles those are: the sample's own, and what pipelines store past the end of k.
+    /// The number of those K-tiles: the sample's own, and those that pipelines store past the end of k.
     pub stored_tiles: u64,
     /// Loads of A and B from global memory, asynchronous copies included.
     pub loads: u64,
-    /// The same without asynchronous copies: what a thread's registers wait for.
+    /// The same without asynchronous copies: the loads that a thread's registers wait for.
     pub register_loads: u64,
     /// Sectors that the loads touch.
     pub sectors: u64,
 }
 
 impl Sample {
-    /// K-tiles of the sample, those of all blocks together.
+    /// K-tiles of the sample, all blocks together.
     pub const K_TILES: u64 = (SAMPLE_TILES * SAMPLE_TILES * SAMPLE_DEPTH) as u64;
 
     /// Passes lost to bank conflicts.
@@ -84,7 +84,7 @@ impl Plan {
         Extent3 { m: SAMPLE_TILES * m, n: SAMPLE_TILES * n, k: SAMPLE_DEPTH * k }
     }
 
-    /// Counts what the main loop of `variant` asks of memory.
+    /// Counts the memory accesses of the main loop of `variant`.
     pub fn sample(&self, variant: &Variant) -> Sample {
         let Geometry { threads, thread, .. } = self.geometry;
         let tiles = u64::from(SAMPLE_TILES * SAMPLE_TILES);
@@ -107,8 +107,8 @@ impl Plan {
         sample
     }
 
-    /// K-tiles past the end of k that a tile's pipeline stores, zeros all: a loop that copies for later turns of its own does so
-    /// in the last ones as well, once for each part of k. Producers know where to stop.
+    /// K-tiles past the end of k that a tile's pipeline stores, all zeros: a loop that copies for later iterations does
+    /// so in its last iterations as well, once for each part of k. Producers know where to stop.
     fn past_the_end(&self) -> u64 {
         let parts = self.split_k.map_or(1, |split| split.parts.min(SAMPLE_DEPTH));
         if self.producer_warps > 0 { 0 } else { u64::from(parts * (self.stages - 1)) }
@@ -121,7 +121,7 @@ impl Plan {
         let positions = positions(&self.geometry, side);
         let width = if self.operands == Operands::Shared { 1 } else { operand.read_width };
         let along_k = slot.placement.fast == Fast::K;
-        // Along k one read serves as many steps as it is wide, else as many positions.
+        // A read along k serves as many steps as it is wide, any other read as many positions.
         let (step, position) = if along_k { (width, 1) } else { (1, width) };
         // Each product reads its operands again.
         let times = match (self.operands, side) {
@@ -135,7 +135,8 @@ impl Plan {
             let mut known = BTreeMap::new();
             for k in (0..operand.depth).step_by(step as usize) {
                 for &at in positions.iter().step_by(position as usize) {
-                    // A distance that is the same for the whole warp turns all banks alike, unless a swizzle permutes it.
+                    // An offset that is the same for the whole warp rotates all banks alike, unless a swizzle permutes
+                    // it.
                     let distance = slot.offset(at, k);
                     let residue = if slot.placement.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
                     total += *known.entry(residue).or_insert_with(|| {
@@ -148,7 +149,7 @@ impl Plan {
         total
     }
 
-    /// One K-tile's way into shared memory.
+    /// The stores of one K-tile to shared memory.
     fn stores(&self, slot: Slot<'_>, copy: &CopyPlan) -> Passes {
         let piece = if self.load == Load::CpAsync { copy.width } else { copy.store_width };
         let mut total = Passes::default();
@@ -170,7 +171,7 @@ impl Plan {
         let matrix = Matrix::of(self, operand);
         let mut known = BTreeMap::new();
         for (own, k) in matrix.tiles() {
-            // Whole sectors further on, the sectors are as many.
+            // A shift by whole sectors does not change their number.
             let start = matrix.address(own, k);
             let (accesses, sectors) = *known.entry(start % SECTOR).or_insert_with(|| {
                 let (mut accesses, mut sectors) = (0, 0);
@@ -191,7 +192,7 @@ impl Plan {
         }
     }
 
-    /// All loads of an operand that threads read from global memory themselves.
+    /// All loads of an operand that threads read directly from global memory.
     fn direct_loads(&self, operand: &OperandPlan, width: u32, sample: &mut Sample) {
         let positions = positions(&self.geometry, operand.side);
         let matrix = Matrix::of(self, operand);
@@ -235,7 +236,7 @@ impl Slot<'_> {
         (slow * self.placement.pitch + fast) * self.operand.dtype.bytes()
     }
 
-    /// Where an element lies in shared memory.
+    /// The byte offset of an element in shared memory.
     fn address(&self, own: u32, k: u32) -> u32 {
         let address = self.placement.offset_bytes + self.offset(own, k);
         match self.placement.swizzle {
@@ -246,8 +247,8 @@ impl Slot<'_> {
 }
 
 impl OperandPlan {
-    /// Coordinates in the tile, along the operand's own dimension and along k, of a place by its row in global memory and the
-    /// element of that row.
+    /// Coordinates in the tile, along the operand's own dimension and along k, of the given element of a row in global
+    /// memory.
     fn coordinates(&self, outer: u32, inner: u32) -> (u32, u32) {
         if self.global_fast == Fast::K { (outer, inner) } else { (inner, outer) }
     }
@@ -300,7 +301,7 @@ fn own(geometry: &Geometry, thread: u32, side: Side) -> u32 {
     let (i, j) = match geometry.along {
         Along::N => (in_region / grid.n, in_region % grid.n),
         Along::M => (in_region % grid.m, in_region / grid.m),
-        // 2 x 4 lanes, then the same once more, along the longer side.
+        // 2 x 4 lanes, repeated once along the longer side.
         Along::Z if grid.n == 8 => (in_region / 2 % 4, in_region % 2 + 2 * (in_region / 8)),
         Along::Z => (in_region % 2 + 2 * (in_region / 8), in_region / 2 % 4),
     };
@@ -320,7 +321,7 @@ fn positions(geometry: &Geometry, side: Side) -> Vec<u32> {
     (0..repeat).flat_map(|p| (0..fragment).map(move |x| p * stride + x)).collect()
 }
 
-/// Calls `f` for every instruction that copies chunks: the lanes that have one, each with its chunk's place in the tile.
+/// Calls `f` for every instruction that copies chunks, with the lanes that have a chunk and its position in the tile.
 fn for_chunks(threads: u32, copy: &CopyPlan, mut f: impl FnMut(&[(usize, u32, u32)])) {
     for pass in 0..copy.passes {
         for warp in warps(threads) {
@@ -359,7 +360,7 @@ fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
     total
 }
 
-/// Different sectors of some accesses, none of which crosses the border of one.
+/// The number of distinct sectors of some accesses, none of which crosses a sector boundary.
 fn touched(addresses: impl Iterator<Item = u64>, bytes: u32) -> u64 {
     debug_assert!(u64::from(bytes) <= SECTOR);
     let mut sectors: Vec<u64> = addresses.map(|address| address / SECTOR).collect();

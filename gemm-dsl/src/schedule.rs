@@ -28,9 +28,9 @@ use crate::table::Key;
 #[derive(Clone, Default)]
 pub struct Schedule {
     pub(crate) items: Vec<Item>,
-    /// What the builder was given and could not read; reported by [`Schedule::check`].
+    /// What was given to the builder but could not be read; reported by [`Schedule::check`].
     pub(crate) errors: Vec<Diagnostic>,
-    /// What those clauses would have settled.
+    /// The settings that those clauses would have determined.
     pub(crate) unknown: KeySet,
     /// The text that the spans refer to.
     pub(crate) source: Option<Arc<str>>,
@@ -45,7 +45,7 @@ impl Schedule {
         Schedule::default()
     }
 
-    /// What the grammar makes of a text.
+    /// Parses a text.
     pub(crate) fn read(text: &str) -> Parsed {
         let (tokens, errors) = match lexer::tokens(text) {
             Ok(tokens) => tokens,
@@ -75,7 +75,7 @@ impl Schedule {
             let (errors, unknown) = ([self.errors, changes.errors].concat(), self.unknown.union(changes.unknown));
             return Schedule { errors, unknown, ..changes };
         }
-        // Spans of two sources do not mix: what came from the other one has none.
+        // Spans of two sources do not mix: clauses from the other one lose theirs.
         self.items.iter_mut().for_each(|item| item.span = None);
         self.items.extend(changes.items);
         self.errors.extend(changes.errors);

@@ -1,11 +1,11 @@
-//! Where something stands in the schedule that a user wrote.
+//! Where something is in the schedule that a user wrote.
 
 use serde::Serialize;
 
 /// A half-open range of a schedule's source.
 ///
 /// For text, `start` and `end` are byte offsets, and `line` and `column` (in characters) count from 1. For tokens of a
-/// macro they are numbers of tokens, and `line` is 0: the macro keeps the compiler's own spans beside them.
+/// macro they are numbers of tokens, and `line` is 0: the macro keeps the compiler's own spans alongside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Span {
     /// First byte (or token).

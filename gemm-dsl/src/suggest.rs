@@ -1,6 +1,6 @@
 //! "Did you mean": the nearest known word to an unknown one.
 
-/// What the same thing is called elsewhere: in CUDA, CUTLASS, BLAS, Triton, numpy.
+/// The names of the same things elsewhere: in CUDA, CUTLASS, BLAS, Triton, numpy.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("threads", "thread"),
     ("thread_tile", "thread"),
@@ -47,7 +47,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("swish", "silu"),
 ];
 
-/// The word of `known` that `word` was most likely meant to be, if any is near enough.
+/// The word of `known` that `word` was most likely meant to be, if one is close enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let lower = word.to_lowercase();
     if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == lower)
@@ -60,7 +60,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone)
     if let Some(found) = known.clone().into_iter().find(|candidate| candidate.strip_prefix("sm_") == Some(target)) {
         return Some(found);
     }
-    // One slip for short words, a third of the letters for long ones; a swap of neighbours is one slip.
+    // One typing error for short words, a third of the letters for long ones; swapped neighbours count as one.
     let allowed = (lower.chars().count() / 3).max(1);
     known
         .into_iter()

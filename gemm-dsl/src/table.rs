@@ -1,7 +1,7 @@
-//! One entry per clause: its name, its kind, how it is written, and what it means.
+//! The table of clauses: name, kind, notation and meaning of each.
 //!
-//! The grammar looks names up here, suggestions come from here, and so do the items of [`clauses`], `gemmc explain` and the
-//! language reference ([`crate::reference`]).
+//! The grammar looks names up here, and suggestions, the items of [`clauses`], `gemmc explain` and the language
+//! reference ([`crate::reference`]) are generated from it.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,32 +17,32 @@ pub use crate::keys::Key;
 pub struct Info {
     /// Its name.
     pub name: &'static str,
-    /// What it settles.
+    /// The setting that it determines.
     pub key: Key,
     /// How it is written.
     pub signature: &'static str,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub summary: &'static str,
     /// What it means, in Markdown.
     pub meaning: &'static str,
-    /// What holds without it.
+    /// The default without it.
     pub default: &'static str,
     /// What may be written in it.
     pub arguments: &'static [Argument],
     /// The clause in use.
     pub example: &'static str,
-    /// The other clauses of a small schedule that it is used in.
+    /// The other clauses of the small schedule of its example.
     pub base: &'static str,
 }
 
-/// What may be written in a place of a clause.
+/// What may be written as an argument of a clause.
 #[derive(Debug)]
 pub struct Argument {
-    /// The name of the place, or of several with the same values.
+    /// The name of the argument, or of several with the same values.
     pub name: &'static str,
     /// What may be written there.
     pub values: Values,
-    /// A clause with `{}` in the place; empty for [`Values::Text`].
+    /// A clause with `{}` in place of the value; empty for [`Values::Text`].
     pub template: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub enum Values {
     OneOf(&'static [u32]),
     /// Words, and whether the compiler knows them.
     Words(fn() -> Vec<(&'static str, bool)>),
-    /// What words say better.
+    /// Values that are described in prose.
     Text(&'static str),
 }
 

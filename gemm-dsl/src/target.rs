@@ -59,10 +59,10 @@ impl Target {
 /// Threads of a warp, on every target.
 pub const WARP: u32 = 32;
 
-/// Most threads of one block, on every target.
+/// The maximum number of threads in a block, on every target.
 pub const MAX_THREADS: u32 = 1024;
 
-/// Most registers of one thread, on every target.
+/// The maximum number of registers of a thread, on every target.
 pub const MAX_REGISTERS: u32 = 255;
 
 /// Registers of one multiprocessor, and the most that one block may have, on every target.
@@ -71,14 +71,15 @@ pub const REGISTER_FILE: u32 = 65536;
 /// Shared memory that a block has without opting in, in bytes, on every target.
 pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
 
-/// What a launch asks for of a block's shared memory, in bytes: all of it, if it is more than a module may declare.
+/// The dynamic shared memory that a launch requests for each block, in bytes: all of it, if it is more than a module
+/// may declare statically.
 pub fn dynamic_shared_bytes(bytes: u32) -> u32 {
     if bytes > STATIC_SHARED_BYTES { bytes } else { 0 }
 }
 
-/// Registers are given to a warp for all its lanes in pieces of so many a lane, and warps stand in fours, one for each
-/// scheduler (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; what ptxas 13.0 makes of
-/// `.minnctapersm`).
+/// The unit in which registers are allocated to a warp, in registers per lane. Warps are allocated in fours, one for
+/// each scheduler (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; what ptxas 13.0 makes
+/// of `.minnctapersm`).
 const GRANULE: u64 = 8;
 const SCHEDULERS: u64 = 4;
 
@@ -92,7 +93,7 @@ pub fn registers_per_thread(threads: u32, blocks: u32) -> u32 {
 
 /// Limits per compute capability: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 impl Target {
-    /// Most shared memory of one block, opted in, in bytes.
+    /// The maximum shared memory of one block after opting in, in bytes.
     pub fn max_shared_bytes(self) -> u32 {
         match self.capability {
             75 => 64 * 1024,
@@ -117,7 +118,7 @@ impl Target {
         if self.capability < 80 { 0 } else { 1024 }
     }
 
-    /// Most threads that one multiprocessor holds.
+    /// The maximum number of threads that one multiprocessor holds.
     pub fn sm_threads(self) -> u32 {
         match self.capability {
             75 => 1024,
@@ -126,7 +127,7 @@ impl Target {
         }
     }
 
-    /// Most blocks that one multiprocessor holds.
+    /// The maximum number of blocks that one multiprocessor holds.
     pub fn sm_blocks(self) -> u32 {
         match self.capability {
             75 | 86 => 16,
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn registers_are_shared_by_warps_in_fours() {
-        // As ptxas 13.0 holds kernels of so many threads to so many blocks of a multiprocessor.
+        // The register limits of ptxas 13.0 for a number of threads and of blocks per multiprocessor.
         for (threads, blocks, registers) in
             [(256, 2, 128), (1024, 1, 64), (512, 4, 32), (64, 9, 96), (64, 8, 128), (320, 1, 168), (96, 6, 96)]
         {

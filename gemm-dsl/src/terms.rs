@@ -1,4 +1,4 @@
-//! The field's words as types: extents, dimensions, orders, swizzles. Clauses, problems, plans and programs speak of them.
+//! The field's terms as types: extents, dimensions, orders, swizzles. Clauses, problems, plans and programs use them.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub enum Along {
     Z,
 }
 
-/// Which of the two input operands.
+/// One of the two input operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -75,7 +75,7 @@ pub enum Swizzle {
     Bytes(u32),
 }
 
-/// How tiles travel from global to shared memory.
+/// How tiles are copied from global to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -109,7 +109,7 @@ pub enum Operands {
     Shared,
 }
 
-/// Order of the tiles on the flat grid.
+/// The rasterisation of the tiles on the flat grid.
 ///
 /// Along n with group g: bands of g tile rows; within a band m runs fastest, then n. Along m: the same with m and n
 /// exchanged. Group 1 along n is plain row-major order.
@@ -117,7 +117,7 @@ pub enum Operands {
 pub struct Raster {
     /// Tile rows (columns) in a band.
     pub group: u32,
-    /// Direction of the walk: [`Along::N`] or [`Along::M`].
+    /// The dimension along which a band runs: [`Along::N`] or [`Along::M`].
     pub along: Along,
 }
 
@@ -137,7 +137,7 @@ pub enum Tail {
 pub enum Wave {
     /// As many blocks as the device holds at once.
     Device,
-    /// So many blocks.
+    /// A fixed number of blocks.
     Blocks(u32),
 }
 
@@ -216,7 +216,7 @@ pub enum Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduce {
-    /// Each block adds to the one before it.
+    /// Each block adds its part to the sum of the blocks before it.
     Serial,
     /// Partial sums in memory of their own, added at the end.
     Workspace,

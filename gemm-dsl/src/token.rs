@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::span::Span;
 
-/// Deepest nesting of groups that is accepted, so that no recursive walk can run out of stack.
+/// The deepest nesting of groups that is accepted, so that no recursive walk runs out of stack.
 pub const MAX_DEPTH: u32 = 64;
 
 /// The brackets around a group.
@@ -29,10 +29,10 @@ impl Delimiter {
     }
 }
 
-/// Most characters of one word that a message repeats.
+/// The maximum number of characters of a word that a message quotes.
 const MAX_SHOWN: usize = 40;
 
-/// What a message shows of a word: all of it, or how it begins.
+/// The part of a word that a message shows: all of it, or its beginning.
 pub fn abridged(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(MAX_SHOWN) {
         None => word.into(),
@@ -53,7 +53,7 @@ pub enum TokenKind {
     Group(Delimiter, Vec<Token>),
     /// `{expression}` in a macro: a value known only when the schedule is constructed, by its number.
     Hole(u32),
-    /// What the language has no use for: string literals, lifetimes, stray characters.
+    /// Anything the language does not use: string literals, lifetimes, stray characters.
     Other(String),
 }
 
@@ -62,7 +62,7 @@ pub enum TokenKind {
 pub struct Token {
     /// What it is.
     pub kind: TokenKind,
-    /// Where it stands; for a group, from bracket to bracket.
+    /// Where it is; for a group, from bracket to bracket.
     pub span: Span,
 }
 

@@ -1,4 +1,4 @@
-//! Schedules from tokens, for the macro: what is known while the crate compiles is checked there and then.
+//! Schedules from tokens, for the macro: everything that is known while the crate compiles is checked at that time.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::token::{Token, TokenKind};
 
 pub use crate::lexer::too_deep;
 
-/// A schedule as it was read from tokens.
+/// A schedule read from tokens.
 #[derive(Debug)]
 pub struct Reading {
     /// Its clauses; a hole's value is a stand-in.
@@ -23,7 +23,7 @@ pub struct Reading {
     pub knowledge: Knowledge,
     /// Each clause's name where it was written.
     pub mentions: Vec<(&'static str, Span)>,
-    /// Every error that can be known.
+    /// Every error that can be found at this time.
     pub errors: Diagnostics,
 }
 
@@ -44,7 +44,7 @@ pub fn read(tokens: &[Token]) -> Reading {
     let holes = tokens.iter().enumerate().any(|(index, token)| outside(index) && has_hole(token));
     let mut unknown = parsed.unknown;
     if base.is_some() {
-        // Whatever this schedule does not say, the base may.
+        // Anything this schedule lacks may be in the base.
         let mut unsaid = KeySet::all();
         parsed.items.iter().for_each(|item| unsaid.remove(item.clause.key()));
         unknown = unknown.union(unsaid);

@@ -1,4 +1,4 @@
-//! Element types, layouts and the problem they make up: what is computed, never how or how large.
+//! Element types, layouts and the problem they form: what is computed, not how and not at which size.
 
 use std::fmt;
 
@@ -200,7 +200,7 @@ impl fmt::Display for Batch {
     }
 }
 
-/// What is computed: types, layouts, epilogue and batch, never sizes.
+/// What is computed: types, layouts, epilogue and batch, but not sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
     /// Element types.

@@ -8,7 +8,7 @@ use crate::types::{DType, Layout};
 
 /// A type whose values are words of the language.
 pub trait Word: Copy + PartialEq + 'static {
-    /// What such a word is called in messages, with its article.
+    /// The name of such a word in messages, with its article.
     const WHAT: &'static str;
     /// The words and their values, in the order of the documentation.
     const TABLE: &'static [(&'static str, Self)];

@@ -1,4 +1,4 @@
-//! Rust tokens to the tokens of the language, with the compiler's spans beside them.
+//! Converts Rust tokens to the tokens of the language, and keeps the compiler's spans alongside.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ use syn::token::Paren;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprParen};
 
-/// The tokens of a schedule.
+/// The tokens of a schedule, in both forms.
 #[derive(Default)]
 pub struct Source {
-    /// For the grammar. A token's span counts entries of `spans`.
+    /// The tokens for the grammar. A token's span is a range of indices into `spans`.
     pub tokens: Vec<Token>,
-    /// The Rust tokens that the top-level tokens were made from, one for one.
+    /// The Rust tokens from which the top-level tokens were made, one for each.
     trees: Vec<TokenTree>,
-    /// The input of the macro: the same, with the invisible groups.
+    /// The input of the macro: the same tokens, with the invisible groups.
     input: Vec<TokenTree>,
-    /// Which token of the input each top-level token is, or is a part of.
+    /// For each top-level token, the index of the input token that it is, or is a part of.
     origins: Vec<usize>,
-    /// The holes by number, braces included.
+    /// The holes by number, including their braces.
     holes: Vec<Group>,
     /// The compiler's spans: one for each token, two for a group.
     spans: Vec<Span>,
@@ -45,14 +45,14 @@ impl Source {
         syn::parse2(hole.into()).map(parenthesized)
     }
 
-    /// The schedule that is extended: the expression after the two dots, `range` of the top-level tokens.
+    /// The schedule that is extended: the expression after the two dots, at `range` of the top-level tokens.
     pub fn base(&self, range: Range<usize>) -> syn::Result<Expr> {
         let (first, last) = (self.origins[range.start], self.origins[range.end - 1]);
         let apart = self.origins[range.start - 1] != first && self.origins.get(range.end) != Some(&last);
-        // What a `macro_rules!` passes on as one expression binds as one, unless the dots or a semicolon are part of it.
+        // An expression passed on by a `macro_rules!` binds as a unit, unless the dots or a semicolon are part of it.
         let tokens = if apart { self.input[first..=last].to_vec() } else { self.trees[range].to_vec() };
         let end = tokens.last().map_or_else(Span::call_site, TokenTree::span);
-        // In parentheses, so that an expression that breaks off is reported at its last token.
+        // In parentheses, so that an incomplete expression is reported at its last token.
         let mut group = Group::new(Delimiter::Parenthesis, tokens.into_iter().collect());
         group.set_span(end);
         let expression = |input: ParseStream| {
@@ -135,7 +135,8 @@ impl Source {
     }
 }
 
-/// True if groups are nested more than `limit` deep. Rust's grammar is read by recursion, which must end.
+/// True if groups are nested more than `limit` deep. Rust's grammar is parsed recursively, so the depth must be
+/// bounded.
 fn deeper(stream: TokenStream, limit: u32) -> bool {
     let mut streams = vec![(stream, 0)];
     while let Some((stream, depth)) = streams.pop() {
@@ -151,7 +152,7 @@ fn deeper(stream: TokenStream, limit: u32) -> bool {
     false
 }
 
-/// The same with parentheses for invisible groups, which the compiler does not see in what a macro returns.
+/// The same with parentheses for invisible groups, which the compiler ignores in the output of a macro.
 fn parenthesized(mut expression: Expr) -> Expr {
     Parenthesize.visit_expr_mut(&mut expression);
     expression
@@ -164,14 +165,14 @@ impl VisitMut for Parenthesize {
         visit_mut::visit_expr_mut(self, expression);
         if let Expr::Group(group) = expression {
             let inner = std::mem::replace(&mut *group.expr, Expr::Verbatim(TokenStream::new()));
-            // Nobody wrote these parentheses, so no lint is to find them unnecessary.
+            // Nobody wrote these parentheses, so no lint should report them as unnecessary.
             let paren_token = Paren(Span::mixed_site());
             *expression = Expr::Paren(ExprParen { attrs: Vec::new(), paren_token, expr: inner.into() });
         }
     }
 }
 
-/// Takes the invisible groups apart in which a `macro_rules!` passes its fragments on.
+/// Unwraps the invisible groups in which a `macro_rules!` passes on its fragments.
 ///
 /// They nest only as deep as macros call each other, which the compiler limits.
 fn flatten(stream: TokenStream, trees: &mut Vec<TokenTree>) {

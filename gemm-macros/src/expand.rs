@@ -1,4 +1,4 @@
-//! What a call of the macro becomes.
+//! The expansion of a macro call.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream};
@@ -55,7 +55,8 @@ pub fn expand(input: TokenStream) -> TokenStream {
 fn facade() -> TokenStream {
     let name = match crate_name("ptx-gemm") {
         Ok(FoundCrate::Name(name)) => name,
-        // The facade itself, whose examples know it by name, or a crate that got the macro through another one.
+        // Either the facade itself, whose examples refer to it by name, or a crate that got the macro through another
+        // one.
         Ok(FoundCrate::Itself) | Err(_) => "ptx_gemm".into(),
     };
     let name = Ident::new(&name, Span::mixed_site());
@@ -71,13 +72,13 @@ fn mentions(facade: &TokenStream, source: &Source, reading: &Reading) -> TokenSt
     quote!(const _: () = { #(let _ = #items;)* };)
 }
 
-/// An error of the compiler over everything between two spans.
+/// A compiler error that covers everything between two spans.
 fn compile_error(diagnostic: &Diagnostic, (first, last): (Span, Span)) -> TokenStream {
     let text = match &diagnostic.help {
         Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
         None => diagnostic.message.clone(),
     };
-    // The compiler points from the first to the last token of the call, so these carry the ends.
+    // The compiler underlines from the first to the last token of the call, so these carry the two ends.
     let mut message = Group::new(Delimiter::Brace, quote_spanned!(last=> #text));
     message.set_span(last);
     let mut bang = Punct::new('!', Spacing::Alone);
@@ -86,7 +87,7 @@ fn compile_error(diagnostic: &Diagnostic, (first, last): (Span, Span)) -> TokenS
     quote!(#path #bang #message)
 }
 
-/// A value of the right type that is never computed, so that an error brings no others with it.
+/// A value of the right type that is never computed, so that an error does not cause further ones.
 fn stub(facade: &TokenStream, knowledge: Knowledge) -> TokenStream {
     let gemm = quote!(#facade::Gemm);
     let value = match knowledge {
@@ -96,7 +97,7 @@ fn stub(facade: &TokenStream, knowledge: Knowledge) -> TokenStream {
     quote!((|| -> #value { ::core::unreachable!() })())
 }
 
-/// A schedule that is put together and checked when the program runs.
+/// A schedule that is assembled and checked when the program runs.
 fn constructed(facade: &TokenStream, source: &Source, reading: &Reading, expressions: &Expressions) -> TokenStream {
     let mut pieces = Pieces::default();
     pieces.list(&own_tokens(source, reading));
@@ -142,7 +143,7 @@ impl Expressions {
         }
     }
 
-    /// What is no expression, each as an error of the compiler at its own place.
+    /// Holes that are not expressions, each as a compiler error at its own position.
     fn errors(&self) -> impl Iterator<Item = TokenStream> {
         let all = self.base.iter().chain(self.holes.iter().map(|(_, hole)| hole));
         all.filter_map(|expression| expression.as_ref().err().map(syn::Error::to_compile_error))
@@ -198,7 +199,7 @@ impl Pieces {
             }
             TokenKind::Punct(c) => {
                 self.text.push(*c);
-                // Two-character operators and the bars of an epilogue read back however they are spaced.
+                // Two-character operators and the bars of an epilogue are read back correctly whatever their spacing.
                 return matches!(c, '<' | '>' | '=' | '.' | '|');
             }
             TokenKind::Group(delimiter, inner) => {

@@ -1,6 +1,6 @@
 //! `gemm!(file "x.gemm")`: a schedule from a file, checked while the crate compiles.
 //!
-//! The path is relative to the source file that the macro is in, as that of `include_str!`.
+//! The path is relative to the source file that contains the macro call, as for `include_str!`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use ptx_gemm_dsl::{Diagnostics, Schedule, Severity};
 use quote::{quote, quote_spanned};
 use syn::LitStr;
 
-/// What the macro was asked for.
+/// The argument of the macro.
 pub enum Request {
     /// A file.
     File(LitStr),
-    /// No file, though the call begins as if it were one.
+    /// Not a file, although the call begins like one.
     Wrong(syn::Error),
 }
 
@@ -47,10 +47,11 @@ pub fn request(input: &TokenStream) -> Option<Request> {
     })
 }
 
-/// The schedule of the file, or what is wrong with it at its own lines and columns.
+/// The schedule in the file, or its errors with the lines and columns of the file.
 pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenStream {
     let Some(source) = path.span().unwrap().local_file() else {
-        // An editor that expands without files: `include_str!` finds it, and the compiler will check it.
+        // An editor may expand macros without access to files: `include_str!` finds the file, and the compiler will
+        // check it.
         return quote!(#facade::__private::checked(::core::include_str!(#path)));
     };
     let shown = source.parent().unwrap_or(Path::new("")).join(path.value());
@@ -61,7 +62,7 @@ pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenS
             return complaint(path.span(), &[message], stub);
         }
     };
-    // Named in the expansion, so that the crate is built again when the file changes.
+    // The expansion names the file, so that the crate is rebuilt when the file changes.
     let whole = std::path::absolute(&shown).unwrap_or_else(|_| shown.clone());
     let whole = whole.to_string_lossy();
     let watched = quote!(
@@ -78,7 +79,7 @@ pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenS
     }
 }
 
-/// Each error with the lines of the file that it is about.
+/// Each error with the lines of the file that it concerns.
 fn in_file(diagnostics: &Diagnostics, text: &str, path: &Path) -> Vec<String> {
     let source: Arc<str> = text.into();
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
@@ -90,10 +91,10 @@ fn in_file(diagnostics: &Diagnostics, text: &str, path: &Path) -> Vec<String> {
     rendered.collect()
 }
 
-/// Why there is no text, and where the file might be meant to be.
+/// Why the file could not be read, and which path may have been meant.
 fn missing(path: &LitStr, tried: &Path, source: &Path, error: &std::io::Error) -> String {
     let message = format!("cannot read `{}`: {error}\nhelp: paths are relative to this source file", tried.display());
-    // Written for the crate's root, as in a manifest.
+    // Relative to the crate's root, as in a manifest.
     let root = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let Some(root) = root.filter(|root| root.join(path.value()).is_file()) else { return message };
     let folder = source.parent().and_then(|folder| std::path::absolute(folder).ok());

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Ptx(Ptx),
     /// What a schedule costs: conflicts, sectors, instructions, occupancy, registers; on a GPU its time
     Profile(Profile),
-    /// What two programs have different, from their clauses to their PTX, and what each costs
+    /// How two programs differ, from their clauses to their PTX, and what each costs
     Diff(Diff),
     /// What each clause of a schedule buys: dropped or changed, one at a time
     Ablate(Ablate),
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Mutants(Mutants),
     /// Make a crate with a schedule, a program that runs it, and tests.
     New(New),
-    /// Run any PTX file as a launch file says.
+    /// Run any PTX file as described by a launch file.
     Exec(Exec),
     /// The named cases.
     Cases(Plain),
@@ -83,11 +83,11 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
-    /// Every schedule that a text with alternatives stands for: which are legal, which is fastest
+    /// Every schedule of a text with alternatives: which are legal, which is fastest
     Sweep(Box<Sweep>),
-    /// What there is on this machine to compile and run with.
+    /// What this machine has to compile and run with.
     Doctor(Plain),
-    /// What a shell needs to complete commands and their arguments.
+    /// Shell completions for commands and their arguments.
     Completions(Completions),
     /// The manual page of gemmc or of one of its commands.
     Man(Man),
@@ -97,7 +97,7 @@ pub(crate) enum Command {
     /// Time the first launch of a process: a part of selftest
     #[command(hide = true)]
     FirstLaunch(FirstLaunch),
-    /// Let a kernel read where nothing is: a part of selftest
+    /// Let a kernel read an unmapped address: a part of selftest
     #[command(hide = true)]
     StrayPointer(StrayPointer),
     /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit; random tensor maps as well
@@ -228,10 +228,10 @@ pub(crate) struct Selftest {
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
-    /// A few sizes for each schedule, and nothing else
+    /// Only a few sizes for each schedule
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only what has this text in its name: a schedule, or one of the claims below them
+    /// Only rows whose names contain this text: schedules, or the claims below them
     #[arg(long, value_name = "TEXT", conflicts_with = "sanitize")]
     pub(crate) only: Option<String>,
     /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
@@ -255,10 +255,10 @@ pub(crate) struct Fuzz {
     /// The seed of the first draw; the next ones follow
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Draw until so many pairs of a schedule and a product were right [default: 1000]
+    /// Draw until this many pairs of a schedule and a product were right [default: 1000]
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) count: Option<usize>,
-    /// Draw for so long
+    /// Draw for this long
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
     /// Instead break random schedules, and count what the offered fixes lead to
@@ -298,7 +298,7 @@ pub(crate) struct Mutants {
     /// Only faults of this kind
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
-    /// So many faults, drawn at random
+    /// Plant this many faults, drawn at random
     #[arg(long, value_name = "COUNT")]
     pub(crate) sample: Option<usize>,
     /// Which ones
@@ -307,25 +307,25 @@ pub(crate) struct Mutants {
     /// Faults of each kind in each entry [default: as many as make 240 of a kernel]
     #[arg(long, value_name = "COUNT", conflicts_with = "sample")]
     pub(crate) each: Option<usize>,
-    /// Also say how each of the others was found
+    /// Also print how each of the others was found
     #[arg(long)]
     pub(crate) all: bool,
     /// Write the figures of each case as a table in Markdown
     #[arg(long, value_name = "FILE.md")]
     pub(crate) table: Option<PathBuf>,
-    /// Keep the figures of each kernel in this folder, and go on from those that are there
+    /// Keep the figures of each kernel in this folder, and continue from those that are there
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }
 
-/// What faults are planted in.
+/// Where faults are planted.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Faults {
-    /// The PTX: run, they break a rule or compute something else
+    /// The PTX: when run, they break a rule or compute something else
     Ptx,
-    /// The text of the tile programs: the compiler refuses them, or they are programs of their own
+    /// The text of the tile programs: the compiler rejects them, or they are different valid programs
     Tile,
 }
 
@@ -368,7 +368,7 @@ pub(crate) struct SecondOpinion {
     /// Where to run: interp, for the interpreter's orders alone, or cuda:N
     #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
-    /// Write what was found there, too
+    /// Also write the findings to this file
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -404,7 +404,7 @@ pub(crate) struct Bench {
     /// Where to run: cuda:N
     #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
-    /// Begin no further measurement after this time
+    /// Start no further measurement after this time
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,
     /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
@@ -453,7 +453,7 @@ impl DeviceName {
             _ => Device::interpreter_with(ptx_gemm::InterpreterOptions { misalign, ..Default::default() }),
         };
         match self {
-            // An unaligned pointer is asked of the interpreter alone.
+            // Only the interpreter supports unaligned pointers.
             DeviceName::Best if misalign > 0 => Ok(interpreter()),
             DeviceName::Best => Device::best(),
             DeviceName::Interpreter => Ok(interpreter()),
@@ -462,7 +462,7 @@ impl DeviceName {
     }
 }
 
-/// The name of a picture, which says what is written.
+/// The name of a picture, whose ending determines its format.
 fn picture() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),
@@ -486,15 +486,15 @@ fn dtype(text: &str) -> Result<DType, String> {
 
 fn assignment(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=X, such as gamma=0.5")?;
-    let value = value.trim().parse().map_err(|_| format!("`{}` is no number", value.trim()))?;
+    let value = value.trim().parse().map_err(|_| format!("`{}` is not a number", value.trim()))?;
     Ok((name.trim().to_string(), value))
 }
 
-/// What `--checks` says.
+/// The value of `--checks`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watched {
     pub(crate) rules: Checks,
-    /// Whether they were listed one by one.
+    /// Whether the rules were listed one by one.
     listed: bool,
 }
 
@@ -507,7 +507,7 @@ impl Watched {
                 let rule = |name: &str| {
                     ViolationKind::from_name(name.trim()).ok_or_else(|| {
                         let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
-                        format!("`{name}` is no rule; all, none, or some of {}", known.join(", "))
+                        format!("`{name}` is not a rule; all, none, or some of {}", known.join(", "))
                     })
                 };
                 let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
@@ -516,7 +516,7 @@ impl Watched {
         }
     }
 
-    /// Whether this rule was asked for by its name.
+    /// Whether this rule was requested by its name.
     pub(crate) fn named(&self, rule: ViolationKind) -> bool {
         self.listed && self.rules.has(rule)
     }

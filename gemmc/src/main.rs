@@ -21,7 +21,7 @@ use crate::reply::{Failure, Format, Reply};
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    // Also for what clap refuses, and so before it.
+    // Also needed for clap's errors, and therefore before it.
     let format = if args.iter().any(|arg| arg == "--json") { Format::Json } else { Format::Text };
     colors(&args);
     let outcome = match Cli::try_parse_from(&args) {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 return reply::print(&error.render().ansi().to_string()).into();
             }
-            // `gemmc` by itself asks what there is.
+            // `gemmc` without arguments prints the help.
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if format == Format::Text => {
                 return reply::print(&error.render().ansi().to_string()).into();
             }
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether there are colours is also a question of what clap refuses, and so comes before it.
+/// Colours also apply to clap's errors, so this is decided before parsing.
 fn colors(args: &[OsString]) {
     let args = args.iter().map(|arg| arg.to_string_lossy());
     let next = args.clone().skip(1).map(Some).chain([None]);

@@ -1,4 +1,4 @@
-//! What a command answers, as text or as one JSON object, and with which exit status.
+//! The answer of a command, as text or as one JSON object, and its exit status.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ impl Reply {
             Format::Text => print(&self.text),
             Format::Json => print(&line(&self.object())),
         };
-        // An answer that did not arrive is not fine; one that is wrong stays wrong.
+        // An answer that could not be written is a failure; a wrong result stays a wrong result.
         if self.status == Status::Fine { written } else { self.status }
     }
 
@@ -66,12 +66,12 @@ impl Reply {
     }
 }
 
-/// No answer, and why.
+/// The reason why there is no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// What the language has to say about the schedule.
+    /// Diagnostics about the schedule.
     Schedule(Diagnostics),
-    /// What is wrong with the text of tile programs, and the name of its file.
+    /// Errors in the text of tile programs, and the name of its file.
     Tile { name: String, text: String, errors: TextErrors },
     /// Anything else.
     Other { clause: &'static str, message: String, help: Option<String>, status: Status },
@@ -83,11 +83,11 @@ impl Failure {
         Failure::Other { clause, message: message.into(), help: None, status: Status::Refused }
     }
 
-    /// What clap refuses.
+    /// An error of clap.
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.to_string();
         let text = text.trim_end();
-        // clap sets off the usage line and what it suggests with blank lines.
+        // clap separates the usage line and its suggestions with blank lines.
         let (message, help) = text.split_once("\n\n").unwrap_or((text, ""));
         let message = message.strip_prefix("error: ").unwrap_or(message).to_string();
         let help = Some(help.trim().to_string()).filter(|help| !help.is_empty());
@@ -128,7 +128,7 @@ impl Failure {
     }
 }
 
-/// A diagnostic as the object that tools read: `rule` is null for what is not about a schedule.
+/// A diagnostic as a JSON object: `rule` is null if it is not about a schedule.
 pub(crate) fn diagnostic(diagnostic: &Diagnostic) -> Value {
     json!({
         "clause": diagnostic.clause,
@@ -142,7 +142,7 @@ pub(crate) fn diagnostic(diagnostic: &Diagnostic) -> Value {
     })
 }
 
-/// What became of a contract, as the object that tools read: `holds` is null where nobody here knows the figure.
+/// The result of a contract as a JSON object: `holds` is null where the figure is not known.
 pub(crate) fn contract(contract: &Contract) -> Value {
     match contract {
         Contract::Measured(measured) => json!({
@@ -162,7 +162,7 @@ pub(crate) fn contract(contract: &Contract) -> Value {
     }
 }
 
-/// The same of an error in a `.tile` file; its span is the character that it begins with.
+/// The same for an error in a `.tile` file; its span is its first character.
 fn tile_error(text: &str, TextError { line, column, message }: &TextError) -> Value {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let rest = text.get(before..).unwrap_or_default();
@@ -209,14 +209,14 @@ fn line(json: &Value) -> String {
     format!("{json}\n")
 }
 
-/// Diagnostics with their colours, which [`print`] and [`complain`] leave out where they are not wanted.
+/// Diagnostics with colours, which [`print`] and [`complain`] remove where they are not wanted.
 pub(crate) fn styled(diagnostics: &Diagnostics) -> String {
     diagnostics.styled()
 }
 
-/// Writes to standard output. A reader that has gone away has seen what it wanted.
+/// Writes to standard output. A reader that closes the pipe early is not an error.
 pub(crate) fn print(text: &str) -> Status {
-    // Colours are for terminals, or for whom they are asked for with --color; $NO_COLOR and $TERM are heard.
+    // Colours are used for terminals, or as requested with --color; $NO_COLOR and $TERM are honoured.
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -227,7 +227,7 @@ pub(crate) fn print(text: &str) -> Status {
     }
 }
 
-/// Writes to standard error; if that is closed there is no one left to tell.
+/// Writes to standard error; if that is closed, there is nowhere left to report.
 pub(crate) fn complain(text: &str) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Where a program comes from: a schedule in a file, a case, the command line or standard input; or tile programs in a
+//! The source of a program: a schedule in a file, a case, the command line or standard input; or tile programs in a
 //! `.tile` file.
 
 use std::ffi::OsStr;
@@ -14,37 +14,37 @@ use crate::cli::{Compile, Source};
 use crate::reply::{Failure, Status};
 use ptx_gemm_bench::Program;
 
-/// Reading a little more of a schedule than the longest one is enough for the parser to say so.
+/// Reading slightly more than the longest legal schedule is enough for the parser to report the excess.
 const MAX_SCHEDULE: u64 = Schedule::MAX_BYTES as u64 + 1;
 
-/// Characters of a name that is neither a file nor a case that are shown.
+/// The number of characters shown of a name that is neither a file nor a case.
 const MAX_SHOWN: usize = 120;
 
 /// Bytes of a `.tile` file; an entry takes a few thousand.
 const MAX_TILE: u64 = 1 << 20;
 
-/// A program of the command line, and what is known of it.
+/// A program of the command line, and what is known about it.
 pub(crate) enum Loaded {
     Schedule { schedule: Schedule, plan: Box<Plan>, name: String },
     Tile { program: TileProgram, name: String },
 }
 
 impl Loaded {
-    /// What is worth knowing about the schedule.
+    /// Notes about the schedule.
     pub(crate) fn notes(&self) -> Result<Diagnostics, Failure> {
         let Loaded::Schedule { schedule, name, .. } = self else { return Ok(Diagnostics::default()) };
         let notes = schedule.check().map_err(|errors| errors.named(name))?;
         Ok(notes.named(name))
     }
 
-    /// What to call it: its file or case.
+    /// Its name: that of its file or case.
     pub(crate) fn name(&self) -> &str {
         match self {
             Loaded::Schedule { name, .. } | Loaded::Tile { name, .. } => name.strip_prefix("case ").unwrap_or(name),
         }
     }
 
-    /// The same for whoever times it: the kernel that the plan is of, on whatever device.
+    /// The same for timing: the kernel of the plan, on any device.
     pub(crate) fn program(self) -> Program {
         match self {
             Loaded::Schedule { schedule, plan, .. } => Program::Schedule(for_target(&schedule, plan.target)),
@@ -52,7 +52,7 @@ impl Loaded {
         }
     }
 
-    /// What it is compiled for.
+    /// The target that it is compiled for.
     pub(crate) fn target(&self) -> Target {
         match self {
             Loaded::Schedule { plan, .. } => plan.target,
@@ -98,25 +98,25 @@ fn in_file(error: Error, name: &str) -> Error {
     }
 }
 
-/// Reads and parses a program, and plans it if it is a schedule. What is wrong with it comes with the name of its file.
+/// Reads and parses a program, and plans it if it is a schedule. Errors in it name its file.
 pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
     planned(text(&args.source)?, args.target)
 }
 
-/// The same for a GPU: if neither the schedule nor the arguments name a target, for the newest that it runs.
+/// The same for a GPU: if neither the schedule nor the arguments name a target, the newest that the GPU runs is used.
 pub(crate) fn load_for(args: &Compile, device: Option<&Device>) -> Result<Loaded, Failure> {
     let newest = device.and_then(|device| device.limits().target).and_then(|own| Target::newest(own.capability));
-    // Standard input is read once.
+    // Standard input can only be read once.
     let again = args.source.source.as_deref().is_none_or(|name| name != "-");
     let own = newest.filter(|_| args.target.is_none() && again);
     match own.map(|target| planned(text(&args.source)?, Some(target))) {
         Some(Ok(loaded)) => Ok(loaded),
-        // One that names another target, or has an error, says so by itself.
+        // A schedule that names another target, or has an error, is reported elsewhere.
         _ => load(args),
     }
 }
 
-/// The schedule for a target and no other.
+/// The schedule for exactly this target.
 pub(crate) fn for_target(schedule: &Schedule, target: Target) -> Schedule {
     schedule.clone().with(Schedule::new().target(target))
 }
@@ -173,7 +173,7 @@ fn other_target(name: &str, own: Target, wanted: Target) -> Failure {
     }
 }
 
-/// What was read.
+/// The text that was read.
 pub(crate) struct Text {
     /// The name to show in diagnostics.
     pub(crate) name: String,
@@ -209,7 +209,7 @@ pub(crate) fn text(source: &Source) -> Result<Text, Failure> {
     }
 }
 
-/// The name and the text of a sweep: clauses with alternatives, or where they are.
+/// The name and the text of a sweep: clauses with alternatives, or the file that contains them.
 pub(crate) fn space(source: Option<&OsStr>, clauses: Option<&str>) -> Result<(String, String), Failure> {
     if let Some(text) = clauses {
         return Ok(("-e".into(), text.into()));
@@ -217,7 +217,7 @@ pub(crate) fn space(source: Option<&OsStr>, clauses: Option<&str>) -> Result<(St
     let name =
         source.ok_or_else(|| Failure::refused("usage", "no schedules: name them as 'tile({64, 128}, 64, 8); …'"))?;
     let shown = name.to_string_lossy();
-    // No case has a bracket in its name; a file may.
+    // The name of a case never contains a bracket, but that of a file may.
     if shown.contains(['(', '{']) && !Path::new(name).exists() {
         return Ok(("sweep".into(), shown.into_owned()));
     }
@@ -249,7 +249,7 @@ fn named(name: &OsStr) -> Result<Text, Failure> {
     }
 }
 
-/// What to say of a name that is neither a file nor a case.
+/// The error for a name that is neither a file nor a case.
 pub(crate) fn no_case(name: &str) -> Failure {
     let shown: String = name.chars().take(MAX_SHOWN).collect();
     let (message, help) = if is_clauses(name) {
@@ -260,7 +260,7 @@ pub(crate) fn no_case(name: &str) -> Failure {
             Some(near) => format!("did you mean `{near}`? `gemmc cases` lists the cases"),
             None => "`gemmc cases` lists the cases; clauses by themselves go with -e".into(),
         };
-        (format!("`{shown}` is no file and no case"), help)
+        (format!("`{shown}` is neither a file nor a case"), help)
     };
     Failure::Other { clause: "file", message, help: Some(help), status: Status::Refused }
 }
@@ -271,7 +271,7 @@ fn is_clauses(name: &str) -> bool {
     name.contains('(') && (name.contains(';') || name.ends_with(')'))
 }
 
-/// The case that was most likely meant: a few slips away at most.
+/// The case that was most likely meant: at most a few typing errors away.
 fn nearest_case(name: &str) -> Option<&'static str> {
     let distance = |case: &Case| strsim::damerau_levenshtein(&name.to_lowercase(), case.name);
     let all = cases().chain(tuned()).map(|case| (distance(&case), case.name));
@@ -293,7 +293,7 @@ fn read(from: impl Read, name: &str, kind: Kind) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = from.take(most).read_to_end(&mut bytes);
     read.map_err(|error| Failure::refused("file", format!("{name}: {error}")))?;
-    // What is too long is refused for its length, wherever the cut falls: a schedule by its parser.
+    // A text that is too long is rejected for its length, wherever it is cut; for a schedule, the parser does that.
     match (bytes.len() as u64 == most, kind) {
         (true, Kind::Schedule) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
         (true, Kind::Tile) => {

@@ -1,4 +1,4 @@
-//! `gemmc bench` without a GPU: what it refuses, and what it makes of a file of results.
+//! `gemmc bench` without a GPU: what it rejects, and how it prints a file of results.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -83,10 +83,10 @@ fn results_become_a_table() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// A table in a document stands between the command that makes it, as a comment, and the comment `end`.
+/// A table in a document is between a comment with the command that makes it and the comment `end`.
 const COMMAND: &str = "<!-- gemmc bench --table ";
 
-/// The document with every table made anew.
+/// The document with every table regenerated.
 fn renewed(document: &str, table: impl Fn(&[&str]) -> String) -> String {
     let (mut out, mut rest) = (String::new(), document);
     while let Some((before, after)) = rest.split_once(COMMAND) {

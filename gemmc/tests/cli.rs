@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a call of `gemmc` left behind.
+/// The output and status of a call of `gemmc`.
 struct Called {
     args: Vec<String>,
     status: i32,
@@ -25,7 +25,7 @@ fn gemmc_with(args: &[&str], stdin: &str) -> Called {
         .stderr(Stdio::piped())
         .spawn()
         .expect("gemmc starts");
-    // A command that does not read its input may be gone already.
+    // A command that does not read its input may have ended already.
     let _ = child.stdin.take().expect("piped").write_all(stdin.as_bytes());
     let output = child.wait_with_output().expect("gemmc ends");
     Called {
@@ -118,7 +118,7 @@ fn wrong_usage_is_refused() {
     refused(&["bench", "--size", "64", "--plot", "picture"], "usage", "write picture.svg");
 }
 
-/// A fix in JSON, applied, leaves a legal schedule; and what a diagnostic is comes with it.
+/// A fix in JSON leads to a legal schedule when applied, and comes with the kind of its diagnostic.
 #[test]
 fn diagnostics_in_json_are_whole() {
     let errors = |clauses: &str| gemmc(&["check", "-e", clauses, "--json"]).exits(1).json()["errors"].clone();
@@ -149,7 +149,7 @@ fn every_object_has_ok() {
     }
 }
 
-/// What is too long is refused for its length, which nobody has measured.
+/// A text that is too long is rejected for its length, without stating the length, since it was not read to the end.
 #[test]
 fn a_long_file_is_longer_than_the_limit() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -159,7 +159,7 @@ fn a_long_file_is_longer_than_the_limit() {
     assert!(!called.stderr.contains("65537"), "{}", called.stderr);
 }
 
-/// Without a GPU what is wrong with a schedule comes first, and what needs a GPU says so.
+/// Without a GPU, errors in a schedule come first, and commands that need a GPU say so.
 #[test]
 fn a_missing_gpu_is_named_last() {
     refused(&["bench", "-e", "tile(0)", "--suite", "square"], "tile", "tile needs n");
@@ -171,7 +171,7 @@ fn a_missing_gpu_is_named_last() {
     refused(&[&only("netlib")[..], &["--quick"]].concat(), "usage", "--quick leaves `netlib sgemm` out");
 }
 
-/// A device that is full takes nothing: the answer did not arrive.
+/// Writing to a full device fails, so the answer was not delivered.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_answer_that_cannot_be_written_is_no_success() {
@@ -310,7 +310,8 @@ fn the_selftest_passes_on_the_interpreter() {
     assert!(rows.iter().all(|row| row["products"].as_u64().is_some_and(|products| products > 20)), "{json}");
 }
 
-/// What the selftest starts for its claim about the first launch: right, and with the times that it reads.
+/// The process that the selftest starts for its claim about the first launch succeeds, and prints the times that it
+/// reads.
 #[test]
 fn a_first_launch_is_timed() {
     for case in ["double_buffered", "nn_256x128", "lab3"] {
@@ -361,7 +362,7 @@ fn a_reader_may_leave_early() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A few pairs, the same for the same seed, and a file with what was found.
+/// A few pairs, the same for the same seed, and a file with the findings.
 #[test]
 fn fuzz_draws_and_says_what_it_drew() {
     let folder = tempfile::tempdir().expect("a folder");

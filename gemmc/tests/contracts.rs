@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const CLAUSES: &str = "tile(128, 128, 8); thread(8, 8); vector(4); double_buffer; target(sm_90);";
 
-/// Calls a command on the clauses and a contract; `ptxas` is all that is in the path.
+/// Calls a command on the clauses and a contract; the path contains only `ptxas`.
 fn gemmc(command: &str, contract: &str, more: &[&str], ptxas: Option<&Path>) -> Output {
     let source = format!("{CLAUSES} expect {{ {contract} }}");
     let mut gemmc = Command::new(env!("CARGO_BIN_EXE_gemmc"));
@@ -32,7 +32,8 @@ fn json(output: &Output) -> Value {
 
 const COMMANDS: [&str; 4] = ["check", "plan", "ptx", "run"];
 
-/// Figures of this schedule, each with a contract that holds and one that is broken, and what is said of the broken one.
+/// Figures of this schedule, each with a contract that holds and one that is broken, and the message for the broken
+/// one.
 const KNOWN: [(&str, &str, &str); 7] = [
     ("bank_conflicts <= 8192", "bank_conflicts = 0", "bank_conflicts is 8192 in gemm_v4, counted at 256 x 256 x 32"),
     ("sectors_per_load <= 16", "sectors_per_load < 16", "sectors_per_load is 16 in gemm_v4, counted at 256 x 256 x 32"),
@@ -83,7 +84,8 @@ fn without_an_assembler_commands_say_what_they_cannot_check() {
     }
 }
 
-/// A program that says what ptxas says, of 168 registers, 12 bytes spilled and 4,096 bytes of code for each entry.
+/// A program that prints the output of ptxas for 168 registers, 12 bytes spilled and 4,096 bytes of code for each
+/// entry.
 #[cfg(unix)]
 fn assembler(folder: &Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! `gemmc draw`: files, what is refused, and the plots of `bench` and `ladder`.
+//! `gemmc draw`: files, what is rejected, and the plots of `bench` and `ladder`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -92,7 +92,7 @@ fn a_measured_speed_from_a_file_of_results() {
     assert!(elsewhere.contains("results of NVIDIA H200") && elsewhere.contains("--gpu"), "{elsewhere}");
 }
 
-/// The pictures next to the results are those of the results.
+/// The pictures next to the results agree with the results.
 #[test]
 fn the_plots_of_the_results_are_up_to_date() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `gemmc exec`: PTX files run as their launch files say.
+//! `gemmc exec`: PTX files run as described by their launch files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn answer(output: &Output, status: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// A file of the folder with some text replaced, in a folder of its own.
+/// A file of the folder with some text replaced, in a new folder.
 fn edited(folder: &Path, name: &str, from: &str, to: &str) -> PathBuf {
     let text = fs::read_to_string(file(name)).unwrap();
     assert!(text.contains(from), "{name} has no `{from}`");
@@ -72,12 +72,12 @@ fn a_missing_barrier_is_a_race_in_every_order() {
     let ptx = edited(folder.path(), "passed_on.ptx", "    bar.sync 0;\n", "");
     for order in ["forward", "backward", "random:3"] {
         let found = answer(&exec(&ptx, &launch, &["--json", "--order", order]), 2);
-        // What is read before it was ever written is told as such.
+        // A read before any write is reported as such.
         let rule = found["violations"][0]["rule"].as_str().unwrap();
         assert!(rule == "race" || (rule == "uninitialised" && order != "forward"), "{order}: {rule}");
         assert_eq!(found["violations"][0]["order"], json!(order));
     }
-    // The same rule, off: what comes out depends on the order, and that is told.
+    // With the same rule disabled, the result depends on the order, and that is reported.
     for checks in ["none", "out-of-bounds,barrier-mismatch"] {
         let found = answer(&exec(&ptx, &launch, &["--json", "--order", "all", "--checks", checks]), 2);
         assert_eq!(found["violations"][0]["rule"], json!("order-dependent"), "{checks}");
@@ -86,7 +86,7 @@ fn a_missing_barrier_is_a_race_in_every_order() {
     assert_eq!(found["violations"][0]["rule"], json!("race"));
     assert_eq!(found["violations"][0]["timeline"][0]["what"], json!("first access"));
     let refused = exec(&ptx, &launch, &["--checks", "races"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("`races` is no rule; all, none, or some of "));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`races` is not a rule; all, none, or some of "));
 }
 
 /// An example at the root of the repository, with some text replaced.
@@ -119,8 +119,8 @@ fn a_pipeline_fed_by_tma_is_right_in_every_order() {
         let want = if j < n { sum + j as f32 } else { -1.0 };
         assert_eq!(d[i * ldb + j], want, "D[{i}, {j}]");
     }
-    // Slots are refilled without a proxy fence, as is usual where an mbarrier orders the two: worth a warning, and an error for
-    // who asks for that rule.
+    // Slots are refilled without a proxy fence, as is usual where an mbarrier orders the two accesses: a warning, and
+    // an error if that rule was requested.
     assert_eq!(found["warnings"][0]["rule"], json!("proxy-war"));
     let asked = answer(&exec(&ptx, &launch, &["--json", "--checks", "proxy-war"]), 2);
     assert_eq!(asked["violations"][0]["rule"], json!("proxy-war"));
@@ -131,7 +131,7 @@ fn a_pipeline_fed_by_tma_is_right_in_every_order() {
 
 #[test]
 fn faults_planted_in_the_pipeline_are_named() {
-    /// A name, what is replaced by what, the rules one of which is broken, and the instructions one of which is named.
+    /// A name, a replacement, rules of which one is broken, and instructions of which one is named.
     type Fault<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
     let third = "mov.u32 %parity, %phase;\nsetp.ge.u32 %p3, %kt, 6;\n@%p3 xor.b32 %parity, %parity, 1;";
     let release = "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release";
@@ -180,7 +180,7 @@ fn faults_planted_in_the_pipeline_are_named() {
         assert_eq!(violations.len(), 8, "{name}: one in each order");
         for violation in violations {
             assert!(rules.contains(&violation["rule"].as_str().unwrap()), "{name}: {violation}");
-            // Of two accesses that race either may come second; both are in the timeline.
+            // Either of two racing accesses may come second; both are in the timeline.
             let told = violation.to_string();
             assert!(instructions.iter().any(|instruction| told.contains(instruction)), "{name}: {violation}");
         }

@@ -1,4 +1,5 @@
-//! `gemmc ladder`: every case is a rung, the counted bytes are the formula's, and the files it writes are what they say.
+//! `gemmc ladder`: every case is a rung, the counted bytes agree with the formula, and the files it writes have the
+//! stated formats.
 
 use std::process::Command;
 
@@ -15,7 +16,7 @@ fn every_case_is_in_the_table_and_in_the_files() {
         .arg(&json)
         .arg("--plot")
         .arg(&plot)
-        // Assembling the largest cases takes half a minute, and is none of this test's business.
+        // Assembling the largest cases takes half a minute, and is not part of this test.
         .env("PTXAS", "")
         .env("PATH", "")
         .output()

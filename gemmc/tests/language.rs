@@ -1,4 +1,5 @@
-//! What reads, explains, repairs and prints schedules: explain, check --fix, fmt, ptx; and the manners of the command line.
+//! The commands that read, explain, repair and print schedules: explain, check --fix, fmt, ptx; and the conventions of
+//! the command line.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -30,7 +31,7 @@ fn json(args: &[&str], status: i32) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
-/// A file with this text, in a folder that lasts as long as it is held.
+/// A file with this text, in a folder that is removed when the value is dropped.
 fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(name);
@@ -63,7 +64,7 @@ fn explain_lists_all_and_says_all_of_one() {
     assert!(misspelt.contains("did you mean `tile`?"), "{misspelt}");
 }
 
-/// Every clause that works has an effect that is computed, and none that does not.
+/// Every clause that is implemented has a computed effect, and no other clause has one.
 #[test]
 fn explain_computes_what_each_clause_changes() {
     for info in ALL {
@@ -101,7 +102,7 @@ fn check_fix_prints_clauses_and_says_what_is_left() {
     let said = json(&["check", "--fix", "-e", "tile(64, 64, 8); tread(4, 4)"], 0);
     assert_eq!((&said["ok"], &said["text"]), (&true.into(), &"tile(64, 64, 8); thread(4, 4)".into()), "{said}");
     assert_eq!(said["changes"][0]["rule"], "unknown-clause", "{said}");
-    // A fix is for the target that is asked for.
+    // A fix is for the requested target.
     let (out, _) =
         gemmc(&["check", "--fix", "--target", "sm_75", "-e", "tile(64, 64, 8); thread(4, 4); load(cp_async)"], 0);
     assert!(!out.contains("cp_async"), "{out}");
@@ -123,7 +124,7 @@ fn fmt_writes_the_canonical_form() {
     assert!(err.contains("never closed"), "{err}");
 }
 
-/// The cases of the project are as `gemmc fmt` leaves them.
+/// `gemmc fmt` leaves the project's cases unchanged.
 #[test]
 fn cases_are_in_their_canonical_form() {
     for case in ptx_gemm_check::cases().chain(ptx_gemm_check::tuned()) {
@@ -168,7 +169,7 @@ fn colors_are_asked_for_or_left_out() {
         let (_, err) = output(command.envs(variables.iter().copied()).output().expect("gemmc starts"), 1);
         err.contains("\x1b[")
     };
-    // Standard error is no terminal here.
+    // Standard error is not a terminal here.
     assert!(!colored(&[], &[]));
     assert!(colored(&["--color", "always"], &[]) && colored(&["--color=always"], &[]));
     assert!(!colored(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));

@@ -49,7 +49,7 @@ fn a_table_has_a_row_for_each_program() {
 fn what_there_is_not_is_said() {
     let output = gemmc(&["--case", "two_per_thread", "--kind", "typo"]);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && text.contains("`typo` is no kind of fault; there are"), "{text}");
+    assert!(output.status.code() == Some(1) && text.contains("`typo` is not a kind of fault; there are"), "{text}");
     let output = gemmc(&["--case", "no_such_case"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && text.contains("no file and no case"), "{text}");

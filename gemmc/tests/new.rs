@@ -1,4 +1,4 @@
-//! `gemmc new`: the crate that it makes builds by itself, its tests pass, and they fail when the schedule changes.
+//! `gemmc new`: the crate that it makes builds, its tests pass, and they fail when the schedule changes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -31,7 +31,7 @@ fn the_crate_works_and_its_tests_see_changes() {
     let folder = home.path().join("my-kernels");
     let made = gemmc(&folder, &["--path", checkout().to_str().unwrap()]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // The versions of this workspace, which are at hand without a network.
+    // The versions of this workspace, which are available without a network.
     fs::copy(checkout().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     let (passed, text) = cargo(&folder, &["test", "--offline"]);
     assert!(passed && text.contains("4 passed"), "{text}");
@@ -50,7 +50,7 @@ fn the_crate_works_and_its_tests_see_changes() {
     assert!(!passed && text.contains("2 passed; 2 failed"), "{text}");
     assert!(text.contains("the_ptx_is_as_it_was") && text.contains("loads_per_fma <= 0.1 is broken"), "{text}");
 
-    // A file of its own is checked as the macro's text is, and the crate is built again when it changes.
+    // A schedule in a file is checked like the macro's text, and the crate is rebuilt when the file changes.
     let body = source.find("gemm! {").unwrap();
     let from_file = format!("{}gemm!(file \"kernel.gemm\")\n}}\n", &source[..body]);
     fs::write(&library, from_file).unwrap();
@@ -62,7 +62,7 @@ fn the_crate_works_and_its_tests_see_changes() {
     let (built, text) = cargo(&folder, &["check", "--offline"]);
     assert!(!built && text.contains("thread(5, 4) does not divide") && text.contains("src/kernel.gemm:2:1"), "{text}");
 
-    // One that breaks its own contract does not even build.
+    // A schedule that breaks its own contract does not build.
     fs::write(&library, source.replace("loads_per_fma <= 0.6", "loads_per_fma <= 0.1")).unwrap();
     let (built, text) = cargo(&folder, &["check", "--offline"]);
     assert!(!built && text.contains("expect loads_per_fma <= 0.1 is broken"), "{text}");
@@ -84,7 +84,7 @@ fn outside_a_checkout_it_depends_on_the_release() {
         let text = fs::read_to_string(folder.join(file.as_str().unwrap())).unwrap();
         assert!(!text.contains("{{"), "{file}: {text}");
     }
-    // What is there is not written over.
+    // Existing files are not overwritten.
     let again = gemmc(&folder, &[]);
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"));

@@ -1,5 +1,5 @@
-//! `gemmc profile`, `diff` and `ablate`: the figures of a case, of clauses and of a tile program; why two differ; what a clause
-//! buys.
+//! `gemmc profile`, `diff` and `ablate`: the figures of a case, of clauses and of a tile program; why two differ; what
+//! a clause contributes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -47,7 +47,7 @@ fn a_case_has_its_figures() {
     }
 }
 
-/// Five seconds on a machine that does nothing else, for the case that has the most multiply-adds and takes ptxas most of a minute.
+/// Five seconds on an idle machine, for the case that has the most multiply-adds and takes ptxas most of a minute.
 #[test]
 fn nobody_waits_for_the_largest_case() {
     let begun = Instant::now();
@@ -76,7 +76,7 @@ fn clauses_sizes_and_tile_programs() {
     let clauses = "tile(32, 32, 8); thread(2, 2);";
     let sized = json(&["profile", "-e", clauses, "-m", "33", "-k", "16"]);
     assert_eq!(sized["size"], serde_json::json!([33, 64, 16]));
-    // Minutes of counting are not worth it.
+    // A count that would take minutes is replaced by whole tiles.
     let large = text(&gemmc(&["profile", "-e", clauses, "-m", "100000", "-n", "100000"]));
     assert!(large.contains("64 x 64 x 32") && large.contains("would take minutes"), "{large}");
     let folder = tempfile::tempdir().expect("a folder");
@@ -88,7 +88,7 @@ fn clauses_sizes_and_tile_programs() {
     for figure in ["bank_conflicts", "instructions", "bytes", "occupancy", "buffers", "operands", "main_loop"] {
         assert_eq!(own[figure], schedule[figure], "{figure}");
     }
-    // The program of a schedule differs from it in nothing.
+    // The tile program of a schedule does not differ from the schedule.
     let diff = json(&["diff", clauses, name]);
     assert_eq!(diff["equal"], true, "{diff}");
 }
@@ -171,8 +171,7 @@ fn each_clause_is_dropped_and_changed() {
     assert_eq!(Path::new(ablated["name"].as_str().unwrap_or_default()), Path::new("conflict_free"));
 }
 
-/// What answers in ncu's place: it writes a table with 7 for each metric that it was asked for, unless one is of a kind that it does
-/// not know.
+/// A replacement for ncu: it writes a table with 7 for each requested metric, unless it does not know one of them.
 #[cfg(unix)]
 const NCU: &str = r#"#!/bin/sh
 while [ $# -gt 0 ]; do
@@ -225,7 +224,7 @@ fn the_hardware_s_counters_are_next_to_the_interpreter_s() {
         (code, json["cases"][0]["figures"].as_array().map(|all| all.iter().filter(known).count())),
         (Some(0), Some(5))
     );
-    // And one that may not count says so.
+    // And one without permission to count reports that.
     let (code, json) = answers("#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM - no permission'\nexit 1\n");
     assert_eq!((code, &json["ok"]), (Some(1), &false.into()), "{json}");
     assert!(json["cases"][0]["error"].as_str().is_some_and(|error| error.contains("ERR_NVGPUCTRPERM")), "{json}");

@@ -1,4 +1,4 @@
-//! `gemmc sweep` without a GPU: what it answers, writes, keeps, refuses.
+//! `gemmc sweep` without a GPU: what it prints, writes, stores and rejects.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -104,9 +104,9 @@ fn what_cannot_be_swept_is_refused() {
     refused(&[SPACE, "--device", "interp"], &["timed on a GPU"]);
     refused(&[SPACE, "-k", "0"], &["an extent of 0 takes no time"]);
     refused(&[SPACE, "--gpu", "H2000"], &["H200"]);
-    refused(&["nowhere"], &["`nowhere` is no file and no case"]);
+    refused(&["nowhere"], &["`nowhere` is neither a file nor a case"]);
     refused(&[], &["required"]);
-    // Nothing legal: said, and not a success.
+    // If nothing is legal, that is reported and not a success.
     let output = sweep(&["tile({64, 128}, 64, 8); thread(7, 5)"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! A `.tile` file goes wherever a schedule goes: the README's first experiment, step by step.
+//! A `.tile` file can be used wherever a schedule can: the README's first experiment, step by step.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ fn told(args: &[&str], status: i32, words: &str) -> String {
     text
 }
 
-/// A file of its own for each test.
+/// A separate file for each test.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("gemmc-{name}-{}.tile", std::process::id()));
     fs::write(&path, text).expect("a temporary file");

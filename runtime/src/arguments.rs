@@ -1,4 +1,4 @@
-//! The arguments of one product on a device: what every launch, from host data or from device pointers, comes down to.
+//! The arguments of one product on a device, to which every launch, from host data or from device pointers, is reduced.
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::Operand;
@@ -12,7 +12,7 @@ pub struct DeviceMatrix {
     pub address: u64,
     /// Extents, layout and leading dimension.
     pub shape: Shape,
-    /// [`Stack::ONE`], or how many there are.
+    /// [`Stack::ONE`], or the number of matrices and their distance.
     pub stack: Stack,
 }
 
@@ -22,8 +22,8 @@ impl DeviceMatrix {
         DeviceMatrix { address, shape, stack: Stack::ONE }
     }
 
-    /// A block of this matrix: `rows` x `cols` from element (`row`, `col`) on, with the same leading dimension. `None` if it
-    /// leaves the matrix.
+    /// A block of this matrix: `rows` x `cols` from element (`row`, `col`) on, with the same leading dimension. `None`
+    /// if it exceeds the matrix.
     pub fn block(&self, dtype: DType, row: usize, col: usize, rows: usize, cols: usize) -> Option<DeviceMatrix> {
         let inside = row.checked_add(rows)? <= self.shape.rows && col.checked_add(cols)? <= self.shape.cols;
         let offset = self.shape.index(row, col) as u64 * u64::from(dtype.bytes());
@@ -35,7 +35,7 @@ impl DeviceMatrix {
 /// A vector in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceVector {
-    /// Device pointer of element 0; elements follow each other.
+    /// Device pointer of element 0; elements are contiguous.
     pub address: u64,
     /// Elements.
     pub len: usize,

@@ -1,4 +1,4 @@
-//! What a device must be able to do: the one interface that CUDA and the interpreter share.
+//! The operations of a device: the one interface that CUDA and the interpreter share.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::view::{AnyMut, AnyRef};
 
-/// What a device allows.
+/// The limits of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The device's own target; `None` if it runs code for every target.
@@ -25,23 +25,23 @@ pub struct Limits {
     pub shared_bytes: u32,
 }
 
-/// What running a launch took.
+/// The cost of running a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Execution {
-    /// Time of the kernels alone.
+    /// Time of the kernels only.
     pub(crate) time: Duration,
-    /// What the interpreter counted; `None` on a GPU.
+    /// The interpreter's counts; `None` on a GPU.
     pub(crate) counts: Option<Counts>,
 }
 
-/// What the interpreter counted while a kernel ran.
+/// The interpreter's counts for a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions executed, one for each warp.
     pub instructions: u64,
     /// Fused multiply-adds, one for each thread that took part.
     pub fma: u64,
-    /// Everything else it can count, if its options say [`Counting::On`](crate::interp::Counting::On).
+    /// All other counters, if its options are [`Counting::On`](crate::interp::Counting::On).
     pub cost: Option<crate::interp::Cost>,
 }
 
@@ -57,12 +57,12 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// Who may still be using memory when it is given back.
+/// Who may still be using memory when it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// One call, all of it on the device's own stream.
+    /// A single call, which runs entirely on the device's own stream.
     Call,
-    /// Anybody, on any stream: giving it back waits for the device.
+    /// Anyone, on any stream: releasing it waits for the device.
     Kept,
 }
 
@@ -75,14 +75,14 @@ pub(crate) enum Output {
     InPlace,
 }
 
-/// A device. `Any`, because streams and graphs need a GPU, not only what all devices have in common.
+/// A device. It is `Any` because streams and graphs need the GPU itself and not only the common interface.
 pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
-    /// What to call it in messages.
+    /// Its name in messages.
     fn name(&self) -> &str;
 
     fn limits(&self) -> &Limits;
 
-    /// The address space that its pointers belong to, where several backends can share one; `None` if it has its own.
+    /// The address space of its pointers, where several backends can share one; `None` if it has its own.
     fn address_space(&self) -> Option<usize> {
         None
     }
@@ -93,7 +93,7 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     /// Reserves memory for a matrix or vector of elements of `element` bytes each; the pointer is a multiple of that.
     fn allocate(&self, label: &str, bytes: u64, element: u32, lifetime: Lifetime) -> Result<u64, Error>;
 
-    /// Gives memory back that [`Backend::allocate`] reserved, with the same size and lifetime.
+    /// Releases memory that [`Backend::allocate`] reserved, with the same size and lifetime.
     fn free(&self, address: u64, bytes: u64, lifetime: Lifetime);
 
     /// Sets bytes to zero, before the next launch.
@@ -102,36 +102,36 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     /// Copies an input to the device.
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error>;
 
-    /// Makes D's memory ready for a launch.
+    /// Prepares D's memory for a launch.
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error>;
 
-    /// Copies D back. Padding between its rows keeps what it had on the host, unless the kernel changed it.
+    /// Copies D back. Padding between its rows keeps the host's contents, unless the kernel changed it.
     fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error>;
 }
 
 /// A kernel that a device can launch.
 pub(crate) trait Module: fmt::Debug + Send + Sync {
-    /// Blocks of a kernel that the device holds at once, the wave of a persistent grid: by its place in its entry, and the
-    /// entry's in the interface.
+    /// Blocks of a kernel that the device holds at once, which is the wave of a persistent grid. The kernel is given by
+    /// its index in its entry, and the entry by its index in the interface.
     fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
 
-    /// What machine code the kernels of all entries became, by name; `None` on a device that runs none.
+    /// The machine code of the kernels of all entries, by name; `None` on a device that does not run machine code.
     fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {
         Ok(None)
     }
 
-    /// Runs one launch to its end.
+    /// Runs one launch to completion.
     fn launch(&self, launch: &Launch) -> Result<Execution, Error>;
 
-    /// Puts one launch on a stream and returns; a device without streams runs it to its end.
+    /// Enqueues one launch on a stream and returns; a device without streams runs it to completion.
     fn enqueue(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Error>;
 }
 
-/// A stream of the driver's, as a number; it means something to a GPU alone.
+/// A stream handle of the driver, as a number; only a GPU can use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamHandle(pub(crate) usize);
 
-/// Device memory that is given back when it goes out of scope.
+/// Device memory that is released when it goes out of scope.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(crate) address: u64,
@@ -141,7 +141,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Room for `elements` elements of `element` bytes each.
+    /// Allocates `elements` elements of `element` bytes each.
     pub(crate) fn new(
         backend: &Arc<dyn Backend>,
         label: &str,

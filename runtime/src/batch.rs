@@ -7,7 +7,7 @@ use crate::random::SplitMix64;
 use crate::shape::{Shape, Stack};
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, MatrixRef, Strides, TypedMatrix};
 
-/// Matrices of one shape, one behind the other, on the host.
+/// Matrices of one shape, one after another, on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixBatch<T> {
     shape: Shape,
@@ -23,7 +23,7 @@ impl<T: Element> MatrixBatch<T> {
         MatrixBatch { shape, stack: Stack { count, stride }, data: vec![T::default(); count * stride] }
     }
 
-    /// Row major, with `element(product, row, col)` in each place.
+    /// Row major, with `element(product, row, col)` as each element.
     pub fn from_fn(
         count: usize,
         rows: usize,
@@ -44,7 +44,7 @@ impl<T: Element> MatrixBatch<T> {
         MatrixBatch::from_fn(count, rows, cols, |_, _, _| T::random(&mut numbers))
     }
 
-    /// Any layout and leading dimension, all `value`, or `None` if the host has not that much memory.
+    /// Any layout and leading dimension, all elements `value`; `None` if the host does not have that much memory.
     pub(crate) fn try_packed(shape: Shape, count: usize, value: T) -> Option<MatrixBatch<T>> {
         let stride = shape.len()?;
         let len = stride.checked_mul(count)?;
@@ -54,7 +54,7 @@ impl<T: Element> MatrixBatch<T> {
         Some(MatrixBatch { shape, stack: Stack { count, stride }, data })
     }
 
-    /// How many there are.
+    /// The number of matrices.
     pub fn count(&self) -> usize {
         self.stack.count
     }

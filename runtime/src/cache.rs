@@ -1,4 +1,5 @@
-//! A cache that makes each value once, however many threads ask at the same time, and keeps a bounded number of them.
+//! A cache that creates each value once, even if several threads request it at the same time, and keeps a bounded
+//! number of values.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,7 +7,8 @@ use std::hash::Hash;
 
 use quick_cache::sync::Cache;
 
-/// Values by key, made once per key. The crate decides what leaves when there are too many: what was used once, early on.
+/// Values by key, made once per key. The cache crate decides what to evict when there are too many: values that were
+/// used only once, long ago.
 pub(crate) struct OncePerKey<K, V>(Cache<K, V>);
 
 impl<K: Clone + Eq + Hash, V: Clone> OncePerKey<K, V> {
@@ -15,14 +17,14 @@ impl<K: Clone + Eq + Hash, V: Clone> OncePerKey<K, V> {
         OncePerKey(Cache::new(capacity))
     }
 
-    /// The value of `key`: made by `make` if nobody has made it yet. Others who ask for the same key meanwhile wait for
-    /// it; other keys are not held up.
+    /// The value of `key`, created by `make` if it does not exist yet. Concurrent requests for the same key wait for
+    /// it; other keys are not blocked.
     pub(crate) fn get(&self, key: &K, make: impl FnOnce() -> V) -> V {
         let made = self.0.get_or_insert_with(key, || Ok::<V, Infallible>(make()));
         made.unwrap_or_else(|never| match never {})
     }
 
-    /// Lets a value be made again: a failure that may pass.
+    /// Removes a value so that it is created again, for failures that may be temporary.
     pub(crate) fn forget(&self, key: &K) {
         self.0.remove(key);
     }

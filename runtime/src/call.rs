@@ -1,4 +1,4 @@
-//! One product on host matrices: what it reads beside A and B, and the way to the device and back.
+//! One product on host matrices: its operands besides A and B, and the copies to the device and back.
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
@@ -15,7 +15,7 @@ use crate::shape::{Laid, Shape, Stack};
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Strides, TypedMatrix};
 use std::sync::Arc;
 
-/// A product in the making. Nothing is checked before [`Call::multiply`] and its like.
+/// A product under construction. Nothing is checked before [`Call::multiply`] or a similar method is called.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     gemm: CompiledGemm,
@@ -38,8 +38,8 @@ impl AnyVector<'_> {
 }
 
 impl CompiledGemm {
-    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. Where the schedule says that D's
-    /// are of another, [`CompiledGemm::multiply_as`] gives these.
+    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. If the schedule gives D
+    /// another type, use [`CompiledGemm::multiply_as`].
     pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
         self.call().multiply(a, b)
     }
@@ -86,8 +86,8 @@ impl<'a> Call<'a> {
         Call { c: Some(c.as_any()), ..self }
     }
 
-    /// The same call on the interpreter, to be finished as it would be here. After an error that ended a GPU's context it
-    /// names the instruction that was to blame, its place in the PTX, and its clause.
+    /// The same call on the interpreter, to be completed in the same way. After an error that ended a GPU's context it
+    /// names the faulting instruction, its line in the PTX, and its clause.
     pub fn in_interpreter(self) -> Result<Call<'a>, Error> {
         Ok(Call { gemm: self.gemm.in_interpreter()?, ..self })
     }
@@ -103,14 +103,14 @@ impl<'a> Call<'a> {
         self.vector_bytes(name, T::DTYPE, bytemuck::cast_slice(elements))
     }
 
-    /// The same for an element type known only when the program runs.
+    /// The same for an element type known only at run time.
     pub fn vector_bytes(mut self, name: &str, dtype: DType, bytes: &'a [u8]) -> Call<'a> {
         self.vectors.push(AnyVector { name: name.into(), dtype, bytes });
         self
     }
 
-    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. Where the schedule says that D's
-    /// are of another, [`Call::multiply_as`] gives these.
+    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. If the schedule gives D
+    /// another type, use [`Call::multiply_as`].
     pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
         self.multiply_as(a, b).map_err(|error| self.result_type::<A>(error))
     }
@@ -141,7 +141,7 @@ impl<'a> Call<'a> {
         Ok(d)
     }
 
-    /// The shape of the result, checked before the allocation, which a nonsensical shape would make fail.
+    /// The shape of the result, checked before the allocation, which would fail for a nonsensical shape.
     fn result<T: Element>(&self, a: AnyRef<'_>, b: AnyRef<'_>, stack: Stack) -> Result<Shape, ArgumentError> {
         let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.problem().layouts.d);
         self.check_type(Operand::D, T::DTYPE)?;
@@ -170,7 +170,7 @@ impl<'a> Call<'a> {
         self.run(a, b, None, d, Output::InPlace)
     }
 
-    /// Where A is right and D has other elements, how to ask for these.
+    /// If A is right and D has another element type, the error says how to request it.
     fn result_type<A: TypedMatrix>(&self, error: Error) -> Error {
         match error {
             Error::Argument(ArgumentError::Type { operand: OperandName(Operand::D), expected, .. }) => {
@@ -209,7 +209,7 @@ impl<'a> Call<'a> {
         Ok(run)
     }
 
-    /// Every check that host data allows.
+    /// All checks that host data allow.
     fn prepare(
         &self,
         a: AnyRef<'_>,
@@ -309,7 +309,7 @@ fn result(d: &mut impl AsMatrixMut) -> Result<AnyMut<'_>, ArgumentError> {
     d.as_any_mut().map_err(ArgumentError::strides(Operand::D))
 }
 
-/// What the checks of host data have found.
+/// The result of the checks of host data.
 struct Prepared {
     extents: Extents,
     scalars: Vec<f64>,

@@ -24,22 +24,22 @@ pub struct CompiledGemm {
     kernel: Arc<Kernel>,
     module: Arc<dyn Module>,
     device: Device,
-    /// Contracts that nobody here can check, in words.
+    /// Descriptions of the contracts that cannot be checked here.
     unchecked: Arc<[String]>,
 }
 
-/// What a product took.
+/// The cost of a product.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The entry that ran; `None` if there was nothing to compute (M or N is 0).
     pub entry: Option<String>,
     /// Blocks of the grid, of the kernel that writes D.
     pub blocks: u32,
-    /// Time of the kernels alone, without copies.
+    /// Time of the kernels, without copies.
     pub time: Duration,
-    /// What the interpreter counted; `None` on a GPU.
+    /// The interpreter's counts; `None` on a GPU.
     pub counts: Option<Counts>,
-    /// What is worth knowing, such as why the aligned entry did not run.
+    /// Notes, such as why the aligned entry did not run.
     pub notes: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct DeviceCall<'a> {
     pub a: DeviceMatrix,
     /// B, K x N.
     pub b: DeviceMatrix,
-    /// C, M x N: the very same as `d`, or apart from it.
+    /// C, M x N: either identical to `d`, or disjoint from it.
     pub c: Option<DeviceMatrix>,
     /// D, M x N.
     pub d: DeviceMatrix,
@@ -71,7 +71,7 @@ impl CompiledGemm {
         CompiledGemm::load(Kernel::unheld(schedule, Some(target))?, Some(schedule), device)
     }
 
-    /// The text of a `.tile` file: compiled for the target that it names, and loaded.
+    /// The text of a `.tile` file, compiled for the target that it names and loaded.
     pub fn from_tile(text: &str, device: &Device) -> Result<CompiledGemm, Error> {
         CompiledGemm::from_kernel(Kernel::compile_text(text)?, device)
     }
@@ -81,7 +81,8 @@ impl CompiledGemm {
         CompiledGemm::load(kernel, None, device)
     }
 
-    /// Loads a kernel, and holds it to the contracts of the schedule that it comes from, whose places are in `schedule`.
+    /// Loads a kernel, and checks it against the contracts of the schedule that it comes from, whose spans are in
+    /// `schedule`.
     fn load(kernel: Arc<Kernel>, schedule: Option<&Schedule>, device: &Device) -> Result<CompiledGemm, Error> {
         fits(kernel.interface(), device.limits(), device.name())?;
         let module = device.module(&kernel)?;
@@ -92,8 +93,8 @@ impl CompiledGemm {
         Ok(CompiledGemm { unchecked: unchecked.map(ToString::to_string).collect(), ..gemm })
     }
 
-    /// What became of the contracts of `expect`: registers, spills and the size of the code are those of the machine code that
-    /// the device runs; the interpreter runs none, and asks ptxas.
+    /// The results of the contracts of `expect`: registers, spills and the size of the code are those of the machine
+    /// code that the device runs; the interpreter runs none, and uses ptxas.
     pub fn contracts(&self) -> Vec<Contract> {
         self.kernel.contracts_with(|| match self.module.machine_code() {
             Ok(Some(entries)) => Ok(Made { by: format!("the driver of {}", self.device.name()), entries }),
@@ -127,7 +128,7 @@ impl CompiledGemm {
         self.kernel.ptx()
     }
 
-    /// Where it runs.
+    /// The device it runs on.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -146,20 +147,20 @@ impl CompiledGemm {
         CompiledGemm::from_kernel(self.kernel.clone(), device)
     }
 
-    /// The same kernel on the interpreter: the same PTX, watched at every step.
+    /// The same kernel on the interpreter: the same PTX, with every step checked.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
         CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())
     }
 
-    /// Runs on matrices that are in device memory already, and waits for the end.
+    /// Runs on matrices that are in device memory already, and waits for completion.
     ///
-    /// Everything that shapes, pointers and names can show to be wrong is an error before the launch.
+    /// Every mistake in shapes, pointers and names is an error before the launch.
     ///
     /// # Safety
     ///
     /// The pointers must be valid on this device for the shapes given, and nothing else may write the inputs or touch D
     /// until the call returns. The interpreter checks this; a GPU does not.
-    #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
+    #[allow(unsafe_code)] // This is a declaration: the obligation is the caller's.
     pub unsafe fn launch(&self, call: &DeviceCall<'_>) -> Result<Run, Error> {
         let (extents, arguments) = self.resolve(call)?;
         self.execute(extents, arguments)
@@ -183,7 +184,7 @@ impl CompiledGemm {
         Ok((extents, Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars, workspace: 0 }))
     }
 
-    /// Checks and launches what is in device memory.
+    /// Checks and launches a product on device memory.
     pub(crate) fn execute(&self, extents: checks::Extents, arguments: Arguments) -> Result<Run, Error> {
         let Some(Ready { launch, workspace }) = self.ready(extents, arguments, Lifetime::Call)? else {
             return Ok(Run::nothing());
@@ -205,7 +206,7 @@ impl CompiledGemm {
         mut arguments: Arguments,
         lifetime: Lifetime,
     ) -> Result<Option<Ready>, Error> {
-        // Before the workspace, whose size a nonsensical grid would make nonsense of.
+        // This comes before the workspace, whose size would be meaningless for a nonsensical grid.
         let Some(mut launch) = self.launch_of(extents, &arguments)? else {
             return Ok(None);
         };
@@ -234,7 +235,7 @@ impl CompiledGemm {
         Ok(Some(launch))
     }
 
-    /// The workspace of split-K, whose flags the first launch must find zero; `None` for an entry that needs none.
+    /// The workspace of split-K, whose flags must be zero at the first launch; `None` for an entry that needs none.
     fn workspace(
         &self,
         entry: usize,
@@ -253,14 +254,14 @@ impl CompiledGemm {
     }
 }
 
-/// A launch that has passed every check, with the memory it needs beside its operands.
+/// A launch that has passed every check, with the memory it needs besides its operands.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) launch: Launch,
     pub(crate) workspace: Option<Workspace>,
 }
 
-/// Memory of split-K: flags, and partial sums behind them.
+/// Memory of split-K: flags, followed by partial sums.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) buffer: Buffer,
@@ -273,7 +274,7 @@ impl Run {
     }
 }
 
-/// Checks what does not depend on the arguments, of every entry: a module is loaded as a whole.
+/// Checks everything that does not depend on the arguments, for every entry, since a module is loaded as a whole.
 fn fits(interface: &Interface, limits: &Limits, device: &str) -> Result<(), DeviceError> {
     if let Some(capability) = limits.target {
         runs_on(interface.target, capability, device)?;
@@ -286,7 +287,7 @@ fn fits(interface: &Interface, limits: &Limits, device: &str) -> Result<(), Devi
     limit("bytes of shared memory", interface.shared_bytes(), limits.shared_bytes)
 }
 
-/// PTX for `sm_80` runs on everything from there on; PTX for `sm_90a` on exactly that.
+/// PTX for `sm_80` runs on every later device; PTX for `sm_90a` runs on exactly that one.
 fn runs_on(target: Target, device: Target, name: &str) -> Result<(), DeviceError> {
     if target.runs_on(device.capability) {
         return Ok(());

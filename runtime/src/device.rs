@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, Key};
 /// Loaded kernels kept by one device.
 const LOADED: usize = 128;
 
-/// Somewhere to run kernels. Cheap to clone, and shared freely between threads.
+/// A device that runs kernels. It is cheap to clone, and can be shared freely between threads.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -37,17 +37,17 @@ pub enum DeviceKind {
 }
 
 impl Device {
-    /// The first CUDA GPU, else the interpreter: [`Device::why_not_cuda`], and the device's text, say why.
+    /// The first CUDA GPU, or else the interpreter; [`Device::why_not_cuda`] and the device's `Display` say why.
     pub fn best() -> Result<Device, Error> {
         Ok(Device::cuda(0).unwrap_or_else(|why| Device { instead_of_cuda: Some(why.into()), ..Device::interpreter() }))
     }
 
-    /// Why [`Device::best`] took the interpreter; `None` on a GPU, and where the interpreter was asked for.
+    /// Why [`Device::best`] chose the interpreter; `None` on a GPU, and if the interpreter was requested.
     pub fn why_not_cuda(&self) -> Option<&Error> {
         self.instead_of_cuda.as_deref()
     }
 
-    /// A CUDA GPU by its number. Without a driver, or without the feature `cuda`, an error that says so.
+    /// A CUDA GPU by its number. Returns an error without a driver or without the feature `cuda`.
     pub fn cuda(ordinal: usize) -> Result<Device, Error> {
         let backend = crate::cuda::open(ordinal)?;
         Ok(Device::with(DeviceKind::Cuda(ordinal), backend))
@@ -59,7 +59,7 @@ impl Device {
         DEFAULT.get_or_init(|| Device::interpreter_with(InterpreterOptions::default())).clone()
     }
 
-    /// An interpreter of its own.
+    /// A separate interpreter.
     pub fn interpreter_with(options: InterpreterOptions) -> Device {
         Device::with(DeviceKind::Interpreter, Arc::new(Interpreter::new(options)))
     }
@@ -73,12 +73,12 @@ impl Device {
         self.inner.kind
     }
 
-    /// What the device is called: a GPU's model, or the interpreter and its threads.
+    /// The name of the device: a GPU's model, or the interpreter and its threads.
     pub fn name(&self) -> &str {
         self.inner.backend.name()
     }
 
-    /// What a block may use.
+    /// The limits of a block.
     pub fn limits(&self) -> &Limits {
         self.inner.backend.limits()
     }
@@ -96,7 +96,7 @@ impl Device {
     pub(crate) fn module(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         let module = self.inner.modules.get(kernel.key(), || self.inner.backend.load(kernel));
         if matches!(module, Err(Error::Device(_))) {
-            // Memory may be there at the next try.
+            // Memory may be available at the next attempt.
             self.inner.modules.forget(kernel.key());
         }
         module
@@ -110,7 +110,7 @@ impl fmt::Display for Device {
             DeviceKind::Interpreter => f.write_str(self.name()),
         }?;
         match &self.instead_of_cuda {
-            // Whoever reads this runs in the interpreter already, and need not be told of it.
+            // The interpreter is in use already, so this does not suggest it.
             Some(why) => write!(f, " ({})", why.to_string().split(';').next().unwrap_or_default()),
             None => Ok(()),
         }

@@ -30,7 +30,7 @@ pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Sen
     }
 }
 
-/// True if elements of the Rust type called `host` are what a kernel reads as `kernel`. A tf32 matrix is one of f32.
+/// True if a kernel reads elements of the Rust type called `host` as `kernel`. A tf32 matrix has elements of type f32.
 pub(crate) fn holds(host: DType, kernel: DType) -> bool {
     host == kernel || (host == DType::F32 && kernel == DType::Tf32)
 }

@@ -1,4 +1,4 @@
-//! Modules whose entries differ in more than access widths: which one a launch takes, and with what.
+//! Modules whose entries differ in more than access widths: which entry a launch uses, and its arguments.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn kernel(clauses: &str) -> Arc<Kernel> {
     Kernel::compile(&schedule, None).unwrap()
 }
 
-/// One module with chosen entries of several schedules, in this order; the new names are theirs.
+/// One module with chosen entries of several schedules, in this order, under new names.
 fn module(entries: &[(&str, &str, &str)]) -> CompiledGemm {
     let first = kernel(entries[0].1);
     let mut programs = tile::Module { entries: Vec::new(), ..first.programs().clone() };
@@ -50,7 +50,7 @@ fn runs(gemm: &CompiledGemm, (m, n, k): (usize, usize, usize), entry: &str, note
 const WIDE: &str = "tile(32, 32, 8); thread(4, 4); vector(4); tail(none);";
 const NARROW: &str = "tile(8, 16, 4); thread(2, 2);";
 
-/// Other tiles, other threads, other shared memory, and a workspace and a wave in one of them alone.
+/// The entries differ in tiles, threads and shared memory, and only one of them has a workspace and a wave.
 #[test]
 fn each_entry_is_launched_as_its_own_program_says() {
     let split = "tile(16, 16, 8); thread(2, 4); split_k(3); vector(2);";
@@ -65,7 +65,7 @@ fn each_entry_is_launched_as_its_own_program_says() {
     assert!(run.notes.last().is_some_and(|note| note.ends_with(": running the scalar entry")), "{:?}", run.notes);
     let threads: Vec<u32> = gemm.interface().launches().map(|launch| launch.threads).collect();
     assert_eq!(threads, [64, 32, 32]);
-    // A caller's workspace has to do for whichever entry runs.
+    // A caller's workspace has to suffice for whichever entry runs.
     let split = &gemm.interface().entries[1];
     assert_eq!(gemm.workspace_bytes(40, 40, 1), split.workspace_bytes(40, 40, 1));
     assert!(gemm.workspace_bytes(40, 40, 1) > 0 && gemm.interface().entries[0].workspace.is_none());
@@ -76,7 +76,7 @@ fn without_guards_divisibility_is_a_requirement() {
     let gemm = module(&[("whole", WIDE, "gemm_v4"), ("any", NARROW, "gemm_v1")]);
     runs(&gemm, (32, 64, 8), "whole", &[]);
     runs(&gemm, (32, 64, 4), "any", &["K = 4 is not a multiple of 8: running the scalar entry"]);
-    // Where every entry has its own multiples, those of the last one are asked for.
+    // Where every entry requires its own multiples, the error names those of the last one.
     let small = format!("{NARROW} tail(none);");
     let gemm = module(&[("whole", WIDE, "gemm_v4"), ("small", &small, "gemm_v1")]);
     runs(&gemm, (8, 32, 4), "small", &["M = 8 is not a multiple of 32: running the scalar entry"]);
@@ -100,7 +100,7 @@ fn operands_that_no_entry_takes_are_refused_with_every_reason() {
     assert_eq!(error.to_string(), words);
 }
 
-/// A launch from device memory, as a queue is given it.
+/// A launch from device memory, as given to a queue.
 #[test]
 fn a_prepared_launch_is_of_the_entry_that_was_picked() {
     let gemm = module(&[("whole", WIDE, "gemm_v4"), ("any", NARROW, "gemm_v1")]);

@@ -1,4 +1,4 @@
-//! What can go wrong between a schedule and its result, with the argument, what it got and the limit in each message.
+//! The errors between a schedule and its result. Each message names the argument, its value and the limit.
 
 mod argument;
 mod device;
@@ -7,14 +7,14 @@ pub use argument::{ArgumentError, OperandName, Refusal};
 pub use device::DeviceError;
 use ptx_gemm_dsl::Diagnostics;
 
-/// Everything that a call into the runtime can answer instead of a result.
+/// Every error that a call into the runtime can return.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The schedule is not legal, or not for this target.
     #[error("{0}")]
     Schedule(#[from] Diagnostics),
-    /// The text of tile programs is wrong: a line for each error, `line:column: message`.
+    /// The text of tile programs is wrong; one line per error, `line:column: message`.
     #[error("{0}")]
     Tile(#[from] ptx_gemm_codegen::TextErrors),
     /// The compiler broke one of its own rules.
@@ -23,7 +23,7 @@ pub enum Error {
     /// An argument of a launch is wrong; nothing has run.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
-    /// The device cannot do what was asked.
+    /// The device cannot do what was requested.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The interpreter could not read the PTX.

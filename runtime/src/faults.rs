@@ -1,4 +1,5 @@
-//! What a failing GPU does to a call, shown without one: the interpreter as a device that runs out of memory, or dies.
+//! Tests the effect of a failing GPU on a call without a GPU: the interpreter acts as a device that runs out of memory,
+//! or dies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use crate::view::{AnyMut, AnyRef};
 const CLAUSES: &str =
     "tile(16, 16, 8); thread(2, 4); epilogue(|acc, c, bias, alpha| alpha * acc + c + bias[n]); split_k(2);";
 
-/// The interpreter, and what is to go wrong.
+/// The interpreter, and the faults to inject.
 #[derive(Debug)]
 struct Faulty {
     inner: Interpreter,
@@ -34,7 +35,7 @@ struct State {
     room: AtomicI64,
     /// Launches before the device dies.
     lives: AtomicI64,
-    /// Allocations that nobody has given back.
+    /// Allocations that have not been released.
     held: AtomicUsize,
 }
 
@@ -191,7 +192,7 @@ fn a_dead_device_says_so_once_and_refuses_the_rest() {
     assert!(matches!(loading, Error::Device(DeviceError::ContextLost { .. })), "{loading:?}");
     assert_eq!((d.clone(), state.held.load(Ordering::Relaxed)), (untouched(), 0));
 
-    // The same call where it is watched: nothing is wrong with this kernel, and so it has its result.
+    // The same call on the interpreter: the kernel is correct, so it has a result.
     multiply(&gemm.in_interpreter().unwrap(), &mut d).unwrap();
     let mut expected = untouched();
     multiply(&self::gemm(&Device::interpreter()), &mut expected).unwrap();
@@ -208,7 +209,7 @@ fn sixteen_threads_load_a_kernel_once() {
     assert!(gemms.iter().all(|gemm| std::ptr::eq(gemm.ptx(), gemms[0].ptx())));
 }
 
-/// What a kernel needs and a device has not: an error before the device is asked for anything.
+/// A kernel that needs more than the device has is an error before the device is used.
 #[test]
 fn kernels_beyond_a_device_are_refused() {
     let state = Arc::new(State::default());

@@ -1,10 +1,10 @@
-//! Whether a device still takes work: a kernel that does something illegal ends its context, for good.
+//! Tracks whether a device still accepts work: a kernel that does something illegal ends its context permanently.
 
 use std::sync::OnceLock;
 
 use crate::error::DeviceError;
 
-/// What is remembered of a device's death.
+/// What is known about a device's death.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// The driver's error code.
@@ -12,7 +12,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// An error once the device is dead, before the driver is asked for anything.
+    /// Returns an error if the device is dead, before the driver is called.
     pub(crate) fn check(&self, device: &str) -> Result<(), DeviceError> {
         match self.died_of.get() {
             None => Ok(()),
@@ -20,7 +20,7 @@ impl Health {
         }
     }
 
-    /// The device has died: told in full to the one who saw it first, in short to all others.
+    /// The device has died: the first call that notices reports it in full, all others briefly.
     pub(crate) fn died(&self, device: &str, code: String) -> DeviceError {
         match self.died_of.set(code.clone()) {
             Ok(()) => DeviceError::ContextDead { device: device.into(), code },

@@ -1,7 +1,7 @@
 //! The PTX interpreter as a device.
 //!
-//! Stricter than a GPU: every matrix lies in an allocation of its own between guard bands; padding between the rows of
-//! an input is uninitialised memory there; D may be written once per element, and must be written whole.
+//! It is stricter than a GPU: every matrix has its own allocation between guard bands; padding between the rows of an
+//! input counts as uninitialised memory; each element of D must be written exactly once.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,17 +17,17 @@ use crate::kernel::Kernel;
 use crate::launch::{Launch, Value};
 use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
-/// How the interpreter device behaves.
+/// Options of the interpreter device.
 #[derive(Clone, Debug, Default)]
 pub struct InterpreterOptions {
-    /// What the interpreter watches for, and how it runs threads.
+    /// Which rules the interpreter checks, and how it runs threads.
     pub options: interp::Options,
-    /// Elements by which every matrix lies behind an aligned address: 1 makes each pointer as unaligned as its type
-    /// allows, and so exercises the scalar entry.
+    /// Elements by which every matrix is offset from an aligned address: 1 makes each pointer as unaligned as its type
+    /// allows, and therefore exercises the scalar entry.
     pub misalign: u32,
 }
 
-/// Global memory, and what to run kernels with.
+/// Global memory, and the options for running kernels.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     memory: Arc<Memory>,
@@ -39,7 +39,7 @@ pub(crate) struct Interpreter {
 
 impl Interpreter {
     pub(crate) fn new(options: InterpreterOptions) -> Interpreter {
-        // What the newest target has; the compiler has checked the limits of the kernel's own.
+        // The limits of the newest target; the compiler has checked those of the kernel's own target.
         let limits = Limits { target: None, threads: 1024, shared_bytes: 227 << 10 };
         let name = format!("the PTX interpreter on {} CPU threads", interp::threads());
         Interpreter { memory: Arc::default(), options, limits, name, ids: Mutex::default() }
@@ -83,7 +83,7 @@ impl Backend for Interpreter {
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32, _lifetime: Lifetime) -> Result<u64, Error> {
-        // Larger offsets are not what the memory offers; they would repeat the smaller ones anyhow.
+        // The memory does not support larger offsets, which would repeat the smaller ones anyway.
         let offset = u64::from(self.options.misalign) * u64::from(element) % interp::GRANULE;
         let allocation =
             self.memory.alloc_at_offset(label, bytes, offset).map_err(|error| self.failed(label, error))?;
@@ -114,12 +114,12 @@ impl Backend for Interpreter {
 
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
         if output == Output::InPlace || self.options.options.checks == interp::Checks::Off {
-            // Without checks nothing keeps track of what is written, and so D must count as written before.
+            // Without checks writes are not tracked, so D must count as already written.
             self.write_runs(address, d)?;
         } else if let Some(&id) = self.ids.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
             self.memory.set_write_once(id).map_err(|error| self.failed("D", error))?;
         }
-        // Padding goes there and back, so that a kernel that writes it is seen on the host.
+        // Padding is copied in both directions, so that the host notices a kernel that writes it.
         if let HostBytes::Slice(bytes) = d.bytes {
             for gap in gaps(d) {
                 let written = self.memory.write(address + gap.start as u64, &bytes[gap]);
@@ -136,7 +136,7 @@ impl Backend for Interpreter {
         let element_bytes = |start: usize, len: usize| (address + start as u64, len as u64);
         let unwritten = match &d.bytes {
             HostBytesMut::Slice(_) => self.memory.first_unwritten(address, bytes as u64).map_err(failed)?,
-            // What is between the runs is nobody's.
+            // The bytes between the runs do not belong to the matrix.
             HostBytesMut::Runs(_) => {
                 let run = d.shape.run() * element as usize;
                 let mut unwritten = None;
@@ -181,7 +181,7 @@ fn runs(matrix: AnyRef<'_>) -> impl Iterator<Item = Range<usize>> {
     matrix.products().flat_map(lines).map(move |start| start * element..(start + len) * element)
 }
 
-/// Where each row (of a row-major matrix) or column begins, in bytes.
+/// The offset of each row (of a row-major matrix) or column, in bytes.
 fn starts(matrix: AnyRef<'_>) -> impl Iterator<Item = usize> {
     let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
     let count = if shape.is_empty() { 0 } else { shape.runs() };
@@ -224,7 +224,7 @@ struct InterpreterModule {
     options: interp::Options,
 }
 
-/// Blocks of a persistent grid: few, so that each walks over several tiles, and the same on every machine.
+/// Blocks of a persistent grid: few, so that each computes several tiles, and the same number on every machine.
 const WAVE: u32 = 6;
 
 impl Module for InterpreterModule {

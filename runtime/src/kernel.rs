@@ -1,4 +1,4 @@
-//! A schedule compiled for a target, or a tile program: how it is launched, and its PTX, made once per process.
+//! A schedule compiled for a target, or a tile program: its launch interface and its PTX, made once per process.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -10,10 +10,10 @@ use crate::cache::OncePerKey;
 use crate::contracts::{self, Assembler, Contract, Made};
 use crate::error::Error;
 
-/// Kernels kept by the process; one is about 200 KB.
+/// The number of kernels kept by the process; one is about 200 KB.
 const KEPT: usize = 128;
 
-/// What a kernel is compiled from.
+/// The source of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// A schedule's canonical text, and the target.
@@ -32,14 +32,14 @@ pub struct Kernel {
     key: Key,
     plan: Option<Plan>,
     compiled: Compiled,
-    /// What ptxas made of it, once a contract has asked.
+    /// The result of ptxas, once a contract has needed it.
     assembled: OnceLock<Made>,
 }
 
 impl Kernel {
-    /// Compiles `schedule` for `target` (`None`: the target it names, else the lowest that suffices), or takes what this
-    /// process has compiled before. Contracts about machine code are held to what ptxas says, where one is found; see
-    /// [`Kernel::contracts`].
+    /// Compiles `schedule` for `target` (`None`: the target it names, else the lowest that suffices), or reuses the
+    /// kernel if this process has compiled it before. Contracts about machine code are checked with ptxas, if it is
+    /// found; see [`Kernel::contracts`].
     pub fn compile(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
         let kernel = Kernel::unheld(schedule, target)?;
         contracts::hold(&kernel.contracts(), Some(schedule))?;
@@ -48,7 +48,7 @@ impl Kernel {
 
     /// The same, with contracts about machine code left to the caller.
     pub(crate) fn unheld(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
-        // Planned every time: what is wrong has places in this schedule's own source, which equal text need not share.
+        // Planned every time: errors have spans in this schedule's own source, which equal schedules need not share.
         let plan = schedule.plan(target)?;
         let key = Key::Schedule(schedule.to_string(), plan.target);
         KERNELS.get(&key, || {
@@ -57,7 +57,8 @@ impl Kernel {
         })
     }
 
-    /// Compiles the text of a `.tile` file for the target that it names, or takes what this process has compiled before.
+    /// Compiles the text of a `.tile` file for the target that it names, or reuses the kernel if this process has
+    /// compiled it before.
     ///
     /// # Errors
     /// [`Error::Tile`]: everything that is wrong with the text, with lines and columns.
@@ -69,36 +70,37 @@ impl Kernel {
         })
     }
 
-    /// A schedule for a device: for the target that the schedule names, else for the newest that the device runs, whose
-    /// limits decide how many blocks a multiprocessor is to hold. A device without a target runs any. Contracts about machine
-    /// code are for the device to check.
+    /// Compiles a schedule for a device: for the target that the schedule names, or else for the newest that the device
+    /// runs, whose limits decide how many blocks a multiprocessor should hold. A device without a target runs any.
+    /// Contracts about machine code are left to the device.
     pub fn compile_for(schedule: &Schedule, device: Option<Target>) -> Result<Arc<Kernel>, Error> {
         let Some(newest) = device.and_then(|device| Target::newest(device.capability)) else {
             return Kernel::unheld(schedule, None);
         };
         match Kernel::unheld(schedule, Some(newest)) {
-            // A broken contract is broken on this device, whatever holds elsewhere.
+            // A contract that is broken on this device is an error, even if it holds elsewhere.
             Err(Error::Schedule(errors)) if errors.errors().all(|error| error.rule == "expect") => {
                 Err(Error::Schedule(errors))
             }
-            // A schedule that names another target, or needs one with more, says so when it is asked for its own.
+            // A schedule that names another target, or needs a more capable one, reports that when it is planned for
+            // its own.
             Err(_) => Kernel::unheld(schedule, None),
             kernel => kernel,
         }
     }
 
-    /// What became of the contracts of `expect`: those that the plan knows hold, the others are held to what ptxas says,
-    /// where one is found (in `$PTXAS`, a list of paths, or in the path).
+    /// The results of the contracts of `expect`: those about the plan hold, the others are checked with ptxas, if it is
+    /// found (in `$PTXAS`, a list of paths, or in the path).
     pub fn contracts(&self) -> Vec<Contract> {
         self.contracts_with(|| self.assembled())
     }
 
-    /// The same, with machine code from elsewhere.
+    /// The same, with the given machine code.
     pub(crate) fn contracts_with(&self, made: impl FnOnce() -> Result<Made, String>) -> Vec<Contract> {
         self.plan.as_ref().map(|plan| contracts::of_plan(plan, made)).unwrap_or_default()
     }
 
-    /// What ptxas makes of it.
+    /// Assembles it with ptxas.
     pub(crate) fn assembled(&self) -> Result<Made, String> {
         if let Some(made) = self.assembled.get() {
             return Ok(made.clone());
@@ -135,7 +137,7 @@ impl Kernel {
         &self.compiled.interface.problem
     }
 
-    /// Compiled for.
+    /// The target it is compiled for.
     pub fn target(&self) -> Target {
         self.compiled.interface.target
     }
@@ -160,7 +162,7 @@ impl Kernel {
         &self.compiled.module
     }
 
-    /// A kernel of programs that no text says.
+    /// A kernel of programs without a source text.
     #[cfg(test)]
     pub(crate) fn of_programs(name: &str, programs: &tile::Module) -> Arc<Kernel> {
         let compiled = ptx_gemm_codegen::compile_programs(programs, None).unwrap();

@@ -1,4 +1,4 @@
-//! A launch as the checks hand it to a device: plain numbers, and why the entry before it was passed over.
+//! A launch as the checks pass it to a device: plain numbers, and why the entry before it was skipped.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ pub(crate) enum Value {
     F64(f64),
 }
 
-/// A launch that has passed every check: the kernels of one entry, one after the other.
+/// A launch that has passed every check: the kernels of one entry, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
     /// Index into the interface's entries.
     pub(crate) entry: usize,
-    /// What each of the entry's kernels is started with, in its order.
+    /// The grid and arguments of each of the entry's kernels, in order.
     pub(crate) kernels: Vec<Start>,
-    /// Why the entry before this one did not suit; in words when somebody asks.
+    /// Why the entry before this one was unsuitable; formatted on demand.
     pub(crate) unsuited: Unsuited,
 }
 
-/// What one kernel is started with.
+/// The grid and arguments of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Start {
     /// Blocks, along x.
@@ -41,9 +41,10 @@ impl Launch {
     }
 }
 
-/// Why an entry does not suit some operands: for each of the four what it fails, then the extent that does not divide.
+/// Why an entry is unsuitable for some operands: the requirement that each of the four fails, then the extent that does
+/// not divide.
 ///
-/// Plain values: a launch that is ready allocates nothing for an entry that it passed over.
+/// Plain values: a prepared launch does not allocate for an entry that it skipped.
 pub(crate) type Unsuited = [Option<Fault>; 5];
 
 /// A requirement of an entry that is not met.

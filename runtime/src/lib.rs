@@ -1,18 +1,18 @@
 //! Devices, launches and caches for ptx-gemm.
 //!
-//! A [`Device`] is a GPU or the interpreter; [`CompiledGemm`] is a schedule, or a tile program, compiled and
-//! loaded there; a [`Call`] is one product. Host data is a [`Matrix`], or a view of the caller's own slices. Every mistake that shapes, pointers and
-//! names can show is an [`Error`] before the device sees the launch.
+//! A [`Device`] is a GPU or the interpreter; [`CompiledGemm`] is a schedule, or a tile program, compiled and loaded
+//! there; a [`Call`] is one product. Host data is a [`Matrix`], or a view of the caller's own slices. Every mistake in
+//! shapes, pointers and names is an [`Error`] before the launch reaches the device.
 //!
 //! ```text
 //! Schedule, .tile text -> Kernel (interface, PTX; once per process) -> Module (once per device) -> Call -> checks -> Launch
 //! ```
 //!
-//! Cubins are kept on disk from one process to the next: in the folder that `PTX_GEMM_CACHE` names (`off`: nowhere), else
-//! in the user's folder for caches: `$XDG_CACHE_HOME/ptx-gemm`, else `~/.cache/ptx-gemm`, on Windows below `%LOCALAPPDATA%`.
-//! A folder that others may write to is not used.
+//! Cubins are cached on disk: in the folder that `PTX_GEMM_CACHE` names (`off` disables the cache), or else in the
+//! user's cache folder: `$XDG_CACHE_HOME/ptx-gemm`, or `~/.cache/ptx-gemm`, on Windows below `%LOCALAPPDATA%`. A folder
+//! that others may write to is not used.
 
-// Streams, and what the checks hand to them, are a GPU's alone.
+// Streams, and what the checks pass to them, exist only on a GPU.
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 mod arguments;
@@ -62,14 +62,14 @@ pub use kernel::Kernel;
 pub use matrix::Matrix;
 pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
-/// How a kernel is launched, the tile programs that it was lowered from, and what can be wrong with their text.
+/// How a kernel is launched, the tile programs that it was lowered from, and the errors in their text.
 pub use ptx_gemm_codegen::{
     Interface, TextError, TextErrors,
     tile::{self, interface},
 };
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
 pub use ptx_gemm_interp as interp;
-/// PTX as data: what [`Kernel::module`] is made of.
+/// PTX as data: the types of [`Kernel::module`].
 pub use ptx_gemm_ptx as ptx;
 pub use resident::Resident;
 pub use shape::{Shape, Stack};

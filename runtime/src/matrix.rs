@@ -31,7 +31,7 @@ impl<T: Element> Matrix<T> {
         Matrix { shape, data: vec![value; elements] }
     }
 
-    /// The same as [`Matrix::in_shape`], or `None` if the host has not that much memory.
+    /// The same as [`Matrix::in_shape`], or `None` if the host does not have that much memory.
     pub fn try_in_shape(shape: Shape, value: T) -> Option<Matrix<T>> {
         let shape = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
         let len = if shape.is_empty() { 0 } else { shape.runs().checked_mul(shape.ld)? };
@@ -41,7 +41,7 @@ impl<T: Element> Matrix<T> {
         Some(Matrix { shape, data })
     }
 
-    /// Row major, with `element(row, col)` in each place.
+    /// Row major, with `element(row, col)` as each element.
     pub fn from_fn(rows: usize, cols: usize, mut element: impl FnMut(usize, usize) -> T) -> Matrix<T> {
         let elements = 0..rows * cols;
         let data = elements.map(|index| element(index / cols, index % cols)).collect();
@@ -136,7 +136,7 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-/// One element; a panic if the matrix does not have it, as for a slice. [`Matrix::get`] gives `None` there.
+/// One element. Panics if the matrix does not have it, as for a slice; [`Matrix::get`] returns `None` instead.
 impl<T: Element> Index<(usize, usize)> for Matrix<T> {
     type Output = T;
 

@@ -1,5 +1,5 @@
-//! Host matrices in page-locked memory, which a GPU reads and writes by itself: its copies need no detour through the
-//! driver's own buffers, and can go on while the program does something else.
+//! Host matrices in page-locked memory, which a GPU reads and writes directly: copies do not go through the driver's
+//! own buffers, and can run while the program does something else.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::matrix::Matrix;
 use crate::shape::{Shape, Stack};
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, HostBytes, HostBytesMut, Strides, TypedMatrix};
 
-/// A matrix on the host that owns its elements, in page-locked memory. It is taken wherever a [`Matrix`] is, by every
-/// device; [`crate::cuda::Queue`] also copies it without waiting.
+/// A matrix on the host that owns its elements, in page-locked memory. It is accepted wherever a [`Matrix`] is, by
+/// every device; [`crate::cuda::Queue`] also copies it without waiting.
 ///
-/// Page-locked memory is scarce and slow to get: such matrices are made once and used often. On the interpreter they are
-/// ordinary memory.
+/// Page-locked memory is scarce and slow to allocate: create such matrices once and reuse them. On the interpreter they
+/// are ordinary memory.
 ///
 /// ```
 /// # use ptx_gemm_dsl::Layout;
@@ -34,10 +34,10 @@ pub struct PinnedMatrix<T> {
     memory: Memory<T>,
 }
 
-/// HostBytes that no process has: its share of a 48-bit address space.
+/// More bytes than any process can have: its share of a 48-bit address space.
 const ADDRESSES: u64 = 1 << 47;
 
-/// Where the elements are.
+/// The storage of the elements.
 enum Memory<T> {
     Ordinary(Vec<T>),
     #[cfg(feature = "cuda")]
@@ -94,8 +94,8 @@ impl<T: Element> PinnedMatrix<T> {
         self.shape.cols
     }
 
-    /// All elements in memory order, padding included, once the copies under way have ended. An error if one of these has
-    /// not: the elements are then what they were, or partly new.
+    /// All elements in memory order, padding included, once the copies in flight have ended. An error if one of them
+    /// failed: the elements are then unchanged, or partly overwritten.
     pub fn as_slice(&self) -> Result<&[T], Error> {
         match &self.memory {
             Memory::Ordinary(data) => Ok(data),
@@ -135,8 +135,8 @@ impl<T: Element> TypedMatrix for PinnedMatrix<T> {
     type Element = T;
 }
 
-/// Waits for copies under way. What these have to tell is told by the next call on their device, which a failed copy has
-/// ended.
+/// Waits for copies in flight. Their errors are reported by the next call on their device, whose context a failed copy
+/// has ended.
 impl<T: Element> AsMatrix for PinnedMatrix<T> {
     fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
         let bytes = match &self.memory {

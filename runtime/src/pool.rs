@@ -1,7 +1,7 @@
-//! Device memory that calls on host data use one after the other, without asking the driver each time.
+//! Device memory that successive calls on host data reuse, without calling the driver each time.
 //!
-//! A block goes to the next call that needs exactly its size: the same product again, as a rule. Everything that touches
-//! these blocks is on one stream, whose order keeps a block's next use behind its last.
+//! A block goes to the next call that needs exactly its size, usually the same product again. Everything that accesses
+//! these blocks is on one stream, whose order puts a block's next use after its last.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -32,7 +32,7 @@ impl Pool {
         Pool { capacity, idle: Mutex::default() }
     }
 
-    /// A block of this size, if one is idle: the last that was used.
+    /// A block of this size, if one is idle: the most recently used.
     pub(crate) fn take(&self, bytes: u64) -> Option<u64> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let at = idle.blocks.iter().rposition(|&(size, _)| size == bytes)?;
@@ -41,7 +41,7 @@ impl Pool {
         Some(address)
     }
 
-    /// Keeps a block; returns those that are too many now, for the driver.
+    /// Keeps a block; returns those in excess of the limit, for the driver.
     pub(crate) fn put(&self, bytes: u64, address: u64) -> Vec<u64> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.blocks.push_back((bytes, address));

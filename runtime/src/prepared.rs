@@ -17,10 +17,10 @@ use crate::resident::Resident;
 use crate::shape::{Shape, Stack};
 use crate::view::AnyRef;
 
-/// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it, at the cost
-/// of the driver's own call.
+/// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it at the
+/// cost of only the driver's call.
 ///
-/// Split-K keeps its partial sums in the workspace: launches of one `Prepared` must follow each other, on one queue.
+/// Split-K keeps its partial sums in the workspace: launches of one `Prepared` must be ordered on a single queue.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     module: Arc<dyn Module>,
@@ -30,14 +30,14 @@ pub struct Prepared<'a> {
     operands: PhantomData<&'a Resident>,
 }
 
-/// A product of matrices that this crate keeps in device memory.
+/// A product of [`Resident`] matrices, which are in device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ResidentCall<'a, 's> {
     /// A, M x K.
     pub a: &'a Resident,
     /// B, K x N.
     pub b: &'a Resident,
-    /// C, M x N: the very same as `d`, or apart from it.
+    /// C, M x N: either identical to `d`, or disjoint from it.
     pub c: Option<&'a Resident>,
     /// D, M x N. Its elements change with each launch.
     pub d: &'a Resident,
@@ -46,17 +46,17 @@ pub struct ResidentCall<'a, 's> {
 }
 
 impl CompiledGemm {
-    /// Checks a product once, for many launches that nobody waits for.
+    /// Checks a product once, for many launches that are not waited for.
     ///
     /// # Safety
     ///
     /// As for [`CompiledGemm::launch`], for as long as a launch may run.
-    #[allow(unsafe_code)] // A declaration: the obligation is the caller's.
+    #[allow(unsafe_code)] // This is a declaration: the obligation is the caller's.
     pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
         let (extents, arguments) = self.resolve(call)?;
         let ready = self.ready(extents, arguments, Lifetime::Kept)?;
         if let Some(Workspace { buffer, flag_bytes }) = ready.as_ref().and_then(|ready| ready.workspace.as_ref()) {
-            // Once, and waited for: each launch leaves them zero for the next.
+            // Once, and with a wait: each launch leaves them zero for the next.
             let zeros = vec![0; *flag_bytes as usize];
             let shape = Shape::packed(1, zeros.len(), Layout::Row);
             let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: zeros.as_slice().into() };
@@ -67,11 +67,10 @@ impl CompiledGemm {
         Ok(Prepared { module, device, ready, notes, operands: PhantomData })
     }
 
-    /// The same for matrices that this crate keeps in device memory.
+    /// The same for [`Resident`] matrices.
     pub fn prepare_resident<'a>(&self, call: &ResidentCall<'a, '_>) -> Result<Prepared<'a>, Error> {
         call.check(self.problem(), self.device())?;
-        // SAFETY: the matrices are borrowed for as long as the launches can be asked for, and freeing one waits for the
-        // device.
+        // SAFETY: the matrices are borrowed for as long as launches are possible, and freeing one waits for the device.
         #[allow(unsafe_code)]
         unsafe {
             self.prepare(&call.on_device())
@@ -80,7 +79,7 @@ impl CompiledGemm {
 }
 
 impl Prepared<'_> {
-    /// Where it runs.
+    /// The device it runs on.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -90,7 +89,7 @@ impl Prepared<'_> {
         self.ready.as_ref().map_or(0, |ready| ready.launch.blocks())
     }
 
-    /// What is worth knowing, such as why the aligned entry does not run.
+    /// Notes, such as why the aligned entry does not run.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -104,7 +103,7 @@ impl Prepared<'_> {
 }
 
 impl ResidentCall<'_, '_> {
-    /// Whether each matrix has the elements that the schedule multiplies, and lies where the kernel is.
+    /// Checks that each matrix has the element type of the schedule, and is on the kernel's device.
     pub(crate) fn check(&self, problem: &Problem, device: &Device) -> Result<(), ArgumentError> {
         let operands =
             [(Operand::A, Some(self.a)), (Operand::B, Some(self.b)), (Operand::C, self.c), (Operand::D, Some(self.d))];

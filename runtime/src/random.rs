@@ -8,7 +8,7 @@ pub struct SplitMix64 {
 }
 
 impl SplitMix64 {
-    /// The sequence that belongs to `seed`.
+    /// The sequence for `seed`.
     pub fn new(seed: u64) -> SplitMix64 {
         SplitMix64 { state: seed }
     }
@@ -22,8 +22,8 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A multiple of 2^-52 in [-1, 1). Rounded to a narrower type it has that type's full width, whatever its magnitude: a
-    /// kernel that computes in a narrower one shows.
+    /// A multiple of 2^-52 in [-1, 1). Rounded to a narrower type it has that type's full width, whatever its
+    /// magnitude, which exposes a kernel that computes in a narrower one.
     pub fn next_signed(&mut self) -> f64 {
         let bits = (self.next_u64() >> 11) as i64;
         (bits - (1 << 52)) as f64 / (1u64 << 52) as f64

@@ -9,8 +9,8 @@ use crate::error::{ArgumentError, Error};
 use crate::shape::{Shape, Stack};
 use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
 
-/// A matrix in device memory, given back when it goes out of scope. [`Resident::matrix`] is what
-/// [`crate::CompiledGemm::launch`] takes.
+/// A matrix in device memory, which is released when it goes out of scope. [`Resident::matrix`] is its form for
+/// [`crate::CompiledGemm::launch`].
 #[derive(Debug)]
 pub struct Resident {
     device: Device,
@@ -39,7 +39,7 @@ impl Device {
 }
 
 impl Resident {
-    /// Where it lies.
+    /// Its address and shape.
     pub fn matrix(&self) -> DeviceMatrix {
         DeviceMatrix { address: self.buffer.address, shape: self.shape, stack: self.stack }
     }
@@ -54,28 +54,28 @@ impl Resident {
         self.dtype
     }
 
-    /// Where it is.
+    /// Its device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Copies other elements into it, from a matrix of the same type and shape, and waits for the end. What runs on a
-    /// queue meanwhile must not use it.
+    /// Copies new elements into it from a matrix of the same type and shape, and waits for completion. Work that is
+    /// running on a queue must not use it.
     pub fn overwrite(&self, with: &impl AsMatrix) -> Result<(), Error> {
         let with = with.as_any().map_err(ArgumentError::from)?;
         self.is_like(with)?;
         self.device.backend().prepare(self.buffer.address, with, Output::InPlace)
     }
 
-    /// Copies it back into a matrix of the same type and shape, and waits for the end. Padding is no part of it: the host's
-    /// is left alone or gets what the device has there.
+    /// Copies it back into a matrix of the same type and shape, and waits for completion. Padding is unspecified: the
+    /// host's is left alone or gets the device's contents.
     pub fn download(&self, into: &mut impl AsMatrixMut) -> Result<(), Error> {
         let into = into.as_any_mut().map_err(ArgumentError::from)?;
         self.is_like(into.as_ref())?;
         self.device.backend().download(self.buffer.address, "upload", into)
     }
 
-    /// Whether a matrix of the host's has this type and shape, and a slice that holds it.
+    /// Checks that a host matrix has this type and shape, and a slice that holds it.
     pub(crate) fn is_like(&self, host: AnyRef<'_>) -> Result<(), ArgumentError> {
         let AnyRef { dtype, shape, stack, .. } = host;
         if (dtype, shape, stack) != (self.dtype, self.shape, self.stack) {

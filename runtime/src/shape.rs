@@ -1,8 +1,8 @@
-//! How a matrix lies in memory: extents, layout, leading dimension, and how many of them there are.
+//! The placement of matrices in memory: extents, layout, leading dimension, and their number.
 
 use ptx_gemm_dsl::Layout;
 
-/// Extents, layout and leading dimension of a matrix: everything but the elements.
+/// Extents, layout and leading dimension of a matrix: everything except the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Rows.
@@ -30,7 +30,7 @@ impl Shape {
         }
     }
 
-    /// How many contiguous runs there are.
+    /// The number of contiguous runs.
     pub fn runs(&self) -> usize {
         match self.layout {
             Layout::Row => self.rows,
@@ -43,7 +43,7 @@ impl Shape {
         self.run().max(1)
     }
 
-    /// Elements from the first to the last one, both included: what a slice must hold. `None` past 2^64.
+    /// Elements from the first to the last one, both included, which a slice must hold. `None` past 2^64.
     pub fn len(&self) -> Option<usize> {
         if self.is_empty() {
             return Some(0);
@@ -74,7 +74,7 @@ impl Shape {
     }
 }
 
-/// How many matrices of one shape lie behind each other: the operands of `batch(strided)`.
+/// A stack of matrices of one shape, one after another: the operands of `batch(strided)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stack {
     /// Matrices.
@@ -84,15 +84,15 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A matrix by itself.
+    /// A single matrix.
     pub const ONE: Stack = Stack { count: 1, stride: 0 };
 
-    /// Matrices that are stored: with stride 0, all are one.
+    /// The number of stored matrices: 1 with stride 0.
     pub fn stored(&self) -> usize {
         if self.stride == 0 { self.count.min(1) } else { self.count }
     }
 
-    /// Elements from the first to the last one of the stack, both included: what a slice must hold. `None` past 2^64.
+    /// Elements from the first to the last one of the stack, both included, which a slice must hold. `None` past 2^64.
     pub fn len(&self, shape: Shape) -> Option<usize> {
         let one = shape.len()?;
         if self.count == 0 || one == 0 {
@@ -102,7 +102,7 @@ impl Stack {
     }
 }
 
-/// How an operand lies in memory.
+/// The placement of an operand in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Laid {
     pub(crate) shape: Shape,

@@ -1,11 +1,12 @@
-//! Cubins on disk, so that a program's first launch need not wait for the driver's assembler a second time.
+//! Cubins on disk, so that a program waits for the driver's assembler only in its first process.
 //!
-//! An entry is one file, named by the hash of everything that its bytes follow from. It is written beside its place and
-//! renamed into it, so that other processes see all of it or nothing; what is torn or damaged all the same does not match
-//! its own header and is made again. Nothing here is an error of the user's: without a store, programs only start slower.
+//! An entry is one file, named by the hash of everything that determines its bytes. It is written to a temporary file
+//! and renamed, so that other processes see all of it or nothing; an entry that is damaged nevertheless does not match
+//! its own header and is recreated. Nothing here is an error for the user: without a store, programs only start more
+//! slowly.
 //!
-//! Not the crate `cacache`, whose index and content are two files for each entry, and which neither bounds how many there are
-//! nor asks whose the folder is: the bytes become code that runs.
+//! This does not use the crate `cacache`, whose index and content are two files for each entry, and which neither
+//! bounds their number nor checks who owns the folder: the bytes become executable code.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,18 +15,18 @@ use std::time::SystemTime;
 
 use etcetera::{BaseStrategy, choose_base_strategy};
 
-/// Names the folder of the store, or says `off`.
+/// The environment variable that names the folder of the store, or is `off`.
 const VARIABLE: &str = "PTX_GEMM_CACHE";
-/// Begins every file; the digit is the format's version.
+/// The start of every file; the digit is the format's version.
 const MAGIC: &[u8; 8] = b"PTXGEMM1";
 /// Magic, key, length, and hash of the cubin.
 const HEADER: usize = 8 + 32 + 8 + 32;
-/// Entries kept, about 50 KB each; older ones leave.
+/// The number of entries kept, about 50 KB each; older ones are removed.
 const KEPT: usize = 1024;
-/// No cubin of this compiler comes near: a file that says so is damaged.
+/// No cubin of this compiler is nearly as large: a file with a larger length is damaged.
 const LARGEST: u64 = 64 << 20;
 
-/// What a cubin follows from.
+/// What determines a cubin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin<'a> {
     pub(crate) ptx: &'a str,
@@ -49,7 +50,7 @@ impl Key {
     pub(crate) fn of(origin: Origin<'_>) -> Key {
         let mut hasher = blake3::Hasher::new();
         for part in [origin.driver, origin.device, origin.ptx] {
-            // Lengths, so that no part can pass for the end of another.
+            // Lengths are included, so that no part can be mistaken for the end of another.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
@@ -58,7 +59,8 @@ impl Key {
 }
 
 impl Store {
-    /// Where this process keeps its cubins; `None` if the environment says `off`, or knows no folder of the user's.
+    /// The folder where this process keeps its cubins; `None` if the environment says `off`, or does not give the
+    /// user's folder.
     pub(crate) fn of_user() -> Option<Store> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         Store::choose(named, choose_base_strategy().ok().map(|user| user.cache_dir()))
@@ -73,11 +75,11 @@ impl Store {
         Some(Store { folder })
     }
 
-    /// The cubin of an earlier run, if there is one and it is whole.
+    /// The cubin of an earlier run, if there is one and it is intact.
     pub(crate) fn load(&self, key: Key) -> Option<Vec<u8>> {
         is_private(&self.folder).ok().filter(|&private| private)?;
         let path = self.path(key);
-        // A header is read first: a damaged file may be of any size.
+        // The header is read first: a damaged file may have any size.
         if fs::metadata(&path).ok()?.len() > LARGEST {
             return None;
         }
@@ -95,7 +97,8 @@ impl Store {
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
         file.write_all(&header(key, cubin))?;
         file.write_all(cubin)?;
-        // Before the rename: after a power cut the name must not stand for an empty file. The header would tell.
+        // Before the rename, so that after a power cut the name does not refer to an empty file, although the header
+        // would detect that.
         file.as_file().sync_data()?;
         file.persist(self.path(key)).map_err(|error| error.error)?;
         self.shrink(KEPT)
@@ -128,7 +131,7 @@ fn header(key: Key, cubin: &[u8]) -> [u8; HEADER] {
     header
 }
 
-/// Whether nobody else can put code there, for this user to run.
+/// Whether nobody else can put code there that this user would run.
 #[cfg(unix)]
 fn is_private(folder: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -136,7 +139,7 @@ fn is_private(folder: &Path) -> io::Result<bool> {
     Ok(metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0)
 }
 
-/// A user's folders are the user's own there.
+/// There, a user's folders belong to the user alone.
 #[cfg(not(unix))]
 fn is_private(folder: &Path) -> io::Result<bool> {
     Ok(fs::metadata(folder)?.is_dir())
@@ -220,7 +223,7 @@ mod tests {
         store.save(key, b"code").unwrap();
         let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.folder), mode(&store.path(key))), (0o700, 0o600));
-        // Where others may write, nothing is kept and nothing is believed.
+        // Where others may write, nothing is stored and nothing is trusted.
         fs::set_permissions(&store.folder, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(store.load(key), None);
         assert!(store.save(key, b"code").is_err());

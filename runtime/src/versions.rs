@@ -1,4 +1,4 @@
-//! Which PTX a driver reads.
+//! The PTX versions that a driver reads.
 
 use crate::error::DeviceError;
 
@@ -29,8 +29,8 @@ const NEWEST: [(Version, Version); 21] = [
     ((13, 1), (9, 1)),
 ];
 
-/// An error if the driver, by its CUDA version, is known to be older than the PTX. What the table does not know is left
-/// to the driver.
+/// An error if the driver, by its CUDA version, is known to be older than the PTX. Versions that are not in the table
+/// are left to the driver.
 pub(crate) fn check(ptx: Version, driver: &str) -> Result<(), DeviceError> {
     match newest(driver) {
         Some(newest) if ptx > newest => Err(too_old(ptx, driver)),
@@ -38,7 +38,7 @@ pub(crate) fn check(ptx: Version, driver: &str) -> Result<(), DeviceError> {
     }
 }
 
-/// Both versions, and which driver would do.
+/// Both versions, and which driver would suffice.
 pub(crate) fn too_old(ptx: Version, driver: &str) -> DeviceError {
     let words = |(major, minor): Version| format!("{major}.{minor}");
     let newest = newest(driver).map_or_else(|| "it does not say".into(), words);
@@ -50,7 +50,7 @@ pub(crate) fn too_old(ptx: Version, driver: &str) -> DeviceError {
     DeviceError::DriverTooOld { ptx: words(ptx), driver: driver.into(), newest, remedy }
 }
 
-/// `None` for drivers newer than the table, and for those that do not say what they are.
+/// `None` for drivers newer than the table, and for those that do not report their version.
 fn newest(driver: &str) -> Option<Version> {
     let (major, minor) = driver.split_once('.')?;
     let version = (major.parse().ok()?, minor.parse().ok()?);

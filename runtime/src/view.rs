@@ -1,7 +1,7 @@
-//! Views of slices that the caller has.
+//! Views of the caller's slices.
 //!
-//! A view states what its slice is taken for; whether the slice is long enough is checked when it is used, where the error
-//! can name the argument.
+//! A view states the shape of its slice. Whether the slice is long enough is checked when the view is used, where the
+//! error can name the argument.
 
 mod any;
 #[cfg(feature = "faer")]
@@ -90,24 +90,24 @@ impl<'a, T: Element> MatrixMut<'a, T> {
     }
 }
 
-/// Whatever can be passed as a matrix to read: [`crate::Matrix`], [`crate::MatrixBatch`], [`crate::PinnedMatrix`],
-/// [`MatrixRef`], [`AnyRef`]; with the feature `ndarray` two-dimensional arrays and views of them, with `faer` its `Mat` and
-/// `MatRef`.
+/// Anything that can be passed as a matrix to read: [`crate::Matrix`], [`crate::MatrixBatch`], [`crate::PinnedMatrix`],
+/// [`MatrixRef`], [`AnyRef`]; with the feature `ndarray` two-dimensional arrays and views of them, with `faer` its
+/// `Mat` and `MatRef`.
 pub trait AsMatrix {
     /// The matrix as bytes. An error if no leading dimension says how it lies in memory.
     fn as_any(&self) -> Result<AnyRef<'_>, Strides>;
 }
 
-/// Whatever can be passed as a matrix to write: [`crate::Matrix`], [`crate::MatrixBatch`], [`crate::PinnedMatrix`],
-/// [`MatrixMut`], [`AnyMut`]; with the feature `ndarray` two-dimensional arrays and mutable views of them, with `faer` its
-/// `Mat` and `MatMut`.
+/// Anything that can be passed as a matrix to write: [`crate::Matrix`], [`crate::MatrixBatch`],
+/// [`crate::PinnedMatrix`], [`MatrixMut`], [`AnyMut`]; with the feature `ndarray` two-dimensional arrays and mutable
+/// views of them, with `faer` its `Mat` and `MatMut`.
 pub trait AsMatrixMut {
     /// The matrix as bytes. An error if no leading dimension says how it lies in memory.
     fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides>;
 }
 
-/// A matrix whose element type is known while the program is compiled: what
-/// [`CompiledGemm::multiply`](crate::CompiledGemm::multiply) takes the type of its result from.
+/// A matrix whose element type is known at compile time: [`CompiledGemm::multiply`](crate::CompiledGemm::multiply)
+/// takes the type of its result from it.
 #[diagnostic::on_unimplemented(
     message = "the element type of `{Self}` is not known while the program is compiled",
     label = "`multiply_as::<T>` states the type of the result"

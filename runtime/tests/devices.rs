@@ -1,4 +1,4 @@
-//! Several devices in one process. Interpreters stand for GPUs: each has memory of its own.
+//! Several devices in one process. Interpreters take the place of GPUs: each has its own memory.
 
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_runtime::{

@@ -30,7 +30,7 @@ fn arrays_and_their_views() {
     // A transposed view is the other layout of the same elements.
     let transposed = a.t().as_standard_layout().into_owned();
     equal(&compiled("layout(a = col, b = col)").multiply(&transposed.t(), &b.view()).unwrap(), &plain);
-    // Part of a larger array: its rows are further apart than they are long.
+    // Part of a larger array: the distance of its rows exceeds their length.
     let mut large = Array2::from_elem((9, 12), f32::NAN);
     large.slice_mut(s![2..7, 3..10]).assign(&a);
     let part = large.slice(s![2..7, 3..10]);
@@ -48,7 +48,7 @@ fn a_part_of_an_array_is_written_and_nothing_else() {
             Layout::Row => Array2::from_elem((12, 13), 7.0f32),
             Layout::Col => Array2::from_elem((12, 13).f(), 7.0f32),
         };
-        // The other half is somebody else's at the same time.
+        // Someone else uses the other half at the same time.
         let (left, mut right) = large.view_mut().split_at(Axis(1), 6);
         let mut d = left.split_at(Axis(0), 5).0;
         compiled(&format!("layout(d = {split})")).multiply_into(&a, &b, &mut d).unwrap();
@@ -93,7 +93,7 @@ fn strides_without_a_leading_dimension_are_refused() {
     let error = gemm.multiply_into(&a.slice(s![.., ..4]), &b, &mut d.slice_mut(s![.., ..;2])).unwrap_err();
     assert!(error.to_string().starts_with("D: 6 x 3"), "{error}");
     assert!(Device::interpreter().upload(&every_second).unwrap_err().to_string().starts_with("6 x 4 elements"));
-    // A copy has them.
+    // A copy has suitable strides.
     assert!(gemm.multiply(&every_second.as_standard_layout(), &b).is_ok());
 }
 

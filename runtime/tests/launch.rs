@@ -1,4 +1,4 @@
-//! What a launch refuses, in which words, and what it takes.
+//! The arguments that a launch rejects, with the messages, and those that it accepts.
 
 use ptx_gemm_dsl::{DType, Layout, Schedule};
 use ptx_gemm_runtime::{
@@ -238,7 +238,7 @@ fn padding_is_neither_read_nor_written() {
     }
 }
 
-/// Launches on device pointers, all of them blocks of one 16 x 16 matrix of ones.
+/// Launches on device pointers, which are all blocks of one 16 x 16 matrix of ones.
 fn in_one_matrix(clauses: &str, c: Option<(usize, usize)>, d: (usize, usize)) -> Result<Matrix<f32>, Error> {
     let device = Device::interpreter();
     let gemm = compiled_on(clauses, &device);
@@ -247,7 +247,7 @@ fn in_one_matrix(clauses: &str, c: Option<(usize, usize)>, d: (usize, usize)) ->
     let scalars: &[(&str, f64)] = if c.is_some() { &[("alpha", 1.0), ("beta", 1.0)] } else { &[] };
     let call = DeviceCall { a: block((0, 0)), b: block((4, 4)), c: c.map(block), d: block(d), vectors: &[], scalars };
     #[allow(unsafe_code)]
-    // SAFETY: every block lies in `whole`, which outlives the call.
+    // SAFETY: every block is part of `whole`, which outlives the call.
     unsafe { gemm.launch(&call) }?;
     let mut out = ones(16, 16);
     whole.download(&mut out)?;
@@ -301,19 +301,19 @@ fn wrong_device_pointers_are_refused() {
     };
     refused(
         launch(DeviceCall { a: moved(a, 2), ..good.clone() }),
-        "the pointer of A, 0x2, is no multiple of its element size, 4 bytes",
+        "the pointer of A, 0x2, is not a multiple of its element size, 4 bytes",
     );
     let end = u64::MAX - 3;
     refused(
         launch(DeviceCall { b: moved(b, end), ..good.clone() }),
         &format!("B reaches past the end of the address space: 16 elements from {end:#x}"),
     );
-    // A pointer to nothing: the interpreter names it, and the line of PTX.
+    // An unmapped pointer: the interpreter names it, and the line of PTX.
     let error = launch(DeviceCall { a: moved(a, 0x1000), ..good }).unwrap_err();
     assert!(error.is_violation() && error.to_string().contains("out of bounds"), "{error}");
 }
 
-/// On a machine with a GPU; no other test of this program uses it, and afterwards none can.
+/// On a machine with a GPU, no other test of this program uses it, and afterwards none can.
 #[test]
 fn an_illegal_address_is_told_once() {
     let Ok(device) = Device::cuda(0) else { return };
@@ -323,7 +323,7 @@ fn an_illegal_address_is_told_once() {
     stray.address = 0x1000;
     let call = DeviceCall { a: stray, b: b.matrix(), c: None, d: d.matrix(), vectors: &[], scalars: &[] };
     #[allow(unsafe_code)]
-    // SAFETY: none. The address is nobody's, which is the point: the GPU refuses it, and the process ends after this.
+    // SAFETY: none. The address is deliberately unmapped: the GPU faults on it, and the process ends after this.
     let first = unsafe { gemm.launch(&call) }.unwrap_err();
     assert!(matches!(first, Error::Device(DeviceError::ContextDead { .. })), "{first:?}");
     let later = gemm.multiply_as::<f32>(&ones(4, 4), &ones(4, 4)).unwrap_err();

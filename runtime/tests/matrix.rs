@@ -1,4 +1,4 @@
-//! Host matrices as their users meet them: elements by index, a short text, the type of a product.
+//! Host matrices from a user's view: elements by index, a short text, the type of a product.
 
 use ptx_gemm_dsl::Layout;
 use ptx_gemm_runtime::{CompiledGemm, Device, Matrix, Shape};
@@ -34,7 +34,7 @@ fn the_debug_text_is_short() {
     assert_eq!(format!("{:?}", Matrix::<f64>::zeros(0, 3)), "Matrix<f64>(0 x 3, row major)");
 }
 
-/// Nothing here says what D is made of.
+/// Nothing here determines the element type of D.
 #[test]
 fn the_type_of_a_product_follows_from_a() {
     let compiled = |clauses: &str| {
@@ -47,7 +47,7 @@ fn the_type_of_a_product_follows_from_a() {
     let c = Matrix::<f64>::zeros(3, 5);
     let with_c = compiled("types(f64); epilogue(|acc, c| acc + c)").c(&c).multiply(&a, &b).unwrap();
     assert_eq!(d, with_c);
-    // Where D has other elements, the error says how they are asked for.
+    // If D has another element type, the error says how to request it.
     let narrow = compiled("types(i32)");
     let error = narrow.multiply(&a, &b).unwrap_err().to_string();
     assert_eq!(error, "A has elements of type f64, the schedule says a = i32");
@@ -66,7 +66,7 @@ fn the_best_device_says_why_it_is_not_a_gpu() {
             assert!(why.to_string().starts_with("no CUDA device"), "{why}");
         }
     }
-    // Who asks for the interpreter is not told what it is instead of.
+    // A requested interpreter does not report what it replaces.
     assert!(Device::interpreter().why_not_cuda().is_none());
     assert!(!Device::interpreter().to_string().contains("CUDA"));
 }

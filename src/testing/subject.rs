@@ -1,4 +1,4 @@
-//! What can be tested.
+//! The values that can be tested.
 
 use std::fmt::Display;
 
@@ -10,16 +10,16 @@ use ptx_gemm_runtime::{CompiledGemm, Contract, Device};
 use crate::gemm::Gemm;
 use crate::tile::TileProgram;
 
-/// What the assertions of this module take: a [`Gemm`], a [`TileProgram`], a [`CompiledGemm`], a reference to one, or the
-/// `Result` of making one, whose error is then the message.
+/// An argument of this module's assertions: a [`Gemm`], a [`TileProgram`], a [`CompiledGemm`], a reference to one, or
+/// the `Result` of making one, whose error then becomes the message.
 pub trait Subject {
     /// The kernel on a device.
     ///
     /// # Errors
-    /// Why it cannot be there, in words.
+    /// Returns a description of why it cannot be loaded there.
     fn compiled(&self, device: &Device) -> Result<CompiledGemm, String>;
 
-    /// Where its results are looked at: the interpreter, unless it is on a device already.
+    /// The device on which its results are checked: the interpreter, unless it is on a device already.
     fn device(&self) -> Device {
         Device::interpreter()
     }
@@ -29,10 +29,10 @@ pub trait Subject {
         None
     }
 
-    /// What became of its contracts, and of `more`, the inside of an `expect { … }`.
+    /// Checks its contracts, and those in `more`, the inside of an `expect { … }`.
     ///
     /// # Errors
-    /// What is wrong with `more`, or contracts that the plan breaks.
+    /// Returns what is wrong with `more`, or the contracts that the plan breaks.
     fn contracts(&self, more: &str) -> Result<Vec<Contract>, String> {
         if more.is_empty() {
             return Ok(self.compiled(&self.device())?.contracts());
@@ -56,10 +56,10 @@ impl Subject for Gemm {
         }
         let own = Gemm::schedule(self);
         let bare = own.clone().without(Key::Expect);
-        // Here, what cannot be read is reported, and what the plan breaks.
+        // This reports contracts that cannot be read and those that the plan breaks.
         let asked = bare.clone().text(&format!("expect {{ {more} }}"));
         words(asked.check())?;
-        // Without places: those of the schedule are not those of the test.
+        // Without spans: positions in the schedule mean nothing in the test.
         let contracts = own.clauses().chain(asked.clauses()).filter_map(|clause| match clause {
             Clause::Expect(list) => Some(list),
             _ => None,
@@ -121,12 +121,12 @@ impl<S: Subject, E: Display> Subject for Result<S, E> {
     }
 }
 
-/// What [`assert_ptx_snapshot!`](crate::assert_ptx_snapshot) takes: whatever has PTX, or is PTX.
+/// An argument of [`assert_ptx_snapshot!`](crate::assert_ptx_snapshot): anything that has PTX, or is PTX.
 pub trait HasPtx {
-    /// The whole text; of a [`Gemm`] for the target that it names, else for the lowest that suffices.
+    /// The whole text; for a [`Gemm`], that for the target it names or else for the lowest that suffices.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Returns a description of why there is none.
     fn ptx_text(&self) -> Result<String, String>;
 }
 

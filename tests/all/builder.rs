@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm::builder::{
-    Along, Atom, BatchKind, Clause, Crew, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric,
-    Operands, Pace, Reduce, Relation, Roles, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail, TypesClause,
-    VectorClause,
+    Along, Atom, BatchKind, Clause, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric, Operands,
+    Pace, Reduce, Relation, Roles, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail, TypesClause, VectorClause,
+    WarpCount,
 };
 use ptx_gemm::{DType, Layout, Schedule, Target};
 
@@ -62,8 +62,8 @@ fn every_method_takes_what_the_facade_exports() {
         stream_k();
         cluster(2, 1);
         multicast(Fetch::Multicast, Fetch::Own);
-        specialize(Crew::Warps(1));
-        specialize_of(SpecializeClause { producers: Crew::Warps(1), consumers: None, roles: Some(Roles::Cooperative) });
+        specialize(WarpCount::Warps(1));
+        specialize_of(SpecializeClause { producers: WarpCount::Warps(1), consumers: None, roles: Some(Roles::Cooperative) });
         registers(40, 232);
         store(Store::Staged);
         promote(4);

@@ -1,4 +1,4 @@
-//! An estimate of how long a product takes, from the figures of a plan: microseconds of work, no GPU, no compiler.
+//! Estimates the time of a product from the figures of a plan, in microseconds and without a GPU or a compilation.
 //!
 //! # The model
 //!
@@ -8,29 +8,29 @@
 //! | resource | demand |
 //! |---|---|
 //! | multiply-adds | instructions of warps, and one slot for every register that a read of shared memory fills, over the lanes |
-//! | issue slots | multiply-adds, reads, stores, loads, and what goes with each of them, over four per cycle |
+//! | issue slots | multiply-adds, reads, stores, loads, and the instructions that accompany each of them, over four per cycle |
 //! | shared memory | passes over the banks, those lost to conflicts included; and lines of global loads, which share its data path |
-//! | second-level cache | sectors of the copies; without staging what the block needs once, since the first level has the rest |
-//! | spills | accumulators that have no register go to memory and back |
+//! | second-level cache | sectors of the copies; without staging the data that the block needs, once, since the first level has the rest |
+//! | spills | stores and loads of the accumulators that have no register |
 //!
-//! The greatest demand is what a K-tile takes when enough blocks hide its latency. A block by itself also waits: for its
-//! loads (divided by the K-tiles that the pipeline runs ahead), for barriers, for the first fragments of an unrolled body, for
-//! chains of dependent multiply-adds. With r blocks on a multiprocessor a K-tile takes `max(r * demand, demand + latency)`.
-//! A wave is r blocks on each multiprocessor; the last one is as slow as its fullest multiprocessor. Each wave adds the way in
-//! and the way out, with the stores of D. Parts of a split K are blocks of their own, with the traffic of their sums.
-//! No product is faster than its operands' way from memory.
+//! The greatest demand is the time of a K-tile when enough blocks hide its latency. A single block also waits: for its
+//! loads (divided by the K-tiles that the pipeline runs ahead), for barriers, for the first fragments of an unrolled
+//! body, for chains of dependent multiply-adds. With r blocks on a multiprocessor a K-tile takes `max(r * demand,
+//! demand + latency)`. A wave is r blocks on each multiprocessor; the last one is as slow as its fullest
+//! multiprocessor. Each wave adds a prologue and an epilogue, with the stores of D. Parts of a split K are separate
+//! blocks, with the traffic of their sums. No product is faster than the transfer of its operands from memory.
 //!
 //! # How far to trust it
 //!
-//! It is an estimate for ranking, and knows nothing of registers that the assembler runs out of, of the order of
-//! multiply-adds (`order`), of reads that the assembler merges, of the power budget. Compared with the times in
-//! `bench/results/h200`, by Spearman's rank correlation of estimated and measured times:
+//! It is an estimate for ranking, and does not model the assembler running out of registers, the order of multiply-adds
+//! (`order`), reads that the assembler merges, or the power budget. Compared with the times in `bench/results/h200`, by
+//! Spearman's rank correlation of estimated and measured times:
 //!
 //! ```text
 //! $ gemmc sweep --against bench/results/h200/ladder.json,bench/results/h200/square.json
 //! ```
 //!
-//! A test (`gemm-bench/tests/ranking.rs`) holds the figures of the table to what the command finds.
+//! A test (`gemm-bench/tests/ranking.rs`) compares the figures of the table with those of the command.
 //!
 //! | suite | rows | all rows | mean within a product |
 //! |---|---|---|---|
@@ -48,7 +48,7 @@ use serde::{Deserialize, Serialize};
 use crate::suites::Size;
 use crate::sweep::gpu::Gpu;
 
-/// What an estimate's number changes with: kept estimates of another model are not used.
+/// The version of the model: stored estimates of another version are not used.
 pub const MODEL: u32 = 1;
 
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
@@ -56,9 +56,9 @@ const SECTOR: f64 = 32.0;
 const LINE: f64 = 128.0;
 /// Threads of a warp.
 const WARP: f64 = 32.0;
-/// Instructions that go with a global load or a store: addresses, predicates, conversions.
+/// Instructions that accompany a global load or a store: addresses, predicates, conversions.
 const WITH_EACH: f64 = 2.0;
-/// Instructions of a warp's turn of the loop over the K-tiles.
+/// Overhead instructions of a warp per iteration of the loop over the K-tiles.
 const PER_TURN: f64 = 12.0;
 /// Registers of a thread that hold no accumulators.
 const BESIDES: f64 = 24.0;
@@ -66,22 +66,22 @@ const BESIDES: f64 = 24.0;
 const CHAIN: f64 = 4.0;
 /// How the demands for resources add up: 1 would be their sum, infinity their maximum.
 const NORM: f64 = 16.0;
-/// Passes of reads that are left when quarter-warps that want the same words share them: cuBLAS's kernel is seen to take 3.3
-/// for each read of 16 bytes, not 4.
+/// Passes of a read that remain when quarter-warps that read the same words share them: cuBLAS's kernel takes 3.3 for
+/// each read of 16 bytes, not 4.
 const MERGED: f64 = 0.8;
 /// Bytes per cycle that a multiprocessor moves when its threads spill.
 const SPILL_BYTES: f64 = 8.0;
 
-/// The estimated time of one product, and why.
+/// The estimated time of one product, and the figures behind it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Milliseconds.
     pub ms: f64,
-    /// What takes them, mostly.
+    /// The resource that limits it.
     pub bound: Bound,
     /// Blocks that a multiprocessor holds at once.
     pub resident_blocks: u32,
-    /// Waves of blocks, the last one in part.
+    /// Waves of blocks; the last one may be partial.
     pub waves: f64,
     /// Loads for each multiply-add.
     pub loads_per_fma: f64,
@@ -131,7 +131,8 @@ impl fmt::Display for Bound {
 ///
 /// # Errors
 ///
-/// Why it does not run there: `tail(none)` and extents that its tile does not divide, or another GPU's instructions.
+/// Returns why it does not run there: `tail(none)` and extents that its tile does not divide, or another GPU's
+/// instructions.
 pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited> {
     if !plan.target.runs_on(gpu.capability) {
         let message = format!("code for {} does not run on an {}", plan.target, gpu.name);
@@ -148,10 +149,11 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     Ok(Model { plan, variant, sample: plan.sample(variant), size, gpu }.estimate())
 }
 
-/// The plan as NVIDIA's assembler has it: what is read twice is read once, and what lies side by side is read at once.
+/// The plan as optimised by NVIDIA's assembler: repeated reads are merged, and contiguous reads are combined.
 ///
-/// On an H200 at 4096 `registers` reads its fragments one by one and takes 4.1 ms; `vectorized`, by fours, 3.7 ms. The same
-/// reads would take 6.6 ms if they stayed apart. `thread_2d`, which reads each operand for each product, takes 4.3 ms.
+/// On an H200 at 4096 `registers` reads its fragments one by one and takes 4.1 ms; `vectorized`, by fours, 3.7 ms. The
+/// same reads would take 6.6 ms if they were not combined. `thread_2d`, which reads each operand for each product,
+/// takes 4.3 ms.
 fn as_assembled(plan: &Plan) -> Plan {
     let mut plan = Plan { operands: Operands::Registers, ..plan.clone() };
     let (fragment, unroll) = (plan.geometry.fragment, plan.unroll);
@@ -174,7 +176,7 @@ pub struct Unsuited {
     pub message: String,
 }
 
-/// The entry that a launch takes: the first whose accesses the leading dimensions of packed matrices allow.
+/// The entry that a launch uses: the first whose accesses the leading dimensions of packed matrices allow.
 fn entry(plan: &Plan, size: Size) -> &Variant {
     let leading = |operand: &OperandPlan, own: usize| if operand.global_fast == Fast::K { size.k } else { own };
     let layouts = plan.problem.layouts;
@@ -197,21 +199,21 @@ struct Model<'p> {
     gpu: &'p Gpu,
 }
 
-/// What one K-tile of one block asks of each resource, in cycles.
+/// The demand of one K-tile of one block for each resource, in cycles.
 struct Demand {
     list: [(Bound, f64); 5],
     latency: f64,
 }
 
 impl Demand {
-    /// The greatest, and whose it is.
+    /// The greatest demand, and its resource.
     fn most(&self) -> (Bound, f64) {
         self.list.into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).unwrap_or((Bound::Math, 0.0))
     }
 
     /// Cycles of one K-tile of each of `blocks` blocks on one multiprocessor.
     fn interval(&self, blocks: f64) -> (Bound, f64) {
-        // What is nearly as great as the greatest gets in its way: the norm is between their maximum and their sum.
+        // Demands close to the greatest interfere with it: the norm is between their maximum and their sum.
         let bound = self.most().0;
         let busy = self.list.iter().map(|(_, cycles)| cycles.powf(NORM)).sum::<f64>().powf(NORM.recip());
         let (together, alone) = (blocks * busy, busy + self.latency);
@@ -259,7 +261,7 @@ impl Model<'_> {
         }
     }
 
-    /// What one K-tile of one block asks for.
+    /// The demands of one K-tile of one block.
     fn demand(&self) -> Demand {
         let Model { plan, gpu, sample, .. } = self;
         let k_tiles = Sample::K_TILES as f64;
@@ -275,7 +277,8 @@ impl Model<'_> {
         let math = fma / gpu.fma_of(plan.problem.types.acc) + self.fragment_registers() / gpu.issue_per_clock;
         let instructions = fma + reads.0 + stores.0 + (loads + stores.0) * WITH_EACH + loads + warps * PER_TURN;
         let issue = instructions * refetched / gpu.issue_per_clock;
-        // Lanes of a load that lie apart take a line each; together they take as many as their bytes fill.
+        // Lanes of a load whose addresses are apart take a line each; contiguous lanes take as many as their bytes
+        // fill.
         let whole = loads * self.load_bytes() * WARP / SECTOR;
         let lines = (sectors.min(whole) * SECTOR / LINE).max(loads) + (sectors - whole).max(0.0);
         let staged = plan.a.placement.is_some();
@@ -293,12 +296,12 @@ impl Model<'_> {
         Demand { list, latency: self.latency(math.max(issue), warps) }
     }
 
-    /// Cycles of a K-tile in which a block by itself waits.
+    /// Cycles of a K-tile in which a single block waits.
     fn latency(&self, busy: f64, warps: f64) -> f64 {
         let (plan, [global, first_level, shared]) = (self.plan, self.gpu.latencies);
         let depth = f64::from(plan.block.k);
         let bodies = (depth / f64::from(plan.unroll.max(1))).max(1.0);
-        // Warps of one scheduler take turns, so that a chain is hidden by what the others do.
+        // Warps of one scheduler take turns, so that a dependency chain is hidden by the other warps.
         let chain = (depth * CHAIN - busy).max(0.0);
         if plan.a.placement.is_none() {
             // Rows of D share lines: most loads find theirs in the first level.
@@ -311,7 +314,7 @@ impl Model<'_> {
         waited + chain + barriers * self.gpu.barrier + bodies * shared
     }
 
-    /// Registers that reads of shared memory fill, in warps, each of which takes the place of a multiply-add.
+    /// Registers that reads of shared memory fill, per warp; each takes the slot of a multiply-add.
     fn fragment_registers(&self) -> f64 {
         let plan = self.plan;
         if plan.a.placement.is_none() {
@@ -350,7 +353,7 @@ impl Model<'_> {
         waits * gpu.latencies[0] + blocks * (stored + sums) / gpu.l2_bytes_per_clock
     }
 
-    /// Cycles in which memory gives every operand once.
+    /// Cycles in which memory delivers every operand once.
     fn memory(&self) -> f64 {
         let Size { m, n, k, batch } = self.size;
         let types = self.plan.problem.types;

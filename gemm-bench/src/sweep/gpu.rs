@@ -2,7 +2,7 @@
 
 use ptx_gemm::DType;
 
-/// A GPU, as far as an estimate needs it. All fields are public: figures of another GPU can be put in.
+/// The properties of a GPU that an estimate needs. All fields are public, so that figures of another GPU can be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
     /// Its name.
@@ -17,9 +17,9 @@ pub struct Gpu {
     pub fma_per_clock: [f64; 3],
     /// Instructions of warps that a multiprocessor issues per cycle.
     pub issue_per_clock: f64,
-    /// Bytes that the second-level cache gives a multiprocessor per cycle, when all ask.
+    /// Bytes per cycle that the second-level cache delivers to each multiprocessor when all of them read.
     pub l2_bytes_per_clock: f64,
-    /// Bytes that global memory gives all of them together per cycle.
+    /// Bytes per cycle that global memory delivers to all multiprocessors together.
     pub dram_bytes_per_clock: f64,
     /// Cycles from a global load to its data, from the second-level cache; from the first-level cache; and of a read of shared
     /// memory.
@@ -33,9 +33,9 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// NVIDIA H200. Clock, multiprocessors and memory are the vendor's figures; lanes are those of the CUDA C++ Programming
-    /// Guide, "Arithmetic Instructions"; latencies, cache and code size are what microbenchmarks and the timed schedules of
-    /// `bench/results/h200` show.
+    /// NVIDIA H200. Clock, multiprocessors and memory are the vendor's figures; lanes are those of the CUDA C++
+    /// Programming Guide, "Arithmetic Instructions"; latencies, cache and code size come from microbenchmarks and the
+    /// timed schedules of `bench/results/h200`.
     pub const H200: Gpu = Gpu {
         name: "H200",
         capability: 90,
@@ -51,10 +51,10 @@ impl Gpu {
         launch_us: 1.5,
     };
 
-    /// The GPUs that are known by name.
+    /// The GPUs known by name.
     pub const ALL: [Gpu; 1] = [Gpu::H200];
 
-    /// The GPU of that name, in any case.
+    /// The GPU of that name; case is ignored.
     pub fn find(name: &str) -> Option<Gpu> {
         Gpu::ALL.into_iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
     }

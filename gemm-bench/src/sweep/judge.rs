@@ -1,4 +1,4 @@
-//! One combination: legal, with an estimate, or not, with the reason.
+//! Judges one combination: legal, with an estimate, or illegal, with the reason.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,11 +10,11 @@ use crate::sweep::cost::estimate;
 use crate::sweep::keep::{Kept, Record};
 use crate::sweep::{Candidate, Gpu, Illegal, target};
 
-/// Checks a combination and estimates its time, unless `kept` knows both.
+/// Checks a combination and estimates its time, unless both are in `kept`.
 ///
 /// # Errors
 ///
-/// Why it is illegal, or does not run that product on that GPU.
+/// Returns why it is illegal, or why it does not run that product on that GPU.
 pub(super) fn judge(
     combination: &Combination,
     size: Size,

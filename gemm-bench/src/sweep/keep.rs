@@ -1,7 +1,7 @@
-//! What was found is kept in a file, line by line, so that a sweep that was cut off goes on where it was.
+//! Stores results in a file, line by line, so that an interrupted sweep continues where it stopped.
 //!
-//! Each line is a JSON object: what was judged, where and by which version, and what was found. A line that was cut off in
-//! the middle is the last one; it is removed, and its combination judged again.
+//! Each line is a JSON object: what was judged, for which device and by which version, and the result. Only the last
+//! line can be incomplete; it is removed, and its combination is judged again.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::suites::Size;
 use crate::sweep::cost::MODEL;
 use crate::sweep::{Estimate, Failed, Gpu, Illegal, Measured};
 
-/// What a line is about.
+/// The key of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Key {
     /// Canonical text.
@@ -24,11 +24,11 @@ pub(crate) struct Key {
     size: String,
     /// The device, or the GPU that was estimated for, and the target.
     device: String,
-    /// The version of what answered: that of the model, or the PTX that was timed.
+    /// The version of the answer: that of the model, or the PTX that was timed.
     version: String,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Record {
@@ -46,26 +46,26 @@ struct Line {
     record: Record,
 }
 
-/// What is known from earlier, and where to add to it.
+/// Results of earlier runs, and the file to append to.
 #[derive(Debug, Default)]
 pub struct Kept {
     known: HashMap<Key, Record>,
     file: Option<BufWriter<File>>,
-    /// The first failure to write, told at the end: what is found is not lost with it.
+    /// The first write error, reported at the end: the results are not lost because of it.
     failure: Option<io::Error>,
 }
 
 impl Kept {
-    /// Keeps nothing.
+    /// Stores nothing.
     pub fn nowhere() -> Kept {
         Kept::default()
     }
 
-    /// Reads a file if there is one, and adds to it. A last line that was cut off is removed from it.
+    /// Reads a file if there is one, and appends to it. An incomplete last line is removed.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written, or another line of it is not one of a sweep.
+    /// The file cannot be read or written, or any other line does not belong to a sweep.
     pub fn in_file(path: &Path) -> io::Result<Kept> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let text = io::read_to_string(&mut file)?;
@@ -90,7 +90,7 @@ impl Kept {
         Ok(Kept { known, file: Some(BufWriter::new(file)), failure: None })
     }
 
-    /// How many answers are known.
+    /// The number of known answers.
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -125,7 +125,7 @@ impl Kept {
         self.known.get(key)
     }
 
-    /// Writes one more line.
+    /// Appends a line.
     pub(crate) fn keep(&mut self, key: Key, record: Record) {
         let Some(file) = &mut self.file else { return };
         let line = Line { key, record };
@@ -136,7 +136,7 @@ impl Kept {
         self.known.insert(line.key, line.record);
     }
 
-    /// Everything is in the file.
+    /// Checks that everything was written to the file.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! Every schedule of a space: which are legal, and which is fastest, by an estimate or on a GPU.
+//! Evaluates every schedule of a space: which are legal, and which is fastest, by an estimate or on a GPU.
 //!
 //! ```text
 //! Space -> Sweep -> judge (legal? how long, by the estimate?) -> Outcome, ranked -> time the best on a GPU -> Outcome
 //! ```
 //!
-//! A tuner draws some schedules, looks at the best, and has these timed:
+//! A tuner draws some schedules, takes the best, and times them:
 //!
 //! ```
 //! use ptx_gemm_bench::suites::Size;
@@ -20,9 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Timing is [`timing::time`]: it takes the candidates of an outcome and a command that starts a worker process, which is
-//! `gemmc sweep-worker` or any program that calls [`worker::serve`]. A process of its own, so that a kernel that never ends
-//! costs its row alone.
+//! Timing is [`timing::time`]: it takes the candidates of an outcome and a command that starts a worker process, which
+//! is `gemmc sweep-worker` or any program that calls [`worker::serve`]. It is a separate process, so that a kernel that
+//! never ends loses only its own row.
 
 pub mod cost;
 pub mod gpu;
@@ -55,7 +55,7 @@ use judge::judge;
 pub use keep::Kept;
 pub use ptx_gemm_dsl::{Combination, Space};
 
-/// The most combinations that are judged in one go: some minutes.
+/// The maximum number of combinations that are judged in one run, which takes some minutes.
 pub const MOST: u128 = 2_000_000;
 
 /// The schedules of a space, for one product on one GPU.
@@ -75,13 +75,13 @@ pub struct Candidate {
     pub index: u128,
     /// Its canonical text, in one line.
     pub schedule: String,
-    /// By the cost model.
+    /// The estimate of the cost model.
     pub estimate: Estimate,
-    /// What came of timing it; `None` if that was not tried.
+    /// The result of timing it; `None` if it was not timed.
     pub timed: Option<Result<Measured, Failed>>,
 }
 
-/// What a GPU took.
+/// The time on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Milliseconds: the median.
@@ -94,12 +94,12 @@ pub struct Measured {
     pub spread: f64,
 }
 
-/// Why a schedule has no time.
+/// Why there is no time for a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Wrong, refused, or without an end.
+    /// The kind: wrong, rejected, or not terminating.
     pub how: Failure,
-    /// In words.
+    /// The reason in words.
     pub what: String,
 }
 
@@ -109,9 +109,9 @@ pub struct Failed {
 pub enum Failure {
     /// The result is wrong.
     Wrong,
-    /// The schedule, the device or cuBLAS refused.
+    /// The schedule, the device or cuBLAS reported an error.
     Refused,
-    /// The kernel did not end, or took the process with it.
+    /// The kernel did not end, or crashed the process.
     Hung,
 }
 
@@ -120,7 +120,7 @@ pub enum Failure {
 pub struct Group {
     /// The rule's name.
     pub rule: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The number of the first of them.
     pub index: u128,
@@ -130,14 +130,14 @@ pub struct Group {
     pub reason: Illegal,
 }
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Combinations of the space.
     pub combinations: u128,
     /// Legal ones, the best first: by time where there is one, then by estimate; those that failed last.
     pub legal: Vec<Candidate>,
-    /// The others by rule, most frequent first.
+    /// Illegal ones by rule, most frequent first.
     pub illegal: Vec<Group>,
 }
 
@@ -146,7 +146,7 @@ pub struct Outcome {
 pub enum SweepError {
     /// More combinations than [`MOST`], and no sample of them.
     TooMany(u128),
-    /// What was to be kept could not be.
+    /// The results could not be stored.
     Keep(io::Error),
 }
 
@@ -182,17 +182,17 @@ impl Sweep {
         Sweep { gpu, ..self }
     }
 
-    /// Compiled for this target, whatever the GPU could run.
+    /// Compiles for this target, regardless of what the GPU could run.
     pub fn target(self, target: Option<Target>) -> Sweep {
         Sweep { target, ..self }
     }
 
-    /// Only `count` different combinations, drawn at random; all, if there are no more.
+    /// Only `count` different combinations, drawn at random; all of them if there are not more.
     pub fn sample(self, count: u64, seed: u64) -> Sweep {
         Sweep { sample: Some((count, seed)), ..self }
     }
 
-    /// How many combinations are judged.
+    /// The number of combinations that are judged.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Sweep {
     fn indices(&self) -> Result<Indices, SweepError> {
         let (count, all) = (self.count()?, self.space.len());
         let Some((_, seed)) = self.sample.filter(|_| u128::from(count) < all) else { return Ok(Indices::All(count)) };
-        // Floyd's algorithm: as many draws as numbers, each of them another one, all sets alike probable.
+        // Floyd's algorithm: one draw per number, all numbers different, every set equally probable.
         let mut random = SplitMix64::new(seed);
         let mut chosen = BTreeSet::new();
         for last in all - u128::from(count)..all {
@@ -217,7 +217,7 @@ impl Sweep {
         Ok(Indices::Some(chosen.into_iter().collect()))
     }
 
-    /// Judges the combinations one after the other, lazily: its number, and the candidate or why it is illegal.
+    /// Judges the combinations one after another, lazily: the number of each, and the candidate or why it is illegal.
     ///
     /// # Errors
     ///
@@ -233,12 +233,12 @@ impl Sweep {
         Ok((0..self.count()?).filter_map(judged))
     }
 
-    /// Judges the combinations on all cores. `progress` is called from any of them after each; `kept` knows those of an earlier
-    /// run and is told of the others.
+    /// Judges the combinations on all cores. `progress` is called from any of them after each combination; `kept` holds
+    /// the results of earlier runs and receives the new ones.
     ///
     /// # Errors
     ///
-    /// Too many combinations, or what is found cannot be kept.
+    /// There are too many combinations, or the results cannot be stored.
     pub fn run(&self, kept: &mut Kept, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
         let indices = self.indices()?;
         let kept = Mutex::new(kept);
@@ -293,7 +293,7 @@ impl Found {
         self.illegal.insert(rule.clone(), Group { rule, count: 1, index, example, reason });
     }
 
-    /// Both together; of each rule the example is the first, whoever found it.
+    /// Merges two results; the example of each rule is the first in order, whichever thread found it.
     fn and(mut self, mut other: Found) -> Found {
         self.legal.append(&mut other.legal);
         for (rule, group) in other.illegal {
@@ -311,7 +311,7 @@ impl Found {
 }
 
 impl Outcome {
-    /// Puts the candidates in order, after times have come in.
+    /// Sorts the candidates, once times are known.
     pub fn rank(&mut self) {
         self.legal.sort_by(|x, y| {
             let key = |one: &Candidate| match &one.timed {
@@ -324,13 +324,13 @@ impl Outcome {
         });
     }
 
-    /// How many were judged.
+    /// The number of judged combinations.
     pub fn judged(&self) -> u64 {
         self.legal.len() as u64 + self.illegal.iter().map(|group| group.count).sum::<u64>()
     }
 }
 
-/// What a schedule is compiled for on a GPU: what it says itself, else the newest that runs there.
+/// The target of a schedule on a GPU: its own, or else the newest that runs there.
 pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
     if schedule.get(Key::Target).is_some() { None } else { Target::newest(gpu.capability) }
 }

@@ -15,7 +15,7 @@ use crate::sweep::target;
 /// Estimated and measured times of schedules.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
-    /// One each.
+    /// One entry per row.
     pub rows: Vec<Compared>,
     /// Rows that could not be estimated, with the reason.
     pub left_out: Vec<(String, String)>,
@@ -50,7 +50,7 @@ impl Ranking {
         ranking
     }
 
-    /// Spearman's rank correlation of all rows; `None` for fewer than two of different times.
+    /// Spearman's rank correlation of all rows; `None` for fewer than two with different times.
     pub fn correlation(&self) -> Option<f64> {
         let of = |figure: fn(&Compared) -> f64| self.rows.iter().map(figure).collect::<Vec<_>>();
         spearman(&of(|row| row.estimated), &of(|row| row.measured))
@@ -93,7 +93,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     (scale > 0.0).then(|| sum(&x, &y) / scale)
 }
 
-/// The place of each value in ascending order, from 0; equal ones have the mean of theirs.
+/// The rank of each value in ascending order, from 0; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|other| *other < value).count();

@@ -1,4 +1,4 @@
-//! What is said about a sweep: a table for the terminal, JSON, CSV.
+//! Reports a sweep: a table for the terminal, JSON, CSV.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,8 @@ fn tflops(size: Size, ms: f64) -> f64 {
     size.operations() / ms / 1e9
 }
 
-/// The table: the first `top` candidates, what is illegal and why, and the best schedule as clauses.
+/// The table: the first `top` candidates, the illegal combinations with their reasons, and the best schedule as
+/// clauses.
 pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
     let (judged, legal) = (outcome.judged(), outcome.legal.len());
     let of =
@@ -36,7 +37,7 @@ pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
     text
 }
 
-/// What the columns of [`line`] are.
+/// The heads of the columns of [`line`].
 fn heading() -> String {
     format!(
         "{:>4} {:>10} {:>7} {:>10} {:>7} {:>6} {:<7} {:>3} {:>6} {:>5}  schedule",
@@ -101,7 +102,7 @@ pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
         })
     };
     json!({
-        // A number beyond 2^53 is not one to every reader of JSON.
+        // Not every JSON reader can represent integers above 2^53.
         "combinations": outcome.combinations.to_string(),
         "judged": outcome.judged(),
         "legal": outcome.legal.len(),
@@ -117,7 +118,7 @@ pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
 ///
 /// # Errors
 ///
-/// What cannot be written as CSV; nothing, unless memory fails.
+/// Returns an error if the CSV cannot be written, which only happens when memory runs out.
 pub fn csv(outcome: &Outcome, size: Size) -> Result<String, String> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     let columns = [
@@ -176,7 +177,7 @@ pub fn csv(outcome: &Outcome, size: Size) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }
 
-/// What to say when there are too many combinations.
+/// The message for too many combinations.
 pub fn advice(error: &SweepError) -> Option<String> {
     matches!(error, SweepError::TooMany(_))
         .then(|| "judge some of them: --sample 10000, another set with --seed 2".into())

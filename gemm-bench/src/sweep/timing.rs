@@ -17,32 +17,32 @@ use crate::sweep::{Candidate, Failed, Failure, Gpu, target};
 pub struct Timing<'a> {
     /// The product.
     pub size: Size,
-    /// What the candidates were estimated for.
+    /// The GPU that the candidates were estimated for.
     pub gpu: Gpu,
-    /// The device's name in what is kept.
+    /// The device's name in stored results.
     pub device: &'a str,
     /// Starts a worker, whose standard input and output are taken over.
     pub worker: &'a dyn Fn() -> Command,
-    /// Begin nothing new after this.
+    /// The time after which nothing new is started.
     pub deadline: Instant,
-    /// How long one schedule may take: to compile it, to compare its result, to time it.
+    /// The time limit for one schedule: to compile it, compare its result, and time it.
     pub patience: Duration,
 }
 
-/// What came of timing.
+/// The result of timing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timed {
     /// The device that the worker opened; `None` if everything was known.
     pub device: Option<String>,
     /// Candidates that were timed before.
     pub known: usize,
-    /// Candidates that the time did not suffice for.
+    /// Candidates for which there was no time left.
     pub late: usize,
-    /// Why nothing more could be timed.
+    /// Why timing ended early.
     pub broken: Option<String>,
 }
 
-/// What is under way.
+/// The state of the timing.
 struct Work<'c> {
     candidates: &'c mut [Candidate],
     /// Numbers of those that are still to be timed.
@@ -50,13 +50,13 @@ struct Work<'c> {
     outcome: Timed,
 }
 
-/// Times the first `top` candidates, each of which then has its time or why it has none, unless the deadline came first.
-/// `progress` is called after each with how many have an answer. A worker that hangs or dies costs the candidate that it had
-/// begun; another worker goes on with the rest.
+/// Times the first `top` candidates. Each of them then has a time or the reason why there is none, unless the deadline
+/// came first. `progress` is called after each with the number that have an answer. If a worker hangs or dies, the
+/// candidate that it was timing fails, and another worker continues with the rest.
 ///
 /// # Errors
 ///
-/// No worker can be started, or what is found cannot be kept.
+/// No worker can be started, or the results cannot be stored.
 pub fn time(
     candidates: &mut [Candidate],
     timing: &Timing<'_>,
@@ -71,7 +71,7 @@ pub fn time(
     while !work.open.is_empty() && work.outcome.broken.is_none() && Instant::now() < timing.deadline {
         let before = work.open.len();
         let why = work.turn(timing, kept, &mut |open| progress(all - open))?;
-        // A worker that has not finished a single candidate will not do so the next time.
+        // A worker that did not finish a single candidate will not do so the next time either.
         if work.open.len() == before && Instant::now() < timing.deadline {
             work.outcome.broken = Some(why.unwrap_or_else(|| "the worker ended without an answer".into()));
         }
@@ -82,7 +82,7 @@ pub fn time(
 }
 
 impl Work<'_> {
-    /// Takes over what is known of an earlier run.
+    /// Takes over the results of an earlier run.
     fn recall(&mut self, timing: &Timing<'_>, kept: &Kept) {
         let candidates = &mut *self.candidates;
         self.open.retain(|&index| {
@@ -96,7 +96,7 @@ impl Work<'_> {
         });
     }
 
-    /// One worker, until it has answered everything, hangs or dies; the reason if it could not do its work.
+    /// Runs one worker until it has answered everything, hangs or dies; returns the reason if it could not work.
     fn turn(
         &mut self,
         timing: &Timing<'_>,
@@ -154,7 +154,7 @@ impl Work<'_> {
                 Err(failed) => Record::Failed(failed.clone()),
             };
             kept.keep(key, record);
-            // Each costs seconds: none is to be lost.
+            // Each answer costs seconds, so none may be lost.
             kept.finish()?;
         }
         self.candidates[index].timed = Some(outcome);
@@ -163,14 +163,14 @@ impl Work<'_> {
     }
 }
 
-/// What a time is kept under; `None` for what does not compile, which the worker says.
+/// The key of a time; `None` for a schedule that does not compile, which the worker reports.
 fn key(schedule: &str, timing: &Timing<'_>) -> Option<crate::sweep::keep::Key> {
     let parsed: Schedule = schedule.parse().ok()?;
     let kernel = Kernel::compile(&parsed, target(&parsed, &timing.gpu)).ok()?;
     Some(Kept::timed(schedule, timing.size, timing.device, kernel.ptx()))
 }
 
-/// A worker process and what it says.
+/// A worker process and its output.
 struct Worker {
     child: Child,
     answers: Receiver<Answer>,
@@ -202,7 +202,7 @@ impl Worker {
         Ok(Worker { child, answers })
     }
 
-    /// Ends a worker that says nothing more; what there is to say about that.
+    /// Ends a worker that no longer answers; returns the reason.
     fn stop(&mut self, why: RecvTimeoutError, patience: Duration) -> Option<String> {
         if why == RecvTimeoutError::Timeout {
             let _ = self.child.kill();

@@ -1,6 +1,6 @@
 //! The process that times schedules: it reads one [`Request`] and writes [`Answer`]s, each a line of JSON.
 //!
-//! It is a process because a kernel that does not end cannot be stopped otherwise.
+//! It is a separate process because a kernel that does not end cannot be stopped otherwise.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -13,30 +13,30 @@ use crate::session::{self, Event, Order, Orders, Reason};
 use crate::suites::{Named, Size};
 use crate::sweep::{Failed, Failure, Measured};
 
-/// What is to be timed.
+/// The schedules to time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// `m`, `n`, `k` and how many products.
+    /// `m`, `n`, `k` and the number of products.
     pub size: [usize; 4],
-    /// Begin nothing new after these seconds.
+    /// Seconds after which nothing new is started.
     pub seconds: f64,
     /// Texts of schedules.
     pub schedules: Vec<String>,
 }
 
-/// One thing that the worker says. Numbers are those of the request's schedules.
+/// One message of the worker. Numbers are indices into the request's schedules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// It has opened this device.
+    /// It opened this device.
     Device(String),
     /// This schedule is next.
     Started(usize),
-    /// How fast it is.
+    /// The time of a schedule.
     Measured(usize, Measured),
-    /// Why it has no time.
+    /// Why a schedule has no time.
     Failed(usize, Failed),
-    /// Nothing more can be done here.
+    /// The worker cannot continue.
     Broken(String),
 }
 
@@ -81,7 +81,8 @@ pub fn serve(
     Ok(())
 }
 
-/// What an event says of a request's schedule. What was too late is not said: nobody has tried it.
+/// The answer for an event about a request's schedule. Schedules that were too late get no answer, since they were not
+/// tried.
 fn answer(event: Event) -> Option<Answer> {
     match event {
         Event::Started { schedule, .. } => Some(Answer::Started(schedule.parse().ok()?)),

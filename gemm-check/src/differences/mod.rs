@@ -1,8 +1,8 @@
-//! Why two schedules differ: their texts at each level, line by line, and what each of them costs.
+//! How two schedules differ: their texts at each level, line by line, and the cost of each.
 //!
-//! Registers and labels are numbered as the compiler comes to them, so that one more at the top of a kernel renames all others.
-//! Lines are therefore aligned by what they say apart from these numbers, and aligned lines differ if their names do not
-//! correspond ([`names`]).
+//! Registers and labels are numbered in the order in which the compiler creates them, so one more at the top of a
+//! kernel renames all others. Lines are therefore aligned by their text without these numbers, and aligned lines differ
+//! if their names do not correspond ([`names`]).
 
 mod names;
 
@@ -33,7 +33,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// All of them, from the clauses down.
+    /// All levels, from the clauses down.
     pub const ALL: [Level; 5] = [Level::Clauses, Level::Plan, Level::Tile, Level::Kernel, Level::Ptx];
 
     /// Its name.
@@ -47,7 +47,7 @@ impl Level {
         }
     }
 
-    /// What begins a comment.
+    /// The start of a comment.
     fn comment(self) -> Option<&'static str> {
         match self {
             Level::Clauses | Level::Plan => None,
@@ -82,13 +82,13 @@ pub struct Difference {
 /// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Who has it.
+    /// Which text has it.
     pub tag: Tag,
-    /// Its text; where both have it, the first's.
+    /// Its text; that of the first where both have it.
     pub text: String,
 }
 
-/// Who has a line.
+/// Which text has a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tag {
@@ -125,19 +125,19 @@ pub fn compare(level: Level, first: &str, second: &str, comments: Comments) -> D
 fn lines(level: Level, text: &str, comments: Comments) -> Vec<String> {
     let stripped = |line: &str| match (level.comment(), comments) {
         (Some(mark), Comments::Ignored) => line.split(mark).next().unwrap_or_default().trim_end().to_string(),
-        // In columns, which move with the longest line.
+        // Plans are printed in columns, whose width depends on the longest line.
         (Some(mark), Comments::Compared) => match line.split_once(mark) {
             Some((code, comment)) => format!("{} {mark}{comment}", code.trim_end()),
             None => line.trim_end().to_string(),
         },
         (None, _) => line.trim_end().to_string(),
     };
-    // How many registers there are is not what a text says.
+    // The number of declared registers does not count as a difference.
     let says = |line: &String| !(line.trim().is_empty() || level == Level::Ptx && line.trim().starts_with(".reg"));
     text.lines().map(stripped).filter(says).collect()
 }
 
-/// The same operations, with aligned lines whose names do not correspond as changes.
+/// The same operations, where aligned lines whose names do not correspond count as changes.
 fn with_names(ops: &[DiffOp], [first, second]: [&[String]; 2], dialects: &[Dialect; 2]) -> Vec<DiffOp> {
     let mut names = Correspondence::default();
     let mut all: Vec<DiffOp> = Vec::new();
@@ -180,13 +180,13 @@ fn of_op(op: &DiffOp, first: &[String], second: &[String]) -> Vec<Line> {
 }
 
 impl Difference {
-    /// Whether there is none.
+    /// Whether there is no difference.
     pub fn is_empty(&self) -> bool {
         self.removed + self.added == 0
     }
 
-    /// The hunks as text: `-` before what only the first has, `+` before what only the second has. `paint` may wrap a line, by
-    /// its tag.
+    /// The hunks as text: `-` before lines that only the first has, `+` before lines that only the second has. `paint`
+    /// may wrap a line, depending on its tag.
     pub fn unified(&self, paint: impl Fn(Tag, &str) -> String) -> String {
         let mut text = String::new();
         for (index, hunk) in self.hunks.iter().enumerate() {

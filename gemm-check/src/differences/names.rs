@@ -1,19 +1,19 @@
-//! Names that the compiler numbers: registers and labels, and which of one text correspond to which of another.
+//! Names that the compiler numbers, registers and labels, and the correspondence between those of two texts.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Level;
 
-/// What begins the line of a kernel that declares registers.
+/// The start of a line of a kernel that declares registers.
 const DECLARATION: &str = "registers ";
 
-/// How names look in a text.
+/// The form of names in a text.
 pub(super) enum Dialect {
     /// There are none.
     Plain,
-    /// Words of these letters, followed by a number: what a kernel declares.
+    /// One of these letter sequences followed by a number, as declared in a kernel.
     Declared(HashSet<String>),
-    /// Words that begin with `%`, special registers apart; and these labels.
+    /// Words that begin with `%`, except special registers; and labels with one of these prefixes.
     Ptx(HashSet<String>),
 }
 
@@ -40,14 +40,14 @@ impl Dialect {
         }
     }
 
-    /// What a line says, whatever its names are. How many registers there are is not something it says.
+    /// The text of a line without its names. The number of declared registers is not part of it.
     pub(super) fn key(&self, line: &str) -> String {
         if matches!(self, Dialect::Declared(_)) && line.trim().starts_with(DECLARATION) {
             return line.split(|c: char| c.is_ascii_digit()).collect();
         }
         let said = |word| match self {
             _ if !self.is_name(word) => word,
-            // Those of a kernel say what they are for; other compilers have other letters for the same.
+            // The letters of a kernel's names tell their purpose; other compilers use different letters.
             Dialect::Ptx(_) => "%",
             _ => letters(word),
         };
@@ -73,7 +73,7 @@ impl Dialect {
         names
     }
 
-    /// Where in a line names are written: left of ` = `, or in the first operand unless that is an address.
+    /// The part of a line in which names are assigned: left of ` = `, or the first operand unless that is an address.
     fn written(&self, line: &str) -> std::ops::Range<usize> {
         let nothing = 0..0;
         if let Dialect::Declared(_) = self {
@@ -95,7 +95,7 @@ impl Dialect {
         match self {
             Dialect::Plain => false,
             Dialect::Declared(known) => numbered(word) && known.contains(letters(word)),
-            // Those of the machine have a dot or no number.
+            // The machine's special registers have a dot or no number.
             Dialect::Ptx(labels) => {
                 labels.contains(word) || word.starts_with('%') && numbered(word) && !word.contains('.')
             }
@@ -109,7 +109,7 @@ fn letters(name: &str) -> &str {
     &name[..end]
 }
 
-/// Words and what is between them, in order: together the whole line.
+/// Words and the text between them, in order: together the whole line.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%' || c == '.';
     let mut rest = line;
@@ -127,7 +127,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Which names of one text are which of the other, so far.
+/// The correspondence between the names of the two texts so far.
 #[derive(Default)]
 pub(super) struct Correspondence {
     there: HashMap<String, String>,
@@ -135,8 +135,8 @@ pub(super) struct Correspondence {
 }
 
 impl Correspondence {
-    /// Whether two aligned lines read corresponding names; what they write corresponds from now on. After a difference the names
-    /// count as corresponding, so that each difference is told once.
+    /// Whether two aligned lines read corresponding names; the names they write correspond from now on. After a
+    /// difference the names count as corresponding, so that each difference is reported once.
     pub(super) fn agree(&mut self, first: &[Name], second: &[Name]) -> bool {
         if first.len() != second.len() {
             return false;

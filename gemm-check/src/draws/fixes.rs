@@ -1,4 +1,4 @@
-//! What becomes of the fixes that wrong schedules are offered: each is applied by itself.
+//! Applies each of the fixes that are offered for wrong schedules on its own.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::wrong::wrong_schedule;
 
-/// What the fixes of one rule lead to.
+/// The results of the fixes of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcomes {
     /// Errors of this rule.
@@ -18,35 +18,35 @@ pub struct Outcomes {
     pub legal: usize,
     /// Fixes that lead to fewer errors.
     pub fewer: usize,
-    /// The others.
+    /// All other fixes.
     pub no_better: usize,
 }
 
-/// A fix that leaves as many errors as there were, or more.
+/// A fix that does not reduce the number of errors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Useless {
-    /// Of the wrong schedule.
+    /// The seed of the wrong schedule.
     pub seed: u64,
     /// The wrong schedule.
     pub text: String,
     /// The error, with its help.
     pub error: String,
-    /// The schedule with its fix; none where the fix cannot be applied.
+    /// The schedule with the fix; `None` if the fix cannot be applied.
     pub fixed: Option<String>,
-    /// What is said of that.
+    /// The diagnostics of that schedule.
     pub after: String,
 }
 
-/// What became of the fixes of many wrong schedules.
+/// The results of the fixes of many wrong schedules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fixes {
     /// Wrong schedules.
     pub schedules: usize,
-    /// Those of which all the fixes together make a legal one.
+    /// Those that all the fixes together make legal.
     pub repaired: usize,
     /// By the name of the rule.
     pub rules: BTreeMap<&'static str, Outcomes>,
-    /// Fixes that are no better.
+    /// Fixes that are not an improvement.
     pub useless: Vec<Useless>,
 }
 
@@ -62,7 +62,7 @@ impl Fixes {
         })
     }
 
-    /// Applies every fix of the wrong schedule of a seed, each by itself, and then all of them.
+    /// Applies every fix of the wrong schedule of a seed, each on its own, and then all of them.
     pub fn add(&mut self, seed: u64) {
         let text = wrong_schedule(seed);
         let said = diagnose(&text, None);

@@ -1,8 +1,8 @@
 //! Random legal schedules at random sizes, executed and compared: for tests, and for `gemmc fuzz`.
 //!
-//! A draw is a schedule, how it is executed, and the products that it computes. It follows from a seed, and so a failure is
-//! reproduced by its seed alone; what is reported is the smallest draw that was found to fail in the same way, with few clauses,
-//! small tiles and small matrices.
+//! A draw is a schedule, how it is executed, and the products that it computes. It is determined by a seed, which is
+//! enough to reproduce a failure. The report shows the smallest draw that was found to fail in the same way, with few
+//! clauses, small tiles and small matrices.
 
 mod fixes;
 mod schedules;
@@ -27,14 +27,14 @@ use schedules::{maybe, of, schedule};
 pub use fixes::{Fixes, Outcomes, Useless};
 pub use wrong::wrong_schedule;
 
-/// One draw: a schedule, how it is executed, and on what.
+/// One draw: a schedule, how it is executed, and its products.
 #[derive(Clone, Debug)]
 pub struct Draw {
     /// Clauses.
     pub schedule: String,
     /// The order of warps, in the interpreter.
     pub order: WarpOrder,
-    /// Elements by which every matrix misses its alignment, in the interpreter.
+    /// Elements by which every matrix is misaligned, in the interpreter.
     pub misalign: u32,
     requests: Vec<Wish>,
 }
@@ -55,7 +55,7 @@ struct Wish {
 #[derive(Clone, Copy, Debug)]
 enum Extent {
     Of(usize),
-    /// So many tiles, and one element less, none or one more.
+    /// A number of tiles, and one element less, none or one more.
     Tiles(usize, usize),
 }
 
@@ -63,18 +63,18 @@ enum Extent {
 #[derive(Clone, Copy, Debug)]
 enum Rows {
     Packed,
-    /// So many elements above the smallest.
+    /// A number of elements above the smallest.
     Padded(usize),
-    /// Multiples of what the widest access needs.
+    /// Multiples of the alignment that the widest access needs.
     Aligned,
 }
 
-/// What became of a draw that did not fail.
+/// The result of a draw that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// All products were right; how many.
+    /// The number of products, all of which were right.
     Right(usize),
-    /// The schedule is refused, by this rule, or because the device does not run its target.
+    /// The schedule was rejected by this rule, or because the device does not run its target.
     Refused(&'static str),
 }
 
@@ -167,12 +167,12 @@ pub fn for_all(count: u32, seed: u64, test: impl Fn(&Draw) -> Result<(), String>
     })
 }
 
-/// Compiles and multiplies what a draw says, on a GPU, or (`None`) in the interpreter with all checks on and in the draw's own
-/// order of warps.
+/// Compiles and multiplies the products of a draw on a GPU, or, with `None`, in the interpreter with all checks enabled
+/// and in the draw's own order of warps.
 ///
 /// # Errors
-/// What is wrong, in words: a schedule that does not parse, or is refused without a reason, and everything that goes wrong with
-/// one that is accepted.
+/// Describes what is wrong: a schedule that does not parse, or is rejected without a reason, and everything
+/// that goes wrong with one that is accepted.
 pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
     let schedule: Schedule = draw.schedule.parse().map_err(|e| format!("it does not parse: {e}"))?;
     let plan = match schedule.plan(None) {
@@ -204,14 +204,14 @@ pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
     Ok(Fate::Right(draw.requests.len()))
 }
 
-/// What became of many draws.
+/// The results of many draws.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Draws.
     pub draws: usize,
     /// Pairs of a schedule and a product that were right.
     pub pairs: usize,
-    /// How often each rule refused a schedule.
+    /// How often each rule rejected a schedule.
     pub refused: BTreeMap<&'static str, usize>,
 }
 
@@ -225,7 +225,7 @@ impl Tally {
         }
     }
 
-    /// Schedules that were refused.
+    /// Schedules that were rejected.
     pub fn refusals(&self) -> usize {
         self.refused.values().sum()
     }

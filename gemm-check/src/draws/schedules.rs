@@ -3,17 +3,18 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// In `percent` of all draws; shrinks to nothing.
+/// Generates text in `percent` of all draws; shrinks to nothing.
 pub(super) fn maybe<S: Strategy>(percent: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
     prop::option::weighted(f64::from(percent) / 100.0, strategy)
 }
 
-/// One of these numbers. What is before another is simpler; a number that is there twice is drawn more often.
+/// One of these numbers. Earlier numbers are simpler; a number that is listed twice is drawn more often.
 pub(super) fn of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
     select(all)
 }
 
-/// The `choice`th divisor of a number, starting over after the last: so that a choice needs no number.
+/// The `choice`th divisor of a number, wrapping around after the last, so that a choice can be made before the number
+/// is known.
 fn divisor(number: usize, choice: usize) -> usize {
     let divisors: Vec<usize> = (1..=number).filter(|d| number.is_multiple_of(*d)).collect();
     divisors[choice % divisors.len()]
@@ -38,7 +39,7 @@ fn geometry() -> impl Strategy<Value = ([usize; 2], usize, Vec<String>)> {
     })
 }
 
-/// The depth of the tile and the clauses about how it gets to the threads; none where nothing is staged.
+/// The depth of the tile and the clauses about its staging; none where nothing is staged.
 fn staging() -> impl Strategy<Value = (Option<usize>, Vec<Option<String>>)> {
     let skew = prop_oneof![
         2 => Just(String::new()),
@@ -95,7 +96,7 @@ const EPILOGUES: [&str; 11] = [
     "|acc, c, s, t| s * acc + t * acc * s - c * s",
 ];
 
-/// Types, layouts, the epilogue and how many products there are.
+/// Types, layouts, the epilogue and the number of products.
 fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
@@ -117,7 +118,7 @@ fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
     )
 }
 
-/// Clauses that have nothing to do with each other.
+/// Clauses that are independent of each other.
 fn others() -> impl Strategy<Value = Vec<Option<String>>> {
     let text = |all: &'static [&'static str]| of(all).prop_map(str::to_string);
     let vector =

@@ -1,4 +1,4 @@
-//! Random wrong schedules, as text: legal ones broken in the ways in which people break them.
+//! Random wrong schedules, as text: legal ones with the kinds of mistakes that people make.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -7,10 +7,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::schedules::schedule;
 
-/// What chooses among the ways to do something: each takes of it what it needs.
+/// A random number for choices: each choice consumes as much of it as it needs.
 type Choice = [Index; 4];
 
-/// The wrong schedule of a seed; now and then it is legal after all.
+/// The wrong schedule of a seed; occasionally it is legal after all.
 pub fn wrong_schedule(seed: u64) -> String {
     let mut bytes = [1; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -30,7 +30,7 @@ pub fn wrong_schedule(seed: u64) -> String {
     joined(&clauses, seed)
 }
 
-/// The clauses on one line or on several, now and then with a comment or without a semicolon.
+/// The clauses on one line or on several, occasionally with a comment or without a semicolon.
 fn joined(clauses: &[String], seed: u64) -> String {
     let mut text = String::new();
     for (index, clause) in clauses.iter().enumerate() {
@@ -84,7 +84,7 @@ fn runs(text: &str, of: impl Fn(char) -> bool) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// A letter of a word too few, too many, another one, or two swapped.
+/// A word with a letter missing, added, replaced, or with two letters swapped.
 fn misspell(clauses: &mut [String], [clause, word, letter, way]: Choice) {
     let clause = one(clauses, &clause);
     let words = runs(clause, |c| c.is_ascii_alphabetic() || c == '_');
@@ -105,7 +105,7 @@ fn misspell(clauses: &mut [String], [clause, word, letter, way]: Choice) {
     }
 }
 
-/// Another number in place of one, or what is no number of the language.
+/// A different number in place of one, or something that is not a number of the language.
 fn number(clauses: &mut [String], [clause, place, value, _]: Choice) {
     const VALUES: &[&str] = &[
         "0",
@@ -156,7 +156,7 @@ fn drop(clauses: &mut Vec<String>, [clause, ..]: Choice) {
     clauses.remove(clause.index(clauses.len()));
 }
 
-/// A clause once more, as it is or with another number.
+/// A clause repeated, unchanged or with a different number.
 fn repeat(clauses: &mut Vec<String>, [clause, place, value, way]: Choice) {
     let again = one(clauses, &clause).clone();
     clauses.push(again);
@@ -281,7 +281,7 @@ fn add(clauses: &mut Vec<String>, [clause, place, ..]: Choice) {
     clauses.insert(at, clause.get(MORE).to_string());
 }
 
-/// An argument too many, too few, without its name, or without its parentheses.
+/// An argument added, removed, without its name, or without its parentheses.
 fn argument(clauses: &mut [String], [clause, _, _, way]: Choice) {
     let clause = one(clauses, &clause);
     let changed = match way.index(7) {
@@ -336,7 +336,7 @@ fn epilogue(clauses: &mut Vec<String>, [choice, ..]: Choice) {
     clauses.push(format!("epilogue({})", choice.get(WRONG)));
 }
 
-/// What something is called in other languages.
+/// Names of the same things in other languages.
 fn elsewhere(clauses: &mut Vec<String>, [choice, ..]: Choice) {
     const WORDS: &[(&str, &str)] = &[
         ("f64", "double"),

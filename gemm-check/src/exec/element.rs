@@ -1,4 +1,4 @@
-//! Elements of the buffers of a launch file: their bytes from numbers and back.
+//! Elements of the buffers of a launch file: conversion between numbers and bytes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-/// The type of a buffer's elements, by PTX's names for what an instruction would do with them.
+/// The type of a buffer's elements, with the names of PTX's instruction types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // the names are PTX's
@@ -52,7 +52,7 @@ impl ElementType {
         )
     }
 
-    /// The smallest and the largest integer of the type; of a float nothing.
+    /// The smallest and the largest integer of the type; `None` for floating-point types.
     fn range(self) -> Option<(i128, i128)> {
         let bits = 8 * self.bytes() as u32;
         match self {
@@ -64,7 +64,7 @@ impl ElementType {
         }
     }
 
-    /// Appends a floating-point number, rounded to the type; to an integer type its integral part, as far as that fits.
+    /// Appends a floating-point number, rounded to the type; for an integer type its integral part, saturated.
     pub fn push_float(self, value: f64, out: &mut Vec<u8>) {
         match self {
             ElementType::F64 => out.extend(value.to_le_bytes()),
@@ -85,7 +85,8 @@ impl ElementType {
         }
     }
 
-    /// Appends what a launch file says: a number, or one of `"nan"`, `"inf"` and `"-inf"`, which JSON has no numbers for.
+    /// Appends a value of a launch file: a number, or one of `"nan"`, `"inf"` and `"-inf"`, which are not numbers in
+    /// JSON.
     ///
     /// # Errors
     /// Values that the type does not have.
@@ -113,7 +114,7 @@ impl ElementType {
                 self.push_float(value, out);
                 Ok(())
             }
-            (other, _) => Err(format!("{other} is no value of type {self}")),
+            (other, _) => Err(format!("{other} is not a value of type {self}")),
         }
     }
 
@@ -130,7 +131,7 @@ impl ElementType {
         let signed = (bits << unused) as i64 >> unused;
         match self {
             ElementType::F64 => float(f64::from_bits(bits)),
-            // As many digits as an f32 has, not those of the double that is the same number.
+            // The shortest digits for the f32, not those of the equal f64.
             ElementType::F32 => single(f32::from_bits(bits as u32)),
             ElementType::F16 => float(f16::from_bits(bits as u16).to_f64()),
             ElementType::Bf16 => float(bf16::from_bits(bits as u16).to_f64()),
@@ -222,9 +223,9 @@ mod tests {
             (ElementType::U8, json!(256), "256 is not an integer from 0 to 255"),
             (ElementType::S8, json!(-129), "-129 is not an integer from -128 to 127"),
             (ElementType::U32, json!(1.5), "1.5 is not an integer from 0 to 4294967295"),
-            (ElementType::U32, json!("nan"), "\"nan\" is no value of type u32"),
+            (ElementType::U32, json!("nan"), "\"nan\" is not a value of type u32"),
             (ElementType::F32, json!("many"), "\"many\" is none of \"nan\", \"inf\", \"-inf\""),
-            (ElementType::F32, json!([1]), "[1] is no value of type f32"),
+            (ElementType::F32, json!([1]), "[1] is not a value of type f32"),
         ] {
             assert_eq!(back(ty, value), Err(words.into()));
         }

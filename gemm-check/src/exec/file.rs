@@ -1,4 +1,4 @@
-//! The launch file: which entry of a PTX file runs, on what.
+//! The launch file: which entry of a PTX file runs, and its operands.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::element::ElementType;
 
-/// Bytes of all buffers together that are laid out.
+/// The maximum size of all buffers together, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// A launch as its file states it, in JSON:
+/// A launch as described by its file, in JSON:
 ///
 /// ```json
 /// {
@@ -32,7 +32,7 @@ pub struct LaunchFile {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],
-    /// Blocks of a cluster, if the launch asks for clusters.
+    /// Blocks of a cluster, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct LaunchFile {
     /// Tensor maps, by name.
     #[serde(default)]
     pub maps: BTreeMap<String, Map>,
-    /// Buffers to show afterwards; all of them if it is left out.
+    /// Buffers to print afterwards; all of them if it is left out.
     pub print: Option<Vec<String>>,
 }
 
@@ -82,20 +82,20 @@ pub struct Buffer {
     /// Its elements.
     #[serde(rename = "type")]
     pub ty: ElementType,
-    /// How many there are, along each dimension.
+    /// The number of elements along each dimension.
     pub shape: Vec<u64>,
-    /// What they are at first; never written, if it is left out.
+    /// Their initial values; if left out, they count as never written.
     pub init: Option<Init>,
     /// Whether each byte may be written at most once.
     #[serde(default)]
     pub write_once: bool,
 }
 
-/// What a buffer holds at first.
+/// The initial contents of a buffer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Init {
-    /// 0, 1, 2, … as the type rounds or wraps them.
+    /// 0, 1, 2, …, rounded or wrapped to the type.
     Iota,
     /// Floats from -1 to 1, integers of the whole range, the same for the same seed.
     Random(u64),
@@ -122,12 +122,12 @@ pub struct Map {
     /// Extents of what one instruction copies, in elements.
     #[serde(rename = "box")]
     pub extents: Vec<u32>,
-    /// Steps through the tensor, in elements; 1 everywhere if it is left out.
+    /// Element strides of the traversal; 1 everywhere if it is left out.
     pub element_strides: Option<Vec<u32>>,
     /// 0 none, 1 within 32 bytes, 2 within 64, 3 within 128, as the driver numbers them.
     #[serde(default)]
     pub swizzle: u32,
-    /// What an element outside is: 0 zero, 1 a NaN that the arithmetic takes for zero.
+    /// The value of an element outside the tensor: 0 zero, 1 a NaN that the arithmetic treats as zero.
     #[serde(default)]
     pub oob: u32,
 }
@@ -136,14 +136,14 @@ impl LaunchFile {
     /// Reads a launch file.
     ///
     /// # Errors
-    /// What is wrong with it, with line and column where it is a matter of the text.
+    /// Returns what is wrong with it, with line and column for errors in the text.
     pub fn parse(text: &str) -> Result<LaunchFile, String> {
         let file: LaunchFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
         file.check()?;
         Ok(file)
     }
 
-    /// That every name is one of the file's, and everything has a size.
+    /// Checks that every name is defined in the file, and that everything has a size.
     fn check(&self) -> Result<(), String> {
         let buffer = |name: &str| match self.buffers.contains_key(name) {
             true => Ok(()),
@@ -172,7 +172,7 @@ impl LaunchFile {
         }
     }
 
-    /// Names of the buffers to show.
+    /// Names of the buffers to print.
     pub fn shown(&self) -> Vec<&str> {
         match &self.print {
             Some(names) => names.iter().map(String::as_str).collect(),
@@ -190,7 +190,7 @@ impl Arg {
     /// The bytes of an argument that is neither a buffer nor a map.
     ///
     /// # Errors
-    /// A number that the type does not have.
+    /// Returns an error for a number that the type cannot represent.
     pub fn bytes(&self) -> Result<Option<Vec<u8>>, String> {
         let float = |ty: ElementType, value: &Value| {
             let mut bytes = Vec::new();
@@ -226,10 +226,11 @@ impl Buffer {
         self.elements()?.checked_mul(self.ty.bytes() as u64)
     }
 
-    /// What it holds at first; nothing if that is left to chance.
+    /// Its initial contents; `None` if they are unspecified.
     ///
     /// # Errors
-    /// Values that the type does not have, or as many as do not fill the buffer.
+    /// Returns an error for values that the type cannot represent, and if their number does not match the
+    /// buffer.
     pub fn contents(&self) -> Result<Option<Vec<u8>>, String> {
         let elements = self.elements().unwrap_or(0);
         let mut out = Vec::new();

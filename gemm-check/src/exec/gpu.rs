@@ -8,12 +8,12 @@ pub use absent::on_gpu;
 #[cfg(feature = "cuda")]
 pub use present::on_gpu;
 
-/// What one run did.
+/// The result of one run.
 #[derive(Debug)]
 pub struct GpuRun {
-    /// Every buffer afterwards, by name. A buffer that is filled with nothing begins with zeros.
+    /// Every buffer afterwards, by name. A buffer without initial contents starts with zeros.
     pub contents: Contents,
-    /// How long the kernel ran.
+    /// The run time of the kernel.
     pub time: Duration,
 }
 
@@ -30,7 +30,7 @@ mod present {
     /// Runs a launch file on a GPU. `level` is the assembler's level of optimisation, 0 to 4; the driver's own if absent.
     ///
     /// # Errors
-    /// What is wrong with the file or the PTX, and what the driver says of the launch.
+    /// Returns what is wrong with the file or the PTX, and the driver's errors.
     pub fn on_gpu(device: &Device, ptx: &str, file: &LaunchFile, level: Option<u32>) -> Result<GpuRun, ExecError> {
         let mut buffers: BTreeMap<&str, Bytes> = BTreeMap::new();
         for (name, buffer) in &file.buffers {
@@ -41,7 +41,7 @@ mod present {
         }
         let mut args = Vec::new();
         for arg in &file.args {
-            // That the names are there was checked when the file was read.
+            // The names were checked when the file was read.
             let address = |name: &str| buffers.get(name).map_or(0, Bytes::address);
             args.push(match arg {
                 Arg::Buffer(name) => address(name).to_le_bytes().to_vec(),

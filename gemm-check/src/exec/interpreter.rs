@@ -11,14 +11,14 @@ use ptx_gemm_runtime::interp::{
 
 use super::{Arg, Contents, ExecError, LaunchFile};
 
-/// In which order warps and blocks take turns and copies land, by a name that repeats it.
+/// The order in which warps and blocks are scheduled and copies complete, by a name that reproduces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// First warp and block first, copies at the latest moment.
     Forward,
     /// Last warp and block first, copies at the earliest moment.
     Backward,
-    /// Everything at random.
+    /// Everything in random order.
     Random(u64),
 }
 
@@ -31,7 +31,7 @@ pub enum Orders {
     All,
 }
 
-/// Random orders among all.
+/// The number of random orders when all are used.
 const RANDOM: u64 = 6;
 
 impl Order {
@@ -47,7 +47,7 @@ impl Order {
 }
 
 impl Orders {
-    /// Each of them.
+    /// All of them.
     pub fn list(self) -> Vec<Order> {
         match self {
             Orders::One(order) => vec![order],
@@ -82,23 +82,24 @@ impl FromStr for Orders {
     }
 }
 
-/// What one run did.
+/// The result of one run.
 #[derive(Debug)]
 pub struct Interpreted {
     /// The order that it ran in.
     pub order: Order,
-    /// Every buffer afterwards, by name. Bytes that nobody wrote are 0.
+    /// Every buffer afterwards, by name. Bytes that were never written are 0.
     pub contents: Contents,
-    /// Counts and warnings, if it came to its end.
+    /// Counts and warnings, if the run completed.
     pub report: Option<Report>,
-    /// What ended it.
+    /// The violation that ended the run.
     pub violation: Option<Violation>,
 }
 
-/// Runs a launch file in one order, counting what it costs.
+/// Runs a launch file in one order, and counts its cost.
 ///
 /// # Errors
-/// What is wrong with the file. A launch that breaks a rule is not an error: the violation is in the result.
+/// Returns what is wrong with the file. A launch that breaks a rule is not an error: the violation is in the
+/// result.
 pub fn interpret(
     program: &Program,
     file: &LaunchFile,
@@ -153,7 +154,7 @@ pub fn interpret(
 }
 
 fn value(arg: &Arg, file: &LaunchFile, buffers: &BTreeMap<&str, Allocation>) -> Result<Value, ExecError> {
-    // That the names are there was checked when the file was read.
+    // The names were checked when the file was read.
     let address = |name: &str| buffers.get(name).map_or(0, |buffer| buffer.address);
     match arg {
         Arg::Buffer(name) => Ok(Value::U64(address(name))),

@@ -1,4 +1,4 @@
-//! Random arguments of tensor maps: what the driver makes of them, compared with the interpreter's checks.
+//! Random arguments of tensor maps, which compare the driver's checks with the interpreter's.
 
 #[cfg(feature = "cuda")]
 use ptx_gemm_runtime::cuda::encode_tensor_map;
@@ -10,18 +10,18 @@ use ptx_gemm_runtime::{Device, DeviceError, Error};
 pub struct MapDisagreement {
     /// The arguments.
     pub args: TensorMapArgs,
-    /// Why the interpreter refuses them; if it does not, the driver does.
+    /// Why the interpreter rejects them; `None` if only the driver does.
     pub here: Option<TensorMapError>,
 }
 
-/// What a driver and the interpreter say of the same arguments.
+/// The verdicts of a driver and of the interpreter on the same arguments.
 #[derive(Clone, Debug, Default)]
 pub struct MapOpinion {
     /// Argument sets.
     pub sets: usize,
     /// Those that both accept.
     pub accepted: usize,
-    /// Those that both refuse.
+    /// Those that both reject.
     pub refused: usize,
     /// The others.
     pub disagreements: Vec<MapDisagreement>,
@@ -31,7 +31,7 @@ impl MapOpinion {
     /// Compares the interpreter with a driver, which says whether it accepts a set.
     ///
     /// # Errors
-    /// The driver's, where it has no answer.
+    /// Returns the driver's error if it gives no verdict.
     pub fn of<E>(
         sets: &[TensorMapArgs],
         mut driver: impl FnMut(&TensorMapArgs) -> Result<bool, E>,
@@ -50,12 +50,12 @@ impl MapOpinion {
     /// Compares the interpreter with a GPU's driver, over as many random sets.
     ///
     /// # Errors
-    /// The driver's, but for its refusals of a set.
+    /// Returns the driver's errors, except for its rejections of a set.
     #[cfg(feature = "cuda")]
     pub fn on_gpu(device: &Device, seed: u64, count: usize) -> Result<MapOpinion, Error> {
         MapOpinion::of(&random_tensor_maps(seed, count), |args| match encode_tensor_map(device, args) {
             Ok(_) => Ok(true),
-            // The only answer that the driver has for arguments it does not like.
+            // The only error code that the driver has for invalid arguments.
             Err(Error::Device(DeviceError::Driver { call: "cuTensorMapEncodeTiled", .. })) => Ok(false),
             Err(error) => Err(error),
         })

@@ -1,8 +1,8 @@
-//! Any PTX file, run as a launch file says: on the interpreter under its checks, or on a GPU.
+//! Runs any PTX file as described by a launch file: on the interpreter with its checks, or on a GPU.
 //!
-//! The PTX need not be this project's; a launch file names its entry, arguments, buffers and tensor maps. The interpreter
-//! runs it once per order that is asked for, each time on fresh memory; a kernel whose results depend on the order has a
-//! race that no rule has named, and is reported as such.
+//! The PTX need not be this project's; a launch file names its entry, arguments, buffers and tensor maps. The
+//! interpreter runs it once for each requested order, each time on fresh memory; a kernel whose results depend on the
+//! order has a race that no rule has detected, and is reported as such.
 
 mod element;
 mod file;
@@ -19,7 +19,7 @@ pub use maps::{MapDisagreement, MapOpinion};
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};
 pub use second::{Difference, Element, LEVELS, Opinion, launches_of, second_opinion};
 
-/// Why nothing was run.
+/// Why nothing ran.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecError {
@@ -53,7 +53,7 @@ impl Map {
     fn args(&self, address: u64) -> Result<TensorMapArgs, ExecError> {
         let element = element(&self.ty).ok_or_else(|| {
             let message = "u8, u16, u32, s32, u64, s64, f16, bf16, f32, f32.ftz, tf32, tf32.ftz or f64";
-            ExecError::File(format!("`{}` is no type of a tensor map: {message}", self.ty))
+            ExecError::File(format!("`{}` is not a type of a tensor map: {message}", self.ty))
         })?;
         let plain = TensorMapArgs::new(element, address, &self.dims, &self.strides, &self.extents);
         let element_strides = self.element_strides.clone().unwrap_or(plain.element_strides);

@@ -1,5 +1,5 @@
-//! A second opinion: launch files and PTX of one folder, on the interpreter in every order and on a GPU at every level of its
-//! assembler, bit by bit.
+//! A second opinion: compares the PTX and launch files of a folder bit by bit, on the interpreter in every order and on
+//! a GPU at every optimisation level of its assembler.
 //!
 //! A launch file `NAME.json` or `NAME.WORD.json` belongs to each PTX file `NAME.ptx` or `NAME.WORD.ptx` next to it.
 
@@ -41,15 +41,15 @@ fn stem(path: &Path) -> String {
     name.split('.').next().unwrap_or_default().to_string()
 }
 
-/// How many of the elements that break the rule are told.
+/// The number of elements that break the rule and are reported.
 const TOLD: usize = 8;
 
-/// An element with one value here and another one there.
+/// An element whose values differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     /// The buffer that it is in.
     pub buffer: String,
-    /// Its place there.
+    /// Its index in the buffer.
     pub index: usize,
     /// Its bits on the interpreter, in hexadecimal.
     pub here: String,
@@ -57,7 +57,7 @@ pub struct Element {
     pub there: String,
 }
 
-/// How one run compares with the interpreter's first.
+/// The comparison of one run with the interpreter's first.
 #[derive(Clone, Debug, Default)]
 pub struct Difference {
     /// Elements whose bits differ.
@@ -73,18 +73,18 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether the rule is kept.
+    /// Whether the rule holds.
     pub fn holds(&self) -> bool {
         self.broken == 0 && self.refused.is_none()
     }
 }
 
-/// What was found of one PTX file and launch.
+/// The findings for one PTX file and launch.
 #[derive(Clone, Debug)]
 pub struct Opinion {
     /// Elements of the buffers that the launch file shows.
     pub elements: usize,
-    /// What may differ, in words.
+    /// The permitted differences, described in words.
     pub rule: String,
     /// The interpreter's runs: a violation, or a buffer that depends on the order.
     pub interpreter: Result<usize, String>,
@@ -102,7 +102,7 @@ impl Opinion {
 /// Runs one PTX text on the interpreter, with all checks and in all orders, and on a GPU if there is one.
 ///
 /// # Errors
-/// What is wrong with the files. What the GPU's driver refuses is an answer.
+/// Returns what is wrong with the files. A rejection by the GPU's driver is a result, not an error.
 pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Result<Opinion, ExecError> {
     let program = Program::from_text(ptx)?;
     let module = parse(ptx).map_err(|error| ExecError::File(error.to_string()))?;
@@ -127,7 +127,7 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
     let mut levels = Vec::new();
     for level in LEVELS {
         let Some(device) = gpu else { break };
-        // Text for a debugger is not optimised: the assembler refuses to.
+        // The assembler refuses to optimise text with debug information.
         let level = if is_for_debuggers(ptx) { level.map(|_| 0) } else { level };
         levels.push(match on_gpu(device, ptx, &file, level) {
             Ok(run) => compare(&file, &rule, &first, &run.contents),
@@ -176,7 +176,7 @@ fn compare(file: &LaunchFile, rule: &Rule, here: &Contents, there: &Contents) ->
             }
         }
     }
-    // One instruction may be wrong for many operands in a row: what is far apart says more.
+    // One instruction may be wrong for many consecutive operands: elements far apart are more informative.
     let step = broken.len().div_ceil(TOLD).max(1);
     let hex = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
     let example = |(name, index, x, y): &(&String, usize, &[u8], &[u8])| Element {

@@ -1,4 +1,4 @@
-//! What is bad about some figures, and the clauses that they follow from.
+//! Points out bad figures, and the clauses that they depend on.
 
 use ptx_gemm_dsl::clause::Metric;
 use ptx_gemm_dsl::terms::Operand;
@@ -10,12 +10,12 @@ use super::{BufferFigures, Figures, OperandFigures};
 
 /// Above this many times the fewest sectors, accesses to a matrix are scattered.
 const SCATTERED: f64 = 1.05;
-/// Above this, loads keep up with multiply-adds no longer: a multiprocessor issues one shared load in the time of four of its
-/// schedulers' multiply-adds.
+/// Above this, loads no longer keep up with multiply-adds: a multiprocessor issues one shared load in the time of four
+/// of its schedulers' multiply-adds.
 const LOADS: f64 = 0.25;
-/// Above this, a quarter of what is issued in the main loop is something else than the product.
+/// Above this, a quarter of the instructions issued in the main loop are not part of the product.
 const INSTRUCTIONS: f64 = 4.0 / 3.0;
-/// Below this share of the warps there is little to hide latency with.
+/// Below this share of the warps there are few warps to hide latency.
 const OCCUPANCY: f64 = 0.125;
 
 /// A figure that is bad.
@@ -25,7 +25,7 @@ pub struct Advice {
     pub figure: String,
     /// What is bad about it.
     pub what: String,
-    /// The clauses to look at; in a tile program the lines.
+    /// The clauses to look at, or the lines of a tile program.
     pub look_at: String,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn of(figures: &Figures, kernel: &Kernel, program: &Program) -> Vec<A
     all
 }
 
-/// Who knows which clause a figure follows from: the plan, or the notes of a tile program and its statements.
+/// The source that knows which clause a figure depends on: the plan, or the notes of a tile program and its statements.
 struct Clauses<'a> {
     kernel: &'a Kernel,
     program: &'a Program,
@@ -94,7 +94,7 @@ impl Clauses<'_> {
         }
     }
 
-    /// Stores follow from how the buffer is laid out, loads from which piece of it a thread reads as well.
+    /// Stores depend on the layout of the buffer, loads also on which part of it a thread reads.
     fn of_buffer(&self, figures: &BufferFigures) -> String {
         let Some(index) = self.program.buffers.iter().position(|buffer| buffer.name == figures.name) else {
             return String::new();
@@ -139,7 +139,7 @@ impl Clauses<'_> {
     }
 }
 
-/// A note, or where there is none what it would be the note of.
+/// The note, or the statement itself where there is none.
 fn noted(note: &str, otherwise: &str) -> String {
     if note.is_empty() { format!("`{}`", otherwise.trim_matches('`')) } else { note.into() }
 }

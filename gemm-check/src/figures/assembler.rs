@@ -1,4 +1,4 @@
-//! What NVIDIA's assembler makes of an entry, if this machine has it, and the machine's own instructions.
+//! The result of NVIDIA's assembler for an entry, if this machine has it, with the machine instructions.
 
 use std::env;
 use std::path::PathBuf;
@@ -11,19 +11,19 @@ use serde::Serialize;
 
 use super::sass::{self, Loop};
 
-/// `ptxas`, and `nvdisasm` if that lies beside it.
+/// `ptxas`, and `nvdisasm` if it is in the same folder.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     ptxas: Ptxas,
     disassembler: Option<PathBuf>,
 }
 
-/// What the assembler made of one entry.
+/// The result of assembling one entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Assembled {
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes of registers that each thread keeps in memory: stored.
+    /// Bytes of spilled registers that each thread stores.
     pub spill_stores: u32,
     /// The same, loaded.
     pub spill_loads: u32,
@@ -32,7 +32,7 @@ pub struct Assembled {
 }
 
 impl Assembler {
-    /// The first that answers; see [`Ptxas::find`].
+    /// The first one that runs; see [`Ptxas::find`].
     pub fn find() -> Option<Assembler> {
         let ptxas = Ptxas::find()?;
         let beside = ptxas.path().with_file_name(format!("nvdisasm{}", env::consts::EXE_SUFFIX));
@@ -45,15 +45,15 @@ impl Assembler {
         self.ptxas.version()
     }
 
-    /// The machine code of a module. The error is what the assembler said.
+    /// The machine code of a module. The error is the assembler's message.
     pub fn cubin(&self, ptx: &str, target: Target) -> Result<Vec<u8>, String> {
         Ok(self.ptxas.assemble(ptx, target)?.cubin)
     }
 
-    /// Assembles one entry of a kernel and says what became of it, or what stood in the way.
+    /// Assembles one entry of a kernel; returns its figures, or why it could not be assembled.
     pub fn assemble(&self, kernel: &Kernel, entry: &str, limit: Duration) -> Result<Assembled, String> {
         let acc = kernel.problem().types.acc;
-        // The others would take their time as well, and change nothing about this one.
+        // The other entries would take time as well, and do not affect this one.
         let mut alone = kernel.module().clone();
         alone.entries.retain(|other| other.name == entry);
         let assembly = self.ptxas.assemble_within(&ptx::print::print(&alone), kernel.target(), limit)?;

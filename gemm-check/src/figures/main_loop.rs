@@ -1,7 +1,7 @@
-//! The loop over the K-tiles by itself: what one more K-tile costs.
+//! The loop over the K-tiles on its own: the cost of one more K-tile.
 //!
-//! Counted as the difference of two products that differ in their K alone, one tile of D each. What happens once, before,
-//! after and between the loops of all roles, is the same in both.
+//! Counted as the difference of two products of one tile of D that differ only in K. Everything that happens once,
+//! before, after and between the loops of all roles, is the same in both.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::CheckError;
 use crate::profile::{Profile, tiles};
 
-/// What the main loop asks for each multiply-add of a warp.
+/// The cost of the main loop for each multiply-add of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MainLoop {
     /// K-tiles of the two products.
@@ -22,14 +22,14 @@ pub struct MainLoop {
     pub loads_per_fma: f64,
     /// Passes over the banks of shared memory, loads and stores.
     pub shared_passes_per_fma: f64,
-    /// Of these, lost to conflicts.
+    /// Passes lost to conflicts.
     pub conflicts_per_fma: f64,
-    /// Barriers that a warp comes to in one K-tile.
+    /// Barriers that a warp executes in one K-tile.
     pub barriers_per_k_tile: f64,
 }
 
 impl MainLoop {
-    /// Counts the main loop of the entry that takes whole tiles.
+    /// Counts the main loop of the entry for whole tiles.
     pub(super) fn of(kernel: &Arc<Kernel>, entry: &str) -> Result<MainLoop, CheckError> {
         let program = kernel.programs().entries.iter().find(|program| program.name == entry);
         let rings = program.map(|program| program.rings.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The figures that two schedules are compared by: numbers that mean the same for products of any size.
+//! The figures by which two schedules are compared: numbers that are comparable for products of any size.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// The number as it is shown.
+    /// The number as it is printed.
     pub fn text(&self) -> String {
         self.value.map_or("-".into(), |value| format!("{value:.0$}", self.digits))
     }
@@ -60,7 +60,7 @@ impl Figures {
     }
 }
 
-/// Two schedules' figures next to each other; one that has none is not compiled from tile programs.
+/// The figures of two schedules next to each other; one without figures was not compiled from a tile program.
 pub fn side_by_side(names: [&str; 2], figures: [Option<&Figures>; 2]) -> String {
     let measures = figures.map(|figures| figures.map(Figures::measures));
     let Some(known) = measures.iter().flatten().next() else { return String::new() };
@@ -73,7 +73,7 @@ pub fn side_by_side(names: [&str; 2], figures: [Option<&Figures>; 2]) -> String 
     table(["", names[0], names[1], "change", "unit"], rows)
 }
 
-/// A change in words: a share of what it was.
+/// The change as text: a share of the old value.
 fn change(before: Option<f64>, after: Option<f64>) -> String {
     match (before, after) {
         (Some(before), Some(after)) if before == after => "=".into(),

@@ -1,5 +1,5 @@
-//! What a compiled schedule costs, in one structure: what `gemmc profile` prints, `ladder` tabulates, `ablate` compares and
-//! `sweep` ranks by.
+//! The cost of a compiled schedule in one structure: `gemmc profile` prints it, `ladder` tabulates it, `ablate`
+//! compares it and `sweep` ranks by it.
 //!
 //! ```text
 //! kernel -> Profile (the interpreter counts a product) ----+-> Figures -> text, JSON, Advice
@@ -7,8 +7,8 @@
 //!        -> ptxas, nvdisasm (registers, spills, SASS)  ----+
 //! ```
 //!
-//! Each figure has one source: what is counted is counted by the interpreter, on whole tiles unless an extent is asked for;
-//! what the machine makes of it is said by NVIDIA's assembler.
+//! Each figure has one source: the interpreter counts, on whole tiles unless an extent is given, and NVIDIA's assembler
+//! supplies registers, spills and SASS.
 
 mod advice;
 mod assembler;
@@ -39,15 +39,15 @@ use crate::error::CheckError;
 use crate::profile::{Profile, sample_size};
 use crate::size::Size;
 
-/// How long to wait for ptxas, by default: a thread with thousands of accumulators takes it most of a minute.
+/// How long to wait for ptxas by default: a thread with thousands of accumulators takes it most of a minute.
 pub const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// What to count, and what to ask besides.
+/// What to count, and which other tools to use.
 #[derive(Clone, Debug)]
 pub struct How<'a> {
     /// Extents of the product; by default 2 x 2 tiles of D and 4 K-tiles.
     pub size: Option<Size>,
-    /// What counts registers, spills and the instructions of the machine.
+    /// The assembler, which reports registers, spills and machine instructions.
     pub assembler: Option<&'a Assembler>,
     /// How long to wait for it.
     pub patience: Duration,
@@ -59,7 +59,7 @@ impl Default for How<'_> {
     }
 }
 
-/// What a kernel costs. Instructions are those of warps, and so is a multiply-add: one for all lanes.
+/// The cost of a kernel. Instructions, multiply-adds included, are counted per warp: one for all lanes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// Compiled for.
@@ -74,15 +74,15 @@ pub struct Figures {
     pub threads: u32,
     /// Shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// What a multiprocessor holds at once.
+    /// The blocks that a multiprocessor holds at once.
     pub occupancy: Occupancy,
     /// Instructions of the product, prologue and epilogue included.
     pub instructions: u64,
-    /// The same by what they do.
+    /// The same by kind.
     pub mix: Vec<Kind>,
     /// The product's multiply-adds, one for each warp.
     pub fma: u64,
-    /// The loop over the K-tiles by itself.
+    /// The loop over the K-tiles on its own.
     pub main_loop: MainLoop,
     /// Loads from shared and global memory for each multiply-add.
     pub loads_per_fma: f64,
@@ -94,7 +94,8 @@ pub struct Figures {
     pub bank_conflicts: u64,
     /// Each matrix in global memory.
     pub operands: Vec<OperandFigures>,
-    /// Sectors of 32 bytes that loads from global memory touched, as a multiple of what the same bytes fill side by side.
+    /// Sectors of 32 bytes that loads from global memory touched, relative to the number that the same bytes would fill
+    /// contiguously.
     pub sector_overhead: f64,
     /// Bytes of A and B that were loaded from global memory.
     pub bytes: u64,
@@ -104,15 +105,15 @@ pub struct Figures {
     pub intensity: f64,
     /// The same by the formula.
     pub formula_intensity: f64,
-    /// What NVIDIA's assembler says.
+    /// The figures of NVIDIA's assembler.
     pub assembled: Option<Assembled>,
-    /// Why it says nothing, where it was asked.
+    /// Why there are none, if the assembler was run.
     pub not_assembled: Option<String>,
     /// The largest error, in units of its bound.
     pub max_error: f64,
     /// Whether every element was right.
     pub ok: bool,
-    /// What is bad about these figures, and the clauses to look at.
+    /// Advice on bad figures, with the clauses to look at.
     pub advice: Vec<Advice>,
 }
 
@@ -156,7 +157,7 @@ impl From<SharedCost> for Passes {
 /// Accesses to one matrix in global memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperandFigures {
-    /// A, B, C, D, or what else the kernel was given.
+    /// A, B, C, D, or another parameter of the kernel.
     pub name: String,
     /// Bytes that threads loaded.
     pub bytes_loaded: u64,
@@ -175,7 +176,7 @@ pub struct Sectors {
     pub instructions: u64,
     /// Sectors touched, instruction by instruction.
     pub sectors: u64,
-    /// Sectors that as many different bytes fill if they lie side by side.
+    /// Sectors that the same number of different bytes would fill contiguously.
     pub ideal: u64,
 }
 
@@ -190,13 +191,14 @@ impl Figures {
     ///
     /// # Errors
     ///
-    /// What the interpreter finds wrong with the kernel, and a product that needs more memory than there is.
+    /// Returns an error if the interpreter finds a fault in the kernel, and if the product needs more memory than there
+    /// is.
     pub fn of(kernel: &Arc<Kernel>, how: &How<'_>) -> Result<Figures, CheckError> {
         let size = how.size.unwrap_or_else(|| sample_size(kernel));
         let counted = || Profile::at(kernel, size).and_then(|p| Ok((MainLoop::of(kernel, &p.entry)?, p)));
         let first = kernel.interface().entries.first().map(|entry| entry.name.clone()).unwrap_or_default();
         let assemble = |entry: &str| how.assembler.map(|a| a.assemble(kernel, entry, how.patience));
-        // Mostly the first entry runs, and so the assembler need not wait for the interpreter.
+        // Usually the first entry runs, so the assembler does not have to wait for the interpreter.
         let (counted, assembled) = rayon::join(counted, || assemble(&first));
         let (main_loop, profile) = counted?;
         let assembled = if profile.entry == first { assembled } else { assemble(&profile.entry) };
@@ -207,7 +209,7 @@ impl Figures {
         Ok(figures)
     }
 
-    /// Asks the assembler about the entry that was counted.
+    /// Assembles the entry that was counted.
     pub fn assemble(&mut self, kernel: &Kernel, assembler: &Assembler, patience: Duration) {
         self.take(kernel, assembler.assemble(kernel, &self.entry, patience));
     }
@@ -220,7 +222,7 @@ impl Figures {
         self.judge(kernel);
     }
 
-    /// What follows from the other figures.
+    /// Computes the figures that follow from the others.
     fn judge(&mut self, kernel: &Kernel) {
         let programs = &kernel.programs().entries;
         let Some(program) = programs.iter().find(|program| program.name == self.entry).or(programs.first()) else {
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!(found.size, [256, 256, 32]);
         let names: Vec<&str> = found.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
         assert_eq!(names, ["As", "Bs"]);
-        // A is transposed on its way, B is not.
+        // A is transposed when it is copied, B is not.
         assert!(found.buffers[0].stores.conflicts > 0 && found.buffers[1].stores.conflicts == 0);
         let sum: u64 = found.buffers.iter().map(|b| b.loads.conflicts + b.stores.conflicts).sum();
         assert_eq!(sum, found.bank_conflicts);

@@ -1,4 +1,4 @@
-//! How many blocks a multiprocessor holds at once, and what keeps it from holding more.
+//! How many blocks a multiprocessor holds at once, and the resource that limits them.
 
 use ptx_gemm_dsl::occupancy::Resource;
 use ptx_gemm_dsl::target::WARP;
@@ -6,7 +6,7 @@ use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::tile::Program;
 use serde::Serialize;
 
-/// What a multiprocessor holds at once.
+/// The blocks that a multiprocessor holds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Occupancy {
     /// Blocks.
@@ -15,9 +15,9 @@ pub struct Occupancy {
     pub warps: u32,
     /// The most warps that a multiprocessor of the target holds.
     pub most_warps: u32,
-    /// What does not suffice for one more block.
+    /// The resource that does not suffice for one more block.
     pub limit: Resource,
-    /// Registers of a thread, where ptxas said; else the blocks are those that the kernel is compiled for.
+    /// Registers per thread, if known from ptxas; otherwise the blocks are those that the kernel is compiled for.
     pub registers: Option<u32>,
 }
 
@@ -26,7 +26,7 @@ impl Occupancy {
     pub(super) const NONE: Occupancy =
         Occupancy { blocks: 0, warps: 0, most_warps: 1, limit: Resource::Blocks, registers: None };
 
-    /// The warps as a share of the most.
+    /// The warps as a share of the maximum.
     pub fn share(&self) -> f64 {
         f64::from(self.warps) / f64::from(self.most_warps.max(1))
     }
@@ -37,7 +37,7 @@ impl Occupancy {
         let room = target.residency(threads, shared, registers);
         let (blocks, limit) = match registers {
             Some(_) => (room.blocks, room.limit),
-            // Compiled for fewer than fit: the threads are to have that many registers.
+            // Compiled for fewer blocks than fit, so that threads may have more registers.
             None if program.blocks_per_sm < room.blocks => (program.blocks_per_sm, Resource::Registers),
             None => (program.blocks_per_sm.min(room.blocks), room.limit),
         };

@@ -1,7 +1,8 @@
-//! Reads a listing of the machine's instructions (SASS) as far as the loop that multiplies.
+//! Finds the loop that multiplies in a listing of machine instructions (SASS).
 //!
-//! The listing has an instruction a line, `/*0a30*/  @P0 FFMA R1, R2, R3, R1 ;`, and labels, `.L_x_5:`. A loop is what lies
-//! between a label and a branch back to it; the one that multiplies is the shortest of those with the most multiply-adds.
+//! The listing has an instruction a line, `/*0a30*/  @P0 FFMA R1, R2, R3, R1 ;`, and labels, `.L_x_5:`. A loop is the
+//! code between a label and a branch back to it; the one that multiplies is the shortest of those with the most
+//! multiply-adds.
 
 use ptx_gemm_dsl::DType;
 use serde::Serialize;
@@ -58,7 +59,7 @@ pub(super) fn main_loop(listing: &str, entry: &str, acc: DType) -> Option<Loop> 
     let lines = section(listing, entry);
     let multiplies = |opcode: &str| match acc {
         DType::F64 => opcode.starts_with("DFMA"),
-        // With a modifier it is an address, a move or a shift.
+        // With a modifier it computes an address, a move or a shift.
         DType::I32 => opcode == "IMAD",
         _ => opcode.starts_with("FFMA"),
     };

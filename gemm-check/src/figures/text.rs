@@ -1,4 +1,4 @@
-//! Figures as text: a table a subject.
+//! Figures as text: one table per subject.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::{Figures, Passes, Sectors};
 
-/// A table without lines; names to the left, figures to the right.
+/// A table without rules; names are left-aligned, figures right-aligned.
 pub fn table<'a>(head: impl IntoIterator<Item = &'a str>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(head).add_rows(rows);
@@ -18,7 +18,7 @@ pub fn table<'a>(head: impl IntoIterator<Item = &'a str>, rows: impl IntoIterato
 }
 
 impl fmt::Display for Figures {
-    /// The figures with their units, and at the end what is bad about them.
+    /// The figures with their units, followed by the advice.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.size;
         let right = if self.ok { "right" } else { "WRONG" };

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Ladder, Rung};
 use crate::figures::table;
 
-/// A column: its head, and what stands in it.
+/// A column: its head, and its cells.
 type Column = (&'static str, fn(&Rung) -> String);
 
 const ALWAYS: [Column; 14] = [
@@ -53,7 +53,7 @@ fn none() -> String {
 }
 
 impl fmt::Display for Ladder {
-    /// The table, what its columns mean, and then each case's clauses with where it comes from.
+    /// The table, the meaning of its columns, and then each case's clauses with its origin.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut columns: Vec<Column> = ALWAYS.into();
         if self.assembler.is_some() {

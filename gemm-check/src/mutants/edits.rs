@@ -1,4 +1,4 @@
-//! Small edits of a printed program: what a verifier must refuse, or what must change what is lowered.
+//! Small edits of a printed program, each of which a verifier must reject, or which must change the lowered code.
 //!
 //! A program's text is lines of words, numbers and punctuation; `;` starts a note up to the end of its line, which is never
 //! edited. Every edit differs from the text in its code, and the same text has the same edits in the same order. They are
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-/// Replacements that each word gets at most.
+/// The maximum number of replacements for each word.
 const CHOICES: usize = 3;
 
 /// What an edit does.
@@ -14,13 +14,13 @@ const CHOICES: usize = 3;
 pub enum EditKind {
     /// Another number: one more, one less, twice as many, none.
     Number,
-    /// A word that stands elsewhere in the text between like neighbours.
+    /// A word that occurs elsewhere in the text between similar neighbours.
     Word,
-    /// A line is gone.
+    /// A line is deleted.
     DeleteLine,
     /// A line is repeated.
     DoubleLine,
-    /// A line and the next one change places.
+    /// A line and the next one are swapped.
     SwapLines,
 }
 
@@ -44,13 +44,13 @@ impl EditKind {
 /// One edit of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What it does.
+    /// What the edit does.
     pub kind: EditKind,
-    /// The first line that it changes, counted from 1.
+    /// The first line that changes, counted from 1.
     pub line: usize,
-    /// The column where it does, in characters, counted from 1.
+    /// The column of the change, in characters, counted from 1.
     pub column: usize,
-    /// What it does, for messages: `4 -> 5`, `delete "wait ab"`.
+    /// A description for messages: `4 -> 5`, `delete "wait ab"`.
     pub what: String,
     /// The whole text after the edit.
     pub text: String,
@@ -99,8 +99,8 @@ fn tokens(line: &str) -> Vec<Token<'_>> {
     out
 }
 
-/// Where a word is: the tokens next to it, with all numbers alike and all words alike. Words of one position may stand for
-/// each other.
+/// The position of a word: the tokens next to it, with all numbers treated alike and all words treated alike. Words in
+/// the same position may replace each other.
 fn position(tokens: &[Token<'_>], at: usize) -> [String; 2] {
     let near = |at: Option<usize>| match at.and_then(|at| tokens.get(at)) {
         None => "line".to_string(),
@@ -142,7 +142,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Other numbers for this one: one more, twice it, none, one less.
+/// Other numbers for this one: one more, twice as many, zero, one less.
 fn other_numbers(text: &str) -> Vec<String> {
     let Ok(n) = text.parse::<u64>() else { return vec!["0".into()] };
     let others = [n.checked_add(1), n.checked_mul(2), Some(0), n.checked_sub(1)];
@@ -154,7 +154,7 @@ fn other_numbers(text: &str) -> Vec<String> {
 pub fn token_edits(text: &str) -> Vec<Edit> {
     let lines: Vec<&str> = text.lines().collect();
     let words = Words::of(&lines);
-    // The text with some lines in the place of `count` lines from `at`.
+    // The text with `count` lines from `at` replaced.
     let with = |at: usize, count: usize, new: &[&str]| -> String {
         let lines = lines[..at].iter().chain(new).chain(&lines[at + count..]);
         lines.flat_map(|line| [*line, "\n"]).collect()
@@ -236,7 +236,7 @@ program p {              ; 9 notes
         assert_eq!(of(6, EditKind::DeleteLine), ["delete `wait ab`"]);
         assert_eq!(of(6, EditKind::DoubleLine), ["double `wait ab`"]);
         assert_eq!(of(6, EditKind::SwapLines), ["swap `wait ab` and `copy a -> ab`"]);
-        // Over the note, and not with a line like itself.
+        // It skips the note, and does not swap with an equal line.
         assert_eq!(of(2, EditKind::SwapLines), ["swap `ring ab depth 2` and `steps 0..16 {`"]);
         assert!(of(8, EditKind::SwapLines).is_empty() && of(9, EditKind::SwapLines).is_empty());
         assert!(of(3, EditKind::DeleteLine).is_empty() && of(4, EditKind::DeleteLine).is_empty());

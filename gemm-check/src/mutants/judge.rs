@@ -1,4 +1,4 @@
-//! Whether a mutant is found, and by what.
+//! Decides whether a mutant is found, and by which check.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -22,17 +22,17 @@ use crate::{check, edge_requests, edge_sizes};
 /// How a mutant was found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Nothing was run: the text does not load, or the launch is refused.
+    /// Nothing ran: the text does not load, or the launch is rejected.
     Refused(String),
-    /// A rule was broken in the plain forward order: each warp as far as it can, first warp first.
+    /// A rule was broken in the plain forward order: each warp runs as far as it can, first warp first.
     Violation(ViolationKind),
     /// A rule was broken in another order only.
     ViolationElsewhere(ViolationKind),
-    /// An element is further from the reference than its bound, or something else was written.
+    /// An element differs from the reference by more than its bound, or something else was written.
     Wrong,
-    /// Within the bound, and yet not what the kernel computes.
+    /// Within the bound, but different from the kernel's own result.
     OtherBits,
-    /// Nothing that the kernel itself does not do as well.
+    /// The mutant behaves exactly like the kernel.
     Survived,
 }
 
@@ -61,45 +61,46 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A kernel, what its suite asks of it, and what it answers.
+/// A kernel, the products of its suite, and the kernel's own results.
 pub struct Judge {
     kernel: std::sync::Arc<Kernel>,
     module: Module,
     suite: Vec<Trial>,
-    /// What is tried, in the forward order, on mutants that survive the suite.
+    /// Products that are tried, in the forward order, on mutants that survive the suite.
     thorough: Vec<Trial>,
-    /// Instructions after which a warp counts as run away.
+    /// Instructions after which a warp counts as not terminating.
     limit: u64,
 }
 
-/// A product, and what the kernel itself makes of it.
+/// A product, and the kernel's own result for it.
 struct Trial {
     request: Request,
-    /// Whether pointers are out of alignment.
+    /// Whether pointers are misaligned.
     misaligned: bool,
-    /// The PTX entries that it runs; faults in others make no difference to it.
+    /// The PTX entries that it runs; faults in others do not affect it.
     runs: Vec<usize>,
     result: HostMatrix,
-    /// Instructions after which a warp of a mutant counts as run away.
+    /// Instructions after which a warp of a mutant counts as not terminating.
     limit: u64,
 }
 
-/// Two requests, of which the second may have pointers out of alignment.
+/// Two requests, the second of which may have misaligned pointers.
 fn with_alignment([one, other]: [Request; 2], misaligned: bool) -> [(Request, bool); 2] {
     [(one, false), (other, misaligned)]
 }
 
-/// Multiply-adds that the suite of one kernel may spend, whole tiles counted; the largest sizes are left for what has survived.
+/// The maximum number of multiply-adds in the suite of one kernel, counted in whole tiles; the largest sizes are
+/// reserved for surviving mutants.
 const BUDGET: usize = 300_000_000;
 
-/// How many times the instructions that a warp of the kernel takes on average a mutant may take, and how many more.
+/// The instruction limit of a mutant's warp: a multiple of the kernel's average per warp, plus a constant.
 const RUN_AWAY: (u64, u64) = (20, 20_000);
 
 impl Judge {
     /// The judge of a kernel's mutants.
     ///
     /// # Errors
-    /// What is wrong with the kernel itself: it has to pass its own suite.
+    /// Returns what is wrong with the kernel itself, which has to pass its own suite.
     pub fn new(kernel: std::sync::Arc<Kernel>) -> Result<Judge, CheckError> {
         let entries = &kernel.interface().entries;
         let tile = entries[0].tile;
@@ -109,7 +110,7 @@ impl Judge {
                 * size.k.max(1)
         };
         let mut sizes = edge_sizes(&kernel);
-        // Of those that cost the same the larger ones show more.
+        // Among those of equal cost the larger ones show more.
         sizes.sort_by_key(|size| (cost(size), std::cmp::Reverse(size.m * size.n)));
         let mut spent = 0;
         let within = sizes.iter().take_while(|size| {
@@ -141,7 +142,7 @@ impl Judge {
         Ok(judge)
     }
 
-    /// What the kernel itself makes of each request, next to which stands whether its pointers are out of alignment.
+    /// The kernel's own result for each request, which comes with a flag for misaligned pointers.
     fn trials(&self, itself: &[CompiledGemm; 2], requests: Vec<(Request, bool)>) -> Result<Vec<Trial>, CheckError> {
         let entries = &self.kernel.interface().entries;
         let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
@@ -162,7 +163,7 @@ impl Judge {
         requests.into_par_iter().map(trial).collect()
     }
 
-    /// The module that mutants are made of.
+    /// The module that is mutated.
     pub fn module(&self) -> &Module {
         &self.module
     }
@@ -181,7 +182,7 @@ impl Judge {
         CompiledGemm::from_kernel(kernel, &device)
     }
 
-    /// Why a surviving mutant is no fault, if the reason is known.
+    /// Why a surviving mutant is not a fault, if the reason is known.
     pub fn equivalent(&self, mutant: &Mutant) -> Option<&'static str> {
         let kernel = &self.module.entries.get(mutant.entry)?.name;
         let mut entries = self.kernel.interface().entries.iter();
@@ -189,7 +190,8 @@ impl Judge {
         equivalent(mutant, entry)
     }
 
-    /// A digest of what the verdicts depend on besides the interpreter: the kernel, the edits, and the products of the suite.
+    /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and the
+    /// products of the suite.
     pub fn digest(&self, mutants: &[Mutant]) -> String {
         let suite =
             self.suite.iter().chain(&self.thorough).map(|trial| format!("{:?} {}", trial.request, trial.misaligned));
@@ -201,7 +203,7 @@ impl Judge {
         format!("{hash:016x}")
     }
 
-    /// Runs mutants until each is found, several at a time; `done` hears of each, in no order.
+    /// Runs mutants until each is found, several at a time; `done` is called for each, in no particular order.
     pub fn judge_all(&self, mutants: &[Mutant], done: impl Fn(&Mutant, &Verdict) + Sync) -> Vec<Verdict> {
         let judged = mutants.par_iter().map(|mutant| {
             let verdict = self.judge(mutant);
@@ -228,7 +230,7 @@ impl Judge {
         Verdict::Survived
     }
 
-    /// A fault of synchronisation is to be found as one: after a wrong result other sizes are tried for a broken rule.
+    /// A synchronisation fault should be found as one: after a wrong result other sizes are tried for a broken rule.
     fn in_order(
         &self,
         kernel: &std::sync::Arc<Kernel>,
@@ -258,7 +260,7 @@ impl Judge {
             };
             match run() {
                 Ok(Verdict::Survived) => {}
-                // A broken rule says more, if there is one.
+                // A broken rule is more informative, if there is one.
                 Ok(verdict @ (Verdict::OtherBits | Verdict::Wrong)) if bits == Verdict::Survived => bits = verdict,
                 Ok(_) => {}
                 Err(CheckError::Runtime(Error::Interpreter(violation))) => return Verdict::Violation(violation.kind),

@@ -1,4 +1,4 @@
-//! Every edit of a module that makes a mutant.
+//! Generates every edit of a module that makes a mutant.
 
 use ptx_gemm_runtime::ptx::asynchronous::{Arrival, Phase};
 use ptx_gemm_runtime::ptx::instruction::{Base, Compare, Guard, Instruction, Opcode, Operand, Order, Reg, Scope};
@@ -34,7 +34,7 @@ pub fn mutants(module: &Module) -> Vec<Mutant> {
 
 struct Maker<'a> {
     entry: &'a Entry,
-    /// Its registers with those of the edits, and no instructions: to print with.
+    /// Its registers with those of the edits, and no instructions, for printing.
     declared: Entry,
     index: usize,
     at: usize,
@@ -42,7 +42,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// One statement becomes some others.
+    /// Replaces one statement by others.
     fn push(&mut self, kind: MutantKind, by: Vec<Instruction>) {
         self.replace(kind, 1, by.into_iter().map(Statement::Instruction).collect());
     }
@@ -57,7 +57,7 @@ impl Maker<'_> {
             texts.collect::<Vec<_>>().join("; ")
         };
         let old = &self.entry.body[self.at..self.at + replaced];
-        // A moved instruction is reported by its own text.
+        // A moved instruction is reported with its own text.
         let (before, after) = match kind {
             MutantKind::MovedSync => {
                 let up = by.first() == old.last();
@@ -178,8 +178,8 @@ impl Maker<'_> {
         }
     }
 
-    /// A barrier up to the start of its run of instructions, and down to the end. It stays on its side of other barriers: around
-    /// a loop it would come to stand where it does the same.
+    /// A barrier up to the start of its run of instructions, and down to the end. It does not cross other barriers:
+    /// around a loop it would reach a position where it has the same effect.
     fn moved(&mut self) {
         let body = &self.entry.body;
         let is_instruction = |statement: &Statement| match statement {
@@ -192,7 +192,8 @@ impl Maker<'_> {
         let start = body[..at].iter().rposition(|statement| !is_instruction(statement)).map_or(0, |edge| edge + 1);
         let behind = body[at + 1..].iter().position(|statement| !is_instruction(statement));
         let end = behind.map_or(body.len(), |edge| at + 1 + edge);
-        // Between what it orders alone it makes a difference: to a group belong the copies before it.
+        // Its position matters only relative to the instructions that it orders: the copies before it belong to its
+        // group.
         let groups = matches!(&body[at], Statement::Instruction(Instruction { op: Opcode::CpAsyncCommit, .. }));
         let ordered = |statement: &Statement| match statement {
             Statement::Instruction(Instruction { op, .. }) if groups => matches!(op, Opcode::CpAsync { .. }),
@@ -221,7 +222,7 @@ impl Maker<'_> {
         else {
             return false;
         };
-        // A short loop that looks at memory and changes none.
+        // A short loop that reads memory and does not change it.
         let within = &before[top..];
         let looks = within.iter().any(|statement| match statement {
             Statement::Instruction(Instruction { op: Opcode::MbarrierWait { .. }, .. }) => true,
@@ -392,7 +393,7 @@ impl Maker<'_> {
     }
 }
 
-/// Instructions that order others, and do nothing else.
+/// Instructions whose only effect is to order others.
 fn is_synchronisation(op: &Opcode) -> bool {
     matches!(
         op,
@@ -472,7 +473,7 @@ fn weaker(op: &Opcode) -> Vec<Opcode> {
     }
 }
 
-/// Comparisons that differ at one number, and at many.
+/// Comparisons that differ for one number, and for many.
 fn other_comparisons(cmp: Compare) -> Vec<Compare> {
     match cmp {
         Compare::Lt => vec![Compare::Le, Compare::Ge],

@@ -2,10 +2,11 @@
 //!
 //! A *mutant* is a kernel's PTX with one edit: a barrier deleted or moved, a count one off, a fence weakened, a bound, an
 //! offset, a register, a guard or an operation changed. Each is run on the sizes and data of the suites under all checks. It is
-//! *killed* by a broken rule, a wrong result, or other bits than those of the kernel that it was made from; what is left has
+//! *killed* by a broken rule, a wrong result, or bits that differ from those of the kernel that it was made from; any
+//! other mutant has
 //! *survived*: either it computes the same thing, for a reason that [`Judge::equivalent`] knows, or the checks have a hole.
 //!
-//! Edits of the text of a tile program are judged by what tile IR promises: see [`TileJudge`].
+//! Edits of the text of a tile program are judged by the guarantees of tile IR: see [`TileJudge`].
 
 mod edits;
 mod equivalent;
@@ -25,9 +26,9 @@ pub use tile::{TileJudge, TileVerdict};
 /// What an edit does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MutantKind {
-    /// A barrier, wait, arrival, commit or fence is gone.
+    /// A barrier, wait, arrival, commit or fence is deleted.
     DeletedSync,
-    /// A barrier, wait or arrival stands before or behind its neighbours, up to the next label or branch.
+    /// A barrier, wait or arrival is moved before or after its neighbours, up to the next label or branch.
     MovedSync,
     /// A barrier of another number, or of another count of threads.
     OtherBarrier,
@@ -37,19 +38,19 @@ pub enum MutantKind {
     ArriveCount,
     /// An mbarrier expects 16 bytes more or less.
     ExpectTx,
-    /// A wait for the other phase.
+    /// A wait is for the other phase.
     Parity,
-    /// An access with less order, or of a smaller scope.
+    /// An access has a weaker ordering, or a smaller scope.
     WeakerOrder,
-    /// A loop that waits, waits once.
+    /// A loop that waits runs only once.
     WaitOnce,
-    /// A number that is compared with is one more or one less.
+    /// The operand of a comparison is one more or one less.
     Bound,
-    /// A comparison is another one.
+    /// A comparison is replaced by another one.
     Comparison,
-    /// A guard is gone.
+    /// A guard is deleted.
     NoGuard,
-    /// A guard, or the condition of a branch, is the opposite.
+    /// A guard, or the condition of a branch, is negated.
     OppositeGuard,
     /// A vector access touches half of its elements.
     NarrowVector,
@@ -61,15 +62,15 @@ pub enum MutantKind {
     Offset,
     /// An immediate operand is one more or one less, or twice as large.
     Constant,
-    /// Two operands change places.
+    /// Two operands are swapped.
     SwappedOperands,
-    /// A source is the next register.
+    /// A source is replaced by the next register.
     OtherRegister,
-    /// An operation is another one.
+    /// An operation is replaced by another one.
     OtherOperation,
-    /// An instruction is gone.
+    /// An instruction is deleted.
     Deleted,
-    /// Two instructions that touch memory change places.
+    /// Two instructions that access memory are swapped.
     SwappedAccesses,
 }
 
@@ -130,7 +131,7 @@ impl MutantKind {
         }
     }
 
-    /// Whether it is a matter of synchronisation: the numbers may come out right, and often do.
+    /// Whether it concerns synchronisation: the result may still be right, and often is.
     pub fn is_synchronisation(self) -> bool {
         matches!(
             self,
@@ -160,7 +161,7 @@ pub struct Mutant {
     pub op: Opcode,
     /// The instruction as it was, or several.
     pub before: String,
-    /// What stands there now.
+    /// The instruction that replaces it.
     pub after: String,
     /// The clause and purpose of the instruction.
     pub note: String,
@@ -174,7 +175,7 @@ impl Mutant {
     pub fn text(&self, module: &Module) -> String {
         let mut module = module.clone();
         if let Some(entry) = module.entries.get_mut(self.entry) {
-            // Whatever an edit computes besides is in registers of its own.
+            // Additional values that an edit computes use registers of their own.
             entry.registers.extend(make::scratch());
             entry.body.splice(self.at..self.at + self.replaced, self.by.iter().cloned());
         }

@@ -1,7 +1,8 @@
-//! Whether an edit of a tile program is a fault that the compiler lets through.
+//! Decides whether an edit of a tile program is a fault that the compiler lets through.
 //!
-//! Tile IR promises that what its verifier accepts is right, and that nothing in it is decoration. And so an edit is refused, or
-//! it makes another program that computes what it says, under all checks; one that leaves the kernel as it was needs a reason.
+//! Tile IR guarantees that a program its verifier accepts is right, and that nothing in its text is redundant. An edit
+//! must therefore be rejected, or result in a different program that computes what its text says, under all checks; an
+//! edit that leaves the kernel unchanged needs a reason.
 
 use ptx_gemm_runtime::interp::{Checks, Options};
 use ptx_gemm_runtime::ptx::normal::instructions;
@@ -12,16 +13,16 @@ use crate::error::CheckError;
 use crate::size::Size;
 use crate::{check, edge_requests, edge_sizes};
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TileVerdict {
-    /// The parser, a rule of tile IR, or every launch refuses it.
+    /// The parser, a rule of tile IR, or every launch rejects it.
     Refused(String),
-    /// Another kernel, which computes what the text says.
+    /// A different kernel, which computes what the text says.
     AnotherProgram,
     /// The same instructions.
     SameKernel,
-    /// It was accepted, and breaks a rule of the interpreter or computes something else than the text says.
+    /// It was accepted, but breaks a rule of the interpreter or computes something other than the text says.
     Wrong(String),
 }
 
@@ -37,7 +38,7 @@ impl TileVerdict {
     }
 }
 
-/// The text of tile programs, and the instructions that they become.
+/// The text of tile programs, and the instructions that they are lowered to.
 pub struct TileJudge {
     text: String,
     instructions: String,
@@ -52,7 +53,7 @@ impl TileJudge {
     /// The judge of the edits of a text.
     ///
     /// # Errors
-    /// What is wrong with the text itself.
+    /// Returns what is wrong with the text itself.
     pub fn new(text: String) -> Result<TileJudge, Error> {
         let options = Options { checks: Checks::Full, max_instructions: Some(1 << 24), ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, misalign: 0 });
@@ -65,7 +66,7 @@ impl TileJudge {
         token_edits(&self.text)
     }
 
-    /// The line of the text that an edit changes, as it was.
+    /// The original line of the text that an edit changes.
     pub fn line(&self, edit: &Edit) -> &str {
         self.text.lines().nth(edit.line - 1).unwrap_or_default()
     }
@@ -103,7 +104,7 @@ impl TileJudge {
         }
     }
 
-    /// Why an edit may leave the instructions as they are, if it may.
+    /// Why an edit may leave the instructions unchanged, if it may.
     pub fn equivalent(&self, edit: &Edit) -> Option<&'static str> {
         let declares = |line: &str| {
             let words = ["buffer", "ring", "mbarriers", "barrier", "accumulator"];

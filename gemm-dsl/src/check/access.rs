@@ -6,7 +6,7 @@ use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Variant};
 use crate::terms::{Extent3, Fast, Load, Side};
 use crate::types::{DType, Layout, Layouts};
 
-/// Widest access of the hardware.
+/// The widest access of the hardware, in bytes.
 pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 
 /// The widest power of two that is at most `bound` elements and 16 bytes, and divides every one of `runs`.
@@ -29,7 +29,7 @@ pub(super) fn global_fast(side: Side, layout: Layout) -> Fast {
     }
 }
 
-/// What the widths of one input operand follow from.
+/// What the access widths of one input operand depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Input {
     pub side: Side,
@@ -39,7 +39,7 @@ pub(super) struct Input {
     pub depth: u32,
     /// Fragment extent along the operand's own dimension.
     pub fragment: u32,
-    /// `vector(a = n)`: the demanded width.
+    /// The width demanded by `vector(a = n)`.
     pub demand: Option<u32>,
     pub placement: Option<Placement>,
 }
@@ -70,7 +70,8 @@ pub(super) fn inputs(
 }
 
 impl Input {
-    /// Elements that a global access may run along before it meets an edge of what is fetched at once.
+    /// Number of contiguous elements that a global access may cover before it reaches the edge of what is fetched at
+    /// once.
     pub fn global_run(&self) -> u32 {
         match (self.placement, self.global_fast) {
             // A copy runs along a row of the tile.
@@ -86,7 +87,8 @@ impl Input {
     pub fn global_width(&self, settings: &Settings, bound: u32) -> u32 {
         let bound = self.demand.unwrap_or(bound);
         match self.placement {
-            // cp.async moves what it reads: both sides must be contiguous, or elements travel one by one.
+            // cp.async copies without a detour through registers: both sides must be contiguous, or elements are copied
+            // one by one.
             Some(placement) if settings.load == Load::CpAsync => {
                 if placement.fast == self.global_fast {
                     widest(bound, self.dtype, &[self.global_run(), placement.pitch])
@@ -141,18 +143,18 @@ impl Input {
     }
 }
 
-/// Elements of D that one thread holds side by side in memory.
+/// Elements of D, contiguous in memory, that one thread holds.
 pub(super) fn d_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.d == Layout::Row { geometry.fragment.n } else { geometry.fragment.m }
 }
 
-/// Elements of C that a thread reads side by side: it goes through its accumulators in D's order, and so reads a C that is
-/// contiguous along the other dimension element by element.
+/// Contiguous elements of C that a thread reads at once: a thread visits its accumulators in D's order, so a C that is
+/// contiguous along the other dimension is read element by element.
 pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
-/// The entries, widest first; the last one asks no alignment beyond an element's own.
+/// The entries, widest first; the last one requires no alignment beyond that of an element.
 pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry) -> Vec<Variant> {
     let bound = settings.vector.all.unwrap_or(1);
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);

@@ -1,4 +1,4 @@
-//! The plan, once no rule is broken.
+//! Assembles the plan once no rule is broken.
 
 use crate::check::access;
 use crate::check::settings::Settings;
@@ -9,7 +9,7 @@ use crate::target::Target;
 use crate::terms::{Extent3, Operand, Operands, Param};
 use crate::types::{Batch, Problem};
 
-/// K-steps unrolled where nothing is staged and nothing is said: more, the less there is to do in one of them.
+/// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
 fn direct_unroll(settings: &Settings) -> u32 {
     match settings.thread.map_or(1, |thread| thread.m.saturating_mul(thread.n)) {
         ..=1 => 16,
@@ -18,14 +18,15 @@ fn direct_unroll(settings: &Settings) -> u32 {
     }
 }
 
-/// Registers of fragments that are read ahead of global memory where nothing is said: `naive` runs best with 12 (6 steps).
+/// Default number of registers for fragments that are prefetched from global memory: `naive` runs best with 12 (6
+/// steps).
 const DIRECT_AHEAD: u32 = 12;
 
-/// Threads of a block whose other warps hide the latency of shared memory: reading ahead only takes registers from them
-/// (`lab3_4x4` on an H200 at 4096: 21.9 TFLOP/s without, 21.2 with).
+/// Number of threads from which a block's other warps hide the latency of shared memory: prefetching then only costs
+/// registers (`lab3_4x4` on an H200 at 4096: 21.9 TFLOP/s without, 21.2 with).
 const CROWDED: u32 = 1024;
 
-/// Steps ahead that fragments are read where nothing is said.
+/// Default number of steps that fragments are prefetched.
 fn default_prefetch(settings: &Settings, geometry: &Geometry) -> u32 {
     match settings.shared {
         None => (DIRECT_AHEAD / (geometry.thread.m + geometry.thread.n)).max(1),

@@ -135,7 +135,7 @@ fn staged(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Tensor-core atoms fix the work of a thread themselves.
+/// Tensor-core atoms determine the work of a thread.
 fn fma_only(settings: &Settings, findings: &mut Findings) {
     for key in [Key::Thread, Key::Fragment, Key::Lanes] {
         if let Some(clause) = settings.get(key) {
@@ -150,7 +150,7 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Clauses that mean something only beside another one.
+/// Clauses that mean something only together with another one.
 fn companions(settings: &Settings, findings: &mut Findings) {
     let tensor = settings.atom != Atom::Fma;
     let lonely: [(Key, Key, bool, &str); 5] = [

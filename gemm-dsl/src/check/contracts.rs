@@ -1,4 +1,4 @@
-//! The contracts of `expect` whose figure is known from the plan alone, and limits that no figure can be held against.
+//! Checks the contracts of `expect` whose figure is known from the plan alone, and rejects limits that make no sense.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -11,10 +11,11 @@ use crate::table::Key;
 use crate::target::Target;
 use crate::terms::Along;
 
-/// Holds a plan to its contracts. Every clause has a part in a plan: with one of them unknown, nothing here is certain.
+/// Checks a plan against its contracts. A plan depends on every clause: if one of them is unknown, nothing here is
+/// certain.
 pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
     let mut broken: Vec<Measured> = plan.measured().into_iter().filter(|measured| !measured.holds()).collect();
-    // Of several entries that break a contract the first tells enough.
+    // If several entries break a contract, only the first is reported.
     broken.dedup_by_key(|measured| measured.contract);
     for measured in broken {
         let finding = findings.error("expect", Key::Expect, &[], measured.to_string());
@@ -44,7 +45,7 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// Changes of one clause that may keep a contract: what does not is found out where they are tried.
+/// Changes of one clause that may satisfy a contract; those that do not are weeded out when they are tried.
 fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String, String)> {
     let clause = |text: String, why: &str| (text.clone(), format!("{text} {why}"));
     let mut out = Vec::new();
@@ -96,14 +97,14 @@ fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String
     out
 }
 
-/// What no figure can be.
+/// Limits that no figure can have.
 pub(super) fn nonsense(contract: &Expectation) -> Option<String> {
     let Expectation { metric, limit, .. } = contract;
     if !limit.is_number() {
         return Some(format!("the limit of {} is not a number from 0 up", metric.name()));
     }
     if *metric == Metric::OccupancyPercent && *limit > Figure::from(100) {
-        return Some(format!("occupancy is at most 100 %, and {limit} % is no share"));
+        return Some(format!("occupancy is at most 100 %, and {limit} % is not a share"));
     }
     (!metric.is_average() && limit.whole().is_none()).then(|| format!("{} is a whole number", metric.name()))
 }

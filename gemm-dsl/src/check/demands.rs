@@ -1,4 +1,4 @@
-//! `vector(a = 4)`: a width that is demanded must be possible.
+//! A width demanded by `vector(a = 4)` must be possible.
 
 use crate::check::access::{Input, MAX_ACCESS_BYTES, c_run, d_run, widest};
 use crate::check::finding::Findings;
@@ -9,7 +9,7 @@ use crate::table::Key;
 use crate::terms::{Fast, Load, Side};
 use crate::types::{DType, Layout};
 
-/// What every width follows from.
+/// What every width depends on.
 const DEPENDS: [Key; 10] = [
     Key::Tile,
     Key::Thread,
@@ -87,7 +87,7 @@ fn async_bytes(settings: &Settings, input: &Input, findings: &mut Findings) {
     };
     let why = match placement.fast == input.global_fast {
         true => format!("{name} travels {width} {} at a time, {bytes} B", input.dtype),
-        false => format!("{name} is staged in another order than it lies in memory, so it travels {bytes} B at a time"),
+        false => format!("{name} is staged in a different order than in memory, so {bytes} B are copied at a time"),
     };
     let message = format!("load(cp_async) moves 4, 8 or 16 B, and {why}");
     let finding = findings.error("async-bytes", Key::Load, &DEPENDS, message);

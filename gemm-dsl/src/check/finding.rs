@@ -1,4 +1,4 @@
-//! What a rule found, before it is known which of its suggestions works.
+//! What a rule reports, before it is known which of its suggestions works.
 
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::keys::KeySet;
@@ -8,15 +8,15 @@ use crate::table::{self, Key};
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     pub diagnostic: Diagnostic,
-    /// The clause that it is about, for its span.
+    /// The clause it is about, which gives its span.
     pub anchor: Option<Key>,
-    /// The item that it is about, where a key names several.
+    /// The item it is about, where a key names several.
     pub item: Option<usize>,
-    /// What of the clause it is about, where one clause can break one rule in several ways; else empty.
+    /// Which part of the clause it is about, where one clause can break one rule in several ways; otherwise empty.
     pub subject: String,
-    /// Every kind of clause whose value the finding follows from, absent ones included.
+    /// Every kind of clause on whose value the finding depends, absent ones included.
     pub depends: KeySet,
-    /// Changes that may repair it, best first, each with what to say about it.
+    /// Changes that may repair it, best first, each with its help text.
     pub candidates: Vec<(Fix, String)>,
 }
 
@@ -33,7 +33,7 @@ impl Finding {
         self
     }
 
-    /// What to say if no proposal works.
+    /// The help text if no proposal works.
     pub fn otherwise(&mut self, help: impl Into<String>) -> &mut Finding {
         self.diagnostic.help = Some(help.into());
         self
@@ -47,7 +47,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// An error about the clause of kind `key`, which follows from the clauses in `depends`.
+    /// An error about the clause of kind `key` that depends on the clauses in `depends`.
     pub fn error(&mut self, rule: &'static str, key: Key, depends: &[Key], message: impl Into<String>) -> &mut Finding {
         let diagnostic = Diagnostic::error(rule, table::of(key).name, message);
         let mut depends = KeySet::of(depends);
@@ -62,7 +62,7 @@ impl Findings {
         })
     }
 
-    /// A note about the clause of kind `key`, which follows from the clauses in `depends`.
+    /// A note about the clause of kind `key` that depends on the clauses in `depends`.
     pub fn note(&mut self, rule: &'static str, key: Key, depends: &[Key], message: impl Into<String>) -> &mut Finding {
         let finding = self.error(rule, key, depends, message);
         finding.diagnostic.severity = crate::diagnostic::Severity::Note;

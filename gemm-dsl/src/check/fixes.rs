@@ -1,4 +1,4 @@
-//! Of the changes that a rule proposes, the first one that works.
+//! Chooses the first change that works from those that a rule proposes.
 //!
 //! A change works if, with it, the finding is gone and nothing new is found. Proposals may therefore be generous: what a
 //! rule cannot know (another clause that the change would break, a limit of the target) is found out here.
@@ -8,13 +8,13 @@ use crate::check::{Question, judge};
 use crate::diagnostic::{Fix, Severity};
 use crate::schedule::Schedule;
 
-/// Most proposals that are tried for one finding.
+/// The maximum number of proposals that are tried for one finding.
 const MAX_TRIES: usize = 48;
 
-/// Most findings that get a fix: beyond, a schedule is not one mistake away from a legal one.
+/// The maximum number of findings that get a fix: with more, a schedule is not one mistake away from a legal one.
 const MAX_FIXED: usize = 16;
 
-/// Gives every finding the proposal that leaves the fewest errors, the first of several, if it works at all.
+/// Gives every finding the proposal that leaves the fewest errors (the first one on a tie), if any works.
 pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<Finding>) -> Vec<Finding> {
     let errors: Vec<Identity> = findings.iter().filter(|f| is_error(f)).map(identity).collect();
     let unknown = question.unknown.union(schedule.unknown);
@@ -23,7 +23,7 @@ pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<
         if let Some(own) = others.iter().position(|id| *id == identity(finding)) {
             others.swap_remove(own);
         }
-        // What replaces a clause that could not be read would be judged without it.
+        // A replacement for a clause that could not be read would be judged without that clause.
         let known = |fix: &Fix| !fix.keys().is_some_and(|keys| keys.meets(unknown));
         let candidates =
             std::mem::take(&mut finding.candidates).into_iter().filter(|(fix, _)| known(fix)).take(MAX_TRIES);
@@ -36,13 +36,13 @@ pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<
     findings
 }
 
-/// How many errors are left after a change; `None` if one of them is new.
+/// The number of errors left after a change; `None` if one of them is new.
 fn left(fix: &Fix, schedule: &Schedule, question: Question, others: &[Identity]) -> Option<usize> {
     let after = judge(&fix.apply(schedule)?, question).findings;
     let mut others = others.to_vec();
     let mut count = 0;
     for error in after.iter().filter(|finding| is_error(finding)) {
-        // An error that was there twice may be there twice still.
+        // An error that occurred twice may still occur twice.
         let known = others.iter().position(|id| *id == identity(error))?;
         others.swap_remove(known);
         count += 1;
@@ -54,7 +54,7 @@ fn is_error(finding: &Finding) -> bool {
     finding.diagnostic.severity == Severity::Error
 }
 
-/// What makes two findings the same one.
+/// What identifies a finding.
 type Identity = (&'static str, String, String);
 
 fn identity(finding: &Finding) -> Identity {

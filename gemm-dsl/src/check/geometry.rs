@@ -109,8 +109,8 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     }
 }
 
-/// Smaller thread tiles that cut `thread` evenly, and so whatever it cuts evenly: the largest first, and of equal ones the
-/// squarest.
+/// Smaller thread tiles that divide `thread`, and therefore everything it divides: the largest first, and the squarest
+/// first among those of equal size.
 pub(super) fn parts(thread: Extent2) -> Vec<Extent2> {
     let divisors = |whole: u32| (1..=whole.min(1024)).filter(move |d| whole.is_multiple_of(*d));
     let mut all: Vec<Extent2> =

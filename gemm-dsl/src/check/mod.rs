@@ -1,8 +1,8 @@
 //! Every rule of the language, and the plan that follows when none is broken.
 //!
-//! Rules see the whole schedule and report everything at once. Each says which kinds of clauses its verdict follows
-//! from, so that the same rules serve a schedule of which something is unknown (holes in a macro, a base that is
-//! extended, a clause with a syntax error): verdicts that touch the unknown are dropped, the others stand.
+//! Rules see the whole schedule and report everything at once. Each states which kinds of clauses its verdict depends
+//! on, so that the same rules serve a schedule that is partly unknown (holes in a macro, a base that is extended, a
+//! clause with a syntax error): verdicts that depend on something unknown are dropped, the others are kept.
 
 mod access;
 mod assemble;
@@ -37,17 +37,17 @@ use crate::types::Problem;
 use finding::{Finding, Findings};
 use settings::Settings;
 
-/// Most diagnostics that one schedule gets: more than anyone reads, few enough for hostile text.
+/// The maximum number of diagnostics for one schedule: more than anyone reads, few enough for hostile text.
 const MAX_TOLD: usize = 64;
 
 /// What the rules are asked about a schedule.
 #[derive(Clone, Copy, Default)]
 struct Question<'p> {
-    /// What it is to compute, where that is not what its own clauses say.
+    /// What it should compute, where that differs from what its own clauses say.
     problem: Option<&'p Problem>,
-    /// What the caller compiles for.
+    /// The target that the caller compiles for.
     target: Option<Target>,
-    /// The kinds of clauses of which nothing is known.
+    /// The kinds of clauses about which nothing is known.
     unknown: KeySet,
 }
 
@@ -93,7 +93,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
 
     let fine = own.list.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
-    // Contracts are held against the figures of a plan that nothing else is wrong with.
+    // Contracts are checked only once nothing else is wrong with the plan.
     let mut broken = Findings::default();
     if let Some(plan) = plan.as_ref().filter(|_| !settings.expect.is_empty()) {
         contracts::check(&settings, plan, &mut broken);
@@ -129,7 +129,7 @@ fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnost
             schedule.items.iter().position(|item| item.clause.key() == key)
         })
     };
-    // What is misspelt comes before what is wrong with its meaning.
+    // Spelling errors come before errors of meaning.
     let told = |diagnostic: Diagnostic| (diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic);
     let mut list: Vec<(u32, Diagnostic)> = before.into_iter().map(told).collect();
     for finding in findings {
@@ -173,7 +173,7 @@ fn answer(schedule: &Schedule, question: Question) -> Result<(Plan, Diagnostics)
     }
 }
 
-/// Every error that can be known of a schedule with `errors` already, of which `unknown` is not known.
+/// Every error that can be found in a schedule that already has `errors` and whose clauses in `unknown` are not known.
 pub(crate) fn report(
     schedule: &Schedule,
     target: Option<Target>,

@@ -57,7 +57,7 @@ fn accumulator(settings: &Settings, findings: &mut Findings) {
     let Types { a, b, acc, .. } = settings.problem.types;
     let natural = if b == DType::F64 { b.natural_accumulator() } else { a.natural_accumulator() };
     let problem = if !matches!(acc, DType::F64 | DType::F32 | DType::F16 | DType::I32) {
-        format!("acc = {acc} is no accumulator: f64, f32, i32, and f16 with tensor cores are")
+        format!("acc = {acc} is not an accumulator: f64, f32, i32, and f16 with tensor cores are")
     } else if acc.is_integer() != a.is_integer() {
         let kind = |t: DType| if t.is_integer() { "an integer type" } else { "a floating-point type" };
         format!("acc = {acc} is {} and a = {a} is {}", kind(acc), kind(a))

@@ -1,9 +1,9 @@
-//! The register rule, and what `blocks_per_sm` makes of it.
+//! The register rule, and its form with `blocks_per_sm`.
 
 use crate::check::finding::Findings;
 use crate::check::geometry::parts;
 use crate::check::settings::Settings;
-use crate::clause::{Clause, Crew, SpecializeClause, Spills};
+use crate::clause::{Clause, SpecializeClause, Spills, WarpCount};
 use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
 use crate::suggest::count;
@@ -11,10 +11,11 @@ use crate::table::Key;
 use crate::target::{MAX_THREADS, registers_per_thread};
 use crate::terms::Extent2;
 
-/// What the limit and the accumulators follow from.
+/// What the limit and the accumulators depend on.
 const DEPENDS: [Key; 5] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize];
 
-/// Accumulators, and [`BESIDES`] more, fit what a thread can have; or `spills(allow)`.
+/// Accumulators and [`BESIDES`] more registers fit into what a thread can have, unless the schedule has
+/// `spills(allow)`.
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let acc = settings.problem.types.acc;
     let words = acc.bytes().div_ceil(4);
@@ -36,8 +37,8 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         count(threads, "thread")
     );
     let finding = findings.error("registers", Key::Thread, &DEPENDS, message);
-    // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit go together with
-    // the other clauses shows when they are tried.
+    // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
+    // with the other clauses is found out by trying them.
     let fits = |part: &Extent2| part.m * part.n * words + BESIDES <= limit;
     for Extent2 { m, n } in parts(geometry.thread).into_iter().filter(fits).take(12) {
         let text = format!("thread({m}, {n})");
@@ -53,7 +54,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     }
     if let Some(specialize) = settings.specialize {
         for warps in [4, 2, 1].into_iter().filter(|warps| *warps < settings.producer_warps()) {
-            let fewer = Clause::Specialize(SpecializeClause { producers: Crew::Warps(warps), ..specialize });
+            let fewer = Clause::Specialize(SpecializeClause { producers: WarpCount::Warps(warps), ..specialize });
             finding.set(&fewer, format!("{fewer} leaves more to each"));
         }
         finding.remove("specialize", "leave specialize out");

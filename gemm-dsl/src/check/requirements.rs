@@ -7,7 +7,8 @@ use crate::target::Target;
 use crate::terms::{Load, Pace};
 use crate::types::DType;
 
-/// What every target multiplies with; a schedule for tensor cores may lack the work of a thread, or have types of theirs.
+/// The replacements that every target can multiply with; a schedule for tensor cores may lack the work of a thread, or
+/// use types that only tensor cores have.
 const PLAIN: [&str; 3] = ["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"];
 
 /// A clause that needs more than the oldest target.
@@ -31,7 +32,7 @@ impl Requirement {
     }
 }
 
-/// Everything that the schedule needs of its target, in the order of the clauses' documentation.
+/// Everything that the schedule needs from its target, in the order of the clauses' documentation.
 pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     let mut list = Vec::new();
     let mut need = |key, what: String, least, instead: &[&str]| {

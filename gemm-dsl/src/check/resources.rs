@@ -1,4 +1,4 @@
-//! What a target allows: instructions, shared memory, occupancy; and which target is the default.
+//! Checks what a target allows (instructions, shared memory, occupancy) and chooses the default target.
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::requirements::{self, Requirement};
@@ -12,10 +12,10 @@ use crate::table::Key;
 use crate::target::{Target, WARP};
 use crate::words::Word;
 
-/// The clauses that the size of a stage follows from.
+/// The clauses that determine the size of a stage.
 const STAGE: [Key; 6] = [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize];
 
-/// What the limits are held against.
+/// What the limits are compared with.
 pub(super) struct Needs<'a> {
     settings: &'a Settings<'a>,
     requirements: Vec<Requirement>,
@@ -30,8 +30,8 @@ impl<'a> Needs<'a> {
 
     /// The target to compile for; what it does not allow becomes errors.
     ///
-    /// Stated or requested, it is that one; else the first of the list that suffices, and if none does, the one that
-    /// allows most.
+    /// A target that the schedule or the caller names is used as it is; otherwise it is the first of the list that
+    /// suffices, or, if none does, the one that allows most.
     pub fn target(&self, requested: Option<Target>, unknown: KeySet, findings: &mut Findings) -> Target {
         if let (Some(requested), Some(stated)) = (requested, self.settings.target)
             && requested != stated
@@ -78,7 +78,7 @@ impl<'a> Needs<'a> {
                 Choice::Default => format!("{} needs {}, and another clause needs {target}", need.what, need.least),
             };
             let finding = findings.error("instruction", need.key, choice.depends(), what);
-            // `cp_async` where `tma` is refused is another error, and so no fix of it.
+            // `cp_async` in place of a refused `tma` is a different error, and therefore not a fix.
             finding.subject = need.what.clone();
             for text in &need.instead {
                 let verb = if text.contains(';') { "run" } else { "runs" };
@@ -195,7 +195,7 @@ impl<'a> Needs<'a> {
 enum Choice {
     /// The schedule or the caller named it.
     Stated,
-    /// It is the best of all: what it refuses, every target refuses.
+    /// It is the most capable one: what it refuses, every target refuses.
     Default,
 }
 

@@ -1,8 +1,8 @@
-//! `specialize`: warps that only copy, warps that only multiply, and their budgets of registers.
+//! The rules of `specialize`: warps that only copy, warps that only multiply, and their register budgets.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Crew, Roles, SpecializeClause};
+use crate::clause::{Atom, Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
@@ -26,7 +26,7 @@ pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: 
             let message = format!("{} needs consumers with atom({atom})", text(clause));
             let finding = findings.error("consumers-missing", Key::Specialize, &[Key::Atom], message);
             for groups in [2, 1] {
-                let fixed = text(SpecializeClause { consumers: Some(Crew::Groups(groups)), ..clause });
+                let fixed = text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
                 finding.set(&fixed, format!("such as {fixed}"));
             }
         }
@@ -40,14 +40,14 @@ fn text(clause: SpecializeClause) -> String {
 }
 
 fn pingpong(clause: SpecializeClause, findings: &mut Findings) {
-    if clause.roles == Some(Roles::Pingpong) && clause.consumers == Some(Crew::Groups(1)) {
+    if clause.roles == Some(Roles::Pingpong) && clause.consumers == Some(WarpCount::Groups(1)) {
         let message = "specialize: pingpong takes turns, and there is one consumer";
-        let fixed = text(SpecializeClause { consumers: Some(Crew::Groups(2)), ..clause });
+        let fixed = text(SpecializeClause { consumers: Some(WarpCount::Groups(2)), ..clause });
         findings.error("pingpong", Key::Specialize, &[], message).set(&fixed, format!("{fixed} has two"));
     }
 }
 
-/// Producers copy to shared memory, and do not wait for what they copy.
+/// Producers copy to shared memory and do not wait for their copies.
 fn copies(settings: &Settings, clause: SpecializeClause, findings: &mut Findings) {
     if settings.shared.is_none() || settings.load != Load::Registers {
         return;
@@ -78,7 +78,7 @@ fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings
             finding.set(&smaller, format!("{smaller} gives {}", geometry.threads.saturating_mul(m * n)));
         }
     }
-    // The same threads along one dimension, and along the other as many more as make whole warps.
+    // Keeps the number of threads along one dimension and rounds it up along the other to whole warps.
     let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
     let (rows, columns) = (tile.m / thread.m, tile.n / thread.n);
     let warps =
@@ -95,10 +95,10 @@ fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings
     false
 }
 
-/// Consumers that are named are those that the geometry makes.
+/// A stated number of consumers must agree with the geometry.
 fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry, findings: &mut Findings) {
     let warps = geometry.threads / WARP;
-    let Some(named) = clause.consumers.map(Crew::warps).filter(|named| *named != warps) else { return };
+    let Some(named) = clause.consumers.map(WarpCount::warps).filter(|named| *named != warps) else { return };
     let message = format!(
         "{} names {named} consumer {}, and {} / {} = {} are {warps}",
         text(clause),
@@ -127,9 +127,9 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
     );
     let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread], message);
     let left = (MAX_THREADS - geometry.threads.min(MAX_THREADS)) / WARP;
-    // All that there is room for, and fewer: the registers are shared by all threads.
+    // Offer all that there is room for, and fewer: the registers are shared by all threads.
     for warps in [left, left / 2, 8, 4, 2, 1].into_iter().filter(|warps| (1..=left).contains(warps)) {
-        let fewer = text(SpecializeClause { producers: Crew::Warps(warps), ..clause });
+        let fewer = text(SpecializeClause { producers: WarpCount::Warps(warps), ..clause });
         finding.set(&fewer, format!("{fewer} fits"));
     }
     if let Some(thread) = settings.thread {
@@ -141,19 +141,19 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
     finding.remove("specialize", "leave specialize out");
 }
 
-/// `registers`: whole warp groups, which together have the registers of a multiprocessor.
+/// The rules of `registers`: whole warp groups that together have the registers of a multiprocessor.
 fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(Clause::Registers(registers)) = settings.get(Key::Registers) else { return };
     let made = || geometry.map(|geometry| warps_or_groups(geometry.threads.div_ceil(WARP)));
     let Some(consumers) = clause.consumers.or_else(made) else { return };
-    let (Crew::Groups(producers), Crew::Groups(consumers)) = (clause.producers, consumers) else {
+    let (WarpCount::Groups(producers), WarpCount::Groups(consumers)) = (clause.producers, consumers) else {
         let message = format!(
             "{} needs whole warp groups, {} has {}",
             settings.text(Key::Registers, ""),
             text(clause),
-            if let Crew::Groups(_) = clause.producers { consumers } else { clause.producers }
+            if let WarpCount::Groups(_) = clause.producers { consumers } else { clause.producers }
         );
-        let whole = |crew| if let Crew::Warps(n) = crew { Crew::Groups(n.div_ceil(4)) } else { crew };
+        let whole = |count| if let WarpCount::Warps(n) = count { WarpCount::Groups(n.div_ceil(4)) } else { count };
         let fixed = text(SpecializeClause {
             producers: whole(clause.producers),
             consumers: clause.consumers.map(whole),
@@ -181,6 +181,6 @@ fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geome
     }
 }
 
-fn warps_or_groups(warps: u32) -> Crew {
-    if warps.is_multiple_of(4) { Crew::Groups(warps / 4) } else { Crew::Warps(warps) }
+fn warps_or_groups(warps: u32) -> WarpCount {
+    if warps.is_multiple_of(4) { WarpCount::Groups(warps / 4) } else { WarpCount::Warps(warps) }
 }

@@ -1,4 +1,4 @@
-//! The clauses with every default filled in that depends on no rule.
+//! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
     Atom, BatchKind, Clause, Expectation, LayoutClause, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
@@ -46,7 +46,7 @@ pub(super) struct Settings<'s> {
 }
 
 impl<'s> Settings<'s> {
-    /// Reads the clauses, but none of the kinds in `ignored`.
+    /// Reads the clauses, except those of the kinds in `ignored`.
     pub fn new(schedule: &'s Schedule, ignored: KeySet) -> Settings<'s> {
         let mut settings = Settings {
             schedule,
@@ -77,7 +77,7 @@ impl<'s> Settings<'s> {
             tail: Tail::Predicate,
             expect: Vec::new(),
         };
-        // Last to first: of a clause given twice, which is an error anyway, the first one counts.
+        // Last to first: if a clause is given twice, which is an error anyway, the first one counts.
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
@@ -120,7 +120,7 @@ impl<'s> Settings<'s> {
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Tail(tail) => self.tail = *tail,
             Clause::Expect(list) => self.expect = list.clone(),
-            // Read as a problem, or by no rule yet.
+            // Read as part of the problem, or not yet used by a rule.
             _ => {}
         }
     }
@@ -140,7 +140,7 @@ impl<'s> Settings<'s> {
         geometry.copying(self.producer_warps())
     }
 
-    /// What the slots of the ring signal with, where K-tiles are staged.
+    /// How the slots of the ring are signalled, where K-tiles are staged.
     pub fn mbarriers(&self) -> bool {
         self.pace == Pace::Free || self.specialize.is_some()
     }
@@ -156,8 +156,8 @@ impl<'s> Settings<'s> {
     }
 }
 
-/// Rows of tiles in a band where nothing is said. The 132 to 264 blocks that an H200 holds at once then make a square
-/// rather than a few long rows, and read less of A and B for it (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
+/// The default number of rows of tiles in a band. The 132 to 264 blocks that an H200 holds at once then form a square
+/// rather than a few long rows, and therefore read less of A and B (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
 const RASTER_GROUP: u32 = 16;
 
 fn default_orders() -> (StagedOrder, StagedOrder) {
@@ -196,7 +196,7 @@ fn types(written: TypesClause) -> Types {
     let all = written.all.unwrap_or(DType::F32);
     let (a, b, d) = (written.a.unwrap_or(all), written.b.unwrap_or(all), written.d.unwrap_or(all));
     let (of_a, of_b) = (a.natural_accumulator(), b.natural_accumulator());
-    // Of two different inputs the wider accumulator; whether the two go together is a rule of its own.
+    // For two different input types, the wider accumulator; whether the two are compatible is a rule of its own.
     let natural = if of_b == DType::F64 { of_b } else { of_a };
     Types { a, b, acc: written.acc.unwrap_or(natural), c: written.c.unwrap_or(d), d }
 }

@@ -32,12 +32,12 @@ impl Staging {
     }
 }
 
-/// Where K-tiles of the schedule lie; `None` with `shared(none)` or without a depth.
+/// Where the schedule's K-tiles are placed; `None` with `shared(none)` or without a depth.
 pub(super) fn derive(settings: &Settings) -> Option<Staging> {
     of(settings, settings.tile?)
 }
 
-/// Where K-tiles of any tile would lie.
+/// Where the K-tiles of any tile would be placed.
 pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (order_a, order_b) = settings.shared?;
     let depth = tile.k?;
@@ -52,8 +52,8 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }
 
-/// What the base of a slot must be a multiple of: 16 bytes for the widest access, 8 rows of the span for a swizzle,
-/// since that is the period of its address function.
+/// The alignment of a slot's base in bytes: 16 for the widest access, 8 rows of the span for a swizzle, since that is
+/// the period of its address function.
 fn alignment(order: StagedOrder) -> u64 {
     match order.skew {
         Skew::Swizzle(span) => 8 * u64::from(span.max(2)),
@@ -85,7 +85,7 @@ fn place(order: StagedOrder, extent: u32, depth: u32, element: u32, align: u64) 
     (placement, bytes)
 }
 
-/// Sizes that do not fit are errors before anyone reads the clamped value.
+/// Sizes that do not fit are errors, so the clamped value is never used.
 pub(super) fn clamp(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The K-loop of one thread: how far it is unrolled, how far ahead it reads, how much code that makes.
+//! The K-loop of one thread: how far it is unrolled, how far ahead it reads, and how much code results.
 
 use crate::check::assemble;
 use crate::check::finding::Findings;
@@ -10,10 +10,11 @@ use crate::table::Key;
 use crate::target::{MAX_REGISTERS, WARP};
 use crate::terms::Extent2;
 
-/// Most multiply-adds in one unrolled body: far more than any instruction cache, few enough to compile.
+/// The maximum number of multiply-adds in one unrolled body: far more than fit any instruction cache, few enough to
+/// compile.
 const MAX_BODY: u64 = 32_768;
 
-/// Most elements that one thread copies of a K-tile.
+/// The maximum number of elements of a K-tile that one thread copies.
 const MAX_COPIES: u64 = 8192;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
@@ -64,7 +65,7 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
         for size in [32, 16, 8] {
             finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
         }
-        // Up to what a thread can also hold.
+        // Only up to what a thread can also hold.
         let fits = |part: &Extent2| part.m * part.n < MAX_REGISTERS;
         for Extent2 { m, n } in parts(thread).into_iter().filter(fits).take(12) {
             finding.set(format!("thread({m}, {n})"), format!("such as thread({m}, {n})"));

@@ -23,7 +23,7 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
         return;
     }
     let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, mma_depth(dtype)) };
-    // The half-depth shapes exist beside the full ones.
+    // The half-depth shapes exist in addition to the full ones.
     let legal = (shape.0, shape.1) == (m, n) && (shape.2 == deepest || (m == 16 && shape.2 == deepest / 2));
     if !legal {
         let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));

@@ -1,12 +1,12 @@
-//! Each clause by itself: its numbers are within what it can mean.
+//! Checks each clause on its own: its numbers are in the range that makes sense for it.
 
 use std::ops::RangeInclusive;
 
 use crate::check::contracts;
 use crate::check::finding::Findings;
 use crate::clause::{
-    Clause, Crew, Expectation, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause,
-    StagedOrder, TileClause, VectorClause,
+    Clause, Expectation, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause,
+    StagedOrder, TileClause, VectorClause, WarpCount,
 };
 use crate::limits;
 use crate::schedule::Schedule;
@@ -61,7 +61,7 @@ impl Values<'_> {
         }
     }
 
-    /// What a builder was given as data is something that text can say.
+    /// Data given to a builder can also be written as text.
     fn readable(&mut self) {
         let problem = match self.clause {
             Clause::Target(target) if !Target::ALL.contains(target) => format!("{target} is not a target"),
@@ -81,7 +81,7 @@ impl Values<'_> {
         finding.remove(self.clause.name(), format!("leave {} out", self.clause.name()));
     }
 
-    /// A number in a range; what is out of range may become any value inside it.
+    /// Checks that a number is in a range; the fix for one outside it may be any value inside.
     fn range(&mut self, name: &str, value: u32, range: RangeInclusive<u32>, rebuild: impl Fn(u32) -> Clause) {
         if range.contains(&value) {
             return;
@@ -93,7 +93,7 @@ impl Values<'_> {
         finding.item = Some(self.index);
         let mut near: Vec<u32> = (0..16).rev().map(|shift| 1 << shift).filter(|n| range.contains(n)).collect();
         if value < low {
-            // Small numbers first, but those that others commonly divide into before 1.
+            // Small numbers first, but 1 after the common divisors.
             near.retain(|n| *n <= 128);
             near.sort_by_key(|n| (*n).abs_diff(8));
             near.insert(0, low);
@@ -219,17 +219,19 @@ impl Values<'_> {
     }
 
     fn specialize(&mut self, s: SpecializeClause) {
-        let (name, crew) = ("producers", s.producers);
-        self.crew(name, crew, |producers| Clause::Specialize(SpecializeClause { producers, ..s }));
-        if let Some(crew) = s.consumers {
-            self.crew("consumers", crew, |crew| Clause::Specialize(SpecializeClause { consumers: Some(crew), ..s }));
+        let (name, count) = ("producers", s.producers);
+        self.warp_count(name, count, |producers| Clause::Specialize(SpecializeClause { producers, ..s }));
+        if let Some(count) = s.consumers {
+            self.warp_count("consumers", count, |count| {
+                Clause::Specialize(SpecializeClause { consumers: Some(count), ..s })
+            });
         }
     }
 
-    fn crew(&mut self, name: &str, crew: Crew, rebuild: impl Fn(Crew) -> Clause) {
-        match crew {
-            Crew::Warps(n) => self.range(name, n, limits::WARPS, |n| rebuild(Crew::Warps(n))),
-            Crew::Groups(n) => self.range(name, n, limits::GROUPS, |n| rebuild(Crew::Groups(n))),
+    fn warp_count(&mut self, name: &str, count: WarpCount, rebuild: impl Fn(WarpCount) -> Clause) {
+        match count {
+            WarpCount::Warps(n) => self.range(name, n, limits::WARPS, |n| rebuild(WarpCount::Warps(n))),
+            WarpCount::Groups(n) => self.range(name, n, limits::GROUPS, |n| rebuild(WarpCount::Groups(n))),
         }
     }
 }

@@ -21,22 +21,22 @@ struct Arg<'t> {
 /// The arguments of one clause while it is being read.
 pub(super) struct Args<'t> {
     pub info: &'static Info,
-    /// Of the whole clause.
+    /// The span of the whole clause.
     pub span: Span,
     pub origin: Origin,
     list: Vec<Arg<'t>>,
     /// Every name that the clause has asked for, for suggestions.
     known: Vec<&'static str>,
     errors: Vec<Diagnostic>,
-    /// The first argument that is not there: told only if nothing else is wrong.
+    /// The first missing argument; reported only if nothing else is wrong.
     absent: Option<Diagnostic>,
     holes: bool,
-    /// Whether an error leaves it open what was meant. The others are slips: the clause is read as their fixes would have it,
-    /// so that the rules say what else is wrong with it.
+    /// Whether an error leaves open what was meant. All other errors are slips: the clause is read with their fixes
+    /// applied, so that the rules can report what else is wrong with it.
     lost: bool,
     /// Where a name is misspelt, and what was meant.
     misnamed: Vec<(u32, &'static str)>,
-    /// The same, to be read as what was meant.
+    /// The name that was meant, which the argument is read as.
     renamed: Vec<(u32, &'static str)>,
 }
 
@@ -57,7 +57,7 @@ impl<'t> Args<'t> {
         }
     }
 
-    /// The same clause once more, its misspelt names read as what was meant; `None` if it has none.
+    /// The same clause again, with misspelt names read as what was meant; `None` if it has none.
     pub fn again(&self) -> Option<Args<'t>> {
         let renamed = self.misnamed.clone();
         (!renamed.is_empty()).then(|| Args { renamed, ..Args::new(self.info, self.span, self.origin) })
@@ -76,7 +76,7 @@ impl<'t> Args<'t> {
         let last = pieces.len() - 1;
         for (index, piece) in pieces.into_iter().enumerate() {
             let Some((first, end)) = piece.first().zip(piece.last()) else {
-                // Nothing at all, and a comma after the last argument, are fine.
+                // An empty list and a trailing comma are both allowed.
                 if index != last {
                     self.fail(
                         "argument",
@@ -123,12 +123,12 @@ impl<'t> Args<'t> {
         self.lost = true;
     }
 
-    /// Reports an error whose fix is what the clause is read as.
+    /// Reports an error; the clause is read with its fix applied.
     pub fn slip(&mut self, diagnostic: Diagnostic) {
         self.errors.push(diagnostic);
     }
 
-    /// What came of the clause.
+    /// The result of reading the clause.
     pub fn outcome(mut self) -> Outcome {
         let absent = if self.lost { None } else { self.absent };
         self.lost |= absent.is_some();
@@ -145,12 +145,12 @@ impl<'t> Args<'t> {
         self.holes |= inner.holes;
     }
 
-    /// Leaves out what is still there, since it was reported as a whole.
+    /// Drops the remaining arguments, since they were reported as a whole.
     pub fn ignore_rest(&mut self) {
         self.list.clear();
     }
 
-    /// True if it is known so far what is meant.
+    /// True if what was meant is known so far.
     pub fn is_clear(&self) -> bool {
         !self.lost
     }
@@ -263,7 +263,7 @@ impl<'t> Args<'t> {
         stand_in
     }
 
-    /// What is not one whole number: perhaps constants to be multiplied, or what Rust knows by a name.
+    /// Reports what is not a single whole number: perhaps constants to be multiplied, or a name of the Rust code.
     fn no_integer(&self, name: &str, value: &[Token]) -> Diagnostic {
         let clause = self.info.name;
         let written = number::text(value);
@@ -313,7 +313,7 @@ impl<'t> Args<'t> {
         None
     }
 
-    /// Reports a word that is none of `W`; the one that was meant, if that is plain.
+    /// Reports a word that is not one of `W`; returns the one that was meant, if that is clear.
     pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) -> Option<W> {
         let words = || W::TABLE.iter().map(|(word, _)| *word);
         let working = || W::TABLE.iter().filter(|(_, value)| implemented::works(value)).map(|(word, _)| *word);
@@ -340,7 +340,7 @@ impl<'t> Args<'t> {
         self.push(Diagnostic::error("hole", self.info.name, message).help("write the value").at(span));
     }
 
-    /// Complains about what nobody took.
+    /// Reports the arguments that no clause has taken.
     pub fn finish(&mut self) {
         let clause = self.info.name;
         let given: Vec<&str> = self.list.iter().filter_map(|arg| arg.name.map(|(name, _)| name)).collect();
@@ -360,7 +360,7 @@ impl<'t> Args<'t> {
                         None => self.push(diagnostic.help(format!("write {}", self.info.signature))),
                     }
                 }
-                // What is left over after another error mostly follows from it.
+                // Arguments left over after another error are mostly a consequence of it.
                 None if self.lost => {}
                 None => {
                     let what = arg.value.first().map_or_else(String::new, Token::describe);
@@ -371,12 +371,12 @@ impl<'t> Args<'t> {
     }
 }
 
-/// What came of reading a clause.
+/// The result of reading a clause.
 pub(super) struct Outcome {
     pub errors: Vec<Diagnostic>,
     /// Whether a value is a hole.
     pub holes: bool,
-    /// Whether it is open what was meant.
+    /// Whether what was meant is unknown.
     pub lost: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The arguments of each clause, one short function or one line per clause.
 
 use crate::clause::{
-    Atom, Clause, Crew, Fetch, LayoutClause, MulticastClause, RasterClause, RegistersClause, SharedClause, Skew,
-    SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
+    Atom, Clause, Fetch, LayoutClause, MulticastClause, RasterClause, RegistersClause, SharedClause, Skew,
+    SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
@@ -174,7 +174,7 @@ fn atom(args: &mut Args) -> Option<Atom> {
     Some(if name == "mma" { Atom::Mma(m, n, k) } else { Atom::Wgmma(m, n, k) })
 }
 
-/// The one of `words` that a token is, or was probably meant to be.
+/// The word of `words` that a token is, or was probably meant to be.
 fn known_name(args: &mut Args, token: &Token, span: Span, what: &str, words: &[&'static str]) -> Option<&'static str> {
     if let Some(word) = words.iter().find(|word| token.ident() == Some(word)) {
         return Some(word);
@@ -251,23 +251,23 @@ fn multicast(args: &mut Args) -> Option<Clause> {
 }
 
 fn specialize(args: &mut Args) -> Option<Clause> {
-    let producers = crew(args, "producers");
-    let consumers = crew(args, "consumers");
+    let producers = warp_count(args, "producers");
+    let consumers = warp_count(args, "consumers");
     let producers = producers.unwrap_or_else(|| {
         args.missing("producers");
-        Crew::Groups(1)
+        WarpCount::Groups(1)
     });
     let roles = args.positional().and_then(|(value, span)| args.word_value(value, span));
     Some(Clause::Specialize(SpecializeClause { producers, consumers, roles }))
 }
 
 /// `2` warp groups, or `1 warp`; `None` if it is absent or cannot be read.
-fn crew(args: &mut Args, name: &'static str) -> Option<Crew> {
+fn warp_count(args: &mut Args, name: &'static str) -> Option<WarpCount> {
     Some(match args.named(name)? {
         ([count, unit], span) if unit.ident().is_some() => {
             known_name(args, unit, span, "a unit of warps", &["warp", "warps"])?;
-            Crew::Warps(args.int_value(name, std::slice::from_ref(count), span, 1))
+            WarpCount::Warps(args.int_value(name, std::slice::from_ref(count), span, 1))
         }
-        (value, span) => Crew::Groups(args.int_value(name, value, span, 1)),
+        (value, span) => WarpCount::Groups(args.int_value(name, value, span, 1)),
     })
 }

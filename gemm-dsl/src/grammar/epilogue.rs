@@ -8,7 +8,7 @@ use crate::suggest;
 use crate::token::{Delimiter, Token, TokenKind, abridged};
 use crate::words::Word;
 
-/// Most nodes that an expression may have: far more than anyone writes, few enough for every recursive walk.
+/// The maximum number of nodes in an expression: far more than anyone writes, few enough for every recursive walk.
 const MAX_NODES: u32 = 256;
 
 const OPERATORS: &str = "the operators are + - * /";
@@ -17,10 +17,10 @@ const OPERANDS: &str = "an operand is a declared name, a number, a function call
 
 const DECLARE: &str = "declare it between the bars";
 
-/// Words that begin a choice or a loop in Rust, and nothing here.
+/// Words that begin a conditional or a loop in Rust and have no meaning here.
 const CONTROL: [&str; 6] = ["if", "else", "match", "while", "for", "loop"];
 
-/// The value of what has an error, so that the rest of the expression is read; the clause is dropped.
+/// The stand-in for anything with an error, so that the rest of the expression is read; the clause is dropped.
 const STAND_IN: Expr = Expr::Literal(1.0);
 
 /// Reads the inside of `epilogue( ... )`.
@@ -57,9 +57,9 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     let Parser { declared, uses, undeclared, .. } = parser;
     let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
     let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
-    // As data, if nothing else of the epilogue is open.
+    // As data, if nothing else in the epilogue is unclear.
     let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| Fix::Set(format!("epilogue({epilogue})")));
-    // One change for all these errors.
+    // One fix for all these errors.
     for (name, span) in undeclared {
         let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
         args.slip(Diagnostic { fix: whole.clone(), ..diagnostic });
@@ -120,7 +120,7 @@ struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// Over `rest`, which stands inside `around`.
+    /// A reader of `rest`, which is inside `around`.
     fn new(rest: &'t [Token], around: Span) -> Cursor<'t> {
         Cursor { rest, end: rest.last().map_or(around, |last| last.span) }
     }
@@ -156,7 +156,7 @@ struct Parser<'a, 't> {
     declared: Vec<String>,
     uses: Vec<Use>,
     nodes: u32,
-    /// Names that are not declared and look like no declared one, with the first place of each.
+    /// Names that are not declared and do not resemble a declared one, with the first span of each.
     undeclared: Vec<(String, Span)>,
 }
 
@@ -166,7 +166,7 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Reports an operand that is wrong by itself: what is around it can be read.
+    /// Reports an operand that is wrong while the expression around it can be read.
     fn wrong(&mut self, message: String, help: impl Into<String>, span: Span) -> Option<Expr> {
         self.args.fail_with("epilogue", message, help, span);
         Some(STAND_IN)
@@ -274,7 +274,7 @@ impl Parser<'_, '_> {
         let Some(declared) = known.or_else(|| self.undeclared(name, span)) else {
             return Some(STAND_IN);
         };
-        // What was meant, where that is another name.
+        // The name that was meant, where that is a different one.
         let name = self.declared[declared].clone();
         let name = name.as_str();
         let shown = abridged(name);
@@ -304,9 +304,9 @@ impl Parser<'_, '_> {
         Some(expr)
     }
 
-    /// Reports an undeclared name; which of the names was meant, perhaps itself.
+    /// Reports an undeclared name; returns the name that was meant, which may be the name itself.
     fn undeclared(&mut self, name: &str, span: Span) -> Option<usize> {
-        // What an f64 of the surrounding code can become.
+        // The forms that an f64 of the surrounding code can take.
         if ["NaN", "inf"].contains(&name) {
             let message = format!("epilogue: {name} is not a literal, only finite numbers are");
             self.args.fail_with("epilogue", message, "pass it as a run-time scalar", span);
@@ -318,7 +318,7 @@ impl Parser<'_, '_> {
             self.args.slip(undeclared_name(name).meant(near).at(span));
             return at;
         }
-        // Nobody means to declare what is too long to be shown.
+        // A name that is too long to be shown was not meant as a declaration.
         if undeclarable(name).is_some() || abridged(name) != name {
             self.args.push(undeclared_name(name).help(DECLARE).at(span));
             return None;

@@ -92,7 +92,7 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
     Some(Expectation { metric, relation: *relation, limit: (u64::from(number) * unit).into() })
 }
 
-/// A limit that is easy to get wrong and easy to understand.
+/// Reads a limit whose notation is wrong but whose meaning is clear.
 struct Slip {
     message: String,
     spelling: String,
@@ -100,7 +100,7 @@ struct Slip {
     limit: Figure,
 }
 
-/// `48KiB` in one word and `occupancy >= 0.5`.
+/// `48KiB` written as one word, and `occupancy >= 0.5`.
 fn misspelled(metric: Metric, value: &Token) -> Option<Slip> {
     let TokenKind::Number(text) = &value.kind else { return None };
     if metric == Metric::Occupancy {

@@ -30,7 +30,7 @@ use crate::token::{Delimiter, Token, TokenKind, abridged};
 
 use args::{Args, Outcome};
 
-/// A clause as it stood in the source.
+/// A clause as it appeared in the source.
 #[derive(Clone, Debug)]
 pub struct Item {
     /// What was written.
@@ -39,18 +39,18 @@ pub struct Item {
     pub span: Option<Span>,
 }
 
-/// A clause by its place alone.
+/// A clause, known only by its position.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Its name: the one that was meant, if that is known.
+    /// Its name, corrected if it is known what was meant.
     pub name: String,
-    /// What it settles, if it is a clause of the language.
+    /// The setting it determines, if it is a clause of the language.
     pub key: Option<Key>,
     /// From its name to the end of its arguments.
     pub span: Span,
 }
 
-/// What the grammar made of a list of tokens.
+/// The result of parsing a list of tokens.
 #[derive(Debug, Default)]
 pub struct Parsed {
     /// The clauses that could be read, in order.
@@ -59,19 +59,19 @@ pub struct Parsed {
     pub base: Option<Range<usize>>,
     /// What could not be read.
     pub errors: Vec<Diagnostic>,
-    /// Things whose value is not known: their clause has an error or a hole.
+    /// Settings whose value is unknown because their clause has an error or a hole.
     pub unknown: KeySet,
-    /// Each clause's name where it was written: for editors.
+    /// Each clause's name with its span, for editors.
     pub mentions: Vec<(&'static str, Span)>,
     /// Every clause that was written, readable or not.
     pub written: Vec<Written>,
-    /// What misspelled clauses were probably meant to settle.
+    /// The settings that misspelled clauses were probably meant to determine.
     pub meant: Vec<Key>,
     /// What the tokens were made from.
     pub origin: Origin,
 }
 
-/// What the tokens were made from: a value of the surrounding Rust code can be written in a macro alone.
+/// What the tokens were made from: only a macro can contain a value of the surrounding Rust code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// Schedule text.
@@ -81,7 +81,7 @@ pub enum Origin {
     Macro,
 }
 
-/// A decimal integer, if it is one.
+/// Reads a decimal integer; `None` if it is not one.
 pub fn whole_number(text: &str) -> Option<u32> {
     number::integer(text).ok()
 }
@@ -120,13 +120,14 @@ pub fn parse(tokens: &[Token], origin: Origin) -> Parsed {
     parsed
 }
 
-/// Where the next clause begins: at the next word that names one. What is in between is skipped.
+/// Finds where the next clause begins: at the next word that names one. Everything before it is skipped.
 fn next_clause(tokens: &[Token], from: usize) -> usize {
     let named = |token: &Token| token.ident().is_some_and(|name| find(name).is_some());
     tokens[from..].iter().position(named).map_or(tokens.len(), |skip| from + skip)
 }
 
-/// The inside of a schedule that was pasted with what encloses it in Rust: `(< .. >)`, `{ .. }`, `gemm!( .. )`.
+/// Finds the inside of a schedule that was pasted together with its Rust delimiters: `(< .. >)`, `{ .. }`, `gemm!( ..
+/// )`.
 fn enclosed(tokens: &[Token]) -> Option<(&[Token], Span)> {
     let (group, before) = match tokens {
         [before @ .., semicolon] if semicolon.is_punct(';') => before.split_last()?,
@@ -162,7 +163,7 @@ impl Parsed {
     fn base_at(&mut self, tokens: &[Token], range: Range<usize>) {
         let span = tokens[range.start].span.to(tokens[range.end - 1].span);
         if range.len() == 2 {
-            // Whatever is missing may be in the base that is missing.
+            // Whatever is missing may be in the missing base.
             self.unknown = KeySet::all();
             let message = "`..` needs the schedule to extend";
             self.error(Diagnostic::error("base", "schedule", message).help("write `..base;`").at(span));
@@ -223,7 +224,7 @@ impl Parsed {
         self.keep(info, span, clause, outcome);
     }
 
-    /// Takes over what was read of a clause: of one that is lost, that it was there.
+    /// Records what was read of a clause; for one that could not be read, only that it was there.
     fn keep(&mut self, info: &'static Info, span: Span, clause: Option<Clause>, outcome: Outcome) {
         let clause = clause.filter(|_| !outcome.lost);
         if outcome.holes || clause.is_none() {
@@ -243,7 +244,7 @@ impl Parsed {
             return self.error(diagnostic);
         };
         if !implemented::has(near.key) {
-            // The rules would ask for the same: to leave it out.
+            // The rules would suggest the same: to leave it out.
             let help = format!("did you mean `{}`? it is not implemented yet: leave it out", near.name);
             return self.error(diagnostic.help(help).fix(Fix::Remove(name.into())));
         }
@@ -260,7 +261,7 @@ impl Parsed {
     }
 }
 
-/// Reads one clause; with misspelt names of arguments a second time, as what was meant.
+/// Reads one clause; if argument names are misspelt, reads it a second time with the names that were meant.
 fn read(
     info: &'static Info,
     span: Span,

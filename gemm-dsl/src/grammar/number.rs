@@ -1,4 +1,4 @@
-//! Numbers, and what is written in their place: what was meant by it.
+//! Reads numbers, and works out what was meant where something else was written.
 
 use crate::token::{Delimiter, Token, TokenKind};
 
@@ -31,7 +31,7 @@ fn power(text: &str) -> Option<String> {
     (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value)).then(|| format!("{value:.0}"))
 }
 
-/// Most tokens that are worked out: more are no slip.
+/// The maximum number of tokens that are evaluated: anything longer is not a slip.
 const MAX_TOKENS: usize = 32;
 
 /// The value of constants with `+ - * /` and parentheses; `None` if it is not a whole number from 0 to `u32::MAX`.
@@ -57,7 +57,7 @@ fn product(rest: &mut &[Token]) -> Option<i64> {
     let mut left = operand(rest)?;
     while let Some(symbol) = operator(rest, ['*', '/']) {
         let right = operand(rest)?;
-        // As in Rust, where such an expression is usually copied from.
+        // As in Rust, from which such expressions are usually copied.
         left = if symbol == '*' { left.checked_mul(right)? } else { left.checked_div(right)? };
     }
     Some(left)
@@ -80,7 +80,7 @@ fn operator(rest: &mut &[Token], wanted: [char; 2]) -> Option<char> {
     Some(symbol)
 }
 
-/// Whether these tokens may be an expression of Rust that names something.
+/// Whether these tokens may be a Rust expression that names something.
 pub(super) fn is_rust(tokens: &[Token]) -> bool {
     tokens.len() <= MAX_TOKENS && tokens.iter().any(named) && !tokens.iter().any(|token| token.is_punct('='))
 }

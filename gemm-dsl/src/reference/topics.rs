@@ -1,4 +1,4 @@
-//! What does not belong to one clause: types, layouts, the language of the epilogue, targets.
+//! Topics that do not belong to a single clause: types, layouts, the language of the epilogue, targets.
 
 use super::table_of;
 use crate::epilogue::Function;

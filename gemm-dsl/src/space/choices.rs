@@ -12,7 +12,7 @@ pub(super) struct Sequence {
 
 #[derive(Clone, Debug)]
 enum Part {
-    /// Bytes of the source, as they are.
+    /// Bytes of the source, copied unchanged.
     Text(Range<usize>),
     Choice(Choice),
 }
@@ -21,7 +21,7 @@ enum Part {
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub alternatives: Vec<Alternative>,
-    /// What follows the alternative, where the source may lack it: a clause needs its semicolon.
+    /// What follows the alternative, where the source may lack it: a clause needs a semicolon.
     pub end: &'static str,
 }
 
@@ -80,7 +80,7 @@ impl Sequence {
         }
     }
 
-    /// Combinations that take every alternative at least once: its first one wherever nothing else is said.
+    /// Combinations that together take every alternative at least once; all other choices take their first alternative.
     pub fn probes(&self) -> Vec<u128> {
         let mut weight = self.len();
         let mut probes = vec![0];
@@ -120,7 +120,7 @@ impl Choice {
                 Alternative::Written(sequence) => {
                     probes.extend(sequence.probes().into_iter().map(|probe| start + probe));
                 }
-                // What the grammar says of one number of a range it says of all.
+                // The grammar treats all numbers of a range alike.
                 Alternative::Number(_, range) if probed.as_ref() == Some(range) => {}
                 Alternative::Number(_, range) => {
                     probed = Some(range.clone());

@@ -1,4 +1,4 @@
-//! A space of schedules: schedule text with alternatives in braces, and every schedule that it stands for.
+//! A space of schedules: schedule text with alternatives in braces, and every schedule that it denotes.
 //!
 //! ```text
 //! tile({64, 128}, {64, 128}, {8..=32 step *2});    // values: numbers, words, names, in any argument
@@ -7,7 +7,7 @@
 //! {double_buffer | stages(3); pace(free) | }       // whole clauses; the last alternative is none of them
 //! ```
 //!
-//! | notation | stands for |
+//! | notation | meaning |
 //! |---|---|
 //! | `{a, b, c}` in the arguments of a clause | one of these values, each any text without a comma |
 //! | `{8..=32}`, `{8..=32 step 8}` | 8, 9, … 32; 8, 16, 24, 32 |
@@ -66,12 +66,12 @@ impl Space {
     /// The most alternatives of one text, all braces together.
     pub const MAX_ALTERNATIVES: usize = 4096;
 
-    /// Reads a text with alternatives. A text without any stands for one schedule.
+    /// Reads a text with alternatives. A text without any denotes a single schedule.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the notation; and what the grammar of schedules says of the alternatives, each of which
-    /// has been read once. Rules that a combination breaks are no errors of the space: [`Combination::schedule`] parses, and
+    /// Everything that is wrong with the notation, and the grammar's errors in the alternatives, each of which is read
+    /// once. Rules that a combination breaks are not errors of the space: [`Combination::schedule`] parses, and
     /// [`Schedule::plan`] says what is illegal.
     pub fn parse(text: &str) -> Result<Space, Diagnostics> {
         parse::parse(text)
@@ -83,12 +83,12 @@ impl Space {
         self.sequence.len()
     }
 
-    /// The combination of that number, if there are as many.
+    /// The combination with that number, if there is one.
     pub fn combination(&self, index: u128) -> Option<Combination> {
         (index < self.len()).then(|| Combination { index, text: self.sequence.text(&self.text, index).0 })
     }
 
-    /// All of them, made when they are asked for.
+    /// All of them, generated lazily.
     pub fn combinations(&self) -> impl Iterator<Item = Combination> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -119,7 +119,7 @@ impl Combination {
     ///
     /// # Errors
     ///
-    /// What the grammar says of this combination, such as that it gives an argument twice.
+    /// The grammar's errors in this combination, such as an argument given twice.
     pub fn schedule(&self) -> Result<Schedule, Diagnostics> {
         self.text.parse()
     }

@@ -1,4 +1,4 @@
-//! Text to a tree of alternatives, with everything that is wrong with it.
+//! Parses text to a tree of alternatives, and reports everything that is wrong with it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Space, Diagnostics> {
     if reader.errors.is_empty() { Ok(Space { text: source, sequence }) } else { Err(told(reader.errors)) }
 }
 
-/// What the grammar of schedules says of the alternatives, each taken once, at their places in the text.
+/// The grammar's errors in the alternatives, each taken once, at their places in the text.
 fn grammar(text: &str, sequence: &Sequence) -> Vec<Diagnostic> {
     let mut seen = BTreeSet::new();
     let mut errors = Vec::new();
@@ -108,7 +108,7 @@ impl Reader<'_> {
         self.error(Diagnostic::error("alternatives", "schedule", message).help(help).at(next.span));
     }
 
-    /// Finds the choices among values; returns the byte up to which text has been taken over.
+    /// Finds the choices among values; returns the byte up to which the text has been consumed.
     fn values(&mut self, tokens: &[Token], mut at: usize, clause: &str, sequence: &mut Sequence) -> usize {
         for token in tokens {
             match &token.kind {
@@ -215,7 +215,7 @@ impl Reader<'_> {
         choice
     }
 
-    /// Counts an alternative, and refuses what its brace has already.
+    /// Counts an alternative, and rejects one that its brace already has.
     fn note(&mut self, spelling: String, span: Span, clause: &str, seen: &mut BTreeSet<String>) {
         self.alternatives += 1;
         let what = if spelling.is_empty() { "no clause at all".into() } else { format!("`{spelling}`") };
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses what nobody can count.
+    /// Rejects more combinations than can be counted.
     fn count(&mut self, sequence: &Sequence, tokens: &[Token]) {
         let (most, span) = (Space::MAX_ALTERNATIVES, enclosing(tokens));
         let error = |message: String| Diagnostic::error("alternatives", "schedule", message).at(span);

@@ -1,4 +1,4 @@
-//! Places in the text of a space: of tokens, and of what a schedule of the space says at a span.
+//! Positions in the text of a space: those of tokens, and those that a span in one of its schedules maps to.
 
 use std::ops::Range;
 
@@ -16,17 +16,17 @@ struct Piece {
     /// Where it begins in the combination's text.
     at: usize,
     source: Range<usize>,
-    /// Whether it is the source, byte by byte, or something in its place.
+    /// Whether it is copied from the source byte by byte, or replaces something in it.
     verbatim: bool,
 }
 
 impl Places {
-    /// The bytes from `at` on are those of `source`.
+    /// The bytes from `at` on are copied from `source`.
     pub fn verbatim(&mut self, at: usize, source: Range<usize>) {
         self.pieces.push(Piece { at, source, verbatim: true });
     }
 
-    /// The bytes from `at` on stand for those of `source`.
+    /// The bytes from `at` on replace those of `source`.
     pub fn replaced(&mut self, at: usize, source: Range<usize>) {
         self.pieces.push(Piece { at, source, verbatim: false });
     }
@@ -34,7 +34,7 @@ impl Places {
     /// The same span in the text of the space.
     pub fn span(&self, span: Span, source: &str) -> Span {
         let start = self.source(span.start as usize).start;
-        // The last byte's end, so that an end at the border of two pieces belongs to the first of them.
+        // Uses the end of the last byte, so that an end at the border of two pieces belongs to the first of them.
         let end = self.source((span.end.max(span.start + 1) - 1) as usize).end;
         span_of(source, start..end.max(start))
     }

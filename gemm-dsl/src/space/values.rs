@@ -1,4 +1,4 @@
-//! The alternatives of a value: written ones, and ranges of numbers.
+//! The alternatives of a value: those that are written out, and ranges of numbers.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::token::{Delimiter, Token, TokenKind};
 use super::Space;
 use super::place::{bytes, enclosing};
 
-/// One piece of a brace: a range if it looks like one, with everything that is wrong with it.
+/// Reads one piece of a brace, as a range if it looks like one, and reports everything that is wrong with it.
 pub(super) fn range(tokens: &[Token], clause: &str) -> Option<Result<Vec<u32>, Box<Diagnostic>>> {
     let dots = tokens.windows(2).position(|pair| pair.iter().all(|token| token.is_punct('.')))?;
     let whole = enclosing(tokens);
@@ -74,7 +74,7 @@ impl Step {
     }
 }
 
-/// What is wrong with a single alternative: it is no choice, and often something else was meant.
+/// Reports a single alternative: it is not a choice, and often something else was meant.
 pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) -> Diagnostic {
     let written = &text[bytes(tokens)];
     let error = |message: String| Diagnostic::error("alternatives", clause, message).at(group.span);
@@ -114,7 +114,7 @@ pub(super) fn pieces(tokens: &[Token]) -> Vec<&[Token]> {
     pieces
 }
 
-/// The text of an alternative, by which two are the same.
+/// The text by which alternatives are compared.
 pub(super) fn spelling(text: &str, range: Range<usize>) -> String {
     text[range].split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The rows of the table: all that the language reference says of each clause.
+//! The rows of the table: everything that the language reference says about each clause.
 //!
 //! The documentation of a row is the meaning of its clause.
 
@@ -261,7 +261,7 @@ clauses! {
         ],
         example: "spills(allow)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The order in which blocks take the tiles of D: bands of `group` rows of tiles are walked along n, or bands of
+    /// The order in which blocks take the tiles of D: bands of `group` rows of tiles run along n, or bands of
     /// columns along m. What is computed at the same time then shares A and B in the L2 cache.
     raster Raster {
         syntax: "raster(group = n, along = n | m)",

@@ -1,4 +1,5 @@
-//! Builder, text and extension say the same, and fail at the same moment: when the schedule is checked.
+//! The builder, text and extension produce the same schedules, and all fail at the same time: when the schedule is
+//! checked.
 
 use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
 use ptx_gemm_dsl::types::Layouts;
@@ -37,8 +38,8 @@ fn every_clause_has_a_method() {
         .cluster(2, 1)
         .multicast(Fetch::Multicast, Fetch::Own)
         .specialize_of(SpecializeClause {
-            producers: Crew::Warps(1),
-            consumers: Some(Crew::Groups(2)),
+            producers: WarpCount::Warps(1),
+            consumers: Some(WarpCount::Groups(2)),
             roles: Some(Roles::Cooperative),
         })
         .registers(40, 232)
@@ -89,7 +90,7 @@ fn widths_that_no_access_has_are_refused_in_every_spelling() {
     }
 }
 
-/// Data that no text can say is refused, not printed and believed.
+/// Data that cannot be written as text is rejected rather than printed.
 #[test]
 fn data_that_text_cannot_say_is_refused() {
     use ptx_gemm_dsl::epilogue::{Epilogue, Expr};

@@ -1,4 +1,4 @@
-//! Every kernel of the seeds is a schedule that parses, prints and reads back.
+//! Every named case is a schedule that parses, prints and reads back.
 
 use ptx_gemm_dsl::Schedule;
 

@@ -16,7 +16,7 @@ fn maybe<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> impl Strateg
     proptest::option::of(strategy)
 }
 
-/// Mostly sizes that people write, now and then anything.
+/// Mostly sizes that people write, occasionally any number.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![8 => select(vec![1u32, 2, 3, 4, 6, 8, 16, 32, 64, 128]), 1 => 0..300u32, 1 => any::<u32>()]
 }
@@ -57,8 +57,8 @@ pub fn epilogue() -> impl Strategy<Value = String> {
     expression().prop_map(|expression| format!("|acc, c, s, t, u, v| {expression}"))
 }
 
-fn crew() -> impl Strategy<Value = Crew> {
-    prop_oneof![(1..40u32).prop_map(Crew::Warps), (1..10u32).prop_map(Crew::Groups)]
+fn warp_count() -> impl Strategy<Value = WarpCount> {
+    prop_oneof![(1..40u32).prop_map(WarpCount::Warps), (1..10u32).prop_map(WarpCount::Groups)]
 }
 
 fn computed() -> impl Strategy<Value = Clause> {
@@ -137,7 +137,7 @@ fn blocks() -> impl Strategy<Value = Clause> {
         Just(Clause::StreamK),
         extent().prop_map(Clause::Cluster),
         Just(Clause::Multicast(MulticastClause { a: Fetch::Multicast, b: Fetch::Own })),
-        (crew(), maybe(crew()), maybe(word())).prop_map(|(producers, consumers, roles)| {
+        (warp_count(), maybe(warp_count()), maybe(word())).prop_map(|(producers, consumers, roles)| {
             Clause::Specialize(SpecializeClause { producers, consumers, roles })
         }),
         (number(), number()).prop_map(|(producer, consumer)| Clause::Registers(RegistersClause { producer, consumer })),
@@ -145,7 +145,7 @@ fn blocks() -> impl Strategy<Value = Clause> {
     ]
 }
 
-/// Any clauses with any values, in any order, as often as it happens.
+/// Any clauses with any values, in any order and any number.
 pub fn anything() -> impl Strategy<Value = Schedule> {
     let clause = prop_oneof![computed(), geometry(), memory(), steps(), blocks()];
     (proptest::collection::vec(clause, 0..12), maybe(epilogue())).prop_map(|(clauses, epilogue)| {
@@ -157,7 +157,7 @@ pub fn anything() -> impl Strategy<Value = Schedule> {
     })
 }
 
-/// Schedules put together with care: most are legal, and implemented.
+/// Plausible schedules: most are legal and implemented.
 pub fn plausible() -> impl Strategy<Value = Schedule> {
     let thread = (select(vec![1u32, 2, 3, 4, 6, 8]), select(vec![1u32, 2, 4, 5, 8]));
     let grid = (select(vec![1u32, 2, 3, 4, 8, 16]), select(vec![1u32, 2, 4, 7, 8, 16]));
@@ -186,7 +186,7 @@ pub fn plausible() -> impl Strategy<Value = Schedule> {
                     s = s.double_buffer();
                 }
                 if let Some((producers, stages)) = roles.filter(|_| (grid.0 * grid.1).is_multiple_of(32)) {
-                    s = s.load(Load::CpAsync).specialize(Crew::Warps(producers));
+                    s = s.load(Load::CpAsync).specialize(WarpCount::Warps(producers));
                     if !double {
                         s = s.stages(stages);
                     }

@@ -1,4 +1,4 @@
-//! Advice in words: whoever follows it gets a legal schedule, or at least fewer errors.
+//! Help texts: following one leads to a legal schedule, or at least to fewer errors.
 
 use ptx_gemm_dsl::token::{Token, TokenKind};
 use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Span, tokens};
@@ -16,7 +16,7 @@ fn legal(text: &str) {
     assert_eq!(said(text).errors().count(), 0, "{text}\n{}", said(text));
 }
 
-/// The only error of a schedule says this, and the change that is advised repairs it.
+/// The only error of a schedule has this text, and the suggested change repairs it.
 #[track_caller]
 fn repaired(text: &str, words: &str, changed: &str) {
     let said = said(text);
@@ -65,7 +65,7 @@ fn undeclared_names_are_declared_at_once() {
     );
 }
 
-/// Only what works is suggested, so a word that does not work is never advice.
+/// Only words that work are suggested.
 #[test]
 fn functions_that_are_suggested_work() {
     for name in ["gleu", "sigmod", "reul", "foo", "mx", "exq"] {

@@ -1,4 +1,4 @@
-//! Text that means harm: long, deep, repetitive. Each gets an answer, soon.
+//! Hostile text: long, deeply nested, repetitive. Each is answered quickly.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn long_text_is_refused_and_the_longest_is_read() {
     assert!(answer(&"tile(0,0,0);".repeat(5000)).contains("m = 0, at least 1"));
 }
 
-/// A word of 60 KB is shown by its beginning, wherever it is.
+/// Only the beginning of a word of 60 KB is shown, wherever it is.
 #[test]
 fn long_words_are_abridged() {
     let word = "x".repeat(60_000);

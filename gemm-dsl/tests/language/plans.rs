@@ -59,7 +59,7 @@ fn widths_follow_the_contiguous_runs() {
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(2)"), (2, 2, 2, 2, 2, 2));
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(8)"), (4, 4, 4, 4, 4, 4));
     assert_eq!(widths("tile(128, 128, 6); thread(8, 8); vector(4)"), (2, 2, 4, 4, 4, 2));
-    // Transposed on the way into shared memory: stored one by one, read along m.
+    // Transposed on the way to shared memory: stored one by one, read along m.
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); shared(a = km)"), (4, 1, 4, 4, 4, 4));
     // A pad that breaks the rows' alignment.
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4); shared(a = mk + pad(2))"), (4, 2, 4, 4, 4, 2));
@@ -80,7 +80,7 @@ fn entries_ask_for_the_alignment_of_their_widths() {
     assert_eq!(needs, ["a 16 B, ld 4; b 16 B, ld 4; d 8 B, ld 2", "nothing"]);
 }
 
-/// A thread goes through its accumulators in D's order.
+/// A thread visits its accumulators in D's order.
 #[test]
 fn a_c_that_lies_the_other_way_is_read_element_by_element() {
     let widths = |layout: &str| {
@@ -112,7 +112,7 @@ fn parameters_follow_the_order_of_the_abi() {
     assert_eq!(epilogue.vectors.iter().map(|vector| vector.name.as_str()).collect::<Vec<_>>(), ["u", "v"]);
 }
 
-/// Producers are warps of their own: they alone copy, and the ring has mbarriers.
+/// Producers are separate warps: only they copy, and the ring has mbarriers.
 #[test]
 fn a_plan_with_roles_shows_both() {
     let text = "tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); stages(3)";
@@ -152,7 +152,7 @@ fn roles_are_written_in_several_ways() {
     }
 }
 
-/// What a thread may have is one number, the same in the plan, in its text and in the rule.
+/// The register limit of a thread is the same in the plan, in its text and in the rule.
 #[test]
 fn registers_are_one_figure() {
     // 320 threads are ten warps, which take the registers of twelve.

@@ -1,4 +1,4 @@
-//! What holds for every schedule.
+//! Properties of every schedule.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,7 +9,7 @@ use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Severity, Target};
 use crate::generate;
 use crate::wrong::WRONG;
 
-/// Reads, checks, plans and prints; whatever happens, it is no panic.
+/// Reads, checks, plans and prints; nothing may panic.
 fn exercise(text: &str) {
     let said = match Schedule::parse(text) {
         Ok(schedule) => {
@@ -131,7 +131,7 @@ fn repairs(before: &Diagnostics, error: &Diagnostic, after: &Diagnostics, text: 
     }
 }
 
-/// Applies every fix to the schedule; how many there were.
+/// Applies every fix to the schedule; returns how many there were.
 fn fixes_repair(schedule: &Schedule) -> usize {
     let before = checked(schedule);
     let mut applied = 0;
@@ -172,7 +172,7 @@ fn suggested_spellings_repair_what_they_are_suggested_for() {
     assert!(applied > 15, "only {applied} spellings");
 }
 
-/// Most legal-looking schedules with one wrong thing get a fix.
+/// Most plausible schedules with one mistake get a fix.
 #[test]
 fn errors_about_single_clauses_come_with_a_fix() {
     let (mut bare, mut single) = (Vec::new(), 0);
@@ -190,7 +190,7 @@ fn errors_about_single_clauses_come_with_a_fix() {
     assert!(bare.iter().all(|text| text.contains("epilogue")), "{bare:?}");
 }
 
-/// How many schedules each property is tried on: `PROPTEST_CASES`, or enough for every day.
+/// The number of schedules that each property is tried on: `PROPTEST_CASES`, or a default for daily use.
 fn cases() -> u32 {
     if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 512 }
 }
@@ -311,7 +311,7 @@ fn sample(strategy: impl Strategy<Value = Schedule>) -> impl Iterator<Item = Sch
     (0..400).map(move |_| strategy.new_tree(&mut runner).unwrap().current())
 }
 
-/// What the properties above say of plans and of fixes, they say of many.
+/// The properties of plans and of fixes above apply to many schedules, not to a few.
 #[test]
 fn generated_schedules_have_plans_and_fixes() {
     let plans = sample(generate::plausible()).filter_map(|schedule| schedule.plan(None).ok());
@@ -323,7 +323,7 @@ fn generated_schedules_have_plans_and_fixes() {
     assert!(fixes > 10, "only {fixes} fixes for 400 plausible schedules");
 }
 
-/// The generator is worth something only if most of what it makes is legal.
+/// The generator is useful only if most of its schedules are legal.
 #[test]
 fn plausible_schedules_are_mostly_accepted() {
     let mut refused = Vec::new();

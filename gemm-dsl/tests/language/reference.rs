@@ -1,4 +1,4 @@
-//! What the reference says is what the rules and the grammar do.
+//! The reference agrees with the rules and the grammar.
 
 use ptx_gemm_dsl::diagnostic::Kind;
 use ptx_gemm_dsl::reference::{self, Entry, State, schedules, state};
@@ -8,7 +8,7 @@ use ptx_gemm_dsl::table::{ALL, Argument, Info, Values};
 /// Rules about a value by itself.
 const VALUES: [&str; 5] = ["range", "width", "integer", "unknown-word", "word"];
 
-/// Whether a value in place of the template's holes is refused for itself.
+/// Whether a value in place of the template's holes is rejected for its own sake.
 fn refused(Argument { name, template, .. }: &Argument, value: &str) -> bool {
     let clause = template.replace("{}", value);
     let said = diagnose(&clause, None);
@@ -100,7 +100,7 @@ fn words_that_are_said_to_work_are_not_refused_as_missing() {
             let missing = kinds(&schedule).contains(&Kind::NotImplemented);
             let whole = state(info) == State::NotYet;
             assert!(missing || works || whole, "{schedule} is said not to work");
-            // What a clause needs besides may be missing, too.
+            // Other clauses that the clause needs may be missing as well.
             let alone = !info.base.contains("mma") && info.name != "specialize";
             assert!(!(missing && works && alone && !whole), "{schedule} is said to work");
         }

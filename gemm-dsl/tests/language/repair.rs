@@ -18,7 +18,7 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
     repaired("tile(128, 128, 0x8); thread(8, 2*4);", "tile(128, 128, 8); thread(8, 8);");
     repaired("tile(64, 64, 8); thread(8, 8); raster(grop = 8)", "tile(64, 64, 8); thread(8, 8); raster(group = 8)");
     repaired("tile(64, 64, 8) // block\nthread(8, 8);", "tile(64, 64, 8); // block\nthread(8, 8);");
-    // A clause in place of another of its kind, where it was.
+    // A clause that replaces another of its kind, in the same position.
     let wrong = "tile(128, 128, 8); // block\nthread(8, 7); // registers\nstages(2);\n";
     repaired(wrong, "tile(128, 128, 8); // block\nthread(8, 8); // registers\nstages(2);\n");
     // A clause that was given twice.

@@ -1,4 +1,4 @@
-//! Text with alternatives: what it stands for, and what is said of what is wrong with it.
+//! Text with alternatives: the schedules it denotes, and the diagnostics for mistakes in it.
 
 use proptest::prelude::*;
 use ptx_gemm_dsl::{Schedule, Space};
@@ -69,7 +69,7 @@ fn clauses_are_alternatives_of_each_other_or_of_none() {
     assert_eq!(without_semicolon[0], "double_buffer; order(row); tail(none);");
 }
 
-/// The whole answer to a text.
+/// The full diagnostics of a text.
 #[track_caller]
 fn wrong(text: &str, expected: &[&str]) {
     let errors = Space::parse(text).expect_err(text);
@@ -219,7 +219,7 @@ fn spaces_are_counted_and_not_made() {
     wrong(&text, &[&format!("`{text}`: there are more combinations than can be counted; leave alternatives out")]);
 }
 
-/// A clause with alternatives: its text in a space, and each text that it stands for.
+/// A clause with alternatives: its text in a space, and each text that it denotes.
 fn clause() -> impl Strategy<Value = (String, Vec<String>)> {
     let numbers = prop::collection::btree_set(1u32..=512, 2..5);
     let values = (prop::sample::select(vec!["stages", "unroll", "prefetch", "blocks_per_sm"]), numbers).prop_map(

@@ -1,4 +1,4 @@
-//! Wrong schedules and what is said about them.
+//! Wrong schedules and their diagnostics.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -337,7 +337,7 @@ fn rules_in_source() -> BTreeSet<String> {
                 for (at, _) in source.match_indices(call) {
                     let rest = source[at + call.len()..].trim_start();
                     let rule = rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
-                    // A rule's name is one word; what has spaces is a message.
+                    // A rule's name is one word; a string with spaces is a message.
                     rules.extend(rule.filter(|rule| !rule.contains(' ')).map(str::to_string));
                 }
             }

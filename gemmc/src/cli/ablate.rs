@@ -15,10 +15,10 @@ pub(crate) struct Ablate {
     /// The cube that is timed
     #[arg(long, value_name = "EXTENT", default_value_t = 4096, requires = "device")]
     pub(crate) size: usize,
-    /// Begin no further measurement after so many seconds
+    /// Start no further measurement after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", requires = "device")]
     pub(crate) seconds: Wait,
-    /// How long to wait for ptxas, in seconds, for all of them together; 0: do not ask it
+    /// How long to wait for ptxas, in seconds, for all of them together; 0: do not run it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2.5")]
     pub(crate) wait: Wait,
 }

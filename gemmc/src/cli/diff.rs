@@ -26,7 +26,7 @@ pub(crate) struct Diff {
     /// Compile both for this target [default: each for its own]
     #[arg(long, value_parser = target)]
     pub(crate) target: Option<Target>,
-    /// How long to wait for ptxas, in seconds; 0: do not ask it
+    /// How long to wait for ptxas, in seconds; 0: do not run it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = Wait(PATIENCE))]
     pub(crate) wait: Wait,
     #[command(flatten)]

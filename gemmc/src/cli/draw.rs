@@ -39,7 +39,7 @@ pub(crate) struct Draw {
 /// A panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Which thread, lane and warp holds what of the block's tile of D
+    /// Which thread, lane and warp holds which elements of the block's tile of D
     Threads,
     /// The banks of the staged tiles, and the conflicts of stores and loads
     Shared,
@@ -47,7 +47,7 @@ pub(crate) enum What {
     Pipeline,
     /// The order of the tiles of D, and those of a wave
     Raster,
-    /// Operations for each byte, and the speed that they allow
+    /// Operations per byte, and the speed that they allow
     Roofline,
 }
 
@@ -81,7 +81,7 @@ impl From<Scheme> for ptx_gemm_draw::Scheme {
     }
 }
 
-/// Whether a path ends so, in letters of any case.
+/// Whether a path has this ending; case is ignored.
 pub(crate) fn ends_in(path: &Path, wanted: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }

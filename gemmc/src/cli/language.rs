@@ -1,4 +1,4 @@
-//! The arguments of what reads, explains and prints schedules.
+//! The arguments of the commands that read, explain and print schedules.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -38,7 +38,7 @@ pub(crate) struct Profile {
     /// Where to measure times, next to cuBLAS's: cuda:N [default: nowhere]
     #[arg(long, value_parser = DeviceName::parse)]
     pub(crate) device: Option<DeviceName>,
-    /// How long to wait for ptxas, in seconds; 0: do not ask it
+    /// How long to wait for ptxas, in seconds; 0: do not run it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = Wait(PATIENCE))]
     pub(crate) wait: Wait,
     /// Count the same product with the hardware's counters, through NVIDIA's ncu, and compare; without a source for ten cases

@@ -1,4 +1,4 @@
-//! The arguments of what shells and manuals want.
+//! The arguments of completions and manual pages.
 
 use std::path::PathBuf;
 

@@ -15,7 +15,7 @@ pub(crate) struct Sweep {
     /// of them, a case, or `-`
     #[arg(required_unless_present_any = ["clauses", "against"], allow_hyphen_values = true)]
     pub(crate) source: Option<OsString>,
-    /// The same, whatever files there are
+    /// Clauses with alternatives, even if a file has that name
     #[arg(
         short = 'e',
         long = "clauses",
@@ -42,7 +42,7 @@ pub(crate) struct Sweep {
     /// Estimate for this GPU
     #[arg(long, default_value = "H200", value_parser = gpu)]
     pub(crate) gpu: Gpu,
-    /// Judge so many combinations, drawn at random
+    /// Judge this many combinations, drawn at random
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<u64>,
     /// Which ones
@@ -54,10 +54,10 @@ pub(crate) struct Sweep {
     /// Show, and on a GPU time, only the best by the estimate [default: show 20, time all]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Begin no further timing after this time
+    /// Start no further timing after this time
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,
-    /// Keep what is found in this file, line by line, and go on from what is there
+    /// Keep the results in this file, line by line, and continue from those that are there
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
     /// Write a line for every legal schedule

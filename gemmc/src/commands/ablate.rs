@@ -1,4 +1,4 @@
-//! `gemmc ablate`: what each clause of a schedule buys.
+//! `gemmc ablate`: what each clause of a schedule contributes.
 
 use ptx_gemm::{Device, Target};
 use ptx_gemm_bench::Program;
@@ -14,10 +14,10 @@ use crate::commands::profile::{assembler, opened};
 use crate::reply::{Failure, Reply, Status};
 use crate::source::{self, Loaded};
 
-/// What stands where a figure is that of the schedule as it is.
+/// Printed where a figure equals that of the unchanged schedule.
 const SAME: &str = "=";
 
-/// Times of the schedule as it is, and of its variants.
+/// Times of the unchanged schedule and of its variants.
 type Times = Vec<Result<Timing, String>>;
 
 pub(crate) fn run(args: &Ablate) -> Result<Reply, Failure> {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Ablate) -> Result<Reply, Failure> {
     Ok(Reply { text: text(&name, &own, &all, &times), json, status })
 }
 
-/// Each legal one in one session, so that the ratios are those of one clock.
+/// All legal ones in one session, so that the ratios are measured at the same clock.
 fn measured(gpu: &Device, args: &Ablate, target: Target, schedule: &ptx_gemm::Schedule, all: &[Ablated]) -> Times {
     let named = |(name, schedule): (String, &ptx_gemm::Schedule)| Named {
         name,
@@ -77,7 +77,7 @@ fn text(name: &str, own: &Figures, all: &[Ablated], times: &Times) -> String {
     let measures = own.measures();
     let mut text =
         format!("{name} for {}, counted on whole tiles (as it is {m} x {n} x {k}); `{SAME}`: as it is\n\n", own.target);
-    // A column that nobody has anything in is left out.
+    // An empty column is left out.
     let of = |figures: &Figures| figures.measures();
     let known: Vec<usize> = (0..measures.len())
         .filter(|&index| {

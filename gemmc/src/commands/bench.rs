@@ -18,21 +18,21 @@ use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
 use ptx_gemm_bench::suites::{Named, Size, Suite};
 use ptx_gemm_bench::{plot, report};
 
-/// How long a kernel may outlast the deadline before it counts as one that never ends.
+/// How long a kernel may exceed the deadline before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What came of a run.
+/// The result of a run.
 struct Results<'a> {
     args: &'a Bench,
     device: String,
     command: String,
-    /// TFLOP/s in f32.
+    /// The peak in TFLOP/s in f32.
     peak: f64,
     rows: Vec<Row>,
-    /// What is said on standard output before the table.
+    /// The lines on standard output before the table.
     notes: Vec<String>,
     wrong: usize,
-    /// Measurements that the time did not suffice for.
+    /// Measurements for which there was no time left.
     late: usize,
     broken: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
         return table(path, args);
     }
-    // What is wrong with the programs and the arguments comes before what is wrong with the machine.
+    // Errors in the programs and the arguments are reported before those of the machine.
     let given = given(args)?;
     if args.suite.is_empty() && args.size.is_empty() {
         return Err(Failure::refused("usage", "nothing to measure: --suite square, or --size 4096"));
@@ -128,7 +128,7 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
     Ok(Orders { device: device.clone(), suites, deadline })
 }
 
-/// Programs for one product, or for many; and by name those that are for the other, with the reason.
+/// Programs for one product, or for many; and the names of those that cannot be used, with the reason.
 fn batched(given: &[Named], batch: Batch) -> (Vec<Named>, Vec<(String, String)>) {
     let (mut fit, mut left_out) = (Vec::new(), Vec::new());
     for named in given {
@@ -158,7 +158,7 @@ fn given(args: &Bench) -> Result<Vec<Named>, Failure> {
     Ok(given)
 }
 
-/// Refuses a schedule that no target compiles.
+/// Rejects a schedule that cannot be compiled for any target.
 fn legal(program: &Program, name: &str) -> Result<(), Failure> {
     if let Program::Schedule(schedule) = program {
         schedule.check().map_err(|errors| errors.named(name))?;
@@ -167,7 +167,7 @@ fn legal(program: &Program, name: &str) -> Result<(), Failure> {
 }
 
 impl Results<'_> {
-    /// Takes what the session says, until it ends or answers no more.
+    /// Receives the session's events, until it ends or stops answering.
     fn collect(&mut self, orders: Orders) -> Result<(), Failure> {
         let end = orders.deadline + PATIENCE;
         complain(&format!("{}\n{}\n", self.device, report::heading()));
@@ -232,7 +232,7 @@ impl Results<'_> {
         self.notes.push(note);
     }
 
-    /// The rows of a suite into the folder of results.
+    /// Writes the rows of a suite to the folder of results.
     fn save(&self, suite: &str) -> Result<(), Failure> {
         let Some(folder) = &self.args.results else { return Ok(()) };
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.suite == suite).collect();
@@ -273,14 +273,14 @@ impl Results<'_> {
         Ok(Reply { text, json, status })
     }
 
-    /// Those that have rows.
+    /// The suites that have rows.
     fn suites(&self) -> Vec<&str> {
         let mut suites: Vec<&str> = self.rows.iter().map(|row| row.suite.as_str()).collect();
         suites.dedup();
         suites
     }
 
-    /// All rows of a suite with one product, by speed; of the others the best of each product.
+    /// All rows of a suite with one product, by speed; for other suites, the best row of each product.
     fn summary(&self) -> String {
         let mut text = String::new();
         for suite in self.suites() {
@@ -301,7 +301,7 @@ fn draw(path: &Path, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Res
     write(path, &plot::plot(suite, device, rows, peak))
 }
 
-/// An argument as a shell would want it.
+/// An argument, quoted for a shell.
 fn quoted(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=".contains(c);
     if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{arg}'") }

@@ -1,4 +1,4 @@
-//! `gemmc cases`: the kernels that the project grew from, and those that were tuned since, as schedules.
+//! `gemmc cases`: the kernels that the project started from, and those that were tuned since, as schedules.
 
 use ptx_gemm_check::{Case, cases, tuned};
 use serde_json::{Value, json};

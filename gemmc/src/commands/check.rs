@@ -1,4 +1,5 @@
-//! `gemmc check`: everything that is wrong with a program, or worth knowing; with `--fix` without what could be fixed.
+//! `gemmc check`: everything that is wrong with a program, or worth knowing; with `--fix`, after the fixes were
+//! applied.
 
 mod fix;
 

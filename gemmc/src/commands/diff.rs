@@ -1,4 +1,4 @@
-//! `gemmc diff`: what two programs have different, level by level, and what each of them costs.
+//! `gemmc diff`: how two programs differ, level by level, and what each of them costs.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -19,12 +19,12 @@ const SHOWN: usize = 2;
 /// Characters of a name at the head of a column.
 const LONGEST: usize = 24;
 
-/// One of the two.
+/// One of the two programs.
 struct Side {
     name: String,
     /// Its text at each level that it has.
     texts: [Option<String>; 5],
-    /// What it costs; that of a PTX file by itself is not known.
+    /// Its cost, which is unknown for a PTX file.
     figures: Option<Figures>,
 }
 
@@ -73,7 +73,7 @@ fn text(args: &Diff, first: &Side, second: &Side, differences: &[Difference]) ->
     for difference in shown {
         text.push_str(&format!("\n{}\n{}", difference.level.name(), difference.unified(paint)));
     }
-    // Clauses would make a column as wide as they are long.
+    // Clauses would make the column too wide.
     let names = match [first, second].map(|side| side.name.chars().count() <= LONGEST) {
         [true, true] => [first.name.as_str(), second.name.as_str()],
         _ => ["first", "second"],
@@ -85,7 +85,7 @@ fn text(args: &Diff, first: &Side, second: &Side, differences: &[Difference]) ->
     text
 }
 
-/// Colours for a terminal that wants them.
+/// Colours for a terminal.
 fn painter() -> fn(Tag, &str) -> String {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_some_and(|term| term == "dumb");

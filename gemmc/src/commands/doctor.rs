@@ -1,4 +1,4 @@
-//! `gemmc doctor`: what there is on this machine to compile and run with.
+//! `gemmc doctor`: what this machine has to compile and run with.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -58,7 +58,7 @@ fn device(ordinal: usize, text: &mut String) -> Value {
     }
 }
 
-/// The widest vectors that this machine's processor has, of those that the interpreter uses.
+/// The widest vectors of this machine's processor that the interpreter uses.
 fn simd() -> &'static str {
     #[cfg(target_arch = "x86_64")]
     let found = match () {
@@ -73,7 +73,7 @@ fn simd() -> &'static str {
     found
 }
 
-/// NVIDIA's assembler, from `$PTXAS` or the path, and what it says its version is.
+/// NVIDIA's assembler, from `$PTXAS` or the path, and its version.
 fn ptxas() -> Option<(PathBuf, String)> {
     let named = std::env::var_os("PTXAS").filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();

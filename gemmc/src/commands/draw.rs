@@ -44,7 +44,7 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     Ok(reply(args, &picture))
 }
 
-/// The GPU that is asked for, or one that runs the program.
+/// The requested GPU, or one that runs the program.
 fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
     let target = loaded.target();
     let found = args.gpu.or_else(|| Gpu::for_target(target));
@@ -60,7 +60,7 @@ fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
     })
 }
 
-/// The kernel that runs on that GPU: without a stated target the one for its own, as a launch there compiles it.
+/// The kernel that runs on that GPU: without a stated target, compiled for the GPU's own, as for a launch there.
 fn kernel(args: &cli::Draw, loaded: &Loaded, gpu: Gpu) -> Result<Arc<Kernel>, Failure> {
     match loaded {
         Loaded::Schedule { schedule, .. } if args.compile.target.is_none() => {
@@ -84,7 +84,7 @@ fn scheme(args: &cli::Draw, as_png: bool) -> Result<Scheme, Failure> {
     }
 }
 
-/// What a schedule is called: a case by its name, a file by its stem.
+/// The name of a schedule: that of a case, or the stem of a file.
 fn titled(name: &str) -> String {
     match name.strip_prefix("case ") {
         Some(case) => case.into(),
@@ -103,7 +103,7 @@ fn measured(path: &Path, name: &str, gpu: &str) -> Result<Measured, Failure> {
     let results: Option<Value> = serde_json::from_str(&text).ok();
     let read = results.as_ref().and_then(|results| Some((results["device"].as_str()?, report::read(results)?)));
     let Some((device, (rows, _))) = read else {
-        return Err(Failure::refused("file", format!("{} is no file of results of gemmc bench", path.display())));
+        return Err(Failure::refused("file", format!("{} is not a file of results of gemmc bench", path.display())));
     };
     if !device.starts_with(gpu) && !gpu.starts_with(device) {
         let text =

@@ -1,4 +1,4 @@
-//! `gemmc exec`: any PTX file, run as a launch file says.
+//! `gemmc exec`: runs any PTX file as described by a launch file.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn refused(args: &Exec, error: ExecError) -> Failure {
 
 fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
-    // A rule that is asked for by its name is not merely warned about.
+    // Breaking a rule that was requested by name is an error and not a warning.
     let proxy_war = if args.checks.named(ViolationKind::ProxyWar) { Severity::Deny } else { Severity::Warn };
     let options = Options { checks: args.checks.rules, proxy_war, ..Options::default() };
     let mut runs: Vec<Interpreted> = Vec::new();
@@ -134,7 +134,7 @@ fn shown_text(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> String {
     text
 }
 
-/// A violation as tools read it.
+/// A violation as JSON.
 fn told(violation: &Violation, order: &str) -> Value {
     let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
     let moments: Vec<Value> = timeline

@@ -1,5 +1,5 @@
-//! `gemmc first-launch`, for `gemmc selftest` alone: the first product of this process, timed from the moment its device
-//! is open. A process has one first launch, and so the test needs another process for each.
+//! `gemmc first-launch`, for `gemmc selftest` alone: the first product of this process, timed from the moment its
+//! device is open. A process has only one first launch, so the test needs a separate process for each.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ pub(crate) fn run(args: &FirstLaunch) -> Result<Reply, Failure> {
     let Some(case) = case(&args.case) else {
         return Err(no_case(&args.case));
     };
-    // The context is there from here on.
+    // The context exists from here on.
     let device = args.device.open(0)?;
     let (m, n, k) = SIZE;
     let entry = |row: usize, col: usize| ((row * 7 + col * 3) % 11) as f32;
-    // In both layouts: which are asked for, the schedule says, and that is part of what is timed.
+    // Prepared in both layouts: the schedule decides which are used, and compiling it is part of the measured time.
     let both =
         |rows, cols| [Layout::Row, Layout::Col].map(|layout| Matrix::from_fn(rows, cols, entry).to_layout(layout));
     let (a, b) = (both(m, k), both(k, n));
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &FirstLaunch) -> Result<Reply, Failure> {
 
     let start = Instant::now();
     let schedule = case.schedule().map_err(Error::from)?;
-    // Kept by the process, and so the next step only loads it.
+    // The process keeps the kernel, so the next step only loads it.
     Kernel::compile_for(&schedule, device.limits().target)?;
     let compiled = start.elapsed();
     let gemm = CompiledGemm::new(&schedule, &device)?;

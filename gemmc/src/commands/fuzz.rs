@@ -1,4 +1,4 @@
-//! `gemmc fuzz`: random legal schedules at random sizes, for as long as is asked; with `--fixes` random wrong ones.
+//! `gemmc fuzz`: random legal schedules at random sizes, for the requested time; with `--fixes` random wrong ones.
 
 mod fixes;
 
@@ -12,10 +12,10 @@ use crate::cli::Fuzz;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
-/// Pairs where nothing is said.
+/// The default number of pairs.
 const COUNT: usize = 1000;
 
-/// Failures after which no more is drawn: each is shrunk, which takes many times as long as a draw.
+/// The number of failures after which the run stops: each is shrunk, which takes many times as long as a draw.
 const ENOUGH: usize = 8;
 
 pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     let mut seed = args.seed;
     while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
-        // Every draw has a seed of its own, which is all that it takes to draw it again.
+        // Every draw has its own seed, which is enough to reproduce it.
         let fate = std::cell::RefCell::new(None);
         let drawn = for_all(1, seed, |draw| {
             *fate.borrow_mut() = Some(execute(draw, gpu)?);
@@ -88,14 +88,14 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     Ok(Reply { text, json: report, status })
 }
 
-/// Writes the report where it is asked for.
+/// Writes the report to the requested file.
 fn keep(args: &Fuzz, report: &Value) -> Result<(), Failure> {
     let Some(path) = &args.out else { return Ok(()) };
     let written = std::fs::write(path, format!("{report:#}\n"));
     written.map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
 }
 
-/// What to type to draw the same.
+/// The command that reproduces a draw.
 fn command(args: &Fuzz) -> String {
     let amount = match (args.seconds, args.count) {
         (Some(seconds), _) => format!("--seconds {seconds}"),

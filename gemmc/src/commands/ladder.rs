@@ -1,4 +1,4 @@
-//! `gemmc ladder`: every case in one table, with what it costs, and on a GPU how long it takes beside cuBLAS.
+//! `gemmc ladder`: every case in one table, with its cost, and on a GPU its time compared with cuBLAS.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use ptx_gemm_bench::{Program, report};
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
 
-/// The last measurement of a case begins within this time.
+/// The last measurement of a case starts within this time.
 const BUDGET: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     reply(&ladder, args, gpu.as_ref().and_then(peak))
 }
 
-/// The most that a GPU does in f32, in TFLOP/s.
+/// The peak of a GPU in f32, in TFLOP/s.
 fn peak(gpu: &Device) -> Option<f64> {
     let properties = Queue::new(gpu).and_then(|queue| queue.properties());
     properties.ok().map(report::peak)

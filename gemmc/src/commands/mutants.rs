@@ -17,7 +17,7 @@ use crate::cli::{Faults, Mutants};
 use crate::reply::{Failure, Format, Reply};
 use crate::source::{self, Loaded};
 
-/// Faults that a full run takes of a kernel, at least, if it has as many.
+/// The minimum number of faults per kernel in a full run, if the kernel has as many.
 const FULL: usize = 240;
 
 pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
@@ -58,7 +58,7 @@ fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
     if known.contains(&kind) {
         return Ok(());
     }
-    Err(Failure::refused("kind", format!("`{kind}` is no kind of fault; there are {}", known.join(", "))))
+    Err(Failure::refused("kind", format!("`{kind}` is not a kind of fault; there are {}", known.join(", "))))
 }
 
 fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {
@@ -129,7 +129,7 @@ fn bar(name: &str, len: usize, format: Format) -> ProgressBar {
     bar
 }
 
-/// Those to judge: some of each kind at each place, spread over the text; or a sample of all.
+/// The faults to judge: some of each kind in each entry, spread over the text; or a sample of all.
 fn chosen<T>(mut all: Vec<T>, place: impl Fn(&T) -> (usize, &'static str), args: &Mutants) -> Vec<T> {
     if let Some(kind) = &args.kind {
         all.retain(|fault| place(fault).1 == kind);
@@ -147,13 +147,13 @@ fn chosen<T>(mut all: Vec<T>, place: impl Fn(&T) -> (usize, &'static str), args:
         let key = place(fault);
         let (count, place) = (counts[&key], seen.entry(key).or_default());
         *place += 1;
-        // Evenly spread: as often as the share of the places so far reaches the next whole number.
+        // Evenly spread: one is taken whenever the cumulative share reaches the next whole number.
         (*place * each) / count.max(each) > ((*place - 1) * each) / count.max(each)
     });
     all
 }
 
-/// Drawn at random, kind by kind in turn, so that the many of one kind leave room for the few of another.
+/// Drawn at random, taking turns among the kinds, so that a frequent kind does not crowd out a rare one.
 fn sample<T>(all: Vec<T>, kind: impl Fn(&T) -> &'static str, count: usize, seed: u64) -> Vec<T> {
     let mut random = SplitMix64::new(seed);
     let mut by_kind: BTreeMap<&str, Vec<T>> = BTreeMap::new();
@@ -165,7 +165,7 @@ fn sample<T>(all: Vec<T>, kind: impl Fn(&T) -> &'static str, count: usize, seed:
             taken.push(left.swap_remove(at));
         }
     }
-    // Which kinds come first is a matter of chance as well.
+    // The order of the kinds is random as well.
     while taken.len() > count {
         let at = random.next_in(0, taken.len() as i64 - 1) as usize;
         taken.swap_remove(at);

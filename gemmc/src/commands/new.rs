@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::cli::New;
 use crate::reply::{Failure, Reply};
 
-/// The schedule that the crate begins with.
+/// The initial schedule of the crate.
 const CLAUSES: &str = include_str!("new/kernel.gemm");
 
-/// What is in the crate: where, and the text with its `{{…}}` to be filled in.
+/// The files of the crate: path, and text with its `{{…}}` to be filled in.
 const FILES: [(&str, &str); 7] = [
     ("Cargo.toml", include_str!("new/Cargo.toml.in")),
     (".gitignore", "/target\n*.snap.new\n*.pending-snap\n"),
@@ -65,7 +65,7 @@ fn name(folder: &Path) -> Result<&str, Failure> {
         let message = format!("`{name}` is not a name for a crate: letters, digits, `-` and `_`, a letter first");
         return Err(Failure::refused("usage", message));
     }
-    // Names that a crate of this kind cannot have: its dependency's, those of Rust's own crates, and keywords.
+    // Names that such a crate cannot have: that of its dependency, those of Rust's own crates, and keywords.
     const TAKEN: [&str; 7] = ["ptx-gemm", "ptx_gemm", "test", "core", "std", "alloc", "proc-macro"];
     if TAKEN.contains(&name) || syn::parse_str::<syn::Ident>(&name.replace('-', "_")).is_err() {
         return Err(Failure::refused("usage", format!("`{name}` is taken: by Rust, or by this project")));
@@ -73,7 +73,7 @@ fn name(folder: &Path) -> Result<&str, Failure> {
     Ok(name)
 }
 
-/// The version of this program as a requirement: what differs after the first number that is not 0 is compatible.
+/// The version of this program as a requirement: versions with the same first non-zero number are compatible.
 fn release() -> &'static str {
     let (major_minor, _patch) = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap_or_default();
     major_minor

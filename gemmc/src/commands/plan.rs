@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
     };
     let (mut text, mut json) = (plan.to_string(), serde_json::to_value(plan).unwrap_or(Value::Null));
     if !plan.expect.is_empty() {
-        // Some are about machine code, which the plan by itself does not know.
+        // Some are about machine code, which is not part of the plan.
         let contracts = loaded.kernel()?.contracts();
         text.push_str("\ncontracts\n");
         contracts.iter().for_each(|contract| text.push_str(&format!("  {contract}\n")));

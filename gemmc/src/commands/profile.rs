@@ -1,4 +1,4 @@
-//! `gemmc profile`: what a schedule costs, counted by the interpreter, said by ptxas, and measured on a GPU.
+//! `gemmc profile`: the cost of a schedule, counted by the interpreter, reported by ptxas, and measured on a GPU.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::source::{self, Loaded};
 /// The cube that is timed if no extent is given.
 const EXTENT: usize = 4096;
 
-/// No measurement begins after this time.
+/// No measurement starts after this time.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// Multiply-adds that the interpreter takes some seconds for.
+/// Multiply-adds that take the interpreter some seconds.
 const MOST_FMA: u128 = 1 << 30;
 
-/// Compared with the hardware's counters if no other is named: from no staging to none of the conflicts.
+/// The cases compared with the hardware's counters if no other is named: from no staging to no conflicts.
 const CASES: [&str; 10] = [
     "naive",
     "naive_uncoalesced",
@@ -74,23 +74,23 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
     Ok(Reply { text, json, status })
 }
 
-/// The assembler, unless nobody waits for it.
+/// The assembler, unless the time to wait for it is 0.
 pub(crate) fn assembler(wait: Duration) -> Option<Assembler> {
     if wait.is_zero() { None } else { Assembler::find() }
 }
 
-/// A program, for the GPU that is to time it if there is one.
+/// A program, for the GPU that times it if there is one.
 pub(crate) fn opened(source: &Compile, device: Option<DeviceName>) -> Result<(Loaded, Option<Device>), Failure> {
     let gpu = device.map(gpu).transpose();
     if gpu.is_err() {
-        // What is wrong with the program comes before what is wrong with the machine.
+        // Errors in the program are reported before those of the machine.
         source::load(source)?;
     }
     let gpu = gpu?;
     Ok((source::load_for(source, gpu.as_ref())?, gpu))
 }
 
-/// A device that can time.
+/// A device that can measure times.
 fn gpu(name: DeviceName) -> Result<Device, Failure> {
     let device = name.open(0)?;
     match device.kind() {
@@ -99,7 +99,7 @@ fn gpu(name: DeviceName) -> Result<Device, Failure> {
     }
 }
 
-/// What the arguments name, one after the other.
+/// The programs that the arguments name, in order.
 fn compiles(args: &Profile, sources: &[OsString]) -> Vec<Compile> {
     let compile = |source: Option<OsString>, clauses| Compile {
         source: Source { source, clauses },
@@ -112,8 +112,8 @@ fn compiles(args: &Profile, sources: &[OsString]) -> Vec<Compile> {
     }
 }
 
-/// What is counted: the extents that were asked for, and whole tiles for those that were not. `None`: whole tiles throughout, also
-/// for what the interpreter would take minutes for.
+/// The product to count: the requested extents, and whole tiles for the others. `None` means whole tiles throughout,
+/// which also replace a product that would take the interpreter minutes.
 fn sized(args: &Profile, kernel: &Kernel) -> Option<Extents> {
     let [m, n, k] = [args.m, args.n, args.k];
     let whole = sample_size(kernel);

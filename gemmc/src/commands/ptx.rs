@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
     let abi = Abi::of(&kernel);
     let entries: Vec<_> = abi.entries.iter().map(entry).collect();
     let contracts = kernel.contracts();
-    // Standard output is the PTX and nothing else.
+    // Standard output holds only the PTX.
     contracts.iter().filter(|contract| format == Format::Text && is_unchecked(contract)).for_each(|contract| {
         complain(&format!("note: {contract}\n"));
     });
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
     Ok(Reply::fine(String::new(), json))
 }
 
-/// Assembles the kernel and writes what comes of it.
+/// Assembles the kernel and writes the result.
 fn cubin(args: &Ptx, kernel: &Kernel) -> Result<Reply, Failure> {
     let terminal = args.output.is_none() && io::stdout().is_terminal();
     if terminal {

@@ -12,7 +12,7 @@ use crate::reply::{Failure, Format, Reply, Status, contract};
 use crate::source;
 
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
-    // What is wrong with the program comes before what is wrong with the machine.
+    // Errors in the program are reported before those of the machine.
     let loaded = source::load(&args.compile)?;
     let device = args.device.open(args.misalign)?;
     let gemm = loaded.on(&device)?;
@@ -45,7 +45,7 @@ fn request(args: &Run, problem: &Problem) -> Request {
     }
 }
 
-/// Shows that something is going on, on a terminal (where standard error is none, nothing is drawn).
+/// Shows progress if standard error is a terminal.
 fn watched<T>(format: Format, work: impl FnOnce() -> T) -> T {
     if format == Format::Json {
         return work();

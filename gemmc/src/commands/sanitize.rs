@@ -1,8 +1,8 @@
 //! `gemmc selftest --sanitize`: the quick test under each tool of NVIDIA's compute-sanitizer.
 //!
-//! The interpreter looks for the same mistakes in the same text. This is the second opinion, on what the driver's
-//! assembler has made of it. A tool is believed when it says in its summary that it found nothing, and says nothing else:
-//! it also ends with status 0 after races that it calls warnings, and where it could not watch at all.
+//! The interpreter looks for the same mistakes in the same text. This is a second opinion on the code that the driver's
+//! assembler made of it. A tool counts as successful only if its summary reports no findings and it prints nothing
+//! else: it also exits with status 0 after races that it calls warnings, and where it could not monitor anything.
 
 use std::io;
 use std::process::{Command, Output};
@@ -16,9 +16,9 @@ use crate::commands::selftest;
 use crate::reply::{Failure, Reply, Status};
 
 const PROGRAM: &str = "compute-sanitizer";
-/// What the program is told to answer if it finds something; no exit status of this program's own.
+/// The exit status that the tool uses if it finds something, different from every status of this program.
 const FOUND: i32 = 9;
-/// Lines of its output that are shown if it does.
+/// Lines of its output that are shown in that case.
 const SHOWN: usize = 40;
 
 pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
     Ok(Reply { text, json, status: worst })
 }
 
-/// This very program under a tool.
+/// Runs this program under a tool.
 fn watched(tool: &str, ordinal: usize) -> Result<Output, Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::refused("file", error.to_string()))?;
     let mut command = Command::new(PROGRAM);
@@ -62,7 +62,7 @@ fn watched(tool: &str, ordinal: usize) -> Result<Output, Failure> {
     })
 }
 
-/// What is to be thought of a tool's output.
+/// Evaluates a tool's output.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     words: &'static str,
@@ -71,11 +71,11 @@ struct Verdict {
 
 fn verdict(exit: Option<i32>, log: &str) -> Verdict {
     let said = |words, status| Verdict { words, status };
-    // Its own lines begin like this; those of the program that it watches do not.
+    // The tool's own lines begin like this; those of the monitored program do not.
     let lines = || log.lines().filter_map(|line| line.strip_prefix("=========")).map(str::trim);
     let summaries: Vec<&str> = lines().filter(|line| line.contains("SUMMARY:")).collect();
     let is_routine = |line: &&str| line.is_empty() || *line == "COMPUTE-SANITIZER" || summaries.contains(line);
-    // More than one if it followed a second process.
+    // There is more than one if it followed a second process.
     let findings: Option<u64> = summaries.iter().map(|summary| findings(summary)).sum();
     match (exit, findings) {
         (Some(FOUND), _) => said("FOUND SOMETHING", Status::Wrong),
@@ -124,7 +124,7 @@ mod tests {
         check(Some(0), &format!("{RACES} 0 hazards displayed (0 errors, 0 warnings)"), "clean", Status::Fine);
         check(Some(0), &clean.replace("0 errors", "1 error"), "FOUND SOMETHING", Status::Wrong);
         check(Some(0), &clean.replace("0 errors", "12 errors"), "FOUND SOMETHING", Status::Wrong);
-        // Races of the lesser kind leave the exit status as it was.
+        // Races reported as warnings do not change the exit status.
         check(Some(0), &format!("{RACES} 1 hazard displayed (0 errors, 1 warning)"), "FOUND SOMETHING", Status::Wrong);
         check(Some(FOUND), clean, "FOUND SOMETHING", Status::Wrong);
         check(Some(2), clean, "WRONG RESULTS", Status::Wrong);
@@ -140,7 +140,7 @@ mod tests {
         check(Some(1), "========= Error: no such device", "did not run: no summary", Status::Refused);
         check(None, "========= ERROR SUMMARY: 0 errors", "did not run", Status::Refused);
         check(Some(0), "========= ERROR SUMMARY: none", "a summary that cannot be read", Status::Refused);
-        // A program's own line is no summary of the tool's.
+        // A line of the monitored program is not a summary of the tool.
         check(Some(0), "ERROR SUMMARY: 0 errors", "did not run: no summary", Status::Refused);
         let warned = "========= Warning: the device is not supported\n========= ERROR SUMMARY: 0 errors";
         check(Some(0), warned, "COMPLAINED", Status::Wrong);

@@ -1,5 +1,5 @@
-//! `gemmc second-opinion`: every PTX file of a folder with its launch files, on the interpreter and on a GPU; and random arguments
-//! of tensor maps, which the GPU's driver accepts or refuses.
+//! `gemmc second-opinion`: every PTX file of a folder with its launch files, on the interpreter and on a GPU; and
+//! random arguments of tensor maps, which the GPU's driver accepts or rejects.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::reply::{Failure, Reply, Status};
 /// Argument sets of tensor maps that are tried, and the seed that makes them.
 const MAPS: usize = 1000;
 const SEED: u64 = 1;
-/// How many of those that disagree the text shows.
+/// The number of disagreements that the text shows.
 const SHOWN: usize = 4;
 
 pub(crate) fn run(args: &SecondOpinion) -> Result<Reply, Failure> {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_disagreement_is_told_and_fails() {
-        // It knows no swizzles, and any interleave.
+        // It does not know swizzles, and accepts any interleave.
         let reply = with(|args| {
             args.swizzle == 0 && TensorMap::encode(&TensorMapArgs { interleave: 0, ..args.clone() }).is_ok()
         });

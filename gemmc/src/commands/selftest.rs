@@ -1,7 +1,8 @@
-//! `gemmc selftest`: every case, every tuned schedule and every kind of schedule on every edge size, netlib's grid, and what
-//! else is claimed, on one device.
+//! `gemmc selftest`: every case, every tuned schedule and every kind of schedule on every edge size, netlib's grid, and
+//! all other claims, on one device.
 //!
-//! `--quick` takes a few sizes each and leaves out the rest; `--sanitize` runs that under NVIDIA's compute-sanitizer.
+//! `--quick` runs a few sizes each and leaves out the rest; `--sanitize` runs the quick test under NVIDIA's
+//! compute-sanitizer.
 
 mod bits;
 mod claims;
@@ -31,13 +32,13 @@ use crate::reply::{Failure, Format, Reply, Status};
 /// The name of the row of netlib's grid.
 const NETLIB: &str = "netlib sgemm";
 
-/// What one row of the table says.
+/// One row of the table.
 struct Row {
     name: String,
     products: usize,
     worst: f64,
     time: Duration,
-    /// Each wrong product, in words.
+    /// A description of each wrong product.
     wrong: Vec<String>,
     /// Entries of the kernel that have not run yet.
     left: Vec<String>,
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     Ok(reply(&device, &rows, &claims))
 }
 
-/// Why there is nothing to do: what is meant may need a GPU, or be left out by `--quick`.
+/// Why nothing matches: the requested test may need a GPU, or be left out by `--quick`.
 fn nothing(args: &Selftest, device: &Device) -> Failure {
     let text = args.only.as_deref().unwrap_or_default();
     let listed = |names: &[&'static str]| {
@@ -113,7 +114,7 @@ pub(crate) fn schedules() -> impl Iterator<Item = Named> {
 
 type Test<'a> = Box<dyn FnOnce() -> Answer + 'a>;
 
-/// What is claimed beyond right products. What needs a GPU is left out on the interpreter.
+/// Claims other than correct products. Those that need a GPU are left out on the interpreter.
 fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
     let mut tests: Vec<(&'static str, Test<'_>)> = vec![
         ("wrong inputs", Box::new(|| inputs::refused(device))),
@@ -122,14 +123,14 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
     ];
     let DeviceKind::Cuda(ordinal) = device.kind() else { return tests };
     tests.extend(of_a_gpu(device, ordinal));
-    // What one device cannot show is no claim where there is one.
+    // Claims about several devices are left out where there is only one.
     if let Ok(CudaStatus { devices: count @ 2.., .. }) = ptx_gemm::cuda::status() {
         tests.push(("every device at once", Box::new(move || devices::all(count))));
     }
     tests
 }
 
-/// What only a GPU can show.
+/// Claims that only a GPU can show.
 fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 14] {
     [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
@@ -149,7 +150,7 @@ fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 14] {
     ]
 }
 
-/// A schedule on some sizes: exact data, and random and special data in every arrangement by turns.
+/// Runs a schedule on some sizes: exact data, and random and special data, alternating through all arrangements.
 fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, quick: bool) -> Row {
     let start = Instant::now();
     let (wrong, left) = (Vec::new(), Vec::new());
@@ -176,7 +177,7 @@ fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, quick
 }
 
 impl Row {
-    /// A test that leaves an entry out has shown nothing of it.
+    /// A test that never runs an entry says nothing about it.
     fn unseen(&mut self) {
         let left = std::mem::take(&mut self.left);
         self.wrong.extend(left.into_iter().map(|entry| format!("entry `{entry}` was never run")));

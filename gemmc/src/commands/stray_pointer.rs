@@ -1,5 +1,5 @@
-//! `gemmc stray-pointer`, for `gemmc selftest` alone: a kernel reads where nothing is, which ends the GPU's context for this
-//! process, and so needs a process of its own.
+//! `gemmc stray-pointer`, for `gemmc selftest` alone: a kernel reads an unmapped address, which ends the GPU's context
+//! for this process, and therefore needs a separate process.
 
 #![allow(unsafe_code)] // The wrong pointer is the point.
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::cli::StrayPointer;
 use crate::reply::{Failure, Reply, Status};
 
-/// An address in the first pages, which no driver gives to anybody.
+/// An address in the first pages, which no driver ever allocates.
 const NOBODYS: u64 = 0x1000;
 
 const CLAUSES: &str = "tile(32, 32, 8); thread(4, 4); vector(4);";
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &StrayPointer) -> Result<Reply, Failure> {
     Ok(Reply { text: text + "\n", json, status })
 }
 
-/// What was seen, or what should have been.
+/// The observation, or what was expected instead.
 type Seen = Result<String, String>;
 
 fn die(device: &Device) -> Result<Seen, Error> {
@@ -38,22 +38,22 @@ fn die(device: &Device) -> Result<Seen, Error> {
     let mut stray = a.matrix();
     stray.address = NOBODYS;
     let call = DeviceCall { a: stray, b: b.matrix(), c: None, d: d.matrix(), vectors: &[], scalars: &[] };
-    // SAFETY: B and D outlive the launch below, which is waited for. Reading A is an error of the device's, which touches no
-    // memory of this process.
+    // SAFETY: B and D outlive the launch below, which is waited for. Reading A is an error on the device, which does
+    // not touch memory of this process.
     let prepared = unsafe { gemm.prepare(&call) }?;
     queue.launch(&prepared)?;
-    // Put on the queue behind the launch, before anybody knows. An error here is as good as one below.
+    // Queued after the launch, before the error is known. An error may be reported here or below.
     let begun = queue.download(&d, &mut back);
-    // A copy that has not begun leaves the matrix as it was, and it can be read.
+    // A copy that has not started leaves the matrix unchanged and readable.
     let torn = begun.is_ok().then_some(&back);
     let read = begun.and_then(|()| back.as_slice().map(drop));
     if !matches!(read, Err(Error::Device(DeviceError::ContextDead { .. }))) {
-        return Ok(Err(format!("a result behind the launch: {read:?}")));
+        return Ok(Err(format!("a result after the launch: {read:?}")));
     }
     Ok(afterwards(&gemm, &ones, torn))
 }
 
-/// The device is dead and says so at once; the host's own data are as they were, and the interpreter takes over.
+/// The device is dead and reports it at once; the host's own data are unchanged, and the interpreter takes over.
 fn afterwards(gemm: &CompiledGemm, ones: &PinnedMatrix<f32>, torn: Option<&PinnedMatrix<f32>>) -> Seen {
     let is_dead = |error: &Error| {
         matches!(error, Error::Device(DeviceError::ContextDead { .. } | DeviceError::ContextLost { .. }))

@@ -1,4 +1,4 @@
-//! `gemmc sweep`: every schedule that a text with alternatives stands for, ranked.
+//! `gemmc sweep`: every schedule of a text with alternatives, ranked.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::cli::{self, DeviceName};
 use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 
-/// Candidates that are shown where nothing is said.
+/// The default number of candidates that are shown.
 const SHOWN: usize = 20;
 /// How long one schedule may take to be compiled, compared and timed.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -120,7 +120,7 @@ fn reply(args: &cli::Sweep, size: Size, outcome: &Outcome, timed: Option<&Timed>
     Ok(Reply { text, json, status })
 }
 
-/// How well the estimates rank what was measured.
+/// How well the estimates rank the measured schedules.
 fn against(args: &cli::Sweep) -> Result<Reply, Failure> {
     let mut text =
         format!("{:<24} {:>5} {:>9} {:>17}\n", "Spearman's correlation", "rows", "all rows", "within a product");
@@ -156,7 +156,7 @@ pub(crate) fn work(args: &cli::SweepWorker) -> Result<Reply, Failure> {
 }
 
 fn bar(what: &'static str, len: u64, format: Format) -> ProgressBar {
-    // Drawn on standard error, and only where that is a terminal.
+    // Drawn on standard error, and only if that is a terminal.
     let bar = if format == Format::Json { ProgressBar::hidden() } else { ProgressBar::new(len) };
     if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {percent:>3}% {pos}/{len}, {eta} left") {
         bar.set_style(style);

@@ -28,7 +28,7 @@ pub(crate) fn grid(kernel: &KernelLaunch, extents: Extents) -> Result<u32, Argum
     })
 }
 
-/// The first entry whose requirements hold, and why the one before it did not suit.
+/// The first entry whose requirements hold, and why the one before it was unsuitable.
 pub(crate) fn pick(
     interface: &Interface,
     extents: Extents,
@@ -49,7 +49,7 @@ pub(crate) fn pick(
     Err(ArgumentError::NoEntry { entries: interface.entries.iter().map(refusal).collect() })
 }
 
-/// What a user should know about the choice of the entry.
+/// A note for the user about the choice of the entry.
 pub(crate) fn notes(interface: &Interface, launch: &Launch) -> Vec<String> {
     let mut notes: Vec<String> = launch.unsuited.iter().flatten().map(Fault::to_string).collect();
     if let (Some(last), Some(entry)) = (notes.last_mut(), interface.entries.get(launch.entry)) {

@@ -1,8 +1,8 @@
-//! Launch checks: everything that can be known to be wrong before a device sees the launch.
+//! Launch checks: every error that can be found before a launch reaches the device.
 //!
-//! They are pure: shapes, pointers and scalars in, a [`Launch`] or an error out. The order is the one in which a user
-//! would want to hear of a mistake: types, layouts and extents first, then leading dimensions and slices (`shapes`),
-//! the epilogue's own arguments (`scalars`), overlaps (`overlap`), and last what the launch itself allows (`entry`).
+//! They are pure: shapes, pointers and scalars in, a [`Launch`] or an error out. The order is the one in which errors
+//! are most useful to a user: types, layouts and extents first, then leading dimensions and slices (`shapes`), the
+//! epilogue's own arguments (`scalars`), overlaps (`overlap`), and finally the limits of the launch itself (`entry`).
 
 mod entry;
 mod overlap;
@@ -39,7 +39,7 @@ pub(crate) fn launch(
     Ok(Some(Launch { entry, kernels, unsuited }))
 }
 
-/// The arguments of every kernel anew, once there is a workspace.
+/// Recomputes the arguments of every kernel once there is a workspace.
 pub(crate) fn pass(interface: &Interface, extents: Extents, arguments: &Arguments, launch: &mut Launch) {
     for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
         start.args = entry::values(&interface.problem, &kernel.params, extents, arguments);

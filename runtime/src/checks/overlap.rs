@@ -1,4 +1,4 @@
-//! Whether D lies over an input, which no kernel here survives: blocks would read what others have written.
+//! Checks whether D overlaps an input, which no kernel supports: blocks would read what others have written.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -112,9 +112,9 @@ fn apart(name: &str, d: Runs, input: Runs) -> Result<(), ArgumentError> {
     Err(ArgumentError::Overlap { name: name.into(), d: d.range(), input: input.range() })
 }
 
-/// Exact where both have the same pitch, as blocks of one larger matrix have (a factorisation updates such a block by its
-/// neighbours), and where both have the same stride, as operands have whose products lie side by side. Otherwise the
-/// ranges from first to last byte decide.
+/// Exact where both have the same pitch, as blocks of one larger matrix do (a factorisation updates such a block by its
+/// neighbours), and where both have the same stride, as operands of adjacent products do. Otherwise the ranges from
+/// first to last byte decide.
 fn overlaps(x: Runs, y: Runs) -> bool {
     if x.is_empty() || y.is_empty() {
         return false;
@@ -130,19 +130,19 @@ fn overlaps(x: Runs, y: Runs) -> bool {
     if x.stride != y.stride || x.stride == 0 {
         return true;
     }
-    // Few distances bring two matrices near each other: those of D are at least their own length apart.
+    // Only a few distances make two matrices overlap: those of D are at least their own length apart.
     let near = meeting(delta, x.stride, (x.span(), x.matrices), (y.span(), y.matrices));
     near.into_iter().flatten().any(|steps| matrices_overlap(x, y, delta + steps * i128::from(x.stride)))
 }
 
-/// Whether one matrix of x meets one of y that starts `delta` bytes behind it.
+/// Whether one matrix of x overlaps one of y that starts `delta` bytes after it.
 fn matrices_overlap(x: Runs, y: Runs, delta: i128) -> bool {
     let ranges_meet = -i128::from(y.span()) < delta && delta < i128::from(x.span());
     ranges_meet && (x.pitch != y.pitch || meeting(delta, x.pitch, (x.run, x.count), (y.run, y.count)).is_some())
 }
 
-/// Pieces i of x and j of y, all `pitch` bytes apart, meet if -y.0 < delta + (j - i) pitch < x.0: the j - i for which
-/// they do. Each side is the length of a piece and how many there are.
+/// Pieces i of x and j of y, all `pitch` bytes apart, overlap if -y.0 < delta + (j - i) pitch < x.0; returns the j - i
+/// for which they do. Each side is the length of a piece and the number of pieces.
 fn meeting(delta: i128, pitch: u64, x: (u64, u64), y: (u64, u64)) -> Option<RangeInclusive<i128>> {
     let pitch = i128::from(pitch);
     let first = (-i128::from(y.0) - delta).div_euclid(pitch) + 1;

@@ -7,7 +7,7 @@ use ptx_gemm_dsl::types::Problem;
 use crate::checks::Extents;
 use crate::error::ArgumentError;
 
-/// C must be there if the kernel reads it, and must not be if the epilogue has none.
+/// C is required if the kernel reads it, and must be absent if the epilogue does not use it.
 pub(crate) fn check_c(problem: &Problem, given: bool, scalars: &[f64]) -> Result<(), ArgumentError> {
     let epilogue = &problem.epilogue;
     if given && !epilogue.uses_c() {
@@ -19,7 +19,7 @@ pub(crate) fn check_c(problem: &Problem, given: bool, scalars: &[f64]) -> Result
     Ok(())
 }
 
-/// The value of each scalar, in the order of the epilogue; a name given twice takes the last value.
+/// The value of each scalar, in the order of the epilogue; if a name is given twice, the last value counts.
 pub(crate) fn resolve_scalars(
     epilogue: &Epilogue,
     acc: DType,
@@ -45,8 +45,8 @@ pub(crate) fn resolve_scalars(
     epilogue.scalars.iter().map(value).collect()
 }
 
-/// Fractions are rounded to the accumulator's type; a number outside its range, or a fraction for an integer, is a
-/// mistake of the caller.
+/// Fractions are rounded to the accumulator's type; a number outside its range, or a fraction for an integer, is an
+/// error.
 fn representable(acc: DType, value: f64) -> bool {
     match acc {
         DType::I32 => value.fract() == 0.0 && value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX),
@@ -55,7 +55,7 @@ fn representable(acc: DType, value: f64) -> bool {
     }
 }
 
-/// One vector as the caller gave it.
+/// One vector as given by the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GivenVector<'a> {
     pub(crate) name: &'a str,

@@ -12,7 +12,7 @@ use crate::shape::{Laid, Shape};
 /// Kernels round extents up to whole tiles in 32 bits; no tile is larger than 32,768.
 pub(crate) const MAX_EXTENT: u32 = ptx_gemm_codegen::kernel::MAX_EXTENT;
 
-/// M, N and K of one product, each at most [`MAX_EXTENT`], and how many products there are.
+/// M, N and K of one product, each at most [`MAX_EXTENT`], and the number of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extents {
     pub(crate) m: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Extents {
     pub(crate) batch: u32,
 }
 
-/// Checks that the shapes fit the problem and each other, and that some entry takes the extents.
+/// Checks that the shapes fit the problem and each other, and that some entry accepts the extents.
 pub(crate) fn extents(
     interface: &Interface,
     a: Laid,
@@ -105,8 +105,8 @@ fn extent(name: &'static str, got: usize) -> Result<u32, ArgumentError> {
     })
 }
 
-/// `tail(none)` compiles no guards, so a size that does not divide would be read and written past its end. Only an error
-/// if no entry takes the extents; the last one asks the least.
+/// `tail(none)` compiles no guards, so a size that does not divide would be read and written past its end. Only an
+/// error if no entry accepts the extents; the last one has the weakest requirements.
 fn divides(interface: &Interface, extents: Extents) -> Result<(), ArgumentError> {
     let mut last = None;
     for entry in &interface.entries {

@@ -13,7 +13,7 @@ use wait_timeout::ChildExt;
 use super::MachineCode;
 use super::cubin::code_bytes;
 
-/// Longer than it takes for anything.
+/// Longer than any kernel takes.
 const AN_HOUR: Duration = Duration::from_secs(3600);
 
 /// `ptxas`.
@@ -23,7 +23,7 @@ pub struct Assembler {
     version: String,
 }
 
-/// What the assembler made of a module.
+/// The result of assembling a module.
 #[derive(Clone, Debug)]
 pub struct Assembly {
     /// The entries by name.
@@ -33,7 +33,8 @@ pub struct Assembly {
 }
 
 impl Assembler {
-    /// The first that answers: of `$PTXAS`, a list of paths separated as in `$PATH`, then of the folders in `$PATH`.
+    /// The first one that runs, from `$PTXAS`, a list of paths separated as in `$PATH`, and then from the folders in
+    /// `$PATH`.
     pub fn find() -> Option<Assembler> {
         let named = env::var_os("PTXAS").unwrap_or_default();
         let folders = env::var_os("PATH").unwrap_or_default();
@@ -43,7 +44,7 @@ impl Assembler {
         named.into_iter().chain(found).find_map(|path| Assembler::at(&path))
     }
 
-    /// The one at a path, if it answers.
+    /// The one at a path, if it runs.
     pub fn at(path: &Path) -> Option<Assembler> {
         let output = Command::new(path).arg("--version").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -51,7 +52,7 @@ impl Assembler {
         Some(Assembler { path: path.into(), version: version.trim_start_matches('V').into() })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -61,19 +62,19 @@ impl Assembler {
         &self.version
     }
 
-    /// Assembles a module. The error is what stood in the way, in the assembler's own words where it spoke.
+    /// Assembles a module. The error says why that failed, with the assembler's own message if there is one.
     pub fn assemble(&self, ptx: &str, target: Target) -> Result<Assembly, String> {
         self.assemble_within(ptx, target, AN_HOUR)
     }
 
-    /// The same, given up after some time: a thread with thousands of accumulators takes ptxas most of a minute.
+    /// The same with a time limit: a thread with thousands of accumulators takes ptxas most of a minute.
     pub fn assemble_within(&self, ptx: &str, target: Target, limit: Duration) -> Result<Assembly, String> {
         let failed = |error: std::io::Error| error.to_string();
         let folder = tempfile::tempdir().map_err(failed)?;
         let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
         std::fs::write(&source, ptx).map_err(failed)?;
         let arch = format!("-arch={target}");
-        // A file rather than a pipe, which nobody would empty during the wait.
+        // A file rather than a pipe, since nobody reads a pipe during the wait.
         let said = folder.path().join("log");
         let mut command = Command::new(&self.path);
         command.args(["-v", &arch, "-o"]).args([&cubin, &source]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -96,7 +97,7 @@ impl Assembler {
     }
 }
 
-/// The figures of each entry in what `-v` prints.
+/// The figures of each entry in the output of `-v`.
 fn figures(log: &str) -> BTreeMap<String, MachineCode> {
     let mut entries = BTreeMap::new();
     for about in log.split("Compiling entry function '").skip(1) {

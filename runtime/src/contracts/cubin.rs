@@ -1,9 +1,9 @@
-//! How long the code of an entry is, from the section headers of a cubin.
+//! The length of an entry's code, from the section headers of a cubin.
 //!
 //! A cubin is an ELF file of 64 bits in little-endian order, in which each kernel's instructions are a section of their own,
 //! `.text.NAME` (CUDA Binary Utilities, "cuobjdump").
 
-/// Bytes of the section that holds an entry's instructions; `None` in what is not a cubin, or has no such entry.
+/// Bytes of the section that holds an entry's instructions; `None` if this is not a cubin, or has no such entry.
 pub(crate) fn code_bytes(cubin: &[u8], entry: &str) -> Option<u64> {
     let bytes = |at: u64, len: u64| cubin.get(usize::try_from(at).ok()?..usize::try_from(at.checked_add(len)?).ok()?);
     let number =

@@ -1,8 +1,8 @@
-//! The contracts of `expect` that only machine code can be held to, and what became of all of them.
+//! Checks the contracts of `expect` that need machine code, and reports the results of all contracts.
 //!
-//! A plan is held to what it knows before anything is compiled. Spills, registers and the size of the code are known to
-//! whoever makes machine code: the driver, for a kernel that is loaded on a GPU, else ptxas, where one is found. Where there is
-//! neither, the contract is reported as unchecked, and the kernel is used nevertheless.
+//! Contracts about figures of the plan are checked before anything is compiled. Spills, registers and the size of the
+//! code are known to the tool that makes machine code: the driver, for a kernel that is loaded on a GPU, or else ptxas,
+//! if it is found. With neither, the contract is reported as unchecked, and the kernel is still used.
 
 mod assembler;
 mod cubin;
@@ -20,12 +20,12 @@ pub use assembler::{Assembler, Assembly};
 #[cfg(feature = "cuda")]
 pub(crate) use cubin::code_bytes;
 
-/// What machine code an entry became.
+/// The machine code of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineCode {
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes of registers that a thread keeps in memory: stored. A driver says how much memory a thread has for them.
+    /// Bytes of spilled registers that a thread stores. A driver reports how much memory a thread has for them.
     pub spill_stores: u32,
     /// The same, loaded.
     pub spill_loads: u32,
@@ -33,23 +33,23 @@ pub struct MachineCode {
     pub code_bytes: u64,
 }
 
-/// Machine code of a module's entries, and who made it.
+/// Machine code of a module's entries, and the tool that made it.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) by: String,
     pub(crate) entries: BTreeMap<String, MachineCode>,
 }
 
-/// What became of a contract.
+/// The result of a contract.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Contract {
-    /// It was held against a figure.
+    /// It was checked against a figure.
     Measured(Measured),
-    /// Nobody here knows the figure.
+    /// The figure is not known here.
     Unchecked {
         /// As the schedule states it.
         contract: Expectation,
-        /// Why not, and what would help.
+        /// Why it is not known, and what would help.
         why: String,
     },
 }
@@ -70,7 +70,7 @@ impl fmt::Display for Contract {
     }
 }
 
-/// Every contract of a plan: those that it knows, and those about its machine code.
+/// Every contract of a plan: those about figures that it knows, and those about its machine code.
 pub(crate) fn of_plan(plan: &Plan, made: impl FnOnce() -> Result<Made, String>) -> Vec<Contract> {
     let mut all: Vec<Contract> = plan.measured().into_iter().map(Contract::Measured).collect();
     let assembled: Vec<&Expectation> = plan.unmeasured().collect();
@@ -102,7 +102,7 @@ fn figure(metric: Metric, code: &MachineCode) -> Figure {
     }
 }
 
-/// An error at the schedule's `expect` if a contract is broken; without a schedule, an error without a place.
+/// An error at the schedule's `expect` if a contract is broken; without a schedule, an error without a span.
 pub(crate) fn hold(contracts: &[Contract], schedule: Option<&Schedule>) -> Result<(), Error> {
     let broken: Vec<Measured> = contracts
         .iter()

@@ -1,4 +1,4 @@
-//! What is left without the feature `cuda`: errors that say so.
+//! The replacement without the feature `cuda`: errors that say so.
 
 use std::sync::Arc;
 

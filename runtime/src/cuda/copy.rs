@@ -10,7 +10,7 @@ use crate::view::{AnyRef, HostBytes};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) offset: usize,
-    /// Which run is the first.
+    /// The index of the first run.
     pub(super) first: usize,
     run: usize,
     runs: usize,
@@ -20,7 +20,8 @@ pub(super) struct Piece {
 /// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 const MAX_PITCH: usize = (1 << 31) - 1;
 
-/// An operand in pieces that one copy moves: each matrix as a whole, or run by run where they lie too far apart.
+/// An operand split into pieces that one copy can move: each matrix as a whole, or run by run where they are too far
+/// apart.
 pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
     let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
     let (run, runs, pitch) = (shape.run() * element, shape.runs(), shape.ld * element);
@@ -31,7 +32,7 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
     let of_one = |start: usize| {
         let whole = Piece { offset: start * element, first: 0, run, runs, pitch };
         match pitch <= MAX_PITCH {
-            // One run, however many rows: a copy of rows is slow where they are short.
+            // Contiguous rows are one run: a copy row by row is slow where rows are short.
             _ if one_slice && run == pitch => vec![Piece { run: run * runs, runs: 1, pitch: run * runs, ..whole }],
             true => vec![whole],
             false => {
@@ -44,7 +45,7 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
 }
 
 impl Piece {
-    /// Whether a plain copy moves it: one of rows is limited in their length.
+    /// Whether a plain copy can move it: the length of rows in a strided copy is limited.
     pub(super) fn is_one_run(&self) -> bool {
         self.runs == 1
     }

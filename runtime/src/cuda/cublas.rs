@@ -1,7 +1,7 @@
-//! cuBLAS, to be compared with: the same product on the same memory, in the same process.
+//! cuBLAS, for comparison: the same product on the same memory, in the same process.
 //!
-//! The library is looked for when it is asked for, as the driver is. cuBLAS stores its matrices column by column, and a
-//! row-major matrix is the transpose of a column-major one: a row-major D is computed as D^T = B^T A^T.
+//! The library is loaded on demand, like the driver. cuBLAS stores its matrices column by column, and a row-major
+//! matrix is the transpose of a column-major one: a row-major D is computed as D^T = B^T A^T.
 #![allow(unsafe_code)] // Calls of the library.
 
 use std::ffi::c_void;
@@ -20,8 +20,8 @@ use crate::arguments::DeviceMatrix;
 use crate::error::{DeviceError, Error};
 use crate::resident::Resident;
 
-/// What cuBLAS may use beside its operands: twice what its documentation recommends for the largest devices
-/// ("cublasSetWorkspace"), and stated, so that it allocates nothing while a graph is recorded.
+/// The size of cuBLAS's workspace: twice what its documentation recommends for the largest devices
+/// ("cublasSetWorkspace"). It is set explicitly, so that cuBLAS does not allocate while a graph is recorded.
 const WORKSPACE_BYTES: usize = 64 << 20;
 
 /// cuBLAS on one queue.
@@ -44,7 +44,7 @@ pub struct CublasProduct<'a> {
     scalars: Scalars,
 }
 
-/// alpha and beta, in the type that the computation asks for.
+/// alpha and beta, in the type of the computation.
 #[derive(Clone, Copy)]
 enum Scalars {
     Float([f32; 2]),
@@ -53,7 +53,7 @@ enum Scalars {
 }
 
 impl Cublas {
-    /// Opens the library. Where there is none, an error that says what was looked for.
+    /// Opens the library. If there is none, the error says what was looked for.
     pub fn new(queue: &Queue) -> Result<Cublas, Error> {
         // SAFETY: it only tries to open the library.
         if !unsafe { sys::is_culib_present() } {
@@ -69,7 +69,7 @@ impl Cublas {
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the pointer is to a local variable.
         status("cublasCreate", unsafe { sys::cublasCreate_v2(&mut handle) })?;
-        // Owns the handle from here on; an address of 0 is nothing to free.
+        // It owns the handle from here on; an address of 0 is not freed.
         let mut cublas = Cublas { handle, workspace: 0, stream };
         // SAFETY: a context is current.
         cublas.workspace = unsafe { result::malloc_sync(WORKSPACE_BYTES) }.map_err(failed("cuMemAlloc"))?;
@@ -96,8 +96,8 @@ impl Cublas {
         }
     }
 
-    /// A product as a schedule with these types computes it, without TF32 unless the types say so. An error if cuBLAS has no such
-    /// product.
+    /// A product as computed by a schedule with these types, without TF32 unless the types are tf32. An error if cuBLAS
+    /// has no such product.
     pub fn product<'a>(
         &'a self,
         types: Types,
@@ -115,7 +115,7 @@ impl Cublas {
             let Types { a, b, acc, d, .. } = types;
             refused(&format!("it has no product of {a} and {b} with sums in {acc} and results in {d}"))
         })?;
-        // What a column-major reader sees is the matrix itself, or its transpose.
+        // To a column-major reader this is the matrix itself, or its transpose.
         let wanted = d.shape.layout;
         let operation = |operand: DeviceMatrix| match operand.shape.layout == wanted {
             true => Operation::CUBLAS_OP_N,
@@ -146,8 +146,8 @@ impl Cublas {
 impl Drop for Cublas {
     fn drop(&mut self) {
         if self.stream.context().bind_to_thread().is_ok() {
-            // SAFETY: created once, destroyed once; both calls wait for what still runs. In a dead context there is no one
-            // to tell.
+            // SAFETY: created once, destroyed once; both calls wait for running work. In a dead context errors cannot
+            // be reported.
             unsafe {
                 let _ = sys::cublasDestroy_v2(self.handle);
                 if self.workspace != 0 {
@@ -173,7 +173,7 @@ impl Enqueue for CublasProduct<'_> {
         let (d, batch) = (self.out.address as *mut c_void, integer(self.out.stack.count)?);
         let ((op_a, op_b), (type_a, type_b, type_d)) = ((self.left.0, self.right.0), self.types);
         let (strides, algorithm) = ([left, right, self.out].map(stride), sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT);
-        // A product by itself goes through the entry that programs use for it, whose choice of kernels may be its own.
+        // A single product uses the function that programs call for it, which may choose different kernels.
         // SAFETY: the handle is alive; the operands are borrowed and have the extents given; alpha and beta are of the
         // computation's type and are read before the call returns.
         #[rustfmt::skip]

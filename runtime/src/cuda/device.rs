@@ -1,4 +1,4 @@
-//! Devices that are GPUs: made from a context of the caller's, and asked for what a GPU alone can do.
+//! Devices that are GPUs: created from the caller's context, with the operations that only a GPU has.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::device::{Device, DeviceKind};
 use crate::error::{DeviceError, Error};
 
 impl Device {
-    /// The GPU of a context of the caller's, for products on its streams. It has kernels of its own: keep it.
+    /// The GPU of the caller's context, for products on its streams. It has its own kernels, so keep it.
     pub fn from_context(context: &Arc<CudaContext>) -> Result<Device, Error> {
         let status = driver::status()?;
         let gpu = Gpu::of(context.clone(), &status.driver)?;
         Ok(Device::with(DeviceKind::Cuda(context.ordinal()), Arc::new(gpu)))
     }
 
-    /// The GPU, if it is one: what streams and graphs need beyond what every device can do.
+    /// The GPU, if it is one, which streams and graphs need.
     pub(crate) fn gpu(&self) -> Result<&Gpu, DeviceError> {
         let none = || DeviceError::NoCuda { reason: "the interpreter has no streams".into() };
         let backend: &dyn Any = self.backend().as_ref();
@@ -26,8 +26,8 @@ impl Device {
     }
 }
 
-/// PTX text to a cubin, by the driver's linker for a GPU. Text that it refuses is an error with the linker's log and the
-/// lines that the log names; text with a zero byte ends there.
+/// PTX text to a cubin, by the driver's linker for a GPU. Text that it rejects is an error with the linker's log and
+/// the lines that the log names; text with a zero byte ends there.
 pub fn assemble(device: &Device, ptx: &str) -> Result<Vec<u8>, Error> {
     device.gpu()?.assemble(ptx)
 }

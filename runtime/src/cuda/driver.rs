@@ -1,4 +1,4 @@
-//! Whether there is a driver, and what its errors mean.
+//! Finds the driver, and interprets its errors.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use cudarc::driver::result::DriverError;
@@ -10,7 +10,7 @@ use crate::error::DeviceError;
 /// Looks for a driver and counts its devices.
 pub fn status() -> Result<CudaStatus, DeviceError> {
     let none = |reason: &str| DeviceError::NoCuda { reason: reason.into() };
-    // First, because cudarc panics where there is none.
+    // This comes first, because cudarc panics where there is no driver.
     // SAFETY: it only tries to open the library.
     if !unsafe { sys::is_culib_present() } {
         return Err(none("this machine has no NVIDIA driver (libcuda was not found)"));
@@ -27,7 +27,8 @@ pub fn status() -> Result<CudaStatus, DeviceError> {
     Ok(CudaStatus { driver, devices: devices as usize })
 }
 
-/// The driver's version as exactly as it can be had: CUDA's, and on Linux the module's own, which changes more often.
+/// The driver's version, as exact as possible: CUDA's, and on Linux that of the kernel module, which changes more
+/// often.
 pub(super) fn build(driver: &str) -> String {
     let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     format!("CUDA {driver}\n{}", module.lines().next().unwrap_or_default())
@@ -55,7 +56,7 @@ pub(super) fn kills_context(error: DriverError) -> bool {
     )
 }
 
-/// A driver's error in this crate's words. Contexts that die here are noticed by their modules at the next call.
+/// Converts an error of the driver. If it killed the context, its modules notice that at the next call.
 pub(super) fn failure(call: &'static str, device: &str, error: DriverError) -> DeviceError {
     let (device, code) = (device.to_string(), code(error));
     match kills_context(error) {

@@ -21,11 +21,11 @@ use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
 /// One GPU, with a stream of its own.
 pub(crate) struct Gpu {
-    /// What modules need as well.
+    /// The state shared with modules.
     pub(super) shared: Arc<Shared>,
     limits: Limits,
     driver: String,
-    /// Everything that the driver says about itself: what a cubin of its making is kept under.
+    /// Everything that identifies the driver, which is part of the key of its cubins.
     build: String,
     /// Name and compute capability.
     model: String,
@@ -56,7 +56,7 @@ impl Gpu {
         Gpu::of(context, &status.driver)
     }
 
-    /// The GPU of a context of the caller's.
+    /// The GPU of the caller's context.
     pub(super) fn of(context: Arc<CudaContext>, driver: &str) -> Result<Gpu, DeviceError> {
         let ordinal = context.ordinal();
         let failed = |call, error| DeviceError::Driver {
@@ -110,8 +110,8 @@ impl Gpu {
         Ok(self.shared.stream.synchronize().map_err(|error| self.shared.failed("cuStreamSynchronize", error))?)
     }
 
-    /// Puts copies to the device on a stream of the current context. The caller keeps the host's bytes as they are until
-    /// the stream has caught up, also after an error.
+    /// Enqueues copies to the device on a stream of the current context. The caller keeps the host's bytes unchanged
+    /// until the stream has completed them, even after an error.
     pub(super) fn enqueue_upload(&self, address: u64, matrix: AnyRef<'_>, stream: sys::CUstream) -> Result<(), Error> {
         for piece in pieces(matrix) {
             let host = match matrix.bytes {
@@ -130,7 +130,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// The same to the host, whose bytes nobody touches until the stream has caught up.
+    /// The same to the host, whose bytes must not be accessed until the stream has completed the copies.
     pub(super) fn enqueue_download(&self, address: u64, mut d: AnyMut<'_>, stream: sys::CUstream) -> Result<(), Error> {
         for piece in pieces(d.as_ref()) {
             let host = match &mut d.bytes {
@@ -171,14 +171,14 @@ impl Backend for Gpu {
                 Err(error @ (DeviceError::ContextDead { .. } | DeviceError::ContextLost { .. })) => {
                     return Err(error.into());
                 }
-                // Whole, and yet not to this driver's taste: made again below.
+                // The cubin is intact, but this driver rejects it: it is recreated below.
                 Err(_) => {}
             }
         }
         let cubin = link::cubin(kernel, &self.driver)?;
         let module = module::CudaModule::load(&self.shared, kernel, &cubin)?;
         if let Some(store) = &self.store {
-            // A cubin that cannot be kept is made again by the next process; this one has it.
+            // A cubin that cannot be stored is recreated by the next process; this one has it.
             let _ = store.save(key, &cubin);
         }
         Ok(Arc::new(module))
@@ -192,7 +192,7 @@ impl Backend for Gpu {
         let out_of_memory = || self.shared.out_of_memory(label, bytes);
         // An empty matrix still gets a pointer of its own.
         let size = usize::try_from(bytes.max(1)).map_err(|_| out_of_memory())?;
-        // SAFETY: a context is current; the memory is given back by `free` alone.
+        // SAFETY: a context is current; the memory is only released by `free`.
         let reserve = || unsafe { result::malloc_sync(size) };
         let is_full = |error: &DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         let pointer = reserve().or_else(|error| {
@@ -208,7 +208,7 @@ impl Backend for Gpu {
     }
 
     fn free(&self, address: u64, bytes: u64, lifetime: Lifetime) {
-        // In a dead context there is nothing left to give back, and no one to tell.
+        // In a dead context there is nothing to release, and errors cannot be reported.
         if self.shared.enter().is_err() {
             return;
         }
@@ -227,8 +227,9 @@ impl Backend for Gpu {
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
         self.shared.enter()?;
-        // On the stream that the kernel will run on: a copy elsewhere may still be under way when the kernel starts, even
-        // after the call has returned. Waited for also after an error, which leaves earlier pieces under way.
+        // On the stream that the kernel will run on: a copy on another one may still be in flight when the kernel
+        // starts, even after the call has returned. The stream is waited for even after an error, which leaves earlier
+        // pieces in flight.
         self.enqueue_upload(address, matrix, self.shared.stream.cu_stream()).and(self.wait())
     }
 

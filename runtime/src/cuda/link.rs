@@ -1,4 +1,4 @@
-//! PTX to cubin with the driver's linker, which keeps what ptxas has to say in case of an error.
+//! Links PTX to a cubin with the driver's linker, which provides the log of ptxas in case of an error.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::ffi::{c_uint, c_void};
@@ -15,7 +15,7 @@ use crate::versions;
 /// Bytes of log kept.
 const LOG: usize = 16 << 10;
 
-/// A linker at work, destroyed on every way out.
+/// A linker, which is destroyed on every path.
 struct Linker(sys::CUlinkState);
 
 impl Drop for Linker {
@@ -35,7 +35,7 @@ pub(super) fn cubin(kernel: &Kernel, driver: &str) -> Result<Vec<u8>, DeviceErro
     })
 }
 
-/// The driver's code for PTX that is newer than the driver.
+/// The driver's error code for PTX that is newer than the driver.
 const UNSUPPORTED_VERSION: &str = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION";
 
 /// Any text, for the device of the current context.
@@ -47,7 +47,8 @@ pub(super) fn assemble(ptx: &str) -> Result<Vec<u8>, DeviceError> {
     })
 }
 
-/// The assembler's log, with the PTX behind each line number that it names: the line's note says which clause it is from.
+/// The assembler's log, with the PTX line after each line number that it names: the line's note says which clause it is
+/// from.
 fn cited(log: &str, ptx: &str) -> String {
     let mut out = String::new();
     for line in log.lines() {
@@ -66,7 +67,7 @@ fn cited(log: &str, ptx: &str) -> String {
 
 fn link(ptx: &str, log: &mut [u8]) -> Result<Vec<u8>, DriverError> {
     let mut options = [Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The driver takes integers in the place of pointers here.
+    // The driver expects integers in place of pointers here.
     let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
     let mut state = ptr::null_mut();
     // The driver reads PTX as a string that ends in 0.

@@ -1,8 +1,8 @@
-//! Page-locked host memory, and the copies of it that may be under way.
+//! Page-locked host memory, and the copies of it that may be in flight.
 //!
-//! The driver gives the memory and takes it back. In between every block keeps an event for each copy that may still be
-//! under way, and waits for these before the host touches what they touch: so a copy can be put on a queue by reference,
-//! and neither forgetting a value nor dropping it early lets the GPU and the host meet in the same bytes.
+//! The driver allocates and frees the memory. Every block keeps an event for each copy that may still be in flight, and
+//! waits for these before the host accesses the same bytes. A copy can therefore be queued by reference, and neither
+//! forgetting a value nor dropping it early lets the GPU and the host access the same bytes concurrently.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::fmt;
@@ -29,14 +29,14 @@ unsafe impl Send for Locked {}
 // SAFETY: as above; through a shared reference the bytes are only read.
 unsafe impl Sync for Locked {}
 
-/// What queues may still be doing with a block.
+/// Copies of a block that may still be in flight.
 #[derive(Default)]
 pub(super) struct Copies {
     /// Copies that read it.
     pub(super) reading: Vec<CudaEvent>,
     /// Copies that write it.
     pub(super) writing: Vec<CudaEvent>,
-    /// Why a copy that was to write it has not ended well. Told to everyone who reads the bytes until they are made anew.
+    /// Why a copy to it failed. The error is reported whenever the bytes are read, until they are overwritten.
     torn: Option<DeviceError>,
 }
 
@@ -44,7 +44,7 @@ impl Gpu {
     /// At least one byte of page-locked memory, all zero.
     pub(crate) fn lock_memory(&self, bytes: usize) -> Result<Locked, Error> {
         self.shared.enter()?;
-        // For every context, so that it is as good for another GPU's copies.
+        // Portable to every context, so that it can be used for another GPU's copies as well.
         // SAFETY: a context is current; `Locked` gives the memory back.
         let start = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         let start = start.map_err(|error| match error.0 {
@@ -55,18 +55,20 @@ impl Gpu {
             _ => self.shared.failed("cuMemHostAlloc", error),
         })?;
         let start = start.cast::<u8>();
-        // SAFETY: the driver gave `bytes` bytes there, and nobody else knows them.
+        // SAFETY: the driver allocated `bytes` bytes there, and nothing else refers to them.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Locked { start, len: bytes, shared: self.shared.clone(), copies: Mutex::default() })
     }
 }
 
-/// Waits for each; the first error, if there is one. Nothing is under way after an error either: the context is dead.
+/// Waits for each; returns the first error, if there is one. After an error nothing is in flight either: the context is
+/// dead.
 fn wait_for(events: &mut Vec<CudaEvent>, shared: &Shared) -> Result<(), DeviceError> {
     let mut result = Ok(());
     for event in events.drain(..) {
         let Err(error) = event.synchronize() else { continue };
-        // A queue of another GPU may have made the copy: that one is to blame, and not the one that gave the memory.
+        // A queue of another GPU may have made the copy: the error belongs to that GPU, and not to the one that
+        // allocated the memory.
         let own = event.context().cu_ctx() == shared.context.cu_ctx();
         let call = "cuEventSynchronize";
         result = result.and(Err(match own {
@@ -86,7 +88,7 @@ impl Copies {
 
     fn end_all(&mut self, shared: &Shared) {
         self.end_writing(shared);
-        // A copy to the device leaves the host's bytes as they are, whatever becomes of it.
+        // A copy to the device leaves the host's bytes unchanged, even if it fails.
         let _ = wait_for(&mut self.reading, shared);
     }
 
@@ -96,7 +98,7 @@ impl Copies {
 }
 
 impl Locked {
-    /// The bytes, after the copies that write them.
+    /// The bytes, after waiting for the copies that write them.
     pub(crate) fn bytes(&self) -> Result<&[u8], Error> {
         let bytes = self.bytes_whatever_happened();
         self.copies.lock().unwrap_or_else(PoisonError::into_inner).whole()?;
@@ -106,12 +108,12 @@ impl Locked {
     /// The same, also if one of these copies has failed.
     pub(crate) fn bytes_whatever_happened(&self) -> &[u8] {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner).end_writing(&self.shared);
-        // SAFETY: the block is `len` initialised bytes. No copy writes it: those that did have ended, and another needs
-        // `&mut self` to begin.
+        // SAFETY: the block is `len` initialised bytes. No copy writes it: earlier ones have ended, and a new one needs
+        // `&mut self`.
         unsafe { slice::from_raw_parts(self.start, self.len) }
     }
 
-    /// The bytes, after every copy.
+    /// The bytes, after waiting for every copy.
     pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
         let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
         copies.end_all(&self.shared);
@@ -119,17 +121,17 @@ impl Locked {
         Ok(self.bytes_mut_whatever_happened())
     }
 
-    /// The same, to be made anew.
+    /// The same, to be overwritten.
     pub(crate) fn bytes_mut_whatever_happened(&mut self) -> &mut [u8] {
         self.idle().0
     }
 
-    /// The bytes after every copy, and where to note the next.
+    /// The bytes after waiting for every copy, and the list to add the next one to.
     pub(super) fn idle(&mut self) -> (&mut [u8], &mut Copies) {
         let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
         copies.end_all(&self.shared);
         copies.torn = None;
-        // SAFETY: the block is `len` initialised bytes, no copy touches it any more, and another needs a reference.
+        // SAFETY: the block is `len` initialised bytes, no copy accesses it any more, and a new one needs a reference.
         (unsafe { slice::from_raw_parts_mut(self.start, self.len) }, copies)
     }
 }
@@ -137,7 +139,7 @@ impl Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         self.copies.get_mut().unwrap_or_else(PoisonError::into_inner).end_all(&self.shared);
-        // In a dead context the driver takes nothing back; the memory stays the process's.
+        // In a dead context the driver frees nothing; the memory stays with the process.
         if self.shared.enter().is_ok() {
             // SAFETY: `start` came from cuMemHostAlloc and is freed once; every copy has ended.
             let _ = unsafe { result::free_host(self.start.cast()) };

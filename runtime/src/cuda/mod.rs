@@ -1,6 +1,7 @@
-//! NVIDIA GPUs through the CUDA driver, which is looked for when the program runs.
+//! NVIDIA GPUs through the CUDA driver, which is loaded at run time.
 //!
-//! cudarc appears below this module and nowhere else. Without the feature `cuda`, what is left is an error that says so.
+//! cudarc is used only in this module and its children. Without the feature `cuda`, there is only an error that says
+//! so.
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
@@ -38,7 +39,7 @@ pub(crate) use absent::open;
 pub use absent::status;
 #[cfg(feature = "cuda")]
 pub use cublas::{Cublas, CublasProduct};
-/// The crate whose contexts, streams and slices this one takes: use this version of it, or one that is compatible.
+/// The crate whose contexts, streams and slices this one accepts: use this version of it, or a compatible one.
 #[cfg(feature = "cuda")]
 pub use cudarc;
 #[cfg(feature = "cuda")]

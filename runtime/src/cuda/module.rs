@@ -19,7 +19,7 @@ use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::{Launch, Start, Value};
 
-/// Arguments of nearly every entry; only an epilogue with many vectors or scalars has more.
+/// Enough arguments for nearly every entry; only an epilogue with many vectors or scalars has more.
 const FEW: usize = 32;
 
 /// A cubin in a context, with the functions of each entry of the interface.
@@ -33,11 +33,11 @@ pub(super) struct CudaModule {
 struct Function {
     handle: sys::CUfunction,
     threads: u32,
-    /// Bytes that the launch must ask for; static shared memory is part of the cubin.
+    /// Bytes that the launch must request; static shared memory is part of the cubin.
     dynamic_bytes: u32,
     name: String,
     code_bytes: u64,
-    /// Blocks that the device holds at once, where a grid has asked.
+    /// Blocks that the device holds at once, once a grid has needed it.
     resident: OnceLock<u32>,
 }
 
@@ -54,7 +54,7 @@ impl CudaModule {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => shared.out_of_memory("the kernel's code", cubin.len() as u64),
             _ => shared.failed("cuModuleLoadData", error),
         })?;
-        // Owns the handle from here on, so that an error below unloads it.
+        // It owns the handle from here on, so that an error below unloads it.
         let mut module = CudaModule { shared: shared.clone(), module: handle, entries: Vec::new() };
         for entry in &kernel.interface().entries {
             let functions =
@@ -64,7 +64,7 @@ impl CudaModule {
         Ok(module)
     }
 
-    /// Looks a kernel up, and lets it have the shared memory that it asks for.
+    /// Looks up a kernel, and permits the shared memory that it needs.
     fn function(&self, launch: &KernelLaunch, cubin: &[u8]) -> Result<Function, DeviceError> {
         let failed = |call| move |error| self.shared.failed(call, error);
         let name = CString::new(launch.kernel.as_str()).unwrap_or_default();
@@ -73,7 +73,7 @@ impl CudaModule {
         let handle = handle.map_err(failed("cuModuleGetFunction"))?;
         let dynamic_bytes = launch.dynamic_shared_bytes();
         if dynamic_bytes > 0 {
-            // Dynamic shared memory above 48 KiB needs the function's consent (CUDA C++ Programming Guide, "Compute
+            // Dynamic shared memory above 48 KiB requires a function attribute (CUDA C++ Programming Guide, "Compute
             // capability 7.x").
             let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of a loaded module.
@@ -148,14 +148,14 @@ impl Module for CudaModule {
 }
 
 impl CudaModule {
-    /// Puts the kernels of a launch on a stream of the current context, in order.
+    /// Enqueues the kernels of a launch on a stream of the current context, in order.
     fn start(&self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
         let mut kernels = self.entries[launch.entry].iter().zip(&launch.kernels);
         kernels.try_for_each(|(function, start)| self.start_one(function, start, stream))
     }
 
     fn start_one(&self, function: &Function, start: &Start, stream: sys::CUstream) -> Result<(), DeviceError> {
-        // On the stack: a launch that is ready allocates nothing.
+        // On the stack: a prepared launch does not allocate.
         let mut few = [ptr::null_mut(); FEW];
         let mut many = Vec::new();
         let args = match start.args.len() {
@@ -166,9 +166,8 @@ impl CudaModule {
             }
         };
         args.iter_mut().zip(&start.args).for_each(|(place, value)| *place = pointer(value));
-        // SAFETY: the function belongs to a loaded module; `args` are as many, and of the types, as its parameters,
-        // which the interface states; device pointers were checked, or vouched for by the caller of
-        // `CompiledGemm::launch`.
+        // SAFETY: the function belongs to a loaded module; `args` match its parameters in number and types, which the
+        // interface states; device pointers were checked, or vouched for by the caller of `CompiledGemm::launch`.
         unsafe {
             result::launch_kernel(
                 function.handle,
@@ -183,7 +182,7 @@ impl CudaModule {
     }
 }
 
-/// Where the driver reads an argument from.
+/// The address from which the driver reads an argument.
 fn pointer(value: &Value) -> *mut c_void {
     match value {
         Value::U32(x) => (x as *const u32).cast_mut().cast(),
@@ -197,7 +196,7 @@ fn pointer(value: &Value) -> *mut c_void {
 impl Drop for CudaModule {
     fn drop(&mut self) {
         if self.shared.enter().is_ok() {
-            // A launch on a stream of the caller's may still be running.
+            // A launch on a stream of the caller may still be running.
             let _ = self.shared.context.synchronize();
             // SAFETY: loaded once, unloaded once, and nothing runs.
             let _ = unsafe { result::module::unload(self.module) };

@@ -1,5 +1,5 @@
-//! Products on a stream, and on slices in device memory, of the caller's own: nothing waits, and nothing is allocated
-//! unless split-K must have a workspace that the caller did not pass.
+//! Products on the caller's own stream and slices in device memory: nothing waits, and nothing is allocated unless
+//! split-K needs a workspace that the caller did not pass.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::fmt;
@@ -79,7 +79,7 @@ impl<'a, T: Element> SliceMut<'a, T> {
     }
 }
 
-/// A product in the making, on a stream of the caller's.
+/// A product under construction, on the caller's stream.
 ///
 /// ```no_run
 /// # use ptx_gemm_runtime::cuda::cudarc::driver::CudaContext;
@@ -103,10 +103,10 @@ impl<'a, T: Element> SliceMut<'a, T> {
 /// # }
 /// ```
 ///
-/// Arguments are checked as those of host data are. A launch follows what is on the stream already, and what cudarc knows
-/// to be under way on its slices; it is not waited for, and an error of the kernel's shows in a later call, as the
-/// driver's do. While the stream records a graph, the graph's user keeps slices, workspace and the [`CompiledGemm`] alive,
-/// and in order with the graph's launches.
+/// Arguments are checked like those of host data. A launch is ordered after the work on the stream, and after the work
+/// that cudarc tracks on its slices. It is not waited for, and an error of the kernel is reported by a later call, like
+/// other errors of the driver. While the stream records a graph, the graph's user keeps slices, workspace and the
+/// [`CompiledGemm`] alive, and orders their use with the graph's launches.
 pub struct OnStream<'a> {
     gemm: &'a CompiledGemm,
     gpu: &'a Gpu,
@@ -116,20 +116,20 @@ pub struct OnStream<'a> {
     scalars: Vec<(&'a str, f64)>,
     vectors: Vec<(&'a str, DType, DeviceVector, Guard<'a>)>,
     workspace: Option<(DeviceVector, Guard<'a>)>,
-    /// The first slice that is of another context.
+    /// The first slice that belongs to another context.
     stranger: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recording {
-    /// Work runs when its turn comes.
+    /// Work runs in stream order.
     Off,
-    /// Work goes into a graph.
+    /// Work is recorded into a graph.
     On,
 }
 
-/// Tells cudarc, when dropped, that the slice is in use up to here on the stream. Not while a graph is recorded: nothing
-/// is in use then.
+/// When dropped, tells cudarc that the slice is in use up to this point of the stream. This is skipped while a graph is
+/// recorded, since nothing is in use then.
 type Guard<'a> = Option<SyncOnDrop<'a>>;
 
 /// A matrix in device memory.
@@ -141,7 +141,7 @@ struct Placed<'a> {
 }
 
 impl CompiledGemm {
-    /// A product on a stream of the device's context.
+    /// Starts a product on a stream of the device's context.
     pub fn on_stream<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Result<OnStream<'a>, Error> {
         let gpu = self.device().gpu()?;
         if stream.context().cu_ctx() != gpu.shared.context.cu_ctx() {
@@ -182,7 +182,7 @@ impl<'a> OnStream<'a> {
     }
 
     /// Memory for split-K, at least [`CompiledGemm::workspace_bytes`] long, used by no other launch at the same time.
-    /// Without it some is allocated on the stream, and given back there.
+    /// Without it memory is allocated on the stream, and released there.
     pub fn workspace(mut self, bytes: &'a mut CudaSlice<u8>) -> OnStream<'a> {
         self.note_context("the workspace", bytes.stream());
         let len = bytes.len();
@@ -262,7 +262,7 @@ impl<'a> OnStream<'a> {
         self.gemm.module().enqueue(&launch, handle)
     }
 
-    /// A workspace for this launch alone; `None` if the caller has passed one, which suffices for every entry.
+    /// A workspace for this launch only; `None` if the caller has passed one, which suffices for every entry.
     fn reserve(&self, needed: u64, Extents { m, n, batch, .. }: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
         if let Some((DeviceVector { address, len }, _)) = &self.workspace {
             let (address, got, alignment) = (*address, *len as u64, u64::from(WORKSPACE_ALIGN));
@@ -277,7 +277,7 @@ impl<'a> OnStream<'a> {
         }
         let shared = &self.gpu.shared;
         let (device, what) = (self.gemm.device().name().to_string(), "the workspace".to_string());
-        // SAFETY: the kernel reads nothing of it that it has not written, but for the flags, which are zeroed.
+        // SAFETY: the kernel reads only what it has written there, except for the flags, which are zeroed.
         let own = unsafe { self.stream.alloc::<u8>(needed as usize) };
         let own = own.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => DeviceError::OutOfMemory { device, what, bytes: needed },
@@ -286,11 +286,11 @@ impl<'a> OnStream<'a> {
         Ok(Some(own))
     }
 
-    /// Puts zeroing split-K's flags on the stream: whoever used the workspace before may have left anything there.
+    /// Enqueues the zeroing of split-K's flags: an earlier use may have left anything in the workspace.
     fn zero(&self, address: u64, entry: &Entry, Extents { m, n, batch, .. }: Extents) -> Result<(), Error> {
         let bytes = entry.flag_bytes(m.into(), n.into(), batch.into());
         self.gpu.shared.enter()?;
-        // SAFETY: the flags begin the workspace, which is long enough.
+        // SAFETY: the flags are at the start of the workspace, which is long enough.
         let zeroed = unsafe { result::memset_d8_async(address, 0, bytes as usize, self.stream.cu_stream()) };
         Ok(zeroed.map_err(|error| self.gpu.shared.failed("cuMemsetD8Async", error))?)
     }
@@ -313,8 +313,8 @@ impl<'a> OnStream<'a> {
         Placed { matrix, dtype: T::DTYPE, elements, _guard: self.keep(guard) }
     }
 
-    /// The stream that waits for what cudarc knows to be under way on a slice. One that records a graph must not wait for
-    /// events from outside; the device's own does instead, to no effect.
+    /// The stream that waits for the work that cudarc tracks on a slice. A stream that records a graph must not wait
+    /// for outside events; the device's own stream does so instead, without effect.
     fn order(&self) -> &'a CudaStream {
         match self.recording {
             Recording::Off => self.stream,
@@ -326,7 +326,7 @@ impl<'a> OnStream<'a> {
         if self.recording == Recording::Off && self.stranger.is_none() {
             return Some(guard);
         }
-        // It would put an event on a stream that must not have it: into a graph, or from another context.
+        // It would put an event on a stream that must not have it: one that records a graph, or one of another context.
         std::mem::forget(guard);
         None
     }

@@ -1,4 +1,4 @@
-//! Copies between page-locked memory and a GPU, which a queue makes while the program goes on.
+//! Copies between page-locked memory and a GPU, which a queue makes while the program continues.
 
 use std::sync::PoisonError;
 
@@ -16,8 +16,8 @@ use crate::shape::Stack;
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
 
 impl Queue {
-    /// Puts a copy to the device on the queue and returns: `to` has the elements of `from` for what follows on the queue.
-    /// Both are of the same type and shape; padding stays as it is. Writing to `from` waits for the copy.
+    /// Enqueues a copy to the device and returns: later work on the queue sees the elements of `from` in `to`. Both
+    /// have the same type and shape; padding is unchanged. Writing to `from` waits for the copy.
     ///
     /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
     pub fn upload<T: Element>(&self, from: &PinnedMatrix<T>, to: &Resident) -> Result<(), Error> {
@@ -26,19 +26,19 @@ impl Queue {
         let copy = || gpu.enqueue_upload(to.matrix().address, any, self.stream().cu_stream());
         match from.locked() {
             None => copy().and(self.wait()),
-            // Held while the copy is put on the queue: whoever asks for the bytes meanwhile finds it in the list.
+            // Held while the copy is queued, so that a concurrent access to the bytes finds it in the list.
             Some(locked) => {
                 self.tracked(&mut locked.copies.lock().unwrap_or_else(PoisonError::into_inner).reading, copy)
             }
         }
     }
 
-    /// Puts a copy to the host on the queue and returns. Both are of the same type and shape; padding stays as it is.
-    /// Reading `into` waits for the copy, and says if it failed.
+    /// Enqueues a copy to the host and returns. Both have the same type and shape; padding is unchanged. Reading `into`
+    /// waits for the copy, and reports its failure.
     ///
     /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
     pub fn download<T: Element>(&self, from: &Resident, into: &mut PinnedMatrix<T>) -> Result<(), Error> {
-        // Waits for what is under way on `into`; another copy to it begins after that.
+        // Waits for the copies in flight on `into`; another copy to it starts after that.
         let gpu = self.destination(from, into.as_any().map_err(ArgumentError::from)?)?;
         let (address, stream) = (from.matrix().address, self.stream().cu_stream());
         let shape = into.shape();
@@ -55,7 +55,8 @@ impl Queue {
         }
     }
 
-    /// The GPU of a resident matrix, if the queue is of the same context and the host's matrix is like it.
+    /// The GPU of a resident matrix, if the queue belongs to the same context and the host's matrix has the same type
+    /// and shape.
     fn destination<'a>(&self, resident: &'a Resident, host: AnyRef<'_>) -> Result<&'a Gpu, Error> {
         let gpu = resident.device().gpu()?;
         if gpu.shared.context.cu_ctx() != self.stream().context().cu_ctx() {
@@ -67,20 +68,20 @@ impl Queue {
         let status = self.stream().capture_status();
         match status.map_err(|error| gpu.shared.failed("cuStreamIsCapturing", error))? {
             Capture::CU_STREAM_CAPTURE_STATUS_NONE => Ok(gpu),
-            // Nothing could say when such a copy runs, and so the host could not be kept from its bytes.
+            // It would be unknown when such a copy runs, so the host could not be kept from its bytes.
             _ => Err(ArgumentError::PinnedInCapture.into()),
         }
     }
 
-    /// Begins a copy, and an event at its end among `under_way`.
+    /// Starts a copy, and adds an event for its end to `under_way`.
     fn tracked(&self, under_way: &mut Vec<CudaEvent>, copy: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let failed = |call| move |error| failure(call, self.name(), error);
         under_way.retain(|event| !matches!(event.try_is_complete(), Ok(true)));
-        // Before the copy, so that what can fail has failed before there is something to wait for.
+        // Before the copy, so that a failure happens before there is something to wait for.
         let event = self.stream().context().new_event(None).map_err(failed("cuEventCreate"))?;
         let copied = copy();
         if let Err(error) = event.record(self.stream()) {
-            // No event to wait for: wait for all.
+            // Without an event to wait for, wait for the whole stream.
             let _ = self.stream().synchronize();
             return copied.and(Err(failed("cuEventRecord")(error).into()));
         }

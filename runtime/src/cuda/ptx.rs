@@ -34,14 +34,14 @@ impl Bytes {
         let len = contents.len() as u64;
         let bytes = Bytes { device: device.clone(), address: gpu.allocate(label, len, 1, Lifetime::Kept)?, len };
         if !contents.is_empty() {
-            // SAFETY: the memory was reserved for as many bytes, and the context is current.
+            // SAFETY: the memory was reserved for this number of bytes, and the context is current.
             let copied = unsafe { cudarc::driver::result::memcpy_htod_sync(bytes.address, contents) };
             copied.map_err(|error| gpu.shared.failed("cuMemcpyHtoD", error))?;
         }
         Ok(bytes)
     }
 
-    /// Where they are.
+    /// Their address.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -77,7 +77,7 @@ pub struct PtxLaunch<'a> {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],
-    /// Blocks of a cluster, if the launch asks for clusters.
+    /// Blocks of a cluster, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
@@ -85,7 +85,7 @@ pub struct PtxLaunch<'a> {
     pub args: &'a [Vec<u8>],
 }
 
-/// What the driver makes of a tensor map's arguments: 128 bytes for a parameter.
+/// Encodes a tensor map with the driver: 128 bytes for a parameter.
 ///
 /// # Errors
 /// `CUDA_ERROR_INVALID_VALUE`, whatever is wrong with them.
@@ -93,7 +93,7 @@ pub fn encode_tensor_map(device: &Device, args: &TensorMapArgs) -> Result<[u8; 1
     let gpu = device.gpu()?;
     gpu.shared.enter()?;
     let rank = args.rank as usize;
-    // The driver reads as many of each as the rank says; what is missing would be read from elsewhere.
+    // The driver reads as many of each as the rank says; missing ones would be read out of bounds.
     let lengths = [args.dims.len(), args.strides.len() + 1, args.box_dims.len(), args.element_strides.len()];
     let invalid = || DeviceError::Driver {
         call: "cuTensorMapEncodeTiled",
@@ -103,7 +103,7 @@ pub fn encode_tensor_map(device: &Device, args: &TensorMapArgs) -> Result<[u8; 1
     if lengths.iter().any(|length| *length < rank) {
         return Err(invalid().into());
     }
-    // The driver keeps maps at multiples of 64 bytes.
+    // The driver requires maps at multiples of 64 bytes.
     #[repr(align(64))]
     struct Aligned([u64; 16]);
     let mut map = Aligned([0; 16]);
@@ -136,8 +136,8 @@ pub fn encode_tensor_map(device: &Device, args: &TensorMapArgs) -> Result<[u8; 1
     Ok(bytes)
 }
 
-/// `cuTensorMapEncodeTiled`, with plain numbers in the place of its enumerations: the driver is to see those that it does not
-/// know as well, and they would not be values of an enumeration in Rust.
+/// `cuTensorMapEncodeTiled`, with plain numbers in place of its enumerations: invalid ones are passed to the driver as
+/// well, and would not be values of a Rust enumeration.
 type EncodeTiled = unsafe extern "C" fn(
     map: *mut c_void,
     data_type: u32,
@@ -168,22 +168,22 @@ fn encode_tiled() -> Result<EncodeTiled, DriverError> {
     Ok(unsafe { std::mem::transmute::<*mut c_void, EncodeTiled>(function) })
 }
 
-/// A module of the driver's, unloaded on every way out.
+/// A module of the driver, which is unloaded on every path.
 struct Loaded(sys::CUmodule);
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // SAFETY: the module was loaded once, and nothing of it runs any more.
+        // SAFETY: the module was loaded once, and none of its kernels is still running.
         let _ = unsafe { cudarc::driver::result::module::unload(self.0) };
     }
 }
 
-/// Runs an entry of a PTX text to its end and returns the kernel's time. `level` is the assembler's level of optimisation,
-/// 0 to 4; the driver's own if absent.
+/// Runs an entry of a PTX text to completion and returns the kernel's time. `level` is the assembler's optimisation
+/// level, 0 to 4; the driver's default if absent.
 ///
 /// # Errors
-/// What the driver has against the text, the arguments or the launch. What the kernel does wrong ends the context, and with it
-/// the device's life in this process.
+/// Returns the driver's error about the text, the arguments or the launch. A fault of the kernel ends the
+/// context, and the device is then unusable in this process.
 pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Option<u32>) -> Result<Duration, Error> {
     let gpu = device.gpu()?;
     let shared = &gpu.shared;
@@ -227,7 +227,7 @@ pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Opt
         attrs: &mut clusters,
         numAttrs: u32::from(launch.cluster.is_some()),
     };
-    // SAFETY: as many arguments as parameters, each of its parameter's size, as was checked above; config and attribute live
+    // SAFETY: the arguments match the parameters in number and size, as was checked above; config and attribute live
     // until the call returns.
     unsafe { sys::cuLaunchKernelEx(&config, function, args.as_mut_ptr(), ptr::null_mut()) }
         .result()
@@ -242,7 +242,7 @@ pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Opt
 fn load(gpu: &Gpu, ptx: &str, level: Option<u32>) -> Result<Loaded, DeviceError> {
     let mut log = vec![0u8; LOG];
     let mut options = vec![Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The driver takes integers in the place of pointers here.
+    // The driver expects integers in place of pointers here.
     let mut values = vec![log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
     if let Some(level) = level {
         options.push(Option_::CU_JIT_OPTIMIZATION_LEVEL);
@@ -273,7 +273,7 @@ fn load(gpu: &Gpu, ptx: &str, level: Option<u32>) -> Result<Loaded, DeviceError>
     Ok(Loaded(module))
 }
 
-/// The driver reads as many arguments as the kernel has parameters, and as many bytes of each: the caller's have to be there.
+/// The driver reads as many arguments as the kernel has parameters, with the size of each, so the caller's must match.
 fn check_arguments(shared: &Shared, function: sys::CUfunction, launch: &PtxLaunch<'_>) -> Result<(), DeviceError> {
     let wrong = |code: String| DeviceError::Driver { call: "cuFuncGetParamInfo", device: shared.name().into(), code };
     for index in 0.. {

@@ -1,4 +1,4 @@
-//! A stream of a GPU: work is put on it without waiting, timed, and recorded into graphs.
+//! A stream of a GPU: work is enqueued on it without waiting, timed, and recorded into graphs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use crate::prepared::Prepared;
 
 /// A stream, either one of its own or the caller's.
 ///
-/// The runtime keeps no account of what is under way on it: [`Queue::wait`] before reading what was computed.
+/// The runtime does not track its work: call [`Queue::wait`] before reading results.
 pub struct Queue {
     stream: Arc<CudaStream>,
     name: String,
@@ -27,18 +27,18 @@ pub struct Queue {
 
 /// Something that a queue can run.
 pub trait Enqueue {
-    /// Puts it on the queue and returns.
+    /// Enqueues it and returns.
     fn enqueue(&self, queue: &Queue) -> Result<(), Error>;
 }
 
-/// Work that was recorded, to be replayed with one call of the driver.
+/// Recorded work, which is replayed with one call of the driver.
 pub struct Graph<'a> {
     graph: CudaGraph,
     stream: Arc<CudaStream>,
     work: PhantomData<&'a dyn Enqueue>,
 }
 
-/// What a GPU is made of.
+/// The hardware properties of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     /// Multiprocessors.
@@ -47,7 +47,7 @@ pub struct Properties {
     pub clock_khz: u32,
     /// Bytes of its second-level cache.
     pub l2_bytes: u64,
-    /// The highest clock of its memory, in kHz; it transfers on both edges.
+    /// The highest clock of its memory, in kHz; it transfers data on both edges.
     pub memory_khz: u32,
     /// Width of the bus to its memory, in bits.
     pub memory_bits: u32,
@@ -73,7 +73,7 @@ impl Queue {
         Ok(Queue { stream: stream.clone(), name, start, end })
     }
 
-    /// Puts work on the queue and returns.
+    /// Enqueues work and returns.
     pub fn launch(&self, work: &dyn Enqueue) -> Result<(), Error> {
         work.enqueue(self)
     }
@@ -83,7 +83,7 @@ impl Queue {
         self.check("cuStreamSynchronize", self.stream.synchronize())
     }
 
-    /// Time that the GPU takes for some work, one after the other, between two events; waits for the end.
+    /// The time that the GPU takes for some work, run in order between two events; waits for completion.
     pub fn time(&self, work: &[&dyn Enqueue]) -> Result<Duration, Error> {
         self.check("cuEventRecord", self.start.record(&self.stream))?;
         work.iter().try_for_each(|one| one.enqueue(self))?;
@@ -99,7 +99,7 @@ impl Queue {
         let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.check("cuStreamBeginCapture", self.stream.begin_capture(mode))?;
         let recorded = work.iter().try_for_each(|one| one.enqueue(self));
-        // Also after an error: a stream that stays in capture takes no other work.
+        // Also after an error: a stream in capture accepts no other work.
         let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
         recorded?;
         let graph = graph.map_err(|error| failure("cuStreamEndCapture", &self.name, error))?;
@@ -111,7 +111,7 @@ impl Queue {
         Ok(Graph { graph, stream: self.stream.clone(), work: PhantomData })
     }
 
-    /// What the GPU is made of.
+    /// The hardware properties of the GPU.
     pub fn properties(&self) -> Result<Properties, Error> {
         let attribute = |attribute| {
             let value = self.stream.context().attribute(attribute);
@@ -131,7 +131,7 @@ impl Queue {
         &self.stream
     }
 
-    /// What messages call its GPU.
+    /// The name of its GPU in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

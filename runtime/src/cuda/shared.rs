@@ -1,4 +1,5 @@
-//! What a GPU shares with its modules and its page-locked memory: the context, a stream, and whether they are alive.
+//! The state that a GPU shares with its modules and its page-locked memory: the context, a stream, and whether they are
+//! alive.
 
 use std::sync::Arc;
 
@@ -18,12 +19,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A context, a stream of it, and what messages call its GPU.
+    /// A context, a stream of it, and the name of its GPU in messages.
     pub(super) fn new(context: Arc<CudaContext>, stream: Arc<CudaStream>, name: String) -> Shared {
         Shared { context, stream, name, health: Health::default() }
     }
 
-    /// What messages call the GPU.
+    /// The name of the GPU in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

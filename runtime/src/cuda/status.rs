@@ -1,10 +1,10 @@
-//! What can be said about CUDA before a device is used.
+//! The status of CUDA before a device is used.
 
-/// What is known about CUDA on this machine, without using a device.
+/// The status of CUDA on this machine, without using a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaStatus {
     /// The newest CUDA version that the driver knows, such as `13.0`.
     pub driver: String,
-    /// Devices.
+    /// The number of devices.
     pub devices: usize,
 }

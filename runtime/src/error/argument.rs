@@ -1,4 +1,4 @@
-//! Wrong arguments of a launch: which one, what it got, and the limit.
+//! Wrong arguments of a launch: the argument, its value, and the limit.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub enum ArgumentError {
         /// Type in the schedule.
         expected: DType,
     },
-    /// The result would have the elements of A, and the schedule says otherwise.
+    /// The result would have the element type of A, but the schedule specifies another one.
     #[error(
         "D has elements of type {expected} in the schedule, and `multiply` gives those of A, {got}: `multiply_as::<{}>`",
         element_type(*.expected)
@@ -32,10 +32,10 @@ pub enum ArgumentError {
         /// Type of D in the schedule.
         expected: DType,
     },
-    /// A matrix of another library whose elements lie in memory as no leading dimension says.
+    /// A matrix of another library whose strides cannot be expressed by a leading dimension.
     #[error("{}{strides}", .operand.map_or(String::new(), |operand| format!("{}: ", operand.upper())))]
     Strides {
-        /// Which matrix, of a product.
+        /// The matrix of a product.
         operand: Option<OperandName>,
         /// Its extents and strides.
         strides: Strides,
@@ -60,21 +60,21 @@ pub enum ArgumentError {
         operand: OperandName,
         /// Its rows and columns.
         got: (usize, usize),
-        /// What it should be, and why.
+        /// The expected extents, and why.
         expected: String,
     },
-    /// Another number of matrices than the schedule computes, or than the other operands have.
+    /// The number of matrices differs from what the schedule computes, or from that of the other operands.
     #[error("{} is {got} matrices, {expected} are needed{}", .operand.upper(),
         if *.expected == 1 { "; batch(strided) computes many products" } else { "" })]
     Batch {
         /// Which operand.
         operand: OperandName,
-        /// How many matrices it has.
+        /// The number of its matrices.
         got: usize,
-        /// How many products there are.
+        /// The number of products.
         expected: usize,
     },
-    /// Matrices of D that lie over each other.
+    /// Matrices of D that overlap each other.
     #[error("D's matrices are {got} elements apart, each takes {minimum}")]
     BatchStride {
         /// Elements from one to the next.
@@ -87,11 +87,11 @@ pub enum ArgumentError {
     Workspace {
         /// Its bytes.
         got: u64,
-        /// Where it lies.
+        /// Its address.
         address: u64,
         /// Bytes that this product needs.
         needed: u64,
-        /// What its address must be a multiple of.
+        /// The required alignment of its address, in bytes.
         alignment: u64,
     },
     /// A workspace would have to be allocated while a graph is recorded.
@@ -118,7 +118,7 @@ pub enum ArgumentError {
          its memory while the graph runs"
     )]
     PinnedInCapture,
-    /// A copy between matrices that are not alike.
+    /// A copy between matrices of different types or shapes.
     #[error("{host} on the host, {device} on the device: a copy is between equal types and shapes")]
     NotAlike {
         /// The host's matrix.
@@ -126,7 +126,7 @@ pub enum ArgumentError {
         /// The device's.
         device: String,
     },
-    /// An extent beyond what kernels can count.
+    /// An extent that is too large for kernels.
     #[error("{name} = {got} is above {limit}, the largest extent")]
     ExtentTooLarge {
         /// `M`, `N`, `K` or `batch`.
@@ -149,7 +149,7 @@ pub enum ArgumentError {
         /// Its layout.
         layout: Layout,
     },
-    /// A slice that ends before the matrix does.
+    /// A slice that is shorter than the matrix.
     #[error("the slice of {} has {got} elements, {rows} x {cols} with ld{} = {ld} needs {needed}",
         .operand.upper(), .operand.lower())]
     TooShort {
@@ -166,9 +166,9 @@ pub enum ArgumentError {
         /// Leading dimension.
         ld: usize,
     },
-    /// A slice that cannot be the matrix it is taken for.
+    /// A slice whose length does not match the matrix.
     #[error(
-        "a slice of {got} elements is no matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
+        "a slice of {got} elements is not a matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
     )]
     NoMatrix {
         /// Elements in the slice.
@@ -182,8 +182,8 @@ pub enum ArgumentError {
         /// Leading dimension.
         ld: usize,
     },
-    /// A device pointer that is no multiple of the element size.
-    #[error("the pointer of {name}, {address:#x}, is no multiple of its element size, {bytes} bytes")]
+    /// A device pointer that is not a multiple of the element size.
+    #[error("the pointer of {name}, {address:#x}, is not a multiple of its element size, {bytes} bytes")]
     Pointer {
         /// `A`, `B`, `C`, `D` or a vector's name.
         name: String,
@@ -192,7 +192,7 @@ pub enum ArgumentError {
         /// Bytes of an element.
         bytes: u32,
     },
-    /// A matrix whose last byte lies past the end of the address space.
+    /// A matrix whose last byte is past the end of the address space.
     #[error("{name} reaches past the end of the address space: {elements} elements from {address:#x}")]
     AddressSpace {
         /// `A`, `B`, `C`, `D` or a vector's name.
@@ -202,7 +202,7 @@ pub enum ArgumentError {
         /// Elements; `u64::MAX` if they cannot be counted.
         elements: u64,
     },
-    /// D lies over an input.
+    /// D overlaps an input.
     #[error(
         "D (bytes {:#x}..{:#x}) overlaps {name} (bytes {:#x}..{:#x}); only C may be D, as the very same matrix",
         .d.start, .d.end, .input.start, .input.end
@@ -215,10 +215,10 @@ pub enum ArgumentError {
         /// Bytes of the input.
         input: Range<u64>,
     },
-    /// The epilogue reads C and there is none.
+    /// The epilogue reads C, but none was given.
     #[error("the epilogue reads c, and no C was given")]
     MissingC,
-    /// There is a C and the epilogue does not read one.
+    /// C was given, but the epilogue does not read it.
     #[error("a C was given, and the epilogue does not read c: {epilogue}")]
     UnusedC {
         /// The epilogue as written.
@@ -310,7 +310,7 @@ pub enum ArgumentError {
         /// What each of them lacks.
         entries: Vec<Refusal>,
     },
-    /// More blocks than a grid can have.
+    /// The grid would need more blocks than possible.
     #[error("{m} x {n} in tiles of {tile_m} x {tile_n} is work for {blocks} blocks, a grid has at most {limit}")]
     Grid {
         /// Rows of D.
@@ -323,7 +323,7 @@ pub enum ArgumentError {
         tile_n: u32,
         /// Blocks needed.
         blocks: u64,
-        /// Most blocks possible.
+        /// The maximum number of blocks.
         limit: u64,
     },
 }
@@ -335,7 +335,7 @@ impl From<Strides> for ArgumentError {
 }
 
 impl ArgumentError {
-    /// What is wrong with the strides of `operand`.
+    /// The error about the strides of `operand`.
     pub(crate) fn strides(operand: Operand) -> impl Fn(Strides) -> ArgumentError {
         move |strides| ArgumentError::Strides { operand: Some(OperandName(operand)), strides }
     }
@@ -346,7 +346,7 @@ fn element_type(dtype: DType) -> &'static str {
     if dtype == DType::Tf32 { "f32" } else { dtype.name() }
 }
 
-/// Why an entry does not take these operands.
+/// Why an entry does not accept these operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The entry.
@@ -360,7 +360,7 @@ fn in_words(entries: &[Refusal]) -> String {
     entries.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// A matrix of the problem as messages name it.
+/// A matrix of the problem, by its name in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandName(pub Operand);
 

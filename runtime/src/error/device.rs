@@ -15,15 +15,15 @@ pub enum DeviceError {
     /// There are fewer devices than asked for.
     #[error("no CUDA device {ordinal}: this machine has {count}")]
     NoSuchDevice {
-        /// The number asked for.
+        /// The requested number.
         ordinal: usize,
-        /// How many there are.
+        /// The number of devices.
         count: usize,
     },
-    /// The schedule's target is not what the device is.
+    /// The schedule's target does not match the device.
     #[error("the kernel is for {target}, {device} is {capability}; {help}")]
     Target {
-        /// What the kernel is compiled for.
+        /// The target that the kernel is compiled for.
         target: Target,
         /// The device's name.
         device: String,
@@ -49,12 +49,12 @@ pub enum DeviceError {
     OutOfMemory {
         /// The device's name, or `the host`.
         device: String,
-        /// What it was for.
+        /// The purpose of the memory.
         what: String,
         /// Bytes asked for.
         bytes: u64,
     },
-    /// The driver's linker refused the PTX.
+    /// The driver's linker rejected the PTX.
     #[error("the driver's linker refused the PTX ({code}):\n{log}")]
     Link {
         /// The driver's error code.
@@ -86,7 +86,7 @@ pub enum DeviceError {
         /// The driver's error code.
         code: String,
     },
-    /// A kernel has done something illegal before; nothing was asked of the driver.
+    /// An earlier kernel did something illegal; the driver was not called.
     #[error("{device} takes no more work: its context died of {code} earlier in this process")]
     ContextLost {
         /// The device's name.
@@ -102,16 +102,16 @@ pub enum DeviceError {
         /// The device's name.
         device: String,
     },
-    /// A graph is replayed on the queue that recorded it, and this is another.
+    /// A graph must be replayed on the queue that recorded it, and this is a different one.
     #[error("the graph was recorded on another queue of {device}: it is replayed there, where it can be waited for")]
     OtherQueue {
         /// The device's name.
         device: String,
     },
-    /// cuBLAS is missing, refused, or cannot compute what was asked.
+    /// cuBLAS is missing, failed, or cannot compute this product.
     #[error("cuBLAS: {message}")]
     Cublas {
-        /// What it was.
+        /// The reason.
         message: String,
     },
     /// Any other error of the driver.

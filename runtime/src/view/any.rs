@@ -1,4 +1,4 @@
-//! Matrices whose element type is known only when the program runs.
+//! Matrices whose element type is known only at run time.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::strides::Strides;
 use super::{AsMatrix, AsMatrixMut};
 use crate::shape::{Laid, Shape, Stack};
 
-/// A matrix whose element type is known only when the program runs.
+/// A matrix whose element type is known only at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyRef<'a> {
     /// Element type.
@@ -39,8 +39,8 @@ pub struct AnyMut<'a> {
 pub enum HostBytes<'a> {
     /// All of them, padding between rows included.
     Slice(&'a [u8]),
-    /// The rows (of a row-major matrix) or columns one by one, at the distance that the leading dimension says: what is
-    /// between them belongs to somebody else, and may not even be initialised.
+    /// The rows (of a row-major matrix) or columns one by one, at the distance of the leading dimension: the bytes
+    /// between them are not part of the matrix, and may be uninitialised.
     Runs(&'a dyn Runs),
 }
 
@@ -77,12 +77,12 @@ impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
 }
 
 impl AnyRef<'_> {
-    /// How it lies in memory.
+    /// Its placement in memory.
     pub(crate) fn laid(&self) -> Laid {
         Laid { shape: self.shape, stack: self.stack }
     }
 
-    /// Elements of the slice; where there is none, those that the shape says.
+    /// Elements of the slice; without a slice, those of the shape.
     pub(crate) fn elements(&self) -> usize {
         match self.bytes {
             HostBytes::Slice(bytes) => bytes.len() / self.dtype.bytes() as usize,
@@ -107,7 +107,7 @@ impl AnyMut<'_> {
         AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes }
     }
 
-    /// The same matrix for a while.
+    /// Reborrows the matrix.
     pub(crate) fn reborrow(&mut self) -> AnyMut<'_> {
         let bytes = match &mut self.bytes {
             HostBytesMut::Slice(bytes) => HostBytesMut::Slice(bytes),

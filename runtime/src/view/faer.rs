@@ -1,6 +1,6 @@
 //! Matrices of the crate `faer`, and views of them, as operands.
 //!
-//! What its matrices have between two columns is not initialised, so that bytes are read and written column by column.
+//! The memory between two columns of its matrices is uninitialised, so bytes are read and written column by column.
 
 use faer::{Mat, MatMut, MatRef};
 use ptx_gemm_dsl::Layout;
@@ -13,13 +13,13 @@ use crate::element::Element;
 use crate::matrix::Matrix;
 use crate::shape::{Shape, Stack};
 
-/// How a matrix lies in memory, if a leading dimension says it.
+/// The placement of a matrix in memory, if a leading dimension can express it.
 fn shape<T: Element>(matrix: MatRef<'_, T>) -> Result<Shape, Strides> {
     let (rows, cols) = (matrix.nrows(), matrix.ncols());
     strided::shape(Strides { rows, cols, row_stride: matrix.row_stride(), col_stride: matrix.col_stride() })
 }
 
-// Whatever has a shape has contiguous runs; one of a single element has any stride.
+// A matrix with a shape has contiguous runs; a run of a single element may have any stride.
 
 fn run<T: Element>(matrix: MatRef<'_, T>, index: usize) -> &[u8] {
     let run: &[T] = match shape(matrix) {
@@ -103,7 +103,7 @@ impl<T: Element> From<&Mat<T>> for Matrix<T> {
     }
 }
 
-/// A copy, column major as all matrices of faer.
+/// A copy, column major like all matrices of faer.
 impl<T: Element> From<&Matrix<T>> for Mat<T> {
     fn from(matrix: &Matrix<T>) -> Mat<T> {
         Mat::from_fn(matrix.rows(), matrix.cols(), |row, col| matrix[(row, col)])

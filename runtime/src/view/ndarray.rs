@@ -11,7 +11,7 @@ use crate::element::Element;
 use crate::matrix::Matrix;
 use crate::shape::{Shape, Stack};
 
-/// How an array lies in memory, if a leading dimension says it.
+/// The placement of an array in memory, if a leading dimension can express it.
 fn shape<T: Element, S: Data<Elem = T>>(array: &ArrayBase<S, Ix2>) -> Result<Shape, Strides> {
     let ((rows, cols), strides) = (array.dim(), array.strides());
     strided::shape(Strides { rows, cols, row_stride: strides[0], col_stride: strides[1] })
@@ -26,7 +26,7 @@ impl<T: Element, S: Data<Elem = T> + Sync> AsMatrix for ArrayBase<S, Ix2> {
         let shape = shape(self)?;
         let bytes = match self.as_slice_memory_order() {
             Some(slice) if shape.ld == shape.min_ld() => HostBytes::Slice(bytemuck::cast_slice(slice)),
-            // Part of a larger array: another view may be writing what is between its rows.
+            // Part of a larger array: another view may be writing the elements between its rows.
             _ => HostBytes::Runs(self),
         };
         Ok(AnyRef { dtype: T::DTYPE, shape, stack: Stack::ONE, bytes })
@@ -45,7 +45,7 @@ impl<T: Element, S: DataMut<Elem = T> + Sync> AsMatrixMut for ArrayBase<S, Ix2> 
     }
 }
 
-// Whatever has a shape has contiguous runs, so that the slices below exist.
+// An array with a shape has contiguous runs, so the slices below exist.
 
 impl<T: Element, S: Data<Elem = T> + Sync> Runs for ArrayBase<S, Ix2> {
     fn run(&self, index: usize) -> &[u8] {

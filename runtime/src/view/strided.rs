@@ -16,7 +16,7 @@ pub(super) fn shape(strides: Strides) -> Result<Shape, Strides> {
             Layout::Col => (row_stride, col_stride),
         };
         let contiguous = packed.run() <= 1 || along == 1;
-        // The distance of the runs counts only where there are two of them.
+        // The distance of the runs matters only if there are at least two of them.
         let ld = if packed.runs() <= 1 || packed.is_empty() { Some(packed.ld) } else { usize::try_from(between).ok() };
         let ld = ld.filter(|&ld| (contiguous || packed.is_empty()) && ld >= packed.min_ld());
         ld.map(|ld| Shape { ld, ..packed })

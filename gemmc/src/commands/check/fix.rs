@@ -1,4 +1,4 @@
-//! `gemmc check --fix`: the fixes that work, applied.
+//! `gemmc check --fix`: applies the fixes that work.
 
 use ptx_gemm::Diagnostic;
 use ptx_gemm_dsl::repair::{Repair, repair};
@@ -27,7 +27,8 @@ pub(super) fn run(args: &Compile, format: Format) -> Result<Reply, Failure> {
         "errors": left,
     });
     if format == Format::Text {
-        // Of a schedule that is no file, the text is the answer, and what was done to it a remark.
+        // For a schedule that is not in a file, the text goes to standard output, and the list of changes to standard
+        // error.
         if !from_file {
             complain(&said);
         }
@@ -40,7 +41,7 @@ pub(super) fn run(args: &Compile, format: Format) -> Result<Reply, Failure> {
     Ok(Reply { text, json, status })
 }
 
-/// What was done, a line for each change.
+/// The changes, one per line.
 fn summary(name: &str, repair: &Repair) -> String {
     let mut text = String::new();
     for Diagnostic { message, help, .. } in &repair.changes {

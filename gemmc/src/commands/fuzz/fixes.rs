@@ -1,4 +1,4 @@
-//! `gemmc fuzz --fixes`: random wrong schedules, and what the fixes that they are offered lead to.
+//! `gemmc fuzz --fixes`: random wrong schedules, and the results of the fixes offered for them.
 
 use ptx_gemm_check::draws::{Fixes, Outcomes};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::cli::Fuzz;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
-/// Useless fixes that are shown in full.
+/// The number of useless fixes that are shown in full.
 const MAX_SHOWN: usize = 5;
 
 pub(super) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {

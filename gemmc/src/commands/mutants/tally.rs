@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 
 use crate::reply::{Failure, Reply, Status};
 
-/// What becomes of a fault, for the counts.
+/// The outcome of a fault, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It was found.
     Killed,
-    /// It is no fault: the text says something else, and that is what is computed.
+    /// It is not a fault: the text has a different meaning, and the kernel computes it.
     Legal,
-    /// It was not found, and computes the same for this reason; without one it is a hole.
+    /// It was not found, and computes the same for this reason; without a reason it is a hole in the checks.
     Survived(Option<&'static str>),
 }
 
 /// How faults were found.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Tally {
-    /// By kind, how many were judged and how.
+    /// For each kind, the number judged and the outcomes.
     found: BTreeMap<String, BTreeMap<String, usize>>,
     equivalent: BTreeMap<String, usize>,
     survivors: Vec<Value>,
@@ -32,7 +32,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// One more, found in this way; `told` is what to say of one that survived.
+    /// Counts one more; `told` is the text for one that survived.
     pub(super) fn note(&mut self, kind: &str, how: &str, fate: Fate, told: impl FnOnce() -> Value) {
         *self.found.entry(kind.into()).or_default().entry(how.into()).or_default() += 1;
         match fate {
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// The sum of several.
+    /// The sum of several tallies.
     pub(super) fn of_all<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
         let mut sum = Tally::default();
         for tally in tallies {
@@ -102,7 +102,7 @@ impl Tally {
         self.unexplained
     }
 
-    /// Kind by kind how faults were found, then the survivors, then the sums.
+    /// How faults were found, kind by kind, then the survivors, then the totals.
     pub(super) fn reply(&self) -> Reply {
         let mut text = String::new();
         for (kind, found) in &self.found {
@@ -138,25 +138,25 @@ impl Tally {
     }
 }
 
-/// Figures of earlier runs, one file for each kernel: a long run may end at any time and go on where it was.
+/// Figures of earlier runs, one file for each kernel: a long run may be interrupted at any time and continued.
 pub(super) struct Kept<'a>(pub(super) Option<&'a Path>);
 
 #[derive(Serialize, Deserialize)]
 struct Entry {
-    /// What the figures follow from: the kernel, its faults and what each is run on.
+    /// The inputs of the figures: the kernel, its faults and the products that each is run on.
     of: String,
     tally: Tally,
 }
 
 impl Kept<'_> {
-    /// The figures under this name, if they follow from the same and nothing of them is unexplained.
+    /// The figures under this name, if their inputs are the same and every survivor is explained.
     pub(super) fn find(&self, name: &str, of: &str) -> Option<Tally> {
         let text = std::fs::read_to_string(self.path(name)?).ok()?;
         let entry: Entry = serde_json::from_str(&text).ok()?;
         (entry.of == of && entry.tally.unexplained == 0).then_some(entry.tally)
     }
 
-    /// Keeps figures, where there is a folder for them.
+    /// Stores figures, if there is a folder for them.
     pub(super) fn keep(&self, name: &str, of: String, tally: Tally) -> Result<Tally, Failure> {
         let Some(path) = self.path(name) else { return Ok(tally) };
         let entry = Entry { of, tally };
@@ -171,7 +171,7 @@ impl Kept<'_> {
     }
 }
 
-/// A table in Markdown: what it is, one row for each case, and one for all of them.
+/// A table in Markdown: a heading, one row for each case, and one for all of them.
 pub(super) fn write_table(
     path: &Path,
     about: &str,

@@ -1,4 +1,5 @@
-//! The device's bits beside the interpreter's: every case, every tuned schedule, and every kind of schedule that is neither.
+//! The device's bits compared with the interpreter's: every case, every tuned schedule, and every other kind of
+//! schedule.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ struct Report {
     schedules: usize,
     products: usize,
     elements: usize,
-    /// What was compared by another rule than equality, by that rule's words: names, and the largest share of it used.
+    /// Comparisons by a rule other than equality, by the rule's text: names, and the largest share of the tolerance
+    /// that was used.
     by_rule: BTreeMap<String, (Vec<String>, f64)>,
 }
 
@@ -75,7 +77,7 @@ mod tests {
     use super::equal;
     use crate::commands::selftest::claims::Trouble;
 
-    /// An interpreter that aligns nothing, and so runs other entries than the one it is compared with.
+    /// An interpreter that aligns nothing, and therefore runs other entries than the one it is compared with.
     #[test]
     fn another_interpreter_has_the_same_bits() {
         let device = Device::interpreter_with(InterpreterOptions { misalign: 1, ..InterpreterOptions::default() });

@@ -1,4 +1,4 @@
-//! What the selftest claims beyond right products, and what became of each claim.
+//! Claims of the selftest other than correct products, and their results.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use ptx_gemm::Error;
 use serde_json::{Value, json};
 
-/// A claim that was put to the test.
+/// A claim that was tested.
 pub(crate) struct Claim {
     name: &'static str,
     time: Duration,
     answer: Answer,
 }
 
-/// What was seen, in words, or why it is no success.
+/// A description of the observation, or why the claim failed.
 pub(crate) type Answer = Result<String, Trouble>;
 
-/// No success.
+/// The result of a claim that did not succeed.
 pub(crate) enum Trouble {
     Wrong(String),
     /// This machine cannot show it.
@@ -29,7 +29,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Something of the driver's or the system's that should not have failed.
+/// An unexpected failure of the driver or the system.
 pub(crate) fn failed(doing: &str) -> impl Fn(&dyn std::fmt::Debug) -> Trouble + '_ {
     move |error| Trouble::Wrong(format!("{doing}: {error:?}"))
 }

@@ -1,4 +1,4 @@
-//! Several GPUs in one process: each by itself, mixed up, and all at the same time.
+//! Several GPUs in one process: each on its own, mixed, and all at the same time.
 
 use ptx_gemm::cuda::Queue;
 use ptx_gemm::{
@@ -9,7 +9,7 @@ use super::claims::{Answer, Trouble, expect};
 use super::inputs::{CLAUSES, compiled, ones};
 
 const SIZE: (usize, usize, usize) = (531, 275, 140);
-/// Products of each device while the others have theirs.
+/// Products on each device while the others have theirs.
 const ROUNDS: usize = 50;
 
 pub(crate) fn all(count: usize) -> Answer {
@@ -36,8 +36,8 @@ pub(crate) fn all(count: usize) -> Answer {
     ))
 }
 
-/// Matrices, queues and kernels of one device with those of another: refused before a launch, and no harm done. Pinned
-/// memory is everybody's.
+/// Matrices, queues and kernels of one device with those of another are rejected before a launch, without harm. Pinned
+/// memory can be used with every device.
 fn mixed(one: &Device, other: &Device) -> Result<(), Trouble> {
     let gemm = compiled(CLAUSES, one)?;
     let [a, b, d] = [one.upload(&ones(4, 4))?, one.upload(&ones(4, 4))?, one.upload(&ones(4, 4))?];
@@ -65,7 +65,7 @@ fn mixed(one: &Device, other: &Device) -> Result<(), Trouble> {
     expect(pinned.as_slice()? == [8.0; 16], || format!("after these, {one} computes {:?}", pinned.as_slice()))
 }
 
-/// Each device in a thread of its own, with every way of getting results.
+/// Each device in its own thread, with every way of getting results.
 fn at_once(devices: &[Device]) -> Result<usize, Trouble> {
     let (m, n, k) = SIZE;
     let (a, b) = (Matrix::<f32>::random(m, k, 1), Matrix::<f32>::random(k, n, 2));

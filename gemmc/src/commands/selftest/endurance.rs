@@ -1,4 +1,4 @@
-//! Ten thousand launches, and memory that runs out: what a long life of a process is made of.
+//! Ten thousand launches, and memory that runs out: the conditions of a long-running process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use ptx_gemm::{CompiledGemm, Device, DeviceError, Error, Matrix, ResidentCall};
 use super::claims::{Answer, Trouble, expect, failed};
 use super::inputs::{CLAUSES, compiled, ones};
 
-/// The most host time that a launch may take, all checks made.
+/// The maximum host time of a launch, including all checks.
 const SLOW: Duration = Duration::from_micros(5);
 /// Memory that the driver may keep for itself.
 const SLACK: usize = 4 << 20;
@@ -19,7 +19,7 @@ fn driver<T, E: std::fmt::Debug>(doing: &str, result: Result<T, E>) -> Result<T,
     result.map_err(|error| failed(doing)(&error))
 }
 
-/// Extent of what the launches multiply: nothing, as good as.
+/// The extent of the launches' products, chosen so small that their time is negligible.
 const N: usize = 64;
 
 pub(crate) fn launches(ordinal: usize, count: u32) -> Answer {

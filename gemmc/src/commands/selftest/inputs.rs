@@ -1,4 +1,4 @@
-//! Wrong inputs, and inputs at the edge of right: each gets its typed answer, and the device goes on.
+//! Wrong inputs, and inputs that are barely right: each gives its typed error or result, and the device remains usable.
 
 use ptx_gemm::{
     ArgumentError as Argument, CompiledGemm, Device, DeviceError, DeviceKind, Error, InterpreterOptions, Matrix,
@@ -20,7 +20,7 @@ pub(crate) fn ones(rows: usize, cols: usize) -> Matrix<f32> {
     Matrix::from_fn(rows, cols, |_, _| 1.0)
 }
 
-/// A wrong call, what to call it here, and whether its answer is the one that it should get.
+/// A wrong call, its name here, and whether its error is the expected one.
 struct Mistake {
     name: &'static str,
     answer: Result<(), Error>,
@@ -133,7 +133,7 @@ pub(crate) fn edges(device: &Device) -> Answer {
     Ok(format!("m, n or k = 0; {}", run.notes.join("; ")))
 }
 
-/// A kernel with one wrong line: the driver's words for it, the line, and the clause that the line is from.
+/// A kernel with one wrong line: the driver's message, the line, and the clause that the line is from.
 pub(crate) fn linker(device: &Device) -> Answer {
     let gemm = compiled(CLAUSES, device)?;
     let whole = cuda::assemble(device, gemm.ptx())?;
@@ -160,7 +160,7 @@ pub(crate) fn linker(device: &Device) -> Answer {
 pub(crate) fn threads(device: &Device) -> Answer {
     const THREADS: usize = 16;
     let (a, b) = (Matrix::<f32>::random(131, 40, 1), Matrix::<f32>::random(40, 77, 2));
-    // A schedule that nothing else here has compiled.
+    // A schedule that no other test here compiles.
     let clauses = "tile(48, 32, 8); thread(3, 2);";
     let products: Result<Vec<Matrix<f32>>, Error> = std::thread::scope(|scope| {
         let multiply = || (0..8).try_fold(None, |_, _| compiled(clauses, device)?.multiply(&a, &b).map(Some));

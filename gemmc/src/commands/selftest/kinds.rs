@@ -1,10 +1,11 @@
-//! What no case has, for the tests that take every schedule: each type, each kind of epilogue, batches, split sums, copies by
-//! the hardware. A schedule that the compiler cannot do yet joins when it can.
+//! Schedules that the cases do not cover, for the tests that run every schedule: each type, each kind of epilogue,
+//! batches, split sums, copies by the hardware. A schedule that the compiler does not support yet is included once it
+//! does.
 
 use ptx_gemm::{DType, Diagnostics, Schedule};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
-/// Clauses beside `TILE`.
+/// Clauses in addition to `TILE`.
 const KINDS: [(&str, &str); 13] = [
     ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
     ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
@@ -24,12 +25,12 @@ const KINDS: [(&str, &str); 13] = [
 /// A schedule by its name here, or why there is none.
 type Named = (String, Result<Schedule, Diagnostics>);
 
-/// Those that the compiler does, by name.
+/// Those that the compiler supports, by name.
 pub(crate) fn schedules() -> impl Iterator<Item = (String, Schedule)> {
     named().filter_map(|(name, schedule)| Some((name, schedule.ok()?)))
 }
 
-/// Names of those that it does not do yet.
+/// Names of those that it does not support yet.
 pub(crate) fn unknown() -> Vec<String> {
     named().filter(|(_, schedule)| schedule.is_err()).map(|(name, _)| name).collect()
 }
@@ -54,7 +55,7 @@ fn named() -> impl Iterator<Item = Named> {
 mod tests {
     use super::{KINDS, named, schedules};
 
-    /// A name that the compiler does not know would leave a schedule out without a word about it.
+    /// A name that the compiler does not know would silently leave out a schedule.
     #[test]
     fn what_is_left_out_is_only_what_is_not_implemented() {
         for (name, schedule) in named() {

@@ -5,7 +5,7 @@ use ptx_gemm::{Device, DeviceError, Error, MatrixMut, MatrixRef};
 use super::claims::{Answer, Trouble, expect};
 use super::inputs::{CLAUSES, compiled};
 
-/// Host memory of so many elements, all zero, if there is that much.
+/// Host memory for this many elements, all zero, if there is that much.
 fn zeros(elements: usize) -> Result<Vec<f32>, Trouble> {
     let mut data = Vec::new();
     let too_much = |_| Trouble::Skipped(format!("the host has no memory for {elements} elements"));
@@ -21,7 +21,7 @@ fn skip_without_memory(error: Error) -> Trouble {
     }
 }
 
-/// A small integer for each place: sums of 2048 products are exact in f32.
+/// A small integer for each position: sums of 2048 products are exact in f32.
 fn entry(row: usize, col: usize) -> f32 {
     ((row * 7 + col * 3) % 11) as f32
 }

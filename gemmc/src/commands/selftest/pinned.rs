@@ -1,4 +1,4 @@
-//! Copies of page-locked host memory: the bits, with and without waiting, and that they are worth their trouble.
+//! Copies of page-locked host memory: their bits, with and without waiting, and that they are worthwhile.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::inputs::compiled;
 /// A matrix of 256 MiB.
 const SIDE: usize = 8192;
 const TRIES: usize = 5;
-/// How much slower than pageable copies pinned ones may come out: the noise of the clock and of the bus.
+/// How much slower than pageable copies pinned ones may be, to allow for noise of the clock and the bus.
 const NOISE: f64 = 0.95;
 
 pub(crate) fn copies(device: &Device) -> Answer {
@@ -22,7 +22,7 @@ pub(crate) fn copies(device: &Device) -> Answer {
     speed(device)
 }
 
-/// Upload, product and download follow each other on a queue; the host waits where it reads.
+/// Upload, product and download follow each other on a queue; the host waits when it reads.
 fn without_waiting(device: &Device) -> Result<(), Trouble> {
     let (m, n, k) = (301, 205, 407);
     let gemm = compiled("tile(32, 32, 8); thread(4, 4); layout(b = col);", device)?;
@@ -61,7 +61,7 @@ fn entry(row: usize, col: usize, seed: usize) -> f32 {
     ((row * 7 + col * 3 + seed) % 11) as f32
 }
 
-/// Elements by place; the padding stays NaN.
+/// Elements by position; the padding stays NaN.
 fn fill(matrix: &mut PinnedMatrix<f32>, seed: usize) -> Result<(), Error> {
     let shape = matrix.shape();
     let elements = matrix.as_mut_slice()?;
@@ -109,7 +109,7 @@ fn speed(device: &Device) -> Answer {
     let mut pageable = Matrix::<f32>::from_fn(SIDE, SIDE, |row, col| entry(row, col, 0));
     let mut pinned = device.pin(&pageable)?;
     let resident = device.upload(&pageable)?;
-    // By turns, so that a disturbance meets both.
+    // Alternating, so that a disturbance affects both.
     let mut rates = [const { Vec::new() }; 4];
     for _ in 0..TRIES {
         rates[0].push(rate(|| resident.overwrite(&pageable))?);

@@ -1,5 +1,5 @@
-//! Processes of their own: two with one cache of cubins, both started at once; a damaged entry, which is made again; and the
-//! first launch of a process.
+//! Tests in separate processes: two with one cache of cubins, both started at once; a damaged entry, which is
+//! recreated; and the first launch of a process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const PRODUCT: [&str; 10] = ["run", "double_buffered", "-m", "100", "-n", "90", 
 
 /// Schedules whose first launch is timed: the one that the README begins with, and the largest of the fast ones.
 const FIRST: [&str; 2] = ["double_buffered", "nn_256x128"];
-/// The first result after the device was opened, with a warm cache.
+/// The time to the first result after the device was opened, with a warm cache.
 const AT_ONCE: f64 = 20.0;
 /// Processes that are timed with a warm cache.
 const WARM: usize = 5;
@@ -23,7 +23,7 @@ pub(crate) fn share_a_cache(ordinal: usize) -> Answer {
     in_a_folder("shared", |program, folder| share(program, folder, ordinal))
 }
 
-/// From the device opened to the first result: a median over processes, each with its own first launch.
+/// The time from opening the device to the first result: a median over processes, each with its own first launch.
 pub(crate) fn first_launch(ordinal: usize) -> Answer {
     let mut words = Vec::new();
     for case in FIRST {
@@ -32,7 +32,7 @@ pub(crate) fn first_launch(ordinal: usize) -> Answer {
     Ok(words.join("; "))
 }
 
-/// A process whose context dies: it is told so, and ends by itself, in good order.
+/// A process whose context dies: it gets an error, and exits normally.
 pub(crate) fn stray_pointer(ordinal: usize) -> Answer {
     let program = std::env::current_exe().map_err(|error| failed("this program's own path")(&error))?;
     let mut command = Command::new(program);
@@ -46,7 +46,7 @@ pub(crate) fn stray_pointer(ordinal: usize) -> Answer {
     Ok(said.trim().into())
 }
 
-/// Runs a test with this program's path and a folder that is not there yet, and removes it afterwards.
+/// Runs a test with this program's path and a folder that does not exist yet, and removes the folder afterwards.
 fn in_a_folder(name: &str, test: impl FnOnce(&Path, &Path) -> Answer) -> Answer {
     let program = std::env::current_exe().map_err(|error| failed("this program's own path")(&error))?;
     let folder = std::env::temp_dir().join(format!("ptx-gemm-selftest-{}-{name}", std::process::id()));
@@ -73,7 +73,7 @@ fn first_of(program: &Path, folder: &Path, case: &str, ordinal: usize) -> Answer
     Ok(words)
 }
 
-/// What `gemmc first-launch` says, in milliseconds.
+/// The output of `gemmc first-launch`, in milliseconds.
 struct Times {
     compile: f64,
     load: f64,
@@ -85,7 +85,7 @@ impl Times {
     fn of_a_process(program: &Path, folder: &Path, case: &str, ordinal: usize) -> Result<Times, Trouble> {
         let mut command = Command::new(program);
         command.args(["first-launch", case, "--json"]).arg(format!("--device=cuda:{ordinal}"));
-        // This library's cache alone, not the driver's.
+        // Only this library's cache, not the driver's.
         command.env("PTX_GEMM_CACHE", folder).env("CUDA_CACHE_DISABLE", "1");
         let output = command.output().map_err(|error| failed("starting this program again")(&error))?;
         let said = [output.stdout.as_slice(), &output.stderr].concat();

@@ -1,4 +1,4 @@
-//! A program with a context, streams and slices of its own.
+//! A program with its own context, streams and slices.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const SPLIT: &str = "tile(32, 32, 8); thread(4, 4); vector(4); split_k(4);";
 const SIZE: (usize, usize, usize) = (130, 70, 200);
 type Slice = CudaSlice<f32>;
 
-/// Operands on a stream, and what D should be.
+/// Operands on a stream, and the expected D.
 struct Setup {
     stream: Arc<CudaStream>,
     gemm: CompiledGemm,
