@@ -106,6 +106,9 @@ mod tests {
     fn the_document_shows_this_pass() {
         let file = include_str!("own_pass.rs");
         let pass = &file[file.find("mod barriers {").unwrap()..file.find("/// The kernel of").unwrap()];
-        assert!(include_str!("../../docs/research.md").contains(pass.trim_end()), "docs/research.md shows another pass");
+        assert!(
+            include_str!("../../docs/research.md").contains(pass.trim_end()),
+            "docs/research.md shows another pass"
+        );
     }
 }

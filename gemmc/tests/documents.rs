@@ -1,6 +1,7 @@
 //! What README.md and docs/*.md show of gemmc is what gemmc says: commands parse, sessions and pictures are repeated, and times quoted
 //! in the text are those of the files of results.
-#![cfg(unix)]
+// The sessions use GNU sed.
+#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,22 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn every_example_is_there() {
+    let mut count = 0;
+    for (path, text) in documents() {
+        for line in blocks(&text, "sh").into_iter().flat_map(str::lines).filter(|line| line.starts_with("cargo ")) {
+            let Some(name) = line.split("--example ").nth(1).and_then(|rest| rest.split_whitespace().next()) else {
+                continue;
+            };
+            let is_there = |folder: &str| root().join(folder).join(format!("{name}.rs")).exists();
+            assert!(is_there("examples") || is_there("codegen-ptx/examples"), "{}: {line}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 3, "{count} examples");
+}
+
+#[test]
 fn every_command_parses() {
     let folder = workplace();
     let mut wrong = Vec::new();
@@ -78,7 +95,9 @@ fn every_command_parses() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count >= 50, "{count} commands");
     let refused = |line: &str| !shell(&format!("{line} --help"), folder.path()).status.success();
-    assert!(refused("gemmc ptx naive --no-such-option") && refused("gemmc pfx naive") && refused("gemmc ir x --level y"));
+    assert!(
+        refused("gemmc ptx naive --no-such-option") && refused("gemmc pfx naive") && refused("gemmc ir x --level y")
+    );
 }
 
 /// Whether the lines shown are those of the output; `...` leaves out any number of them.
@@ -86,15 +105,18 @@ fn shows(shown: &str, output: &str) -> Result<(), String> {
     let output: Vec<&str> = output.lines().map(str::trim_end).collect();
     let mut at = 0;
     for (number, part) in shown.split("\n...").enumerate() {
-        let part: Vec<&str> = part.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "...").collect();
+        let part: Vec<&str> =
+            part.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "...").collect();
         if part.is_empty() {
             continue;
         }
         let free = number > 0 || shown.starts_with("...");
-        let found = (at..=output.len().saturating_sub(part.len()))
-            .take(if free { usize::MAX } else { 1 })
-            .find(|start| output[*start..].iter().zip(&part).all(|(a, b)| a == b) && output.len() >= start + part.len());
-        at = found.ok_or_else(|| format!("not in the output:\n{}\n\nthe output:\n{}", part.join("\n"), output.join("\n")))?
+        let found =
+            (at..=output.len().saturating_sub(part.len())).take(if free { usize::MAX } else { 1 }).find(|start| {
+                output[*start..].iter().zip(&part).all(|(a, b)| a == b) && output.len() >= start + part.len()
+            });
+        at = found
+            .ok_or_else(|| format!("not in the output:\n{}\n\nthe output:\n{}", part.join("\n"), output.join("\n")))?
             + part.len();
     }
     if at < output.len() && !shown.trim_end().ends_with("...") {
@@ -117,7 +139,8 @@ fn every_session_is_what_gemmc_says() {
             for step in format!("\n{session}").split("\n$ ").skip(1) {
                 let (line, shown) = step.split_once('\n').unwrap_or((step, ""));
                 let output = shell(line, folder.path());
-                let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+                let said =
+                    [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
                 if let Err(why) = shows(shown, &said) {
                     wrong.push(format!("{}: {line}\n{why}", path.display()));
                 }
@@ -144,12 +167,14 @@ fn pictures_are_made_by_the_command_next_to_them() {
             }
             let advice = "PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc --test documents";
             assert!(fs::read(root().join(name)).is_ok_and(|old| old == new), "{name} is out of date: {advice}");
-            let shown = text.contains(&format!("]({})", name.trim_start_matches("docs/"))) || text.contains(&format!("]({name})"));
+            let shown = text.contains(&format!("]({})", name.trim_start_matches("docs/")))
+                || text.contains(&format!("]({name})"));
             assert!(shown, "{} does not show {name}", path.display());
             made.insert(root().join(name));
         }
     }
-    let there = fs::read_dir(root().join("docs/pictures")).expect("pictures").map(|entry| entry.expect("an entry").path());
+    let there =
+        fs::read_dir(root().join("docs/pictures")).expect("pictures").map(|entry| entry.expect("an entry").path());
     assert_eq!(there.collect::<std::collections::BTreeSet<_>>(), made, "a picture without a command");
 }
 
@@ -166,7 +191,8 @@ fn every_link_leads_somewhere() {
 
 /// The sentence that a document says about a rung, and about how it compares with another.
 fn sentence(rows: &[serde_json::Value], name: &str, other: Option<&str>) -> String {
-    let row = |name: &str| rows.iter().find(|row| row["schedule"] == name).unwrap_or_else(|| panic!("no row of {name}"));
+    let row =
+        |name: &str| rows.iter().find(|row| row["schedule"] == name).unwrap_or_else(|| panic!("no row of {name}"));
     let figure = |name: &str, key: &str| row(name)[key].as_f64().expect("a number");
     let (ms, share) = (figure(name, "ms"), figure(name, "ratio") * 100.0);
     let gain = other.map(|o| format!("; {:.2} times as fast as `{o}`", figure(o, "ms") / ms)).unwrap_or_default();
@@ -193,6 +219,9 @@ fn times_in_the_tutorial_are_the_measured_ones() {
     if is_writing() {
         fs::write(root().join("docs/tutorial.md"), renewed).expect("written");
     } else {
-        assert!(text == renewed, "a time is not the measured one: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc --test documents");
+        assert!(
+            text == renewed,
+            "a time is not the measured one: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc --test documents"
+        );
     }
 }
