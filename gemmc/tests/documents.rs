@@ -33,13 +33,13 @@ fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("\n```").next().expect("a block")).collect()
 }
 
-/// Runs a line of shell in a folder, with this gemmc and without an assembler.
+/// Runs a line of shell in a folder, with this gemmc, without an assembler and without a GPU.
 fn shell(line: &str, folder: &Path) -> Output {
     let bin = Path::new(GEMMC).parent().expect("a folder").display();
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
-    command.env("PATH", path).env_remove("PTXAS").env("NO_COLOR", "1").current_dir(folder);
-    command.args(["-c", line]).output().expect("sh starts")
+    command.env("PATH", path).env_remove("PTXAS").env("CUDA_VISIBLE_DEVICES", "").env("NO_COLOR", "1");
+    command.current_dir(folder).args(["-c", line]).output().expect("sh starts")
 }
 
 /// A folder for commands: what they read of the workspace is there, and what they write stays there.
@@ -105,8 +105,8 @@ fn shows(shown: &str, output: &str) -> Result<(), String> {
     let output: Vec<&str> = output.lines().map(str::trim_end).collect();
     let mut at = 0;
     for (number, part) in shown.split("\n...").enumerate() {
-        let part: Vec<&str> =
-            part.lines().map(str::trim_end).filter(|line| !line.is_empty() && *line != "...").collect();
+        let part = part.strip_prefix("...").unwrap_or(part);
+        let part: Vec<&str> = part.strip_prefix('\n').unwrap_or(part).lines().map(str::trim_end).collect();
         if part.is_empty() {
             continue;
         }
