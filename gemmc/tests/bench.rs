@@ -108,20 +108,23 @@ fn tables_are_replaced() {
 }
 
 #[test]
-fn the_readme_shows_the_newest_results() {
+fn documents_show_the_newest_results() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let path = root.join("README.md");
-    let document = std::fs::read_to_string(&path).expect("README.md");
     let table = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
         let output = command.current_dir(&root).args(["bench", "--table"]).args(args).output().expect("gemmc starts");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     };
-    let renewed = renewed(&document, table);
-    if std::env::var_os("PTX_GEMM_WRITE_DOCUMENTS").is_some() {
-        std::fs::write(&path, renewed).expect("written");
-    } else {
-        assert!(document == renewed, "README.md is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc");
+    for (name, tables) in [("README.md", 1), ("docs/performance.md", 8), ("docs/tutorial.md", 1)] {
+        let path = root.join(name);
+        let document = std::fs::read_to_string(&path).expect(name);
+        assert_eq!(document.matches(COMMAND).count(), tables, "{name}");
+        let renewed = renewed(&document, table);
+        if std::env::var_os("PTX_GEMM_WRITE_DOCUMENTS").is_some() {
+            std::fs::write(&path, renewed).expect("written");
+        } else {
+            assert!(document == renewed, "{name} is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc");
+        }
     }
 }
