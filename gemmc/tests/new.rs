@@ -12,10 +12,17 @@ fn gemmc(folder: &Path, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("new").arg(folder).args(more).output().expect("gemmc starts")
 }
 
-/// Runs cargo in the crate. Dependencies are built once, for all runs of this test.
+/// Runs cargo in the crate. Dependencies are built once, for all runs of this test, and without optimisation: to wait ten
+/// seconds for the interpreter is less than to wait five minutes for the compiler. That the manifest asks for it is seen below.
 fn cargo(folder: &Path, args: &[&str]) -> (bool, String) {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(args)
+        .args([
+            "--config",
+            "profile.dev.package.\"*\".opt-level=0",
+            "--config",
+            "profile.dev.package.\"*\".debug=false",
+        ])
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("new"))
         .envs([("INSTA_UPDATE", "no"), ("CARGO_TERM_COLOR", "never"), ("RUST_BACKTRACE", "0")])

@@ -2,7 +2,10 @@
 
 #[cfg(feature = "cuda")]
 use ptx_gemm_runtime::cuda::encode_tensor_map;
-use ptx_gemm_runtime::interp::{TensorMap, TensorMapArgs, TensorMapError, random_tensor_maps};
+#[cfg(any(feature = "cuda", test))]
+use ptx_gemm_runtime::interp::random_tensor_maps;
+use ptx_gemm_runtime::interp::{TensorMap, TensorMapArgs, TensorMapError};
+#[cfg(feature = "cuda")]
 use ptx_gemm_runtime::{Device, DeviceError, Error};
 
 /// Arguments that only one of the two accepts.
