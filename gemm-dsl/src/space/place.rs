@@ -53,7 +53,9 @@ impl Places {
 
 /// The span of some bytes of a text.
 pub(super) fn span_of(text: &str, range: Range<usize>) -> Span {
-    let before = &text[..text.floor_char_boundary(range.start)];
+    // A span that begins inside a character begins with it.
+    let start = (0..=range.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let before = &text[..start];
     let line = before.matches('\n').count() as u32 + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
     Span { start: range.start as u32, end: range.end as u32, line, column }
