@@ -107,7 +107,7 @@ fn wrong_usage_is_refused() {
     refused(&["frobnicate"], "usage", "frobnicate");
     refused(&["check"], "usage", "SOURCE");
     refused(&["check", "naive", "-e", SMALL], "usage", "cannot be used with");
-    refused(&["check", "no_such_case"], "file", "no file and no case");
+    refused(&["check", "no_such_case"], "file", "neither a file nor a case");
     refused(&["check", "/no/such/file.gemm"], "file", "/no/such/file.gemm");
     refused(&["check", "."], "file", ".");
     refused(&["--frobnicate"], "usage", "Usage");
@@ -190,7 +190,7 @@ fn an_answer_that_cannot_be_written_is_no_success() {
 
 #[test]
 fn gemmc_by_itself_prints_help() {
-    let called = gemmc(&[]).exits(0).says("Usage: gemmc <COMMAND>");
+    let called = gemmc(&[]).exits(0).says("Usage: gemmc [OPTIONS] <COMMAND>");
     assert!(called.stderr.is_empty(), "{}", called.stderr);
 }
 
@@ -321,7 +321,7 @@ fn a_first_launch_is_timed() {
         let total = json["total_ms"].as_f64().expect("a number");
         assert!(times.iter().all(|&time| time > 0.0) && (times.iter().sum::<f64>() - total).abs() < 1e-6, "{json}");
     }
-    refused(&["first-launch", "no_such_case"], "file", "no file and no case");
+    refused(&["first-launch", "no_such_case"], "file", "neither a file nor a case");
     refused(&["stray-pointer", "--device", "interp"], "device", "no streams");
     refused(&["selftest", "--sanitize", "--device", "interp"], "device", "watches itself");
     refused(&["selftest", "--device", "interp", "--only", "no such thing"], "usage", "nothing is called");

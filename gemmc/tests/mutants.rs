@@ -52,5 +52,5 @@ fn what_there_is_not_is_said() {
     assert!(output.status.code() == Some(1) && text.contains("`typo` is not a kind of fault; there are"), "{text}");
     let output = gemmc(&["--case", "no_such_case"]);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && text.contains("no file and no case"), "{text}");
+    assert!(output.status.code() == Some(1) && text.contains("neither a file nor a case"), "{text}");
 }
