@@ -23,9 +23,9 @@ const STEPS: u32 = 3;
 /// Words that are interchangeable.
 const WORDS: [&[&str]; 12] = [
     &["along = n", "along = m", "along = z"],
-    &["load(registers)", "load(cp_async)"],
+    &["load(registers)", "load(cp_async)", "load(tma)"],
     &["operands(registers)", "operands(shared)"],
-    &["order(row)", "order(snake)", "order(column_snake)"],
+    &["order(row)", "order(snake)", "order(column)", "order(column_snake)", "order(diagonal)", "order(blocks)"],
     &["pace(tile)", "pace(free)"],
     &["tail(predicate)", "tail(none)"],
     &["reduce = serial", "reduce = workspace"],

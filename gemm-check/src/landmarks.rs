@@ -62,7 +62,10 @@ impl Landmarks {
         let (mut unroll, mut widths) = (BTreeSet::new(), BTreeSet::new());
         for statement in program.statements() {
             match &statement.op {
-                Op::Copy { by, .. } => widths.extend([by.width() as usize, by.global_width() as usize]),
+                Op::Copy { buffer, by, .. } => {
+                    let global = by.global_width(program.element(program.buffers[*buffer].side));
+                    widths.extend([by.chunk().map_or(1, |(width, _)| width), global].map(|width| width as usize));
+                }
                 Op::Store { width, c_width, .. } => widths.extend([*width as usize, *c_width as usize]),
                 Op::Steps { unroll: steps, fetches, .. } => {
                     unroll.insert(*steps as usize);

@@ -152,7 +152,7 @@ impl Schedule {
         self.clause(Clause::Unroll(n))
     }
 
-    /// `order(row | snake | column_snake)`
+    /// `order(row | snake | column | column_snake | diagonal | blocks)`
     pub fn order(self, order: FmaOrder) -> Schedule {
         self.clause(Clause::Order(order))
     }

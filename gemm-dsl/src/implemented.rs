@@ -8,7 +8,6 @@ use std::any::Any;
 use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, Store};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
-use crate::terms::{Load, Pace};
 use crate::types::DType;
 use crate::words::Word;
 
@@ -31,7 +30,6 @@ pub(crate) fn works(word: &dyn Any) -> bool {
         return !function.is_transcendental();
     }
     let lacks = [
-        word.downcast_ref() == Some(&Load::Tma),
         word.downcast_ref() == Some(&BatchKind::Grouped),
         word.downcast_ref() == Some(&Roles::Pingpong),
         word.downcast_ref().is_some_and(|store: &Store| *store != Store::Direct),
@@ -92,13 +90,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                     let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                     lacks("specialize with pingpong".into(), &[&together.to_string()]);
                 }
-                if get(Key::Persistent).is_some() {
-                    lacks("specialize with persistent".into(), &[]);
-                }
-            }
-            Clause::Load(load) if !works(load) => lacks(whole, &["load(cp_async)", "load(registers)"]),
-            Clause::Pace(Pace::Free) if get(Key::Persistent).is_some() => {
-                lacks("pace(free) with persistent".into(), &["pace(tile)"]);
             }
             Clause::Store(store) if !works(store) => lacks(whole, &["store(direct)"]),
             Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),

@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::clause::Expectation;
 use crate::target::{Target, WARP};
 use crate::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail, Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail,
+    Wave,
 };
 use crate::types::{DType, Problem};
 
@@ -75,17 +76,20 @@ pub struct Placement {
 /// The tile is cut into chunks of `width` elements along the *global* contiguous dimension; chunk c lies at outer
 /// coordinate `c / chunks_per_row` and inner coordinate `c % chunks_per_row * width`; of the n threads that copy
 /// ([`Plan::copying_threads`]), the one with index t takes chunks t, t + n, t + 2 n ...
+///
+/// With TMA a chunk is a box of whole rows, and one thread starts the copies of all boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CopyPlan {
-    /// Elements moved by one global access.
+    /// Elements moved by one global access; with TMA, the elements of 16 bytes, which a box needs in a row.
     pub width: u32,
-    /// Elements moved by one shared store: `width` where the shared order agrees and its alignment allows, else less.
+    /// Elements moved by one shared store: `width` where the shared order agrees and its alignment allows, else less; 0
+    /// with TMA.
     pub store_width: u32,
     /// Chunks along the global contiguous dimension.
     pub chunks_per_row: u32,
     /// Chunks in the tile.
     pub chunks: u32,
-    /// Passes over the threads that copy: ceil(chunks / n).
+    /// Passes over the threads that copy: ceil(chunks / n); with TMA, the copies that one thread starts.
     pub passes: u32,
 }
 
@@ -111,8 +115,10 @@ pub struct OperandPlan {
 /// One entry of the compiled module: the same kernel with its own access widths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Variant {
-    /// Entry name: `gemm_v4`, `gemm_v1` (the widest global access, in elements).
+    /// Entry name: `gemm_v4`, `gemm_v1` (the widest global access, in elements), `gemm_tma_v4` (that of C and D).
     pub entry: String,
+    /// How this entry copies K-tiles: as the schedule says, or by `cp.async` where operands are not aligned for TMA.
+    pub load: Load,
     /// Elements per global access of a direct load (`shared(none)`) or copy of A.
     pub a: CopyPlan,
     /// The same for B.
@@ -140,7 +146,7 @@ pub struct Plan {
     pub a: OperandPlan,
     /// Operand B.
     pub b: OperandPlan,
-    /// How K-tiles are copied to shared memory.
+    /// How K-tiles are copied to shared memory; see [`Variant::load`].
     pub load: Load,
     /// Slots of the ring of staged K-tiles; 1 is no pipeline. Ignored with `shared(none)`.
     pub stages: u32,
@@ -175,19 +181,34 @@ pub struct Plan {
     pub accumulator_registers: u32,
     /// The entries, widest first; the last one asks no alignment beyond an element's own.
     pub variants: Vec<Variant>,
-    /// Kernel parameters in order.
+    /// Kernel parameters in order, for entries without tensor maps; see [`Plan::params_of`].
     pub params: Vec<Param>,
     /// The clause, as written, that determined each part; used for provenance comments.
     pub clauses: Provenance,
 }
 
 impl Plan {
-    /// Where the mbarriers of the ring begin in shared memory, in bytes: for each slot a full barrier, then an empty
-    /// barrier, 8 bytes each. `None` where the ring has none: with neither `pace(free)` nor `specialize`, or without
-    /// staging.
-    pub fn barrier_offset(&self) -> Option<u32> {
-        let mbarriers = self.pace == Pace::Free || self.producer_warps > 0;
+    /// Where the mbarriers of an entry's ring begin in shared memory, in bytes: for each slot a full barrier, then an
+    /// empty barrier, 8 bytes each. `None` where the ring has none: with neither TMA, `pace(free)` nor `specialize`, or
+    /// without staging.
+    pub fn barrier_offset(&self, variant: &Variant) -> Option<u32> {
+        let mbarriers = variant.load == Load::Tma || self.pace == Pace::Free || self.producer_warps > 0;
         (mbarriers && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
+    }
+
+    /// The parameters of an entry, in order: with TMA a tensor map takes the place of an input's address, and contains its
+    /// leading dimension and batch stride.
+    pub fn params_of(&self, variant: &Variant) -> Vec<Param> {
+        let input = |operand: Operand| matches!(operand, Operand::A | Operand::B);
+        let with_map = |param: &Param| match *param {
+            Param::Matrix(operand) if input(operand) => Some(Param::Map(operand)),
+            Param::Ld(operand) | Param::BatchStride(operand) if input(operand) => None,
+            ref other => Some(other.clone()),
+        };
+        match variant.load {
+            Load::Tma => self.params.iter().filter_map(with_map).collect(),
+            Load::Registers | Load::CpAsync => self.params.clone(),
+        }
     }
 
     /// Threads of a block: those that multiply, then those that only copy.

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
-use crate::terms::{Along, Fast, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
+use crate::terms::{Along, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
 
 /// Rows of two columns under headings.
@@ -39,10 +39,22 @@ impl Display for Plan {
         for variant in &self.variants {
             self.variant_rows(variant, &mut table);
         }
-        table.heading("parameters");
-        for param in &self.params {
-            let (name, kind) = self.parameter(param);
-            table.row(&name, kind);
+        let mut told: Vec<Vec<Param>> = Vec::new();
+        for variant in &self.variants {
+            let params = self.params_of(variant);
+            if told.contains(&params) {
+                continue;
+            }
+            // Entries with tensor maps differ from the others in this.
+            match self.load {
+                Load::Tma => table.heading(&format!("parameters of {}", variant.entry)),
+                Load::Registers | Load::CpAsync => table.heading("parameters"),
+            }
+            for param in &params {
+                let (name, kind) = self.parameter(param);
+                table.row(&name, kind);
+            }
+            told.push(params);
         }
         f.write_str(&table.text)
     }
@@ -108,7 +120,7 @@ impl Plan {
             table.row(name, operand.placement.map_or("not staged".into(), |p| placement(operand, &p)));
         }
         table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
-        if let Some(offset) = self.barrier_offset() {
+        if let Some(offset) = self.variants.first().and_then(|variant| self.barrier_offset(variant)) {
             table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages));
         }
         table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));
@@ -153,8 +165,8 @@ impl Plan {
 
     fn variant_rows(&self, variant: &Variant, table: &mut Table) {
         table.heading(&variant.entry);
-        table.row("A", self.access(&self.a, &variant.a));
-        table.row("B", self.access(&self.b, &variant.b));
+        table.row("A", self.access(&self.a, &variant.a, variant.load));
+        table.row("B", self.access(&self.b, &variant.b, variant.load));
         if self.problem.epilogue.uses_c() {
             table.row("C", format!("{} wide", variant.c_width));
         }
@@ -177,7 +189,13 @@ impl Plan {
         table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
     }
 
-    fn access(&self, operand: &OperandPlan, copy: &CopyPlan) -> String {
+    fn access(&self, operand: &OperandPlan, copy: &CopyPlan, load: Load) -> String {
+        if load == Load::Tma {
+            let Some(placement) = operand.placement else { return String::new() };
+            let (row, rows) = (placement.fast_extent, placement.slow_extent / copy.chunks.max(1));
+            let boxes = if copy.chunks == 1 { "1 box".into() } else { format!("{} boxes", copy.chunks) };
+            return format!("{boxes} of {rows} rows of {row}, by one thread");
+        }
         let along = match (operand.global_fast, operand.side) {
             (Fast::K, _) => "k",
             (Fast::Mn, Side::A) => "m",
@@ -211,6 +229,9 @@ impl Plan {
         let types = self.problem.types;
         match param {
             Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
+            Param::Map(operand) => {
+                (format!("map_{}", operand.name()), format!("128 bytes, tensor map of {}", types.of(*operand)))
+            }
             Param::Vector(index) => {
                 let vector = epilogue.vectors.get(*index);
                 let text = vector.map(|v| {

@@ -98,8 +98,11 @@ impl Plan {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
                     sample.reads += self.reads(slot).times(k_tiles);
-                    sample.stores += self.stores(slot, copy).times(stored_tiles);
-                    self.copies(operand, copy, &mut sample);
+                    // TMA writes shared memory and reads global memory without instructions of a warp.
+                    if variant.load != Load::Tma {
+                        sample.stores += self.stores(slot, copy).times(stored_tiles);
+                        self.copies(operand, copy, &mut sample);
+                    }
                 }
                 None => self.direct_loads(operand, copy.width, &mut sample),
             }
@@ -108,10 +111,11 @@ impl Plan {
     }
 
     /// K-tiles past the end of k that a tile's pipeline stores, all zeros: a loop that copies for later iterations does
-    /// so in its last iterations as well, once for each part of k. Producers know where to stop.
+    /// so in its last iterations as well, once for each part of k. Producers and TMA know where to stop.
     fn past_the_end(&self) -> u64 {
         let parts = self.split_k.map_or(1, |split| split.parts.min(SAMPLE_DEPTH));
-        if self.producer_warps > 0 { 0 } else { u64::from(parts * (self.stages - 1)) }
+        let stops = self.producer_warps > 0 || self.load == Load::Tma;
+        if stops { 0 } else { u64::from(parts * (self.stages - 1)) }
     }
 
     /// One K-tile's fragments of all warps.

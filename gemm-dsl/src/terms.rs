@@ -95,8 +95,14 @@ pub enum FmaOrder {
     Row,
     /// Rows, every other one from right to left.
     Snake,
+    /// Columns, each from top to bottom.
+    Column,
     /// Columns, every other one from bottom to top.
     ColumnSnake,
+    /// Diagonals, each from top to bottom and around the right edge.
+    Diagonal,
+    /// Blocks of 4 x 4, row by row of blocks; within a block as a snake.
+    Blocks,
 }
 
 /// Whether a step's operand fragments are held in registers.
@@ -156,6 +162,8 @@ pub struct SplitK {
 pub enum Param {
     /// Pointer to a matrix: u64, global address of element (0, 0).
     Matrix(Operand),
+    /// Tensor map of an input that is copied by TMA: 128 bytes at a multiple of 64.
+    Map(Operand),
     /// Pointer to a vector of the epilogue, by index: u64.
     Vector(usize),
     /// Extent: u32.

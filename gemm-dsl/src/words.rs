@@ -57,7 +57,8 @@ words!(Along, "a direction", "n" => Along::N, "m" => Along::M, "z" => Along::Z);
 words!(Operands, "a place for operands", "registers" => Operands::Registers, "shared" => Operands::Shared);
 words!(Load, "a way to load", "registers" => Load::Registers, "cp_async" => Load::CpAsync, "tma" => Load::Tma);
 words!(FmaOrder, "an order",
-    "row" => FmaOrder::Row, "snake" => FmaOrder::Snake, "column_snake" => FmaOrder::ColumnSnake);
+    "row" => FmaOrder::Row, "snake" => FmaOrder::Snake, "column" => FmaOrder::Column,
+    "column_snake" => FmaOrder::ColumnSnake, "diagonal" => FmaOrder::Diagonal, "blocks" => FmaOrder::Blocks);
 words!(Pace, "a pace", "tile" => Pace::Tile, "free" => Pace::Free);
 words!(Spills, "an answer to spills", "allow" => Spills::Allow, "refuse" => Spills::Refuse);
 words!(Reduce, "a reduction", "serial" => Reduce::Serial, "workspace" => Reduce::Workspace);

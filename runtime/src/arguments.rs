@@ -53,8 +53,6 @@ pub(crate) struct Arguments {
     pub(crate) vectors: Vec<DeviceVector>,
     /// In the order of the epilogue's scalars.
     pub(crate) scalars: Vec<f64>,
-    /// Device pointer to the workspace of split-K; 0 without one.
-    pub(crate) workspace: u64,
 }
 
 impl Arguments {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm_dsl::Target;
+use ptx_gemm_interp::TensorMapArgs;
 
 use crate::contracts::MachineCode;
 use crate::error::Error;
@@ -86,6 +87,9 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     fn address_space(&self) -> Option<usize> {
         None
     }
+
+    /// Encodes a tensor map for this device.
+    fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error>;
 
     /// Makes a kernel ready to launch.
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error>;

@@ -293,7 +293,7 @@ impl<'a> Call<'a> {
         let d = DeviceMatrix { address: buffer.address, shape: d.shape, stack: d.stack };
         buffers.push(buffer);
         let c = if output == Output::InPlace { Some(d) } else { c };
-        let arguments = Arguments { a, b, c, d, vectors, scalars: prepared.scalars.clone(), workspace: 0 };
+        let arguments = Arguments { a, b, c, d, vectors, scalars: prepared.scalars.clone() };
         Ok(OnDevice { arguments, _buffers: buffers })
     }
 }

@@ -181,7 +181,7 @@ impl CompiledGemm {
             .collect();
         let order = checks::resolve_vectors(epilogue, acc, extents, &vectors)?;
         let vectors = order.into_iter().map(|index| call.vectors[index].1).collect();
-        Ok((extents, Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars, workspace: 0 }))
+        Ok((extents, Arguments { a: call.a, b: call.b, c: call.c, d: call.d, vectors, scalars }))
     }
 
     /// Checks and launches a product on device memory.
@@ -203,7 +203,7 @@ impl CompiledGemm {
     pub(crate) fn ready(
         &self,
         extents: checks::Extents,
-        mut arguments: Arguments,
+        arguments: Arguments,
         lifetime: Lifetime,
     ) -> Result<Option<Ready>, Error> {
         // This comes before the workspace, whose size would be meaningless for a nonsensical grid.
@@ -212,8 +212,7 @@ impl CompiledGemm {
         };
         let workspace = self.workspace(launch.entry, extents, lifetime)?;
         if let Some(workspace) = &workspace {
-            arguments.workspace = workspace.buffer.address;
-            checks::pass(self.interface(), extents, &arguments, &mut launch);
+            checks::pass(self.interface(), workspace.buffer.address, &mut launch);
         }
         Ok(Some(Ready { launch, workspace }))
     }
@@ -223,6 +222,8 @@ impl CompiledGemm {
         let Some(mut launch) = checks::launch(self.interface(), extents, arguments)? else {
             return Ok(None);
         };
+        let encode = |args: &_| self.device.backend().encode(args);
+        checks::encode(self.interface(), extents, arguments, &mut launch, encode)?;
         let kernels = self.interface().entries[launch.entry].launches.iter().zip(&mut launch.kernels);
         for (index, (kernel, start)) in kernels.enumerate() {
             let most = match kernel.grid.wave {

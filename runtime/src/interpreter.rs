@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ptx_gemm_codegen::tile;
-use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program};
+use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program, TensorMap, TensorMapArgs};
 
 use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::launch::{Launch, Value};
+use crate::launch::{Launch, MapBytes, Value};
 use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
 /// Options of the interpreter device.
@@ -74,6 +74,15 @@ impl Backend for Interpreter {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
+        let map = TensorMap::encode(args).map_err(|error| DeviceError::Driver {
+            call: "cuTensorMapEncodeTiled",
+            device: self.name.clone(),
+            code: error.to_string(),
+        })?;
+        Ok(map.to_bytes())
     }
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
@@ -265,5 +274,6 @@ fn argument(value: Value) -> Arg {
         Value::I32(x) => Arg::I32(x),
         Value::F32(x) => Arg::F32(x),
         Value::F64(x) => Arg::F64(x),
+        Value::Map(MapBytes(bytes)) => Arg::Bytes(bytes.into()),
     }
 }

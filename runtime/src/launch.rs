@@ -12,7 +12,13 @@ pub(crate) enum Value {
     I32(i32),
     F32(f32),
     F64(f64),
+    Map(MapBytes),
 }
+
+/// A tensor map, encoded for the device. The driver expects it at a multiple of 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(64))]
+pub(crate) struct MapBytes(pub(crate) [u8; 128]);
 
 /// A launch that has passed every check: the kernels of one entry, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,10 +48,10 @@ impl Launch {
 }
 
 /// Why an entry is unsuitable for some operands: the requirement that each of the four fails, then the extent that does
-/// not divide.
+/// not divide, and the one that is too large.
 ///
 /// Plain values: a prepared launch does not allocate for an entry that it skipped.
-pub(crate) type Unsuited = [Option<Fault>; 5];
+pub(crate) type Unsuited = [Option<Fault>; 6];
 
 /// A requirement of an entry that is not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub(crate) enum Fault {
     Stride { operand: OperandName, stride: usize, width: u32 },
     Address { operand: OperandName, address: u64, bytes: u32 },
     Extent { name: &'static str, got: u64, tile: u32 },
+    Far { operand: OperandName, bytes: u64 },
+    Large { name: &'static str, got: u64 },
 }
 
 impl fmt::Display for Fault {
@@ -69,6 +77,10 @@ impl fmt::Display for Fault {
                 write!(f, "{} at {address:#x} is not aligned to {bytes} bytes", operand.upper())
             }
             Fault::Extent { name, got, tile } => write!(f, "{name} = {got} is not a multiple of {tile}"),
+            Fault::Far { operand, bytes } => {
+                write!(f, "{} has rows or matrices {bytes} bytes apart, 2^40 or more", operand.upper())
+            }
+            Fault::Large { name, got } => write!(f, "{name} = {got} exceeds the coordinates of a tensor map"),
         }
     }
 }

@@ -7,6 +7,10 @@ const STAGED: &str = "tile(16, 16, 8); thread(2, 2); vector(2); double_buffer; t
 const ASYNC: &str = "tile(16, 16, 8); thread(2, 2); load(cp_async); stages(3); persistent; target(sm_80)";
 const ROLES: &str =
     "tile(16, 32, 8); thread(4, 4); load(cp_async); stages(3); specialize(producers = 1 warp); target(sm_80)";
+const BOXED: &str =
+    "layout(a = col); tile(32, 32, 8); thread(4, 4); vector(4); shared(a = km, b = kn); load(tma); stages(3)";
+const SWIZZLED: &str =
+    "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128)); load(tma); stages(2); persistent";
 const SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_80)";
 const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unroll(4); target(sm_80)";
 const WITH_C: &str =
@@ -59,12 +63,21 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (ROLES, "mbarriers ab at 4608 B", "mbarriers ab at 4600 B", "is used twice"),
     (ROLES, "full mbarrier(32)", "full mbarrier(31)", "full after 31 arrivals, but 32 threads fill it"),
     (ROLES, "empty mbarrier(32)", "empty mbarrier(64)", "empty after 64 arrivals, but 32 threads read it"),
-    (
-        ROLES,
-        "    raster group 16 along n",
-        "    raster group 16 along n\n    persistent",
-        "cannot be used by persistent blocks",
-    ),
+    (ROLES, "    raster group 16 along n", "    raster group 16 along n\n    persistent", ""),
+    // Tensor maps and boxes.
+    (BOXED, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),
+    (BOXED, "full mbarrier(1)", "full barrier", "only an mbarrier says when that is complete"),
+    (BOXED, "-> Bs by tma rows 8", "-> Bs by cp_async width 4 piece 4", "filled by tma, and by threads as well"),
+    (BOXED, "Bs by tma rows 8", "Bs by tma rows 3", "has 8 rows, which are not whole boxes of 3"),
+    (BOXED, "[k 8][m 32] pitch 32", "[m 32][k 8] pitch 8", "tma does not transpose"),
+    (BOXED, "depth 3 slot 2048 B", "depth 2 slot 2112 B", "slots of 2112 B apart, not multiples of 128 B"),
+    (BOXED, "params map_a", "params a", "the parameter `map_a` is given 0 times"),
+    (BOXED, "module sm_90", "module sm_80", "sm_80 has no tensor memory accelerator"),
+    (BOXED, "            sync", "            ; sync", "acquired while it may still be read"),
+    (BOXED, "            copy b[kt + 2]", "            sync\n            copy b[kt + 2]", "not allowed here"),
+    (SWIZZLED, "swizzle 128 B", "swizzle 64 B", "tma swizzles rows of 64 B, and those of As have 128 B"),
+    (SWIZZLED, "pitch 32 at 0 B", "pitch 31 at 0 B", "rows of 32 elements cannot have a pitch of 31"),
+    (SWIZZLED, "\n        sync", "\n        ; sync", "acquired while it may still be read"),
     (
         STAGED,
         "    accumulator",

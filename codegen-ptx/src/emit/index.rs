@@ -3,7 +3,7 @@
 use ptx_gemm_ptx::instruction::{Compare, Half, Opcode, Operand, Reg, Rounding, Special};
 use ptx_gemm_ptx::types::Type;
 
-use super::{Emitter, SHARED, scalar_type};
+use super::{Emitter, scalar_type, shared_name};
 use crate::kernel::build::expr_type;
 use crate::kernel::{self, Expr, Type as Index};
 
@@ -37,7 +37,9 @@ impl Emitter<'_> {
             Expr::Tid(_) => self.entry.emit(Opcode::Mov(scalar), [dst.into(), Special::TidX.into()]),
             Expr::Block => self.entry.emit(Opcode::Mov(scalar), [dst.into(), Special::CtaidX.into()]),
             Expr::Blocks => self.entry.emit(Opcode::Mov(scalar), [dst.into(), Special::NctaidX.into()]),
-            Expr::SharedBase => self.entry.emit(Opcode::Mov(scalar), [dst.into(), Operand::symbol(SHARED)]),
+            Expr::SharedBase => {
+                self.entry.emit(Opcode::Mov(scalar), [dst.into(), Operand::symbol(shared_name(self.kernel))])
+            }
             Expr::Wide(x) => {
                 let x = self.operand(x, Index::U32);
                 let op = Opcode::Cvt { rnd: Rounding::None, sat: false, to: Type::U64, from: Type::U32 };

@@ -1,11 +1,11 @@
-//! mbarriers in shared memory.
+//! mbarriers in shared memory, and the copies of boxes that they count.
 
-use ptx_gemm_ptx::asynchronous::{Arrival as Carries, Pending, Phase, Wait};
-use ptx_gemm_ptx::instruction::{Opcode, Operand, Order};
-use ptx_gemm_ptx::types::Space;
+use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
+use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order};
+use ptx_gemm_ptx::types::{Space, Type as PtxType};
 
 use super::Emitter;
-use crate::kernel::{Address, Arrival, Reg, Type};
+use crate::kernel::{Address, Arrival, Guard, Reg, Type};
 
 const SPACE: Space = Space::Shared;
 
@@ -15,20 +15,46 @@ impl Emitter<'_> {
         self.entry.emit(Opcode::MbarrierInit { space: SPACE }, operands);
     }
 
-    pub(super) fn arrive(&mut self, address: &Address, when: Arrival) {
+    pub(super) fn arrive(&mut self, address: &Address, when: Arrival, guard: Option<Guard>) {
         match when {
             Arrival::Now => {
                 // The state identifies the phase; this compiler uses parities instead.
                 let state = self.scratch(Type::U64);
                 let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: SPACE };
-                self.entry.emit(op, [state.into(), self.address(address)]);
+                self.emit(guard, op, [state.into(), self.address(address)]);
+            }
+            Arrival::Expecting(bytes) => {
+                let op = Opcode::MbarrierArrive { arrival: Carries::ExpectTx, order: Order::Weak, space: SPACE };
+                self.emit(guard, op, [Operand::Sink, self.address(address), Operand::from(bytes)]);
             }
             Arrival::WhenCopied => {
                 // The arrival is one of those that the barrier was initialised to expect.
                 let op = Opcode::CpAsyncArrive { pending: Pending::Noinc, space: SPACE };
-                self.entry.emit(op, [self.address(address)]);
+                self.emit(guard, op, [self.address(address)]);
             }
         }
+    }
+
+    /// One box of a matrix. The block's shared memory is also that of its cluster of one block.
+    pub(super) fn copy_box(&mut self, to: &Address, map: Reg, at: &[Reg], barrier: &Address, guard: Option<Guard>) {
+        let op = Opcode::TensorLoad {
+            dimensions: at.len() as u8,
+            to: Space::SharedCluster,
+            mode: TensorMode::Tile,
+            multicast: Multicast::None,
+            hint: CacheHint::None,
+        };
+        let coordinates = at.iter().map(|reg| Operand::from(self.reg(*reg))).collect();
+        let from = Operand::TensorAddress(Box::new((Base::Reg(self.reg(map)), coordinates)));
+        self.emit(guard, op, [self.address(to), from, self.address(barrier)]);
+    }
+
+    /// The generic address of a tensor map, which is a parameter.
+    pub(super) fn map_address(&mut self, dst: Reg, name: &str) {
+        let dst = self.reg(dst);
+        self.entry.emit(Opcode::Mov(PtxType::U64), [dst.into(), Operand::Symbol(Box::new(name.into()))]);
+        let op = Opcode::Cvta { to: false, space: Space::Param, ty: PtxType::U64 };
+        self.entry.emit(op, [dst.into(), dst.into()]);
     }
 
     pub(super) fn test_barrier(&mut self, dst: Reg, address: &Address, parity: Reg) {

@@ -20,8 +20,13 @@ use crate::kernel::uniform::Agreement;
 use crate::kernel::verify::Verified;
 use crate::kernel::{self, Address, Kernel, Memory, Op, OriginId, Stmt, outer_order};
 
-/// Name of the shared memory in the text.
+/// Names of the shared memory in the text: of an entry's own, and of the one that entries with more share.
 const SHARED: &str = "smem";
+const DYNAMIC_SHARED: &str = "dynamic_smem";
+
+/// Size and alignment of a tensor map, in bytes (CUDA driver API, `CUtensorMap`).
+const MAP_BYTES: u64 = 128;
+const MAP_ALIGN: u32 = 64;
 
 /// Lowers a kernel to an entry for `target`.
 pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
@@ -29,7 +34,12 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     let mut entry = EntryBuilder::new(kernel.name.clone());
     entry.reserve(instructions(&kernel.body));
     for param in &kernel.params {
-        entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone());
+        match param.holds {
+            kernel::Holds::Map { .. } => {
+                entry.param_bytes(MAP_ALIGN, MAP_BYTES, param.name.clone(), param.about.clone())
+            }
+            _ => entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone()),
+        }
     }
     entry.directive(Directive::Reqntid(vec![kernel.threads, 1, 1]));
     entry.directive(Directive::MinNctaPerSm(kernel.blocks_per_sm));
@@ -73,11 +83,16 @@ pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
         space: Space::Shared,
         align: Some(kernel.shared_align),
         ty: Type::B8,
-        name: SHARED.to_string(),
+        name: shared_name(kernel).to_string(),
         count: Some(if dynamic { 0 } else { u64::from(kernel.shared_bytes) }),
         init: Vec::new(),
         note: Some(kernel.shared_origin.clone()),
     })
+}
+
+/// The name of a kernel's shared memory: a module may have entries of both kinds.
+fn shared_name(kernel: &Kernel) -> &'static str {
+    if dynamic_shared_bytes(kernel.shared_bytes) > 0 { DYNAMIC_SHARED } else { SHARED }
 }
 
 fn scalar_type(ty: kernel::Type) -> Type {
@@ -169,6 +184,9 @@ impl Emitter<'_> {
         match &stmt.op {
             Op::Param { dst, index } => {
                 let param = &self.kernel.params[*index];
+                if let kernel::Holds::Map { .. } = param.holds {
+                    return self.map_address(*dst, &param.name);
+                }
                 let op = load(Space::Param, PrefetchSize::None, 1, scalar_type(param.ty));
                 let operands = [self.reg(*dst).into(), Operand::address(param.name.as_str(), 0)];
                 self.entry.emit(op, operands);
@@ -195,6 +213,8 @@ impl Emitter<'_> {
                 operands.extend(valid.map(|v| Operand::from(self.reg(v))));
                 self.emit(*guard, Opcode::CpAsync { cache, prefetch: PrefetchSize::None }, operands);
             }
+            Op::CopyBox { to, map, at, barrier, guard } => self.copy_box(to, *map, at, barrier, *guard),
+            Op::PublishBarriers => self.entry.emit(Opcode::FenceMbarrierInit, []),
             Op::CommitCopies => self.entry.emit(Opcode::CpAsyncCommit, []),
             Op::WaitCopies(n) => self.entry.emit(Opcode::CpAsyncWait, [Operand::from(*n)]),
             Op::Clear { dst } => {
@@ -205,7 +225,7 @@ impl Emitter<'_> {
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
             Op::InitBarrier { address, arrivals } => self.init_barrier(address, *arrivals),
-            Op::Arrive { address, when } => self.arrive(address, *when),
+            Op::Arrive { address, when, guard } => self.arrive(address, *when, *guard),
             Op::TestBarrier { dst, address, parity } => self.test_barrier(*dst, address, *parity),
             Op::CountUp { dst, address } => {
                 let order = Order::AcqRel(Scope::Gpu);

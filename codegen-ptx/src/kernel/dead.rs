@@ -108,10 +108,17 @@ impl Pass {
                 self.reads(to.base);
                 self.access(&Memory::Global(*access), from, guard);
             }
-            Op::InitBarrier { address, .. }
-            | Op::Arrive { address, .. }
-            | Op::CountUp { address, .. }
-            | Op::ReadFlag { address, .. } => self.reads(address.base),
+            Op::CopyBox { to, map, at, barrier, guard } => {
+                [to.base, *map, barrier.base].iter().chain(at).for_each(|reg| self.reads(*reg));
+                guard.iter().for_each(|guard| self.reads(guard.pred));
+            }
+            Op::Arrive { address, guard, .. } => {
+                self.reads(address.base);
+                guard.iter().for_each(|guard| self.reads(guard.pred));
+            }
+            Op::InitBarrier { address, .. } | Op::CountUp { address, .. } | Op::ReadFlag { address, .. } => {
+                self.reads(address.base)
+            }
             Op::TestBarrier { address, parity: reg, .. } | Op::RaiseFlag { address, value: reg } => {
                 self.reads(address.base);
                 self.reads(*reg);
@@ -125,7 +132,7 @@ impl Pass {
             }
             Op::Outer { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
             Op::Clear { .. } => {}
-            Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
+            Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
             Op::Param { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
         }
     }

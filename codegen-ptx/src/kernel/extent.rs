@@ -47,6 +47,13 @@ pub enum Holds {
     Vector(Dim),
     /// Address of the workspace, whose size the plan computes for each launch.
     Workspace,
+    /// A tensor map of a matrix with this many dimensions, and the bytes of one of its boxes.
+    Map {
+        /// Dimensions, the products of a batch included.
+        rank: u32,
+        /// Bytes that a copy of one box writes.
+        box_bytes: u32,
+    },
     /// A scalar, a stride, or the batch count.
     Other,
 }
@@ -58,7 +65,7 @@ impl Holds {
             Holds::Matrix(x, y) => Some([Some(x), Some(y)]),
             Holds::Vector(x) => Some([Some(x), None]),
             Holds::Workspace => Some([None, None]),
-            Holds::Extent(_) | Holds::Other => None,
+            Holds::Extent(_) | Holds::Map { .. } | Holds::Other => None,
         }
     }
 }

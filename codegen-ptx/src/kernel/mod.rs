@@ -126,6 +126,8 @@ pub enum Arrival {
     Now,
     /// Once every asynchronous copy that this thread has issued is complete.
     WhenCopied,
+    /// Now; and the phase is not complete before this many bytes have been copied.
+    Expecting(u32),
 }
 
 /// A predicate that guards a statement.
@@ -201,6 +203,9 @@ pub enum Op {
     /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` bytes are read, and the rest
     /// become zero.
     CopyAsync { to: Address, from: Address, bytes: u32, valid: Option<Reg>, guard: Option<Guard>, access: Access },
+    /// Copies a box of a matrix to shared memory, where its bytes are counted by an mbarrier. `map` is the address of the
+    /// tensor map, `at` the coordinates of the box in the matrix, innermost first; zeros are written outside the matrix.
+    CopyBox { to: Address, map: Reg, at: Vec<Reg>, barrier: Address, guard: Option<Guard> },
     /// Ends a group of asynchronous copies.
     CommitCopies,
     /// Waits until at most this many groups are pending.
@@ -221,8 +226,10 @@ pub enum Op {
     NamedBarrier { number: u32, threads: u32 },
     /// Makes 8 bytes of shared memory an mbarrier whose phase completes after this many arrivals.
     InitBarrier { address: Address, arrivals: u32 },
+    /// Lets copies of boxes see the mbarriers that this thread has initialised.
+    PublishBarriers,
     /// Arrives at an mbarrier, immediately or when this thread's asynchronous copies are complete.
-    Arrive { address: Address, when: Arrival },
+    Arrive { address: Address, when: Arrival, guard: Option<Guard> },
     /// Tests whether the mbarrier's phase of the given parity is complete; if so, writes before its arrivals are
     /// visible.
     TestBarrier { dst: Reg, address: Address, parity: Reg },
@@ -267,7 +274,7 @@ pub struct Kernel {
     pub blocks_per_sm: u32,
     /// Shared memory of a block in bytes.
     pub shared_bytes: u32,
-    /// Its alignment: 16, or the period of a swizzle.
+    /// Its alignment: 16, that of a box, or the period of a swizzle.
     pub shared_align: u32,
     /// The clause that asked for the shared memory.
     pub shared_origin: Origin,
@@ -326,6 +333,8 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             Op::Load { dst, .. } | Op::Clear { dst } | Op::Outer { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
             Op::Store { .. }
             | Op::CopyAsync { .. }
+            | Op::CopyBox { .. }
+            | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)
             | Op::Barrier
@@ -370,15 +379,67 @@ impl Numbering {
 /// ptxas keeps the order of independent multiply-adds, and the order decides register reuse: a snake keeps one operand
 /// at each turn.
 pub fn outer_order(m: usize, n: usize, order: FmaOrder) -> impl Iterator<Item = (usize, usize)> {
-    (0..m * n).map(move |x| match order {
-        FmaOrder::Row => (x / n, x % n),
-        FmaOrder::Snake => {
-            let (i, j) = (x / n, x % n);
-            (i, if i % 2 == 0 { j } else { n - 1 - j })
-        }
-        FmaOrder::ColumnSnake => {
-            let (j, i) = (x / m, x % m);
-            (if j % 2 == 0 { i } else { m - 1 - i }, j)
-        }
+    // Block by block of `height` x `width`, and within a block along its rows or columns.
+    let (height, width) = match order {
+        FmaOrder::Blocks => (BLOCK, BLOCK),
+        _ => (m, n),
+    };
+    let blocks = (0..m).step_by(height.max(1)).flat_map(move |i| (0..n).step_by(width.max(1)).map(move |j| (i, j)));
+    blocks.flat_map(move |(i, j)| {
+        let (rows, columns) = (height.min(m - i), width.min(n - j));
+        (0..rows * columns).map(move |x| {
+            let (row, column) = within(rows, columns, x, order);
+            (i + row, j + column)
+        })
     })
+}
+
+/// Rows and columns of a block of [`FmaOrder::Blocks`].
+const BLOCK: usize = 4;
+
+/// Row and column of multiply-add number `x` of a block.
+fn within(rows: usize, columns: usize, x: usize, order: FmaOrder) -> (usize, usize) {
+    let turned = |at: usize, count: usize, line: usize| if line.is_multiple_of(2) { at } else { count - 1 - at };
+    match order {
+        FmaOrder::Row => (x / columns, x % columns),
+        FmaOrder::Column => (x % rows, x / rows),
+        FmaOrder::Snake | FmaOrder::Blocks => (x / columns, turned(x % columns, columns, x / columns)),
+        FmaOrder::ColumnSnake => (turned(x % rows, rows, x / rows), x / rows),
+        FmaOrder::Diagonal => (x % rows, (x % rows + x / rows) % columns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FmaOrder, outer_order};
+
+    #[test]
+    fn every_order_has_every_product_once() {
+        use FmaOrder::{Blocks, Column, ColumnSnake, Diagonal, Row, Snake};
+        for order in [Row, Snake, Column, ColumnSnake, Diagonal, Blocks] {
+            for (m, n) in [(1, 1), (1, 7), (6, 1), (5, 6), (8, 8), (16, 8), (8, 16), (3, 10)] {
+                let mut all: Vec<_> = outer_order(m, n, order).collect();
+                assert_eq!(all.len(), m * n, "{order:?} {m} x {n}");
+                all.sort_unstable();
+                all.dedup();
+                assert_eq!(all.len(), m * n, "{order:?} {m} x {n}");
+            }
+        }
+    }
+
+    /// What each order is for: which operand stays from one multiply-add to the next.
+    #[test]
+    fn orders_are_what_they_are_called() {
+        let of = |order| outer_order(2, 3, order).collect::<Vec<_>>();
+        assert_eq!(of(FmaOrder::Column), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
+        assert_eq!(of(FmaOrder::ColumnSnake), [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2)]);
+        assert_eq!(of(FmaOrder::Diagonal), [(0, 0), (1, 1), (0, 1), (1, 2), (0, 2), (1, 0)]);
+        let blocks: Vec<_> = outer_order(8, 8, FmaOrder::Blocks).collect();
+        assert_eq!(blocks[..6], [(0, 0), (0, 1), (0, 2), (0, 3), (1, 3), (1, 2)]);
+        assert_eq!(blocks[16], (0, 4));
+        for order in [FmaOrder::Snake, FmaOrder::ColumnSnake] {
+            let all: Vec<_> = outer_order(8, 4, order).collect();
+            assert!(all.windows(2).all(|pair| pair[0].0 == pair[1].0 || pair[0].1 == pair[1].1), "{order:?}");
+        }
+    }
 }

@@ -114,6 +114,13 @@ impl Printer<'_> {
                 valid.map(|v| format!(" valid {}", self.reg(v))).unwrap_or_default(),
                 self.guard(guard)
             ),
+            Op::CopyBox { to, map, at, barrier, guard } => {
+                let at: Vec<String> = at.iter().map(|reg| self.reg(*reg)).collect();
+                let (to, barrier) = (self.address(to), self.address(barrier));
+                let (map, guard) = (self.reg(*map), self.guard(guard));
+                format!("copy_box {to} <- map {map} at ({}) counted by {barrier}{guard}", at.join(", "))
+            }
+            Op::PublishBarriers => "publish_barriers".to_string(),
             Op::CommitCopies => "commit_copies".to_string(),
             Op::WaitCopies(n) => format!("wait_copies {n}"),
             Op::Clear { dst } => format!("{} = 0", self.regs(dst)),
@@ -138,9 +145,13 @@ impl Printer<'_> {
             Op::InitBarrier { address, arrivals } => {
                 format!("init_barrier {} arrivals {arrivals}", self.address(address))
             }
-            Op::Arrive { address, when: Arrival::Now } => format!("arrive {}", self.address(address)),
-            Op::Arrive { address, when: Arrival::WhenCopied } => {
-                format!("arrive_when_copied {}", self.address(address))
+            Op::Arrive { address, when, guard } => {
+                let (address, guard) = (self.address(address), self.guard(guard));
+                match when {
+                    Arrival::Now => format!("arrive {address}{guard}"),
+                    Arrival::WhenCopied => format!("arrive_when_copied {address}{guard}"),
+                    Arrival::Expecting(bytes) => format!("arrive {address} expecting {bytes} B{guard}"),
+                }
             }
             Op::TestBarrier { dst, address, parity } => {
                 format!("{} = test_barrier {} parity {}", self.reg(*dst), self.address(address), self.reg(*parity))

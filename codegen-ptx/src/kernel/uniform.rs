@@ -172,6 +172,8 @@ impl<'k> Analysis<'k> {
             }
             Op::Store { .. }
             | Op::CopyAsync { .. }
+            | Op::CopyBox { .. }
+            | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)
             | Op::InitBarrier { .. }

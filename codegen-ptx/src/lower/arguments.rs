@@ -7,6 +7,7 @@ use super::{Lowered, Lowering, broken};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{self, Expr, Family, MAX_EXTENT, Reg, Type};
+use crate::tile::interface::TensorMap;
 use crate::tile::{Program, param_name};
 
 /// A parameter as declared in kernel IR.
@@ -14,6 +15,9 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
     let (types, epilogue) = (program.problem.types, &program.problem.epilogue);
     let (ty, about) = match param {
         Param::Matrix(op) => (Type::U64, format!("{} matrix {op:?}, global address", types.of(*op))),
+        Param::Map(op) => {
+            (Type::U64, TensorMap::of(program, *op).map_or_else(String::new, |map| map.about(&program.problem)))
+        }
         Param::Vector(i) => {
             let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("there is no vector {i}")))?;
             (Type::U64, format!("vector {}, global address", vector.name))
@@ -61,7 +65,12 @@ impl Args {
                 Param::Scalar(i) => scalars.push((*i, b.param(index, Some(scalar)))),
                 Param::Batch => args.batch = Expr::Reg(b.param(index, None), u64::from(u32::MAX)),
                 // Addresses and leading dimensions are read at their first use.
-                Param::Matrix(_) | Param::Vector(_) | Param::Ld(_) | Param::BatchStride(_) | Param::Workspace => {}
+                Param::Matrix(_)
+                | Param::Map(_)
+                | Param::Vector(_)
+                | Param::Ld(_)
+                | Param::BatchStride(_)
+                | Param::Workspace => {}
             }
         }
         scalars.sort_by_key(|(i, _)| *i);

@@ -10,7 +10,7 @@ use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
 use super::extent::register;
 use super::shared::SharedAddress;
-use super::{Lowered, Lowering, WorkTile, index, letter};
+use super::{Lowered, Lowering, WorkTile, broken, index, letter};
 use crate::kernel::{Access, Address, Dim, Expr, Guard, Memory, Op, Reach, Reg};
 use crate::tile::{Buffer, Mover, Note};
 use ptx_gemm_dsl::terms::Param;
@@ -29,14 +29,14 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn of(buffer: &Buffer, global_fast: Fast, by: Mover, threads: u32) -> Chunks {
+    fn of(buffer: &Buffer, global_fast: Fast, (width, piece): (u32, u32), threads: u32) -> Chunks {
         let (row, rows) = match global_fast {
             Fast::K => (buffer.depth, buffer.extent),
             Fast::Mn => (buffer.extent, buffer.depth),
         };
-        let per_row = row / by.width();
+        let per_row = row / width;
         let count = per_row * rows;
-        Chunks { width: by.width(), piece: by.piece(), per_row, count, passes: count.div_ceil(threads) }
+        Chunks { width, piece, per_row, count, passes: count.div_ceil(threads) }
     }
 }
 
@@ -59,7 +59,8 @@ pub(super) struct Copies {
     /// The buffer, and its index in the program.
     pub buffer: usize,
     side: Side,
-    by: Mover,
+    /// Whether the copies are asynchronous, without a detour through registers.
+    pub is_async: bool,
     chunks: Chunks,
     tile: Buffer,
     global_fast: Fast,
@@ -86,10 +87,11 @@ pub(super) struct Copies {
 impl Lowering<'_> {
     /// Prepares the copies into a buffer.
     pub(super) fn copies(&mut self, work_tile: &WorkTile, buffer: usize, by: Mover) -> Lowered<Copies> {
+        let widths = by.chunk().ok_or_else(|| broken("no thread copies elements by tma"))?;
         let tile = self.program.buffers[buffer].clone();
         let side = tile.side;
         let global_fast = self.program.problem.layouts.fast(side);
-        let chunks = Chunks::of(&tile, global_fast, by, self.threads);
+        let chunks = Chunks::of(&tile, global_fast, widths, self.threads);
         let bytes = self.bytes(side.operand());
         let note = self.program.block_note.clone();
         self.b.origin(&note, &format!("address of this thread's part of {}", letter(side)));
@@ -111,11 +113,9 @@ impl Lowering<'_> {
             Fast::K => Expr::Const(u64::from(tile.depth * bytes)),
             Fast::Mn => self.b.set(row_bytes.clone() * tile.depth),
         };
-        let staging = match by {
-            Mover::Registers { .. } => {
-                self.b.fresh_many(self.families.staging[index(side)], (chunks.passes * chunks.width) as usize)
-            }
-            Mover::CpAsync { .. } => Vec::new(),
+        let staging = match by.is_async() {
+            true => Vec::new(),
+            false => self.b.fresh_many(self.families.staging[index(side)], (chunks.passes * chunks.width) as usize),
         };
         let step_rows = (self.threads / chunks.per_row).max(1);
         let row_step = if chunks.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
@@ -123,7 +123,7 @@ impl Lowering<'_> {
         let mut copies = Copies {
             buffer,
             side,
-            by,
+            is_async: by.is_async(),
             chunks,
             tile,
             global_fast,
@@ -230,11 +230,9 @@ impl Lowering<'_> {
             Tail::None => Expr::Const(0),
         };
         for (copies, note) in operands {
-            match (self.program.tail, copies.by) {
-                (Tail::Predicate, Mover::CpAsync { .. }) => {
-                    self.copy_edge_async(work_tile, copies, &rem_k, slot, note)?
-                }
-                (Tail::Predicate, Mover::Registers { .. }) => self.copy_edge(work_tile, copies, &rem_k, note)?,
+            match (self.program.tail, copies.is_async) {
+                (Tail::Predicate, true) => self.copy_edge_async(work_tile, copies, &rem_k, slot, note)?,
+                (Tail::Predicate, false) => self.copy_edge(work_tile, copies, &rem_k, note)?,
                 // The sizes are multiples of the tile: the only tile that is not full is the one past the end, which is
                 // never multiplied.
                 (Tail::None, _) => self.clear_staging(copies, note),
@@ -300,11 +298,10 @@ impl Lowering<'_> {
         let pointers = self.chunk_pointers(copies);
         for (i, (pass, (pointer, offset))) in copies.passes.iter().zip(pointers).enumerate() {
             let guard = pass.active.map(|pred| Guard { pred, expect: true });
-            match copies.by {
-                Mover::CpAsync { .. } => self.copy_async(copies, pass, slot, (&pointer, offset), None, access)?,
-                Mover::Registers { .. } => {
-                    self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (access, locality));
-                }
+            if copies.is_async {
+                self.copy_async(copies, pass, slot, (&pointer, offset), None, access)?;
+            } else {
+                self.b.load_global(copies.chunk(i).to_vec(), &pointer, offset, guard, (access, locality));
             }
         }
         Ok(())
@@ -359,11 +356,6 @@ impl Lowering<'_> {
 }
 
 impl Copies {
-    /// How the tile is copied.
-    pub(super) fn by(&self) -> Mover {
-        self.by
-    }
-
     /// Registers of pass `pass`.
     fn chunk(&self, pass: usize) -> &[Reg] {
         let width = self.chunks.width as usize;

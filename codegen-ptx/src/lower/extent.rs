@@ -3,11 +3,13 @@
 //! [`kernel::extent`]: crate::kernel::extent
 
 use ptx_gemm_dsl::terms::{Operand, Param, Side};
+use ptx_gemm_dsl::types::Batch;
 
 use super::expression::per_row;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Dim, Expr, Holds, Reach, Reg};
 use crate::tile::Program;
+use crate::tile::interface::TensorMap;
 
 /// What the verifier needs to know about a parameter.
 pub(super) fn holds(program: &Program, param: &Param) -> Holds {
@@ -23,6 +25,12 @@ pub(super) fn holds(program: &Program, param: &Param) -> Holds {
         Param::M => Holds::Extent(Dim::M),
         Param::N => Holds::Extent(Dim::N),
         Param::K => Holds::Extent(Dim::K),
+        Param::Map(operand) => {
+            let rank = if program.problem.batch == Batch::One { 2 } else { 3 };
+            let boxed = TensorMap::of(program, *operand);
+            let bytes = boxed.map_or(0, |map| map.row * map.rows * program.problem.types.of(*operand).bytes());
+            Holds::Map { rank, box_bytes: bytes }
+        }
         Param::Workspace => Holds::Workspace,
         Param::Ld(_) | Param::BatchStride(_) | Param::Scalar(_) | Param::Batch => Holds::Other,
     }

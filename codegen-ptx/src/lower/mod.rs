@@ -28,6 +28,7 @@ mod slot;
 mod stage;
 mod steps;
 mod stream;
+mod tma;
 
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::Batch;
@@ -39,6 +40,7 @@ use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
+use ring::Carried;
 use scheduler::Units;
 
 /// The result of a lowering step, or the statement that cannot be lowered.
@@ -51,6 +53,7 @@ type Lowered<T> = Result<T, Violation>;
 pub fn lower(program: &Program) -> Lowered<Kernel> {
     verify::verify(program)?;
     let swizzled = program.buffers.iter().any(|buffer| buffer.swizzle != Swizzle::None);
+    let boxed = (0..program.rings.len()).any(|ring| program.by_tma(ring));
     let shared_bytes = u32::try_from(program.shared_bytes()).map_err(|_| broken("more than 4 GiB of shared memory"))?;
     let shared_note = program.buffers.first().map_or("", |buffer| &buffer.note);
     let kernel = Kernel {
@@ -60,7 +63,13 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         divides: (program.tail == Tail::None).then_some([program.block.m, program.block.n, program.block.k]),
         blocks_per_sm: program.blocks_per_sm,
         shared_bytes,
-        shared_align: if swizzled { shared::PERIOD } else { 16 },
+        shared_align: if swizzled {
+            shared::PERIOD
+        } else if boxed {
+            tma::BOX_ALIGN
+        } else {
+            16
+        },
         shared_origin: Origin::new(shared_note, "staged tiles of A and B"),
         families: Vec::new(),
         origins: Vec::new(),
@@ -83,6 +92,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         threads: program.threads(),
         tid: Expr::Tid(program.threads()),
         map: None,
+        carried: Vec::new(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
         values_used: 0,
@@ -115,6 +125,8 @@ struct Lowering<'a> {
     tid: Expr,
     /// The map of the role's accumulators, if it has any.
     map: Option<&'a Map>,
+    /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
+    carried: Vec<Option<Carried>>,
     /// Registers of the fragments of A and B, as read and as converted.
     fragment_pool: [[Vec<Reg>; 2]; 2],
     /// Registers for intermediate values, and how many are in use.
@@ -228,6 +240,7 @@ impl<'a> Lowering<'a> {
     fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let units = self.units();
         let scheduler = &self.program.scheduler;
+        self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         if scheduler.persistent.is_none() {
             let unit = self.b.set(Expr::Block);
             let work_tile = self.enter_tile(&units, unit)?;

@@ -7,7 +7,7 @@
 use crate::kernel::{Address, Arrival, Expr, Op, Reg};
 
 use super::Lowering;
-use crate::tile::{Empty, Full, MBARRIER_PAIR, Ring};
+use crate::tile::{self, Empty, Full, MBARRIER_PAIR, Ring, Statement};
 
 /// Bytes of a slot's two mbarriers; the second one signals it empty.
 const PAIR: u32 = MBARRIER_PAIR as u32;
@@ -26,7 +26,40 @@ pub(super) struct Cursor {
     parity: Expr,
 }
 
+/// Where a role is in a ring, for as long as its block runs.
+#[derive(Clone)]
+pub(super) struct Carried {
+    /// Byte offset of the slot to fill next, and its mbarriers.
+    pub(super) write: Option<(Expr, Cursor)>,
+    /// The same for the slot to read.
+    pub(super) read: Option<(Expr, Cursor)>,
+}
+
 impl Lowering<'_> {
+    /// Starts to carry a role's position in a ring from tile to tile; `None` in a ring whose slots are synchronised by
+    /// barriers alone, where each tile starts with the first slot.
+    pub(super) fn carry(&mut self, index: usize, body: &[Statement]) -> Option<Carried> {
+        if !self.program.carried(index) {
+            return None;
+        }
+        let ring = &self.program.rings[index];
+        let (mut fills, mut reads) = (false, false);
+        tile::walk(body, &mut |statement| match &statement.op {
+            tile::Op::Commit { ring } => fills |= *ring == index,
+            tile::Op::Wait { ring } => reads |= *ring == index,
+            _ => {}
+        });
+        self.b.origin(&ring.mbarrier_note, "first slots, mbarriers and parities to wait for");
+        let mut place = |used: bool, parity: u32| {
+            let bound = u64::from(ring.depth - 1) * u64::from(ring.slot_bytes);
+            let slot = if ring.depth > 1 { self.b.variable(Expr::Const(0), bound) } else { Expr::Const(0) };
+            used.then(|| self.cursor(ring, 0, parity).map(|cursor| (slot, cursor))).flatten()
+        };
+        // For a new mbarrier, a wait for the phase of parity 1 succeeds.
+        let (write, read) = (place(fills, 1), place(reads, 0));
+        Some(Carried { write, read })
+    }
+
     /// Initialises the mbarriers of the rings that have any.
     pub(super) fn init_rings(&mut self) {
         let program = self.program;
@@ -47,6 +80,9 @@ impl Lowering<'_> {
                     self.b.push(Op::InitBarrier { address, arrivals });
                 }
             }
+        }
+        if (0..program.rings.len()).any(|ring| program.by_tma(ring)) {
+            self.b.push(Op::PublishBarriers);
         }
         let init = self.b.close();
         self.b.branch(one, init, Vec::new());
@@ -98,13 +134,18 @@ impl Lowering<'_> {
     /// complete.
     pub(super) fn arrive_full(&mut self, cursor: &Cursor, when: Arrival) {
         let address = self.barrier(cursor, 0);
-        self.b.push(Op::Arrive { address, when });
+        self.b.push(Op::Arrive { address, when, guard: None });
+    }
+
+    /// The mbarrier that says when the cursor's slot is full.
+    pub(super) fn full_barrier(&mut self, cursor: &Cursor) -> Address {
+        self.barrier(cursor, 0)
     }
 
     /// Signals that this thread has read the cursor's slot.
     pub(super) fn arrive_empty(&mut self, cursor: &Cursor) {
         let address = self.barrier(cursor, EMPTY);
-        self.b.push(Op::Arrive { address, when: Arrival::Now });
+        self.b.push(Op::Arrive { address, when: Arrival::Now, guard: None });
     }
 
     /// Advances a cursor to the next slot of the ring.

@@ -8,37 +8,42 @@
 use ptx_gemm_dsl::terms::Tail;
 
 use super::copy::Copies;
-use super::ring::Cursor;
+use super::ring::{Carried, Cursor};
 use super::slot::FragmentBase;
+use super::tma::{self, Boxes};
 use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
 use crate::tile::{self, Empty, Full, Index, Mover, Note, Op, Ring, Statement};
 
 /// The role's state in one ring.
-struct RingState<'a> {
-    ring: &'a Ring,
+pub(super) struct RingState<'a> {
+    pub(super) ring: &'a Ring,
     /// Byte offsets of the slot to fill next and of the slot to read; absent if the role does not do so.
-    write: Option<Expr>,
+    pub(super) write: Option<Expr>,
     read: Option<Expr>,
     /// Number of slots filled before the loop.
-    ahead: u32,
+    pub(super) ahead: u32,
     /// The ring's mbarriers that the role uses next, in the loop.
-    producer: Option<Cursor>,
+    pub(super) producer: Option<Cursor>,
     consumer: Option<Cursor>,
+    /// What the role copies into it by TMA.
+    pub(super) boxes: Option<Boxes>,
+    /// Whether slots and mbarriers are those after the previous tile's, and not the ring's first.
+    pub(super) carried: bool,
 }
 
 /// The state of a role within one tile of D.
 pub(super) struct Pipeline<'a> {
-    rings: Vec<RingState<'a>>,
+    pub(super) rings: Vec<RingState<'a>>,
     copies: Vec<Copies>,
     /// The addresses at which the thread's parts of the buffers begin, by buffer.
     bases: Vec<(usize, FragmentBase)>,
     /// K left from the loop's current tile on.
-    rem: Expr,
+    pub(super) rem: Expr,
     /// The value that `rem` must have for a copy of the K-tile that many tiles ahead to need no guards: enough to reach
     /// the end of that tile; for a tile of D at an edge, more than any k.
     needs: Vec<(u32, Expr)>,
-    in_loop: bool,
+    pub(super) in_loop: bool,
 }
 
 impl<'a> Pipeline<'a> {
@@ -90,7 +95,7 @@ impl<'a> Lowering<'a> {
                 if !movers.iter().any(|(copied, _)| copied == buffer) {
                     movers.push((*buffer, *by));
                 }
-                if let Index::Ahead(distance) = tile
+                if let (Index::Ahead(distance), Some(_)) = (tile, by.chunk())
                     && !distances.contains(distance)
                 {
                     distances.push(*distance);
@@ -108,8 +113,13 @@ impl<'a> Lowering<'a> {
             _ => {}
         });
         let copied: Vec<usize> = movers.iter().map(|(buffer, _)| *buffer).collect();
-        let copies =
-            movers.into_iter().map(|(buffer, by)| self.copies(work_tile, buffer, by)).collect::<Lowered<_>>()?;
+        let copies = movers
+            .iter()
+            .filter(|(_, by)| by.chunk().is_some())
+            .map(|(buffer, by)| self.copies(work_tile, *buffer, *by))
+            .collect::<Lowered<_>>()?;
+        let boxes =
+            program.rings.iter().map(|ring| self.boxes(work_tile, ring, &movers)).collect::<Lowered<Vec<_>>>()?;
         let bases = read
             .iter()
             .map(|buffer| Ok((*buffer, self.fragment_base(work_tile, *buffer, body)?)))
@@ -119,13 +129,24 @@ impl<'a> Lowering<'a> {
         let rings = program
             .rings
             .iter()
-            .map(|ring| RingState {
-                ring,
-                write: start(ring.buffers.iter().any(|b| copied.contains(b))),
-                read: start(ring.buffers.iter().any(|b| read.contains(b))),
-                ahead: 0,
-                producer: None,
-                consumer: None,
+            .zip(boxes)
+            .zip(self.carried.clone())
+            .map(|((ring, boxes), carried)| match carried {
+                None => RingState {
+                    ring,
+                    write: start(ring.buffers.iter().any(|b| copied.contains(b))),
+                    read: start(ring.buffers.iter().any(|b| read.contains(b))),
+                    ahead: 0,
+                    producer: None,
+                    consumer: None,
+                    boxes,
+                    carried: false,
+                },
+                Some(Carried { write, read }) => {
+                    let (write, producer) = write.unzip();
+                    let (read, consumer) = read.unzip();
+                    RingState { ring, write, read, ahead: 0, producer, consumer, boxes, carried: true }
+                }
             })
             .collect();
         self.b.origin(&program.block_note, "K left");
@@ -149,14 +170,53 @@ impl<'a> Lowering<'a> {
             (Op::Copy { tile, .. }, Op::Copy { tile: next, .. }) => tile == next,
             _ => false,
         };
-        for run in body.chunk_by(run) {
+        let mut rest = body;
+        while let Some(statement) = rest.first() {
+            let filled = match statement.op {
+                Op::Acquire { ring } => pipeline.rings[ring].boxes.is_some().then_some(ring),
+                _ => None,
+            };
+            let run = match filled {
+                Some(ring) => tma::fill(rest, ring)?,
+                None => rest.chunk_by(run).next().unwrap_or(rest),
+            };
+            rest = &rest[run.len()..];
+            if let Some(ring) = filled {
+                self.fill_by_tma(pipeline, ring, run)?;
+                continue;
+            }
+            let exists = self.exists(pipeline, &run[0]);
+            if exists.is_some() {
+                self.b.open();
+            }
             match &run[0].op {
                 Op::Copy { tile, .. } => self.copy_run(work_tile, pipeline, *tile, run)?,
                 Op::Loop { body } if !pipeline.in_loop => self.k_loop(work_tile, pipeline, body, &run[0].note)?,
                 _ => self.stage_statement(pipeline, &run[0])?,
             }
+            if let Some(exists) = exists {
+                let then = self.b.close();
+                self.b.origin(&run[0].note, "is there another K-tile?");
+                self.b.branch(exists, then, Vec::new());
+            }
         }
         Ok(())
+    }
+
+    /// Whether the K-tile that a statement fills a slot with exists, in a ring whose slots go on in the next tile. Copies
+    /// through registers read zeros past the end, which `commit` then does not store.
+    fn exists(&mut self, pipeline: &Pipeline<'a>, statement: &Statement) -> Option<Reg> {
+        let ring = match &statement.op {
+            Op::Acquire { ring } | Op::Commit { ring } => *ring,
+            Op::Copy { buffer, by: Mover::CpAsync { .. }, .. } => self.program.ring_of(*buffer)?,
+            _ => return None,
+        };
+        let state = &pipeline.rings[ring];
+        if !state.carried || state.ahead == 0 {
+            return None;
+        }
+        self.b.origin(&statement.note, "is there another K-tile?");
+        Some(self.b.set_reg(pipeline.rem.clone().ge(state.ahead * self.program.block.k + 1)))
     }
 
     fn k_loop(
@@ -188,6 +248,9 @@ impl<'a> Lowering<'a> {
     /// Sets the slots of a ring for the start of the loop.
     fn enter_loop(&mut self, state: &mut RingState<'_>) {
         let ring = state.ring;
+        if state.carried {
+            return;
+        }
         if ring.depth > 1 {
             self.b.origin(&ring.note, "first slots to read and to fill");
             let bound = u64::from(ring.depth - 1) * u64::from(ring.slot_bytes);
@@ -226,7 +289,7 @@ impl<'a> Lowering<'a> {
                 return Err(broken("K-tiles must be copied in ascending order, one per iteration of the loop")
                     .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
             }
-            if operands.iter().any(|(other, _)| other.by().is_async() != copies.by().is_async())
+            if operands.iter().any(|(other, _)| other.is_async != copies.is_async)
                 || slot.is_some_and(|slot| slot != state.write.as_ref())
             {
                 return Err(broken("adjacent copies of one K-tile must fill one slot by the same mechanism"));
@@ -261,7 +324,7 @@ impl<'a> Lowering<'a> {
         let note = &statement.note;
         match &statement.op {
             Op::Acquire { ring } => {
-                // Slots filled before the loop have not been read yet.
+                // Slots filled before the loop have not been read yet, unless the ring is carried from tile to tile.
                 let state = pipeline.ring(*ring);
                 if let (Some(producer), Empty::Mbarrier { .. }) = (state.producer.clone(), state.ring.empty) {
                     self.b.origin(note, "all threads have read what the slot held");
@@ -287,7 +350,7 @@ impl<'a> Lowering<'a> {
         let ring = state.ring;
         let copies: Vec<&Copies> =
             pipeline.copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect();
-        for copies in copies.iter().filter(|copies| !copies.by().is_async()) {
+        for copies in copies.iter().filter(|copies| !copies.is_async) {
             self.land(copies, &write, note)?;
         }
         if matches!(ring.full, Full::CopyGroups { .. }) {
@@ -299,13 +362,30 @@ impl<'a> Lowering<'a> {
         for copies in &copies {
             self.advance(copies, note);
         }
-        let when = if copies.iter().any(|c| c.by().is_async()) { Arrival::WhenCopied } else { Arrival::Now };
-        let cursor = if in_loop { state.producer.clone() } else { Self::fixed_cursor(ring, state.ahead % ring.depth) };
+        let when = if copies.iter().any(|c| c.is_async) { Arrival::WhenCopied } else { Arrival::Now };
+        let cursor = self.next_to_fill(state, in_loop);
         if let (Some(cursor), Full::Mbarrier { .. }) = (&cursor, ring.full) {
             self.b.origin(note, "this thread has filled its part of the slot");
             self.arrive_full(cursor, when);
         }
-        if let (Some(cursor), true) = (&cursor, in_loop) {
+        self.advance_producer(state, in_loop, &write, note);
+        Ok(())
+    }
+
+    /// The mbarriers of the slot to fill next: before the loop constants, unless they are carried from tile to tile.
+    pub(super) fn next_to_fill(&self, state: &RingState<'_>, in_loop: bool) -> Option<Cursor> {
+        match in_loop || state.carried {
+            true => state.producer.clone(),
+            false => Self::fixed_cursor(state.ring, state.ahead % state.ring.depth),
+        }
+    }
+
+    /// Advances the role to the next slot to fill.
+    pub(super) fn advance_producer(&mut self, state: &mut RingState<'_>, in_loop: bool, write: &Expr, note: &Note) {
+        let ring = state.ring;
+        let variable = in_loop || state.carried;
+        if let (Some(cursor), true) = (&state.producer, variable) {
+            self.b.origin(note, "advance to the next slot to fill");
             self.advance_cursor(cursor);
         }
         if !in_loop {
@@ -313,13 +393,12 @@ impl<'a> Lowering<'a> {
         }
         if ring.depth > 1 {
             self.b.origin(note, "advance to the next slot to fill");
-            if in_loop {
-                self.advance_slot(ring, &write);
+            if variable {
+                self.advance_slot(ring, write);
             } else {
                 state.write = Some(Expr::Const(u64::from(state.ahead % ring.depth) * u64::from(ring.slot_bytes)));
             }
         }
-        Ok(())
     }
 
     fn wait(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {

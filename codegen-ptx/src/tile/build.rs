@@ -100,7 +100,7 @@ impl<'p> Builder<'p> {
             blocks_per_sm: plan.resident_blocks(self.variant),
             tail: plan.tail,
             tail_note: note(&clauses.tail),
-            params: plan.params.clone(),
+            params: plan.params_of(self.variant),
             scheduler: Scheduler {
                 raster: plan.raster,
                 raster_note: note(&clauses.raster),
@@ -179,10 +179,13 @@ impl<'p> Builder<'p> {
             }
         }
         if plan.persistent.is_some() && staged {
-            if plan.load == Load::CpAsync {
+            if self.variant.load == Load::CpAsync {
                 body.push(at(Op::Drain, &clauses.persistent));
             }
-            body.push(at(Op::Sync, &clauses.persistent));
+            // Where readers signal that a slot is free, the next tile's copies wait for that.
+            if !matches!(self.ring().empty, Empty::Mbarrier { .. }) {
+                body.push(at(Op::Sync, &clauses.persistent));
+            }
         }
         body
     }
@@ -198,18 +201,22 @@ impl<'p> Builder<'p> {
 
     fn ring(&self) -> Ring {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        let (fill, read) = (plan.copying_threads(), plan.geometry.threads);
+        let load = self.variant.load;
+        // One thread starts the copies of TMA.
+        let fill = if load == Load::Tma { 1 } else { plan.copying_threads() };
+        let read = plan.geometry.threads;
         // How a slot becomes free when the block keeps pace: through its own barrier, or through that of the next wait.
         let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
-        let (full, empty) = match (plan.pace, plan.load) {
+        let (full, empty) = match (plan.pace, load) {
             // Every thread signals separately that its copies are complete, and that it has read the slot.
             _ if plan.producer_warps > 0 => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
             // With two slots, a thread arrives for the second one after reading the first. A wait for one of them does
             // not wait for the other.
             (Pace::Free, Load::Registers) if plan.stages == 2 => (Full::Mbarrier { arrivals: fill }, Empty::NextWait),
             (Pace::Free, _) => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
+            (Pace::Tile, Load::Tma) => (Full::Mbarrier { arrivals: fill }, idle),
             (Pace::Tile, Load::CpAsync) => (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle),
-            (Pace::Tile, _) => (Full::Barrier, idle),
+            (Pace::Tile, Load::Registers) => (Full::Barrier, idle),
         };
         Ring {
             name: "ab".into(),
@@ -218,22 +225,34 @@ impl<'p> Builder<'p> {
             slot_bytes: plan.stage_bytes,
             full,
             empty,
-            mbarriers: plan.barrier_offset(),
+            mbarriers: plan.barrier_offset(self.variant),
             note: note(&clauses.stages),
             mbarrier_note: note_if(
-                plan.barrier_offset().is_some(),
-                if plan.producer_warps > 0 { &clauses.specialize } else { &clauses.pace },
+                plan.barrier_offset(self.variant).is_some(),
+                match (plan.producer_warps, plan.pace) {
+                    (1.., _) => &clauses.specialize,
+                    (0, Pace::Free) => &clauses.pace,
+                    (0, Pace::Tile) => &clauses.load,
+                },
             ),
         }
     }
 
     fn copy(&self, buffer: usize, tile: Index) -> Statement {
         let plan = self.plan;
-        let clause = if plan.stages > 1 { &plan.clauses.stages } else { &plan.clauses.tile };
-        let CopyPlan { width, store_width, .. } = if buffer == 0 { self.variant.a } else { self.variant.b };
-        let by = match plan.load {
+        let (operand, copy) = if buffer == 0 { (&plan.a, self.variant.a) } else { (&plan.b, self.variant.b) };
+        let CopyPlan { width, store_width, chunks, .. } = copy;
+        let by = match self.variant.load {
             Load::CpAsync => Mover::CpAsync { width, piece: store_width },
-            Load::Registers | Load::Tma => Mover::Registers { width, store: store_width },
+            Load::Registers => Mover::Registers { width, store: store_width },
+            Load::Tma => {
+                Mover::Tma { rows: operand.placement.map_or(0, |placement| placement.slow_extent) / chunks.max(1) }
+            }
+        };
+        let clause = match self.variant.load {
+            Load::Tma => &plan.clauses.load,
+            _ if plan.stages > 1 => &plan.clauses.stages,
+            _ => &plan.clauses.tile,
         };
         at(Op::Copy { buffer, tile, by }, clause)
     }
@@ -260,9 +279,13 @@ impl<'p> Builder<'p> {
             body.extend([commit(), wait(), self.steps(), release()]);
         } else {
             body.push(wait());
+            if self.variant.load == Load::Tma && plan.pace == Pace::Tile {
+                // Its wait is for the copies alone, and does not keep the threads in step.
+                body.push(at(Op::Sync, &clauses.pace));
+            }
             body.extend(self.produce(Index::Ahead(ahead)));
             // Asynchronous copies are committed at once; copies through registers are stored after the multiply.
-            match plan.load {
+            match self.variant.load {
                 Load::Registers => body.extend([self.steps(), commit()]),
                 Load::CpAsync | Load::Tma => body.extend([commit(), self.steps()]),
             }

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
-use ptx_gemm_dsl::terms::{Extent3, Operand, Param, Reduce, Tail, Wave};
+use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Swizzle, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
-use super::{Module, Op, Program, Source};
+use super::{Module, Mover, Op, Program, Source};
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
@@ -69,6 +69,61 @@ pub struct KernelLaunch {
     pub grid: Grid,
     /// Parameters in order.
     pub params: Vec<Param>,
+    /// The tensor maps among the parameters.
+    pub maps: Vec<TensorMap>,
+}
+
+/// The boxes in which an input is copied; with the operand's address and shape it determines the tensor map to encode.
+///
+/// Dimensions are innermost first: the contiguous one, the other one, and in a batch the products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorMap {
+    /// A or B.
+    pub operand: Operand,
+    /// Elements of a box along the contiguous dimension, and rows of it.
+    pub row: u32,
+    /// Rows of a box.
+    pub rows: u32,
+    /// The permutation of the box's bytes in shared memory.
+    pub swizzle: Swizzle,
+}
+
+impl TensorMap {
+    /// The boxes of an operand that is copied by TMA.
+    pub fn of(program: &Program, operand: Operand) -> Option<TensorMap> {
+        program.statements().into_iter().find_map(|statement| {
+            let Op::Copy { buffer, by: Mover::Tma { rows }, .. } = statement.op else { return None };
+            let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
+            let row = if buffer.fast == Fast::K { buffer.depth } else { buffer.extent };
+            Some(TensorMap { operand, row, rows, swizzle: buffer.swizzle })
+        })
+    }
+
+    /// The map in words, for a caller that encodes it.
+    pub fn about(&self, problem: &Problem) -> String {
+        let TensorMap { operand, row, rows, swizzle } = self;
+        let fast = match operand {
+            Operand::B => problem.layouts.fast(Side::B),
+            _ => problem.layouts.fast(Side::A),
+        };
+        let own = if *operand == Operand::B { "n" } else { "m" };
+        let (inner, outer) = if fast == Fast::K { ("k", own) } else { (own, "k") };
+        let (dtype, name) = (problem.types.of(*operand), operand.name());
+        let bytes = dtype.bytes();
+        let (dims, strides, boxed) = match problem.batch {
+            Batch::One => (String::new(), String::new(), ""),
+            Batch::Strided => (", batch".to_string(), format!(", {bytes} * stride_{name}"), ", 1"),
+        };
+        let swizzle = match swizzle {
+            Swizzle::None => "none".to_string(),
+            Swizzle::Bytes(span) => format!("{span} B"),
+        };
+        format!(
+            "tensor map of {}: {dtype}, dims ({inner}, {outer}{dims}), strides ({bytes} * ld{name}{strides}) B, box ({row}, \
+             {rows}{boxed}), swizzle {swizzle}, zeros outside",
+            name.to_uppercase()
+        )
+    }
 }
 
 /// The blocks of a launch: one for each unit of work, or one wave of them.
@@ -144,6 +199,7 @@ impl Entry {
             shared_bytes: u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX),
             grid,
             params: program.params.clone(),
+            maps: [Operand::A, Operand::B].into_iter().filter_map(|operand| TensorMap::of(program, operand)).collect(),
         };
         Entry {
             name: program.name.clone(),
@@ -268,7 +324,7 @@ fn widths(program: &Program) -> [(Operand, u32); 4] {
         match &statement.op {
             Op::Copy { buffer, by, .. } => {
                 if let Some(buffer) = program.buffers.get(*buffer) {
-                    widen(buffer.side.operand(), by.global_width());
+                    widen(buffer.side.operand(), by.global_width(program.element(buffer.side)));
                 }
             }
             Op::Steps { fetches, .. } => {

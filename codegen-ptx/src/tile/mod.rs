@@ -36,7 +36,7 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Raster, Side, Swizzle, Tail, Wav
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 pub use map::{Digit, Map};
-pub use statement::{Fetch, Index, Mover, Multiply, Op, Source, Span, Statement, walk};
+pub use statement::{Fetch, Index, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, walk};
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
 ///
@@ -170,7 +170,8 @@ pub enum Full {
         /// Groups that may stay in flight.
         in_flight: u32,
     },
-    /// `commit` arrives at the slot's mbarrier, and `wait` waits for it.
+    /// `commit` arrives at the slot's mbarrier, and `wait` waits for it. With TMA a single thread arrives, and the
+    /// mbarrier also counts the bytes of its copies.
     Mbarrier {
         /// Number of arrivals that complete a phase.
         arrivals: u32,
@@ -182,7 +183,8 @@ pub enum Full {
 pub enum Empty {
     /// `release` is a barrier of the block.
     Barrier,
-    /// Neither `release` nor `acquire` does anything: the next `wait` orders the readers before the writers.
+    /// Neither `release` nor `acquire` does anything: the barrier in the next `wait`, or one after it, orders the readers
+    /// before the writers.
     NextWait,
     /// `release` arrives at the slot's mbarrier, and `acquire` waits for it.
     Mbarrier {
@@ -275,6 +277,20 @@ impl Program {
         self.problem.types.of(side.operand())
     }
 
+    /// Whether the buffers of a ring are filled by TMA.
+    pub fn by_tma(&self, ring: usize) -> bool {
+        self.statements().iter().any(|statement| match &statement.op {
+            Op::Copy { buffer, by: Mover::Tma { .. }, .. } => self.rings[ring].buffers.contains(buffer),
+            _ => false,
+        })
+    }
+
+    /// Whether the slots of a ring go on from one tile of D to the next: where blocks are persistent, the phases of its
+    /// mbarriers do. K-tiles past the end of k are then not copied, so that no slot is left over.
+    pub fn carried(&self, ring: usize) -> bool {
+        self.scheduler.persistent.is_some() && self.rings[ring].mbarriers.is_some()
+    }
+
     /// The ring that contains a buffer.
     pub fn ring_of(&self, buffer: usize) -> Option<usize> {
         self.rings.iter().position(|ring| ring.buffers.contains(&buffer))
@@ -308,6 +324,7 @@ pub fn param_name(param: &Param, problem: &Problem) -> String {
     let epilogue = &problem.epilogue;
     match param {
         Param::Matrix(operand) => operand.name().into(),
+        Param::Map(operand) => format!("map_{}", operand.name()),
         Param::Vector(i) => epilogue.vectors.get(*i).map_or_else(|| format!("v_{i}"), |v| format!("v_{}", v.name)),
         Param::M => "m".into(),
         Param::N => "n".into(),

@@ -208,6 +208,7 @@ fn head(program: &Program, op: &Op) -> String {
             let by = match by {
                 Mover::Registers { width, store } => format!("registers width {width} store {store}"),
                 Mover::CpAsync { width, piece } => format!("cp_async width {width} piece {piece}"),
+                Mover::Tma { rows } => format!("tma rows {rows}"),
             };
             format!("{name} {}[{tile}] -> {} by {by}", side(buffer.side), buffer.name)
         }

@@ -3,8 +3,12 @@
 use std::ops::Range;
 
 use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reduce, Side};
+use ptx_gemm_dsl::types::DType;
 
 use super::Note;
+
+/// Bytes of which addresses, strides and rows are multiples with TMA (CUDA driver API, `cuTensorMapEncodeTiled`).
+pub const TMA_BYTES: u32 = 16;
 
 /// The index of a K-tile: a constant before the loop; inside it, the loop's tile plus a distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,34 +54,35 @@ pub enum Mover {
         /// Elements per copy instruction.
         piece: u32,
     },
+    /// The tensor memory accelerator: the role's first thread starts the copies of whole rows, unless no k is left.
+    Tma {
+        /// Rows of a box, along the dimension of the buffer that is not contiguous.
+        rows: u32,
+    },
 }
 
 impl Mover {
-    /// Elements along the contiguous dimension in global memory that a thread copies at a time.
-    pub fn width(self) -> u32 {
+    /// Elements along the contiguous dimension in global memory that a thread copies at a time, and those of one access to
+    /// shared memory; `None` if no thread copies elements.
+    pub fn chunk(self) -> Option<(u32, u32)> {
         match self {
-            Mover::Registers { width, .. } | Mover::CpAsync { width, .. } => width,
-        }
-    }
-
-    /// Elements of one access to shared memory.
-    pub fn piece(self) -> u32 {
-        match self {
-            Mover::Registers { store, .. } => store,
-            Mover::CpAsync { piece, .. } => piece,
+            Mover::Registers { width, store } => Some((width, store)),
+            Mover::CpAsync { width, piece } => Some((width, piece)),
+            Mover::Tma { .. } => None,
         }
     }
 
     /// True if the copies are asynchronous: they may be incomplete when the thread continues.
     pub fn is_async(self) -> bool {
-        matches!(self, Mover::CpAsync { .. })
+        matches!(self, Mover::CpAsync { .. } | Mover::Tma { .. })
     }
 
     /// Elements whose alignment the accesses to global memory require.
-    pub fn global_width(self) -> u32 {
+    pub fn global_width(self, element: DType) -> u32 {
         match self {
             Mover::Registers { width, .. } => width,
             Mover::CpAsync { piece, .. } => piece,
+            Mover::Tma { .. } => TMA_BYTES / element.bytes(),
         }
     }
 }

@@ -131,7 +131,18 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
         &["target(sm_75)", "target(sm_80)", "target(sm_89)", "target(sm_90)", "target(sm_90a)", "target(sm_120)"];
     vec![
         maybe(60, vector).boxed(),
-        maybe(40, text(&["order(row)", "order(snake)", "order(column_snake)"])).boxed(),
+        maybe(
+            40,
+            text(&[
+                "order(row)",
+                "order(snake)",
+                "order(column)",
+                "order(column_snake)",
+                "order(diagonal)",
+                "order(blocks)",
+            ]),
+        )
+        .boxed(),
         maybe(40, raster).boxed(),
         maybe(15, split).boxed(),
         maybe(15, text(&["persistent", "persistent(1)", "persistent(3)"])).boxed(),
@@ -141,6 +152,28 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
     ]
 }
 
+/// Depth, stages and pace of a pipeline that TMA fills, and whether operands that are contiguous along k are swizzled.
+fn boxed() -> impl Strategy<Value = (usize, usize, bool, bool)> {
+    (of(&[4, 8, 8, 16, 32]), of(&[1, 2, 3, 4]), prop::bool::weighted(0.3), prop::bool::ANY)
+}
+
+/// The clauses of a tile of this depth that TMA copies: with the orders that the operands have in memory.
+fn by_tma(
+    (depth, stages, free, swizzle): (usize, usize, bool, bool),
+    problem: &[Option<String>],
+) -> Vec<Option<String>> {
+    let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
+    let bytes = depth * if says("types(f64") || says("types(a = f64") { 8 } else { 4 };
+    let skew = match bytes {
+        32 | 64 | 128 if swizzle => format!(" + swizzle({bytes})"),
+        _ => String::new(),
+    };
+    let a = if says("a = col") { "km".into() } else { format!("mk{skew}") };
+    let b = if says("b = col") { format!("nk{skew}") } else { "kn".into() };
+    let pace = free.then(|| "pace(free)".to_string());
+    vec![Some(format!("shared(a = {a}, b = {b})")), Some(format!("load(tma); stages({stages})")), pace]
+}
+
 /// Warps that only copy, for the schedules that can have them.
 fn producers() -> impl Strategy<Value = Option<String>> {
     maybe(60, of(&["specialize(producers = 1 warp)", "specialize(producers = 2 warps)"]).prop_map(str::to_string))
@@ -148,10 +181,15 @@ fn producers() -> impl Strategy<Value = Option<String>> {
 
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
-    (geometry(), staging(), producers(), problem(), others()).prop_map(
-        |(([m, n], grid, threads), (depth, mut staging), producers, problem, others)| {
-            let asynchronous = staging.iter().flatten().any(|clause| clause.contains("load(cp_async)"));
-            if asynchronous && grid.is_multiple_of(32) {
+    (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others()).prop_map(
+        |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others)| {
+            if let (Some(boxed), Some(_)) = (boxed, depth) {
+                depth = Some(boxed.0);
+                staging = by_tma(boxed, &problem);
+                others.retain(|clause| clause.as_ref().is_none_or(|clause| !clause.starts_with("target")));
+            }
+            let asynchronous = |clause: &String| clause.contains("load(cp_async)") || clause.contains("load(tma)");
+            if staging.iter().flatten().any(asynchronous) && grid.is_multiple_of(32) {
                 staging.push(producers);
             }
             let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));

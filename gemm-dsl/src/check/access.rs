@@ -21,6 +21,19 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
     width
 }
 
+/// Most elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
+pub(crate) const MAX_BOX: u32 = 256;
+
+/// Rows of one box of a K-tile of `rows` rows: boxes are alike, and as large as possible.
+pub fn box_rows(rows: u32) -> u32 {
+    (rows.div_ceil(MAX_BOX)..=rows).find(|boxes| rows.is_multiple_of(*boxes)).map_or(1, |boxes| rows / boxes)
+}
+
+/// Elements of 16 bytes, of which addresses, strides and rows of boxes must be multiples with TMA.
+pub(super) fn tma_width(dtype: DType) -> u32 {
+    MAX_ACCESS_BYTES / dtype.bytes()
+}
+
 /// The contiguous dimension of an input operand in global memory.
 pub(super) fn global_fast(side: Side, layout: Layout) -> Fast {
     match (side, layout) {
@@ -89,6 +102,7 @@ impl Input {
         match self.placement {
             // cp.async copies without a detour through registers: both sides must be contiguous, or elements are copied
             // one by one.
+            Some(_) if settings.load == Load::Tma => tma_width(self.dtype),
             Some(placement) if settings.load == Load::CpAsync => {
                 if placement.fast == self.global_fast {
                     widest(bound, self.dtype, &[self.global_run(), placement.pitch])
@@ -98,6 +112,13 @@ impl Input {
             }
             _ => widest(bound, self.dtype, &[self.global_run()]),
         }
+    }
+
+    /// The copy of a tile by TMA.
+    fn boxes(&self) -> CopyPlan {
+        let rows = self.placement.map_or(0, |placement| placement.slow_extent);
+        let boxes = rows / box_rows(rows);
+        CopyPlan { width: tma_width(self.dtype), store_width: 0, chunks_per_row: 1, chunks: boxes, passes: boxes }
     }
 
     /// The copy of a tile by `threads` threads, `width` elements at a time.
@@ -154,7 +175,8 @@ pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
-/// The entries, widest first; the last one requires no alignment beyond that of an element.
+/// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs, and
+/// the last entry of its schedules copies by `cp.async`, into the same slots.
 pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry) -> Vec<Variant> {
     let bound = settings.vector.all.unwrap_or(1);
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
@@ -167,14 +189,29 @@ pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geom
     };
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
     let copying = settings.copying_threads(geometry);
+    let load = if settings.load == Load::Tma { Load::CpAsync } else { settings.load };
     let variant = |a_width, b_width, c_width: u32, d_width| Variant {
         entry: format!("gemm_v{}", c_width.max(d_width).max(a_width).max(b_width)),
+        load,
         a: a.copy(a_width, copying),
         b: b.copy(b_width, copying),
         c_width,
         d_width,
     };
-    let widest = variant(a_width, b_width, c_width, d_width);
     let scalar = variant(1, 1, 1, 1);
+    if settings.load == Load::Tma {
+        let by_tma = |c_width: u32, d_width: u32| Variant {
+            entry: format!("gemm_tma_v{}", c_width.max(d_width)),
+            load: Load::Tma,
+            a: a.boxes(),
+            b: b.boxes(),
+            c_width,
+            d_width,
+        };
+        let mut entries = vec![by_tma(c_width, d_width), by_tma(1, 1), scalar];
+        entries.dedup();
+        return entries;
+    }
+    let widest = variant(a_width, b_width, c_width, d_width);
     if widest == scalar { vec![scalar] } else { vec![widest, scalar] }
 }

@@ -120,6 +120,7 @@ fn staged(settings: &Settings, findings: &mut Findings) {
         let message = format!("{stages} is deeper than load(registers) allows: at most 2 stages");
         let finding = findings.error("register-stages", Key::Stages, &[Key::Load], message);
         finding.set("load(cp_async)", format!("load(cp_async) allows {stages}"));
+        finding.set("load(tma)", format!("load(tma) allows {stages}"));
         finding.set("stages(2)", "stages(2) is legal");
         finding.set("stages(1)", "stages(1) is legal");
     }

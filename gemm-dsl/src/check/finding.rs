@@ -21,6 +21,12 @@ pub(super) struct Finding {
 }
 
 impl Finding {
+    /// Says which part of the clause it is about; see [`Finding::subject`].
+    pub fn about(&mut self, subject: &str) -> &mut Finding {
+        self.subject = subject.into();
+        self
+    }
+
     /// Proposes clauses that may repair it.
     pub fn set(&mut self, clauses: impl ToString, help: impl Into<String>) -> &mut Finding {
         self.candidates.push((Fix::Set(clauses.to_string()), help.into()));

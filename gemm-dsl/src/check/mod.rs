@@ -21,6 +21,7 @@ mod settings;
 mod staging;
 mod steps;
 mod tensor;
+mod tma;
 mod values;
 
 use crate::clause::Clause;
@@ -77,13 +78,16 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let staging = staging::derive(&settings);
     steps::check(&settings, &mut findings);
     roles::check(&settings, geometry.as_ref(), &mut findings);
+    let mut known = None;
     if let Some(geometry) = &geometry {
         registers::check(&settings, geometry, &mut findings);
         if let Some(block) = assemble::block(&settings) {
             let inputs = access::inputs(&settings, block, geometry, staging.as_ref());
             demands::check(&settings, &inputs, geometry, &mut findings);
+            known = Some(inputs);
         }
     }
+    tma::check(&settings, known.as_ref(), &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
     let target = needs.target(question.target, unknown.union(senseless), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));

@@ -52,10 +52,14 @@ fn copies(settings: &Settings, clause: SpecializeClause, findings: &mut Findings
     if settings.shared.is_none() || settings.load != Load::Registers {
         return;
     }
-    let message = format!("{} needs load(cp_async): its producers start copies and do not wait for them", text(clause));
+    let message = format!(
+        "{} needs load(cp_async) or load(tma): its producers start copies and do not wait for them",
+        text(clause)
+    );
     findings
         .error("specialize-load", Key::Specialize, &[Key::Load, Key::Shared], message)
         .set("load(cp_async)", "load(cp_async) copies that way")
+        .set("load(tma)", "load(tma) copies that way")
         .remove("specialize", "leave specialize out");
 }
 

@@ -142,7 +142,7 @@ impl<'s> Settings<'s> {
 
     /// How the slots of the ring are signalled, where K-tiles are staged.
     pub fn mbarriers(&self) -> bool {
-        self.pace == Pace::Free || self.specialize.is_some()
+        self.pace == Pace::Free || self.specialize.is_some() || self.load == Load::Tma
     }
 
     /// The clause that settles `key`.

@@ -170,7 +170,12 @@ clauses! {
         example: "operands(shared)" in "tile(32, 32, 8); thread(4, 4)",
     }
     /// How tiles travel from global to shared memory: through registers, by `cp.async`, or by the tensor memory
-    /// accelerator.
+    /// accelerator (TMA).
+    ///
+    /// With `load(tma)` one thread starts the copies of whole K-tiles, and mbarriers count their bytes. TMA does not
+    /// transpose or pad: `shared` must name the orders that the matrices have in memory, and a swizzle must span one row
+    /// of the tile. Rows have at most 256 elements and whole pieces of 16 bytes. Where an address or leading dimension is
+    /// not a multiple of 16 bytes, an entry that copies by `cp.async` runs.
     load Load {
         syntax: "load(registers | cp_async | tma)",
         summary: "how tiles travel from global to shared memory",
@@ -208,10 +213,10 @@ clauses! {
         ],
         example: "unroll(2)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The order of the multiply-adds of one step of k: row by row, or back and forth, so that one operand of each is that
-    /// of the one before.
+    /// The order of the multiply-adds of one step of k. NVIDIA's assembler keeps it, and it decides which operands are still at
+    /// hand: along rows or columns, back and forth (a snake), along diagonals, or in blocks of 4 x 4. Results are the same.
     order Order {
-        syntax: "order(row | snake | column_snake)",
+        syntax: "order(row | snake | column | column_snake | diagonal | blocks)",
         summary: "the order of the multiply-adds of a step",
         default: "order(row)",
         arguments: [

@@ -260,6 +260,18 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 24 warps)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 31 warps)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 4294967295)",
+    // What a tensor map and its boxes can express.
+    "tile(64, 64, 32); thread(8, 8); load(tma); shared(a = km)",
+    "layout(a = col); tile(64, 64, 32); thread(8, 8); load(tma); stages(2)",
+    "layout(b = col); tile(64, 64, 32); thread(8, 8); load(tma); shared(b = nk + pad(4))",
+    "tile(64, 64, 16); thread(8, 8); load(tma); shared(a = mk + swizzle(128), b = kn + swizzle(128))",
+    "tile(64, 64, 6); thread(8, 8); load(tma)",
+    "tile(64, 510, 8); thread(8, 10); load(tma)",
+    "types(f64); tile(32, 32, 3); thread(4, 4); load(tma)",
+    "tile(128, 128, 8); thread(8, 8); load(tma); specialize(producers = 2 warps)",
+    "tile(128, 128, 8); thread(8, 8); load(tma); shared(none)",
+    "tile(128, 128, 8); thread(8, 8); load(tma); target(sm_80)",
+    "tile(128, 128, 8); thread(8, 8); load(tma); shared(a = mk + pad(4)); pace(free); persistent",
     // Not implemented yet.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); store(staged)",

@@ -10,7 +10,7 @@ use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
 use crate::knowledge::Knowledge;
 use crate::mbarrier::{Awaited, Completed, Misuse, Tracked};
-use crate::op::{Action, MbarrierOp, Ordering, PhaseSlot, R32};
+use crate::op::{Action, MbarrierOp, Ordering, P, PhaseSlot, R32};
 use crate::row::{LANES, lanes};
 use crate::shadow::Actor;
 use crate::violation::{Checked, Fault, ViolationKind};
@@ -38,8 +38,10 @@ pub(super) fn execute<const WATCH: bool>(
         warp.polls.last = Some(Polled { pc, address, space: op.space, bytes: 8 });
     }
     let mut brought_to = None;
-    // Lanes that have waited successfully, and where.
-    let mut waited: Vec<(usize, u32)> = Vec::new();
+    // Lanes that have waited successfully, and for which phase of which mbarrier; and the phases that some lane was told to be
+    // running.
+    let mut waited: Vec<((usize, Awaited), P, u32)> = Vec::new();
+    let mut refused: Vec<(usize, Awaited)> = Vec::new();
     for lane in lanes(active) {
         let lane_access =
             LaneAccess { space: op.space, address: addresses[lane], bytes: 8, lane, kind: AccessKind::Read };
@@ -79,22 +81,37 @@ pub(super) fn execute<const WATCH: bool>(
             }
             Ok(over) => over,
         };
-        if acted == Over::Yes {
-            match waited.last_mut() {
-                Some((at, lanes)) if *at == offset => *lanes |= 1 << lane,
-                _ => waited.push((offset, 1 << lane)),
+        if let Action::Wait { done, phase, .. } = op.action {
+            let asked = (offset, phase_of(warp, phase, lane));
+            if acted == Over::No && !refused.contains(&asked) {
+                refused.push(asked);
+            }
+            if acted == Over::Yes {
+                match waited.last_mut() {
+                    Some((of, done_at, lanes)) if (*of, *done_at) == (asked, done) => *lanes |= 1 << lane,
+                    _ => waited.push((asked, done, 1 << lane)),
+                }
             }
         }
         if WATCH && env.strict {
             ordered(warp, block, env, &op.action, offset, lane, pc)?;
         }
     }
+    // One instruction reads an mbarrier once: lanes that ask for the same phase get the same answer.
+    waited.retain(|&((offset, awaited), done, lanes)| {
+        let told = !refused.contains(&(offset, awaited));
+        if !told {
+            self::lanes(lanes).for_each(|lane| warp.regs.set(done.into(), lane, 0));
+            not_yet(warp, offset);
+        }
+        told
+    });
     if releases {
         block.note(index, active, pc, true);
         block.clocks.tick(index);
     }
     if WATCH && matches!(op.action, Action::Wait { ordering: Ordering::Synchronises, .. }) {
-        for (offset, lanes) in waited {
+        for ((offset, _), _, lanes) in waited {
             block.note(index, lanes, pc, false);
             if let Some(barrier) = block.mbarriers.get(offset) {
                 block.clocks.learn(index, lanes, lanes == warp.live, barrier.known());
@@ -134,11 +151,7 @@ fn act<const WATCH: bool>(
     let value = |warp: &Warp, slot: R32| warp.regs.r32[slot.0 as usize].0[lane];
     match *action {
         Action::Wait { done, phase, .. } => {
-            let awaited = match phase {
-                PhaseSlot::Parity(slot) => Awaited::Parity(value(warp, slot)),
-                PhaseSlot::State(slot) => Awaited::Number(warp.regs.r64[slot.0 as usize].0[lane]),
-            };
-            let over = wait::<WATCH>(warp, block, env, at, awaited)?;
+            let over = wait::<WATCH>(warp, block, env, at, phase_of(warp, phase, lane))?;
             warp.regs.set(done.into(), lane, u64::from(over == Over::Yes));
             return Ok(over);
         }
@@ -180,6 +193,14 @@ fn act<const WATCH: bool>(
     }
     block.wrote_shared = true;
     Ok(Over::No)
+}
+
+/// The phase that a lane asks for.
+fn phase_of(warp: &Warp, phase: PhaseSlot, lane: usize) -> Awaited {
+    match phase {
+        PhaseSlot::Parity(slot) => Awaited::Parity(warp.regs.r32[slot.0 as usize].0[lane]),
+        PhaseSlot::State(slot) => Awaited::Number(warp.regs.r64[slot.0 as usize].0[lane]),
+    }
 }
 
 /// Whether a phase that was waited for is complete.

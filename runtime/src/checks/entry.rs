@@ -1,19 +1,27 @@
 //! The launch itself: entry, grids, and argument values.
 
 use ptx_gemm_codegen::Interface;
-use ptx_gemm_codegen::tile::interface::{Entry, KernelLaunch, Requires};
+use ptx_gemm_codegen::tile::TMA_BYTES;
+use ptx_gemm_codegen::tile::interface::{Entry, KernelLaunch, Requires, TensorMap};
 use ptx_gemm_dsl::DType;
-use ptx_gemm_dsl::terms::Param;
-use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::terms::{Operand, Param, Swizzle};
+use ptx_gemm_dsl::types::{Batch, Problem};
+use ptx_gemm_interp::{L2Promotion, Swizzle as MapSwizzle, TensorElement, TensorMapArgs};
 
 use crate::arguments::Arguments;
 use crate::checks::Extents;
 use crate::error::{ArgumentError, OperandName, Refusal};
-use crate::launch::{Fault, Launch, Unsuited, Value};
+use crate::launch::{Fault, Launch, MapBytes, Unsuited, Value};
 
 /// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
 const MAX_GRID: u64 = (1 << 31) - 1;
+
+/// The largest coordinate of a box, which is a signed number (PTX ISA, "cp.async.bulk.tensor").
+const MAX_COORDINATE: u32 = i32::MAX as u32;
+
+/// Bytes that the strides of a tensor map must be less than (CUDA driver API, `cuTensorMapEncodeTiled`).
+const MAX_STRIDE: u64 = 1 << 40;
 
 /// Blocks of a kernel, one for each unit of work. A persistent grid has fewer.
 pub(crate) fn grid(kernel: &KernelLaunch, extents: Extents) -> Result<u32, ArgumentError> {
@@ -34,16 +42,17 @@ pub(crate) fn pick(
     extents: Extents,
     arguments: &Arguments,
 ) -> Result<(usize, Unsuited), ArgumentError> {
-    let mut before = [None; 5];
+    let mut before = [None; 6];
     for (index, entry) in interface.entries.iter().enumerate() {
-        let found = unsuited(entry, extents, arguments);
+        let found = unsuited(entry, &interface.problem, extents, arguments);
         if found.iter().all(Option::is_none) {
             return Ok((index, before));
         }
         before = found;
     }
     let refusal = |entry: &Entry| {
-        let reasons = unsuited(entry, extents, arguments).iter().flatten().map(Fault::to_string).collect();
+        let reasons =
+            unsuited(entry, &interface.problem, extents, arguments).iter().flatten().map(Fault::to_string).collect();
         Refusal { entry: entry.name.clone(), reasons }
     };
     Err(ArgumentError::NoEntry { entries: interface.entries.iter().map(refusal).collect() })
@@ -59,10 +68,18 @@ pub(crate) fn notes(interface: &Interface, launch: &Launch) -> Vec<String> {
     notes
 }
 
-fn unsuited(entry: &Entry, extents: Extents, arguments: &Arguments) -> Unsuited {
-    let mut found = [None; 5];
+fn unsuited(entry: &Entry, problem: &Problem, extents: Extents, arguments: &Arguments) -> Unsuited {
+    let mut found = [None; 6];
     for requires in &entry.requires {
         found[requires.operand as usize] = misaligned(*requires, arguments);
+    }
+    for map in entry.launches.iter().flat_map(|launch| &launch.maps) {
+        let place = &mut found[map.operand as usize];
+        *place = place.or_else(|| far(map.operand, problem.types.of(map.operand).bytes(), arguments));
+        found[5] = [("M", extents.m), ("N", extents.n), ("K", extents.k), ("the batch count", extents.batch)]
+            .into_iter()
+            .find(|(_, got)| *got > MAX_COORDINATE)
+            .map(|(name, got)| Fault::Large { name, got: got.into() });
     }
     let undivided = entry.undivided(extents.m.into(), extents.n.into(), extents.k.into());
     found[4] = undivided.map(|(name, got, tile)| Fault::Extent { name, got, tile });
@@ -86,11 +103,63 @@ fn misaligned(requires: Requires, arguments: &Arguments) -> Option<Fault> {
     (!address.is_multiple_of(bytes.into())).then_some(Fault::Address { operand, address, bytes })
 }
 
-/// Argument values in the order of a kernel's parameters.
+/// Strides that a tensor map cannot express.
+fn far(operand: Operand, element: u32, arguments: &Arguments) -> Option<Fault> {
+    let matrix = arguments.matrix(operand)?;
+    let bytes = |elements: usize| (elements as u64).saturating_mul(element.into());
+    let strides = [(matrix.shape.runs(), matrix.shape.ld), (matrix.stack.count, matrix.stack.stride)];
+    let far = strides.into_iter().filter(|(count, _)| *count > 1).map(|(_, stride)| bytes(stride));
+    far.max().filter(|bytes| *bytes >= MAX_STRIDE).map(|bytes| Fault::Far { operand: OperandName(operand), bytes })
+}
+
+/// What to encode as an operand's tensor map; `None` for an empty matrix, of which nothing is copied.
+pub(crate) fn map_args(
+    map: &TensorMap,
+    problem: &Problem,
+    extents: Extents,
+    arguments: &Arguments,
+) -> Option<TensorMapArgs> {
+    let matrix = arguments.matrix(map.operand).filter(|matrix| !matrix.shape.is_empty())?;
+    let dtype = problem.types.of(map.operand);
+    let element = match dtype {
+        DType::F64 => TensorElement::F64,
+        DType::F32 | DType::Tf32 => TensorElement::F32,
+        DType::I32 => TensorElement::I32,
+        DType::F16 => TensorElement::F16,
+        DType::Bf16 => TensorElement::Bf16,
+        DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => TensorElement::U8,
+    };
+    // A stride between fewer than two rows or matrices is never used, but must be valid.
+    let stride = |count: usize, elements: usize| {
+        let bytes = elements as u64 * u64::from(dtype.bytes());
+        if count > 1 { bytes } else { bytes.next_multiple_of(TMA_BYTES.into()) % MAX_STRIDE }
+    };
+    let (shape, stack) = (matrix.shape, matrix.stack);
+    let mut dims = vec![shape.run() as u64, shape.runs() as u64];
+    let mut strides = vec![stride(shape.runs(), shape.ld)];
+    let mut boxed = vec![map.row, map.rows];
+    if problem.batch == Batch::Strided {
+        dims.push(extents.batch.into());
+        strides.push(stride(stack.count, stack.stride));
+        boxed.push(1);
+    }
+    let swizzle = match map.swizzle {
+        Swizzle::Bytes(32) => MapSwizzle::Bytes32,
+        Swizzle::Bytes(64) => MapSwizzle::Bytes64,
+        Swizzle::Bytes(_) => MapSwizzle::Bytes128,
+        Swizzle::None => MapSwizzle::None,
+    };
+    let args = TensorMapArgs::new(element, matrix.address, &dims, &strides, &boxed).swizzled(swizzle);
+    Some(TensorMapArgs { l2_promotion: L2Promotion::Bytes128.number(), ..args })
+}
+
+/// Argument values in the order of a kernel's parameters. Tensor maps are encoded by the device, and the workspace's
+/// address follows.
 pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, arguments: &Arguments) -> Vec<Value> {
     let value = |param: &Param| match *param {
         Param::Matrix(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.address)),
         Param::Ld(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64)),
+        Param::Map(_) => Value::Map(MapBytes([0; 128])),
         Param::Vector(index) => Value::U64(arguments.vectors.get(index).map_or(0, |vector| vector.address)),
         Param::M => Value::U32(extents.m),
         Param::N => Value::U32(extents.n),
@@ -100,7 +169,8 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
         Param::BatchStride(operand) => {
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
-        Param::Workspace => Value::U64(arguments.workspace),
+        // Passed once it is reserved.
+        Param::Workspace => Value::U64(0),
     };
     params.iter().map(value).collect()
 }

@@ -10,10 +10,12 @@ mod scalars;
 mod shapes;
 
 use ptx_gemm_codegen::Interface;
+use ptx_gemm_dsl::terms::Param;
+use ptx_gemm_interp::TensorMapArgs;
 
 use crate::arguments::Arguments;
-use crate::error::ArgumentError;
-use crate::launch::{Launch, Start};
+use crate::error::{ArgumentError, Error};
+use crate::launch::{Launch, MapBytes, Start, Value};
 
 pub(crate) use entry::notes;
 pub(crate) use scalars::{GivenVector, check_c, resolve_scalars, resolve_vectors};
@@ -39,9 +41,34 @@ pub(crate) fn launch(
     Ok(Some(Launch { entry, kernels, unsuited }))
 }
 
-/// Recomputes the arguments of every kernel once there is a workspace.
-pub(crate) fn pass(interface: &Interface, extents: Extents, arguments: &Arguments, launch: &mut Launch) {
+/// Passes the workspace to every kernel, once there is one.
+pub(crate) fn pass(interface: &Interface, workspace: u64, launch: &mut Launch) {
     for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
-        start.args = entry::values(&interface.problem, &kernel.params, extents, arguments);
+        for (param, value) in kernel.params.iter().zip(&mut start.args) {
+            if *param == Param::Workspace {
+                *value = Value::U64(workspace);
+            }
+        }
     }
+}
+
+/// Encodes the tensor maps of a launch, once for its arguments.
+pub(crate) fn encode(
+    interface: &Interface,
+    extents: Extents,
+    arguments: &Arguments,
+    launch: &mut Launch,
+    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
+) -> Result<(), Error> {
+    for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
+        for map in &kernel.maps {
+            let index = kernel.params.iter().position(|param| *param == Param::Map(map.operand));
+            let place = index.and_then(|index| start.args.get_mut(index));
+            let args = entry::map_args(map, &interface.problem, extents, arguments);
+            if let (Some(place), Some(args)) = (place, args) {
+                *place = Value::Map(MapBytes(encode(&args)?));
+            }
+        }
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, result};
 use ptx_gemm_dsl::Target;
+use ptx_gemm_interp::TensorMapArgs;
 
 use super::copy::pieces;
 use super::shared::Shared;
@@ -156,6 +157,10 @@ impl Backend for Gpu {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
+        super::ptx::encode(&self.shared, args)
     }
 
     fn address_space(&self) -> Option<usize> {

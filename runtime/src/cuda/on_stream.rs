@@ -221,7 +221,7 @@ impl<'a> OnStream<'a> {
         let problem = self.gemm.problem();
         let vectors: Vec<_> = self.vectors.iter().map(|(name, _, vector, _)| (*name, *vector)).collect();
         let matrices = [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))];
-        let (extents, mut arguments) = self.gemm.resolve(&DeviceCall {
+        let (extents, arguments) = self.gemm.resolve(&DeviceCall {
             a: a.matrix,
             b: b.matrix,
             c: c.map(|c| c.matrix),
@@ -256,8 +256,7 @@ impl<'a> OnStream<'a> {
             }
             (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
         };
-        arguments.workspace = address;
-        checks::pass(self.gemm.interface(), extents, &arguments, &mut launch);
+        checks::pass(self.gemm.interface(), address, &mut launch);
         self.zero(address, entry, extents)?;
         self.gemm.module().enqueue(&launch, handle)
     }

@@ -90,14 +90,18 @@ pub struct PtxLaunch<'a> {
 /// # Errors
 /// `CUDA_ERROR_INVALID_VALUE`, whatever is wrong with them.
 pub fn encode_tensor_map(device: &Device, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
-    let gpu = device.gpu()?;
-    gpu.shared.enter()?;
+    encode(&device.gpu()?.shared, args)
+}
+
+/// The same, on a device's context.
+pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
+    shared.enter()?;
     let rank = args.rank as usize;
     // The driver reads as many of each as the rank says; missing ones would be read out of bounds.
     let lengths = [args.dims.len(), args.strides.len() + 1, args.box_dims.len(), args.element_strides.len()];
     let invalid = || DeviceError::Driver {
         call: "cuTensorMapEncodeTiled",
-        device: gpu.shared.name().into(),
+        device: shared.name().into(),
         code: "CUDA_ERROR_INVALID_VALUE".into(),
     };
     if lengths.iter().any(|length| *length < rank) {
@@ -107,7 +111,7 @@ pub fn encode_tensor_map(device: &Device, args: &TensorMapArgs) -> Result<[u8; 1
     #[repr(align(64))]
     struct Aligned([u64; 16]);
     let mut map = Aligned([0; 16]);
-    let encode = encode_tiled().map_err(|error| gpu.shared.failed("cuGetProcAddress", error))?;
+    let encode = encode_tiled().map_err(|error| shared.failed("cuGetProcAddress", error))?;
     // SAFETY: the function is the driver's and has this signature; the arrays have as many elements as the rank says, and the
     // driver writes the 128 bytes of the map.
     let made = unsafe {

@@ -6,7 +6,6 @@
 //! holds at its end, together with the condition for another iteration, implies what it started with. Upper bounds are
 //! exempt: a register that the loop assigns is at most its declared bound, which every assignment is checked against.
 //! Loops that count down by a constant, and registers that such loops step by constants, are tracked exactly.
-//! constant down, and what they step by constants, are followed exactly.
 
 use super::analysis::{Analysis, Depth, Held};
 use super::value::{Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, gcd};
@@ -16,6 +15,9 @@ use crate::kernel::{
     Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Op, Reach, Reg, Stmt, Type,
     definitions,
 };
+
+/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
+const BOX_ALIGN: u32 = 128;
 
 pub(super) fn check(kernel: &Kernel) -> Check {
     let numbering = kernel.numbering();
@@ -88,6 +90,11 @@ impl<'k> Analysis<'k> {
                 self.global(from, access, guard, *valid)?;
                 self.shared(to, *bytes, guard)
             }
+            Op::CopyBox { to, map, at, barrier, .. } => {
+                let bytes = self.boxed(*map, at)?;
+                self.shared_range(to, bytes, BOX_ALIGN, &None)?;
+                self.shared(barrier, 8, &None)
+            }
             Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.shared(address, 8, &None),
             Op::TestBarrier { dst, address, .. } => {
                 self.shared(address, 8, &None)?;
@@ -100,7 +107,8 @@ impl<'k> Analysis<'k> {
             Op::RaiseFlag { address, .. } => self.flag(address),
             Op::IsZero { dst, .. } => self.unknown(*dst),
             // Data, and statements without operands.
-            Op::CommitCopies
+            Op::PublishBarriers
+            | Op::CommitCopies
             | Op::WaitCopies(_)
             | Op::Barrier
             | Op::NamedBarrier { .. }
@@ -122,7 +130,7 @@ impl<'k> Analysis<'k> {
                 let multiple = self.kernel.divides.map_or(1, |divides| u64::from(divides[dim as usize]));
                 Known::between(least, u64::from(MAX_EXTENT), multiple, false).left_of(dim, START, 0)
             }
-            Holds::Matrix(..) | Holds::Vector(_) | Holds::Workspace => {
+            Holds::Matrix(..) | Holds::Vector(_) | Holds::Workspace | Holds::Map { .. } => {
                 Known { pointer: Some(Pointer::Param(index)), ..Known::any(true) }
             }
             Holds::Other => Known::any(param.ty == Type::U64),
@@ -336,7 +344,28 @@ impl<'k> Analysis<'k> {
         rule(workspace, || "a flag that is not in a workspace".into())
     }
 
+    /// The bytes of a box, after checking that its coordinates are as many as its map has dimensions.
+    fn boxed(&self, map: Reg, at: &[Reg]) -> Result<u32, Violation> {
+        let holds = match self.known(self.number(map), &[]).pointer {
+            Some(Pointer::Param(index)) => self.kernel.params[index].holds,
+            _ => Holds::Other,
+        };
+        let Holds::Map { rank, box_bytes } = holds else {
+            return Err(Violation::new(
+                "kernel IR",
+                format!("{} is not the address of a tensor map", name(self.kernel, map)),
+            ));
+        };
+        rule(at.len() == rank as usize, || format!("{} coordinates of a matrix with {rank} dimensions", at.len()))?;
+        Ok(box_bytes)
+    }
+
     fn shared(&mut self, address: &Address, bytes: u32, guard: &Option<Guard>) -> Check {
+        self.shared_range(address, bytes, bytes.max(1), guard)
+    }
+
+    /// Checks that `bytes` bytes at a shared address are the block's, and that the address is a multiple of `align`.
+    fn shared_range(&mut self, address: &Address, bytes: u32, align: u32, guard: &Option<Guard>) -> Check {
         let number = self.number(address.base);
         let mut base = self.known(number, &[]);
         if let Some(guard) = guard {
@@ -348,7 +377,7 @@ impl<'k> Analysis<'k> {
         let end = base.hi.saturating_add_signed(address.offset).saturating_add(u64::from(bytes));
         let size = u64::from(self.kernel.shared_bytes);
         rule(address.offset >= 0 && end <= size, || format!("a shared access up to byte {end} of {size}"))?;
-        let aligned = gcd(base.multiple, address.offset.unsigned_abs()).is_multiple_of(u64::from(bytes.max(1)));
+        let aligned = gcd(base.multiple, address.offset.unsigned_abs()).is_multiple_of(u64::from(align));
         rule(aligned, || {
             format!(
                 "a misaligned shared access of {bytes} bytes at a multiple of {}, offset {}",

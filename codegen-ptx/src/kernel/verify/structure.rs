@@ -64,7 +64,18 @@ impl Structure<'_> {
                 self.typed(from.base, Type::U64)?;
                 self.typed(to.base, Type::U32)
             }
-            Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.typed(address.base, Type::U32),
+            Op::CopyBox { to, map, at, barrier, guard } => {
+                self.guard(guard)?;
+                at.iter().try_for_each(|reg| self.typed(*reg, Type::U32))?;
+                self.typed(*map, Type::U64)?;
+                self.typed(to.base, Type::U32)?;
+                self.typed(barrier.base, Type::U32)
+            }
+            Op::InitBarrier { address, .. } => self.typed(address.base, Type::U32),
+            Op::Arrive { address, guard, .. } => {
+                self.guard(guard)?;
+                self.typed(address.base, Type::U32)
+            }
             Op::TestBarrier { dst, address, parity } => {
                 self.typed(*parity, Type::U32)?;
                 self.typed(address.base, Type::U32)?;
@@ -78,7 +89,9 @@ impl Structure<'_> {
                 self.typed(address.base, Type::U64)?;
                 self.typed(*value, Type::U32)
             }
-            Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => Ok(()),
+            Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {
+                Ok(())
+            }
             Op::Clear { dst } => dst.iter().try_for_each(|reg| self.define_data(*reg).map(drop)),
             Op::Math { op, dst, args } => self.math(*op, *dst, args),
             Op::IsZero { dst, src } => {

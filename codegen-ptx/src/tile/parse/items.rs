@@ -1,6 +1,6 @@
 //! Declarations: parameters, buffers, rings, barriers, accumulators.
 
-use ptx_gemm_dsl::terms::{Fast, Param, Side, Swizzle};
+use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle};
 use ptx_gemm_dsl::types::Problem;
 
 use super::cursor::{Cursor, Parsed, fresh};
@@ -65,6 +65,7 @@ pub(super) fn item(
 pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<Param>> {
     let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Workspace];
     all.extend(problem.matrices().flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
+    all.extend([Operand::A, Operand::B].map(Param::Map));
     all.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
     all.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
     let mut params = Vec::new();

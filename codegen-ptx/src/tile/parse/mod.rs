@@ -13,7 +13,7 @@
 //! header      = "tile" "m" n "," "n" n "," "k" n
 //!               "tail" ("predicate" | "none")
 //!               "blocks_per_sm" n
-//!               "params" name,+                            by their names in the ABI: a, lda, m, s_alpha, workspace
+//!               "params" name,+                            by their names in the ABI: a, lda, m, s_alpha, map_a, workspace
 //!               "raster" "group" n "along" ("n" | "m")
 //!               ["persistent" ["blocks" n]]
 //!               ["parts" n]
@@ -36,9 +36,9 @@
 //!             | "reduce" acc ("serial" | "workspace") "{" statement* "}"
 //!             | "store" acc "->" "d" "width" n ["c" "width" n]
 //! tile        = n | "kt" ["+" n]
-//! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n
+//! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n | "tma" "rows" n
 //! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product")
-//! multiply    = "multiply" acc "+=" "a" "*" "b" "order" ("row" | "snake" | "column_snake")
+//! multiply    = "multiply" acc "+=" "a" "*" "b" "order" order               as in a schedule: row
 //! ```
 
 mod cursor;

@@ -156,10 +156,11 @@ fn copy(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Op> {
         return cursor.error_before(format!("`{}` is not a buffer of that operand", program.buffers[buffer].name));
     }
     cursor.word("by")?;
-    let by = match cursor.any_word("`registers` or `cp_async`")? {
+    let by = match cursor.any_word("`registers`, `cp_async` or `tma`")? {
         "registers" => Mover::Registers { width: cursor.named("width")?, store: cursor.named("store")? },
         "cp_async" => Mover::CpAsync { width: cursor.named("width")?, piece: cursor.named("piece")? },
-        other => return cursor.error_before(format!("expected `registers` or `cp_async`, found `{other}`")),
+        "tma" => Mover::Tma { rows: cursor.named("rows")? },
+        other => return cursor.error_before(format!("expected `registers`, `cp_async` or `tma`, found `{other}`")),
     };
     Ok(Op::Copy { buffer, tile, by })
 }

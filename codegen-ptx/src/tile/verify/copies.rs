@@ -1,14 +1,20 @@
 //! Copies: widths that the layouts in both memories allow.
 
-use ptx_gemm_dsl::terms::Fast;
+use ptx_gemm_dsl::terms::{Fast, Swizzle};
 
 use super::limits::{MAX_ACCESS_BYTES, vector};
 use super::{Check, rule};
-use crate::tile::{Mover, Op, Program, Role};
+use crate::tile::{Mover, Op, Program, Role, TMA_BYTES};
 use crate::violation::Site;
 
 /// Most elements of a K-tile that one thread copies.
 const MAX_COPIES: u64 = 8192;
+
+/// Most elements of a box along one dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
+const MAX_BOX: u32 = 256;
+
+/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
+const BOX_ALIGN: u32 = 128;
 
 pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, site: Site) -> Check {
     let buffer = &program.buffers[index];
@@ -18,13 +24,16 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
         _ => true,
     });
     rule(alike, site.clone(), || format!("all copies to {} must use the same mechanism and widths", buffer.name))?;
+    if let Mover::Tma { rows } = by {
+        return boxes(program, index, rows, site);
+    }
     let bytes = program.element(buffer.side).bytes();
     let global_fast = program.problem.layouts.fast(buffer.side);
     let row = match global_fast {
         Fast::K => buffer.depth,
         Fast::Mn => buffer.extent,
     };
-    let (width, piece) = (by.width(), by.piece());
+    let Some((width, piece)) = by.chunk() else { return Ok(()) };
     let wide = width.is_power_of_two() && width.saturating_mul(bytes) <= MAX_ACCESS_BYTES && row.is_multiple_of(width);
     rule(wide, site.clone(), || {
         format!("cannot copy {width} elements of {bytes} B at a time from rows of {row} elements")
@@ -51,10 +60,55 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
                 format!("there is no asynchronous copy of {} B", piece * bytes)
             })?;
         }
+        Mover::Tma { .. } => {}
     }
     let elements = u64::from(buffer.extent) * u64::from(buffer.depth);
     let each = elements.div_ceil(u64::from(role.len()) * u64::from(width)) * u64::from(width);
     rule(each <= MAX_COPIES, site, || {
         format!("each thread copies {each} elements of a K-tile, and the limit is {MAX_COPIES}")
+    })
+}
+
+/// Boxes: rows of a buffer without gaps, in the order of global memory, at the alignment that the hardware and the swizzle need.
+fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
+    let buffer = &program.buffers[index];
+    let (name, element) = (&buffer.name, program.element(buffer.side).bytes());
+    let at = || site.clone();
+    rule(program.target.capability >= 90, at(), || format!("{} has no tensor memory accelerator", program.target))?;
+    let global_fast = program.problem.layouts.fast(buffer.side);
+    rule(buffer.fast == global_fast, at(), || {
+        format!("tma does not transpose, and {name} has another order than the matrix in memory")
+    })?;
+    let (row, count) = match buffer.fast {
+        Fast::K => (buffer.depth, buffer.extent),
+        Fast::Mn => (buffer.extent, buffer.depth),
+    };
+    let bytes = row * element;
+    let whole = row <= MAX_BOX && bytes.is_multiple_of(TMA_BYTES) && buffer.pitch == row;
+    rule(whole, at(), || {
+        format!(
+            "tma copies rows without gaps of up to {MAX_BOX} elements and whole {TMA_BYTES} B, and those of {name} are {row} \
+             elements of {element} B, {} apart",
+            buffer.pitch
+        )
+    })?;
+    if let Swizzle::Bytes(span) = buffer.swizzle {
+        rule(bytes == span, at(), || format!("tma swizzles rows of {span} B, and those of {name} have {bytes} B"))?;
+    }
+    let divides = (1..=MAX_BOX).contains(&rows) && count.is_multiple_of(rows);
+    rule(divides, at(), || format!("{name} has {count} rows, which are not whole boxes of {rows}, at most {MAX_BOX}"))?;
+    let align = match buffer.swizzle {
+        Swizzle::None => BOX_ALIGN,
+        Swizzle::Bytes(span) => 8 * span,
+    };
+    let slot = program.ring_of(index).map_or(0, |ring| program.rings[ring].slot_bytes);
+    // A single box does not have to end where another could begin.
+    let next = if rows < count { rows * bytes } else { 0 };
+    let aligned = [buffer.offset_bytes, slot, next].iter().all(|bytes| bytes.is_multiple_of(align));
+    rule(aligned, at(), || {
+        format!(
+            "the boxes of {name} begin at {} B, {next} B and slots of {slot} B apart, not multiples of {align} B",
+            buffer.offset_bytes
+        )
     })
 }

@@ -1,11 +1,11 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
-use ptx_gemm_dsl::terms::{Along, Fast, Param, Swizzle, Wave};
+use ptx_gemm_dsl::terms::{Along, Fast, Operand, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::{Check, accumulators_of, broken, copies, rule, steps, trace};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Op, Program, Ring, Source, param_name};
+use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
 use crate::violation::Site;
 
 /// Largest extent of a tile along one dimension.
@@ -22,10 +22,10 @@ const WARP: u32 = 32;
 
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;
-    params(program)?;
     scheduler(program)?;
     roles(program)?;
     references(program)?;
+    params(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
     program.rings.iter().enumerate().try_for_each(|(index, ring)| self::ring(program, index, ring))?;
     overlaps(program)?;
@@ -67,14 +67,25 @@ fn extents(program: &Program) -> Check {
 fn params(program: &Program) -> Check {
     let (problem, epilogue) = (&program.problem, &program.problem.epilogue);
     let matrices: Vec<_> = problem.matrices().collect();
-    let mut needed: Vec<Param> = matrices.iter().map(|matrix| Param::Matrix(*matrix)).collect();
+    // A tensor map contains the address, the leading dimension and the batch stride.
+    let mapped = |operand: &Operand| {
+        program
+            .rings
+            .iter()
+            .enumerate()
+            .filter(|(ring, _)| program.by_tma(*ring))
+            .any(|(_, ring)| ring.buffers.iter().any(|buffer| program.buffers[*buffer].side.operand() == *operand))
+    };
+    let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix)).collect();
+    let address = |matrix: &Operand| if mapped(matrix) { Param::Map(*matrix) } else { Param::Matrix(*matrix) };
+    let mut needed: Vec<Param> = matrices.iter().map(address).collect();
     needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
     needed.extend([Param::M, Param::N, Param::K]);
-    needed.extend(matrices.iter().map(|matrix| Param::Ld(*matrix)));
+    needed.extend(plain.iter().map(|matrix| Param::Ld(*matrix)));
     needed.extend((0..epilogue.scalars.len()).map(Param::Scalar));
     if problem.batch == Batch::Strided {
         needed.push(Param::Batch);
-        needed.extend(matrices.iter().map(|matrix| Param::BatchStride(*matrix)));
+        needed.extend(plain.iter().map(|matrix| Param::BatchStride(*matrix)));
     }
     if program.scheduler.parts.is_some() {
         needed.push(Param::Workspace);
@@ -263,30 +274,38 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
             format!("{name} begins at {offset_bytes} B, which is not a multiple of {align}")
         })?;
     }
+    rule(!program.by_tma(index) || matches!(ring.full, Full::Mbarrier { .. }), site(), || {
+        format!("{name} is filled by tma, and only an mbarrier says when that is complete: `full mbarrier(1)`")
+    })?;
     let counted = matches!(ring.full, Full::Mbarrier { .. }) || matches!(ring.empty, Empty::Mbarrier { .. });
     rule(counted == ring.mbarriers.is_some(), site(), || {
         if counted { format!("{name} has no mbarriers") } else { format!("nothing uses the mbarriers of {name}") }
     })?;
     let fits = ring.mbarriers.is_none_or(|at| at.is_multiple_of(8));
     rule(fits, site(), || format!("{name}: mbarriers must begin at a multiple of 8 B"))?;
-    let persistent = program.scheduler.persistent.is_some();
-    rule(!(counted && persistent), site(), || format!("{name}: mbarriers cannot be used by persistent blocks"))?;
-    let threads = |used: fn(&Op) -> Option<usize>| -> u32 {
+    let by_tma = program.by_tma(index);
+    let mixed = program.statements().iter().any(|statement| match &statement.op {
+        Op::Copy { buffer, by, .. } => ring.buffers.contains(buffer) && matches!(by, Mover::Tma { .. }) != by_tma,
+        _ => false,
+    });
+    rule(!mixed, site(), || format!("{name} is filled by tma, and by threads as well"))?;
+    let threads = |used: fn(&Op) -> Option<usize>, alone: bool| -> u32 {
         let uses = |body: &[crate::tile::Statement]| {
             let mut found = false;
             crate::tile::walk(body, &mut |statement| found |= used(&statement.op) == Some(index));
             found
         };
-        program.roles.iter().filter(|role| uses(&role.body)).map(|role| role.len()).sum()
+        program.roles.iter().filter(|role| uses(&role.body)).map(|role| if alone { 1 } else { role.len() }).sum()
     };
     if let Full::Mbarrier { arrivals } = ring.full {
-        let fill = threads(|op| if let Op::Commit { ring } = op { Some(*ring) } else { None });
+        let fill = threads(|op| if let Op::Commit { ring } = op { Some(*ring) } else { None }, by_tma);
         rule(arrivals == fill, site(), || {
-            format!("{name} is full after {arrivals} arrivals, but {fill} threads fill it")
+            let threads = if fill == 1 { "thread fills" } else { "threads fill" };
+            format!("{name} is full after {arrivals} arrivals, but {fill} {threads} it")
         })?;
     }
     if let Empty::Mbarrier { arrivals } = ring.empty {
-        let read = threads(|op| if let Op::Release { ring } = op { Some(*ring) } else { None });
+        let read = threads(|op| if let Op::Release { ring } = op { Some(*ring) } else { None }, false);
         rule(arrivals == read, site(), || {
             format!("{name} is empty after {arrivals} arrivals, but {read} threads read it")
         })?;

@@ -78,13 +78,15 @@ struct Mbarrier {
     done: Clock,
 }
 
-/// A thread's position in a ring.
+/// A thread's position in a ring: slots so far.
 #[derive(Clone, Default)]
 struct Cursor {
     acquired: u32,
     committed: u32,
     waited: u32,
     released: u32,
+    /// Slots filled before the current tile: not 0 in a ring whose phases go on from tile to tile.
+    filled_before: u32,
 }
 
 /// An accumulator: the number of times that each term was added; `None` before it is cleared.
@@ -119,6 +121,8 @@ struct Block<'a> {
     /// By ring: the full and empty mbarriers of each slot.
     full: Vec<Vec<Mbarrier>>,
     empty: Vec<Vec<Mbarrier>>,
+    /// By ring: whether one thread fills it by TMA.
+    by_tma: Vec<bool>,
 }
 
 impl<'a> Block<'a> {
@@ -150,7 +154,8 @@ impl<'a> Block<'a> {
         let slots = (0..program.buffers.len()).map(|buffer| vec![unused.clone(); depth_of(buffer)]).collect();
         let barrier = Mbarrier { pending: vec![0; count], done: vec![0; count], ..Mbarrier::default() };
         let barriers = || program.rings.iter().map(|ring| vec![barrier.clone(); ring.depth as usize]).collect();
-        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers() }
+        let by_tma = (0..program.rings.len()).map(|ring| program.by_tma(ring)).collect();
+        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), by_tma }
     }
 
     fn run(&mut self) -> Check {
@@ -235,9 +240,14 @@ impl<'a> Block<'a> {
     fn step(&mut self, t: usize, event: Event) -> Result<bool, Violation> {
         let (node, kt) = match event {
             Event::Begin => {
-                // Slot numbering restarts in each tile.
                 let thread = &mut self.threads[t];
-                thread.rings.fill(Cursor::default());
+                for (ring, cursor) in thread.rings.iter_mut().enumerate() {
+                    // Slot numbering restarts in each tile, except that mbarriers keep their phases.
+                    *cursor = match self.program.carried(ring) {
+                        false => Cursor::default(),
+                        true => Cursor { filled_before: cursor.committed, ..cursor.clone() },
+                    };
+                }
                 thread.stores = 0;
                 thread.reduced = None;
                 return Ok(true);

@@ -1,7 +1,7 @@
 //! Rings: what is written to a slot, what is read from it, and the order of these accesses.
 
 use super::super::Check;
-use super::{Block, Clock, Mbarrier, Written, join};
+use super::{Block, COPIES_OF_A_ROLE, Clock, Mbarrier, Written, join};
 use crate::Violation;
 use crate::tile::{Empty, Full, Index, Mover, Op};
 
@@ -15,12 +15,19 @@ impl Block<'_> {
             );
         }
         let round = cursor.acquired / decl.depth;
-        if kt.is_none() && round > 0 {
+        if kt.is_none() && cursor.acquired - cursor.filled_before >= decl.depth {
             return Err(
                 self.fault(format_args!("{}: more slots are filled before the loop than the ring has", decl.name))
             );
         }
         let slot = (cursor.acquired % decl.depth) as usize;
+        if self.past_the_end(ring, cursor.acquired - cursor.filled_before) {
+            return Ok(true);
+        }
+        if self.idle(t, ring) {
+            self.threads[t].rings[ring].acquired += 1;
+            return Ok(true);
+        }
         if matches!(decl.empty, Empty::Mbarrier { .. }) && round > 0 {
             let barrier = &self.empty[ring][slot];
             if barrier.phases < round {
@@ -40,11 +47,25 @@ impl Block<'_> {
         Ok(true)
     }
 
+    /// Whether a K-tile, by its number in the tile of D, is not copied because k has ended. Elsewhere such copies write
+    /// zeros.
+    fn past_the_end(&self, ring: usize, k_tile: u32) -> bool {
+        (self.by_tma[ring] || self.program.carried(ring)) && k_tile >= self.k_tiles
+    }
+
+    /// Whether a thread has no part in filling a ring: with TMA only the role's first thread does.
+    fn idle(&self, t: usize, ring: usize) -> bool {
+        self.by_tma[ring] && !t.is_multiple_of(COPIES_OF_A_ROLE)
+    }
+
     pub(super) fn copy(&mut self, t: usize, buffer: usize, tile: Index, by: Mover, kt: Option<u32>) -> Check {
         let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is not in any ring")) };
         let decl = &self.program.rings[ring];
         let name = &self.program.buffers[buffer].name;
         let cursor = &self.threads[t].rings[ring];
+        if self.past_the_end(ring, cursor.committed - cursor.filled_before) {
+            return Ok(());
+        }
         if cursor.acquired != cursor.committed + 1 {
             return Err(self.fault(format_args!("{name} is copied to outside acquire and commit")));
         }
@@ -55,12 +76,15 @@ impl Block<'_> {
                 return Err(self.fault("the K-tile must be a constant before the loop, and relative to `kt` inside it"));
             }
         };
-        if tile != cursor.committed {
-            let next = cursor.committed;
+        if tile != cursor.committed - cursor.filled_before {
+            let next = cursor.committed - cursor.filled_before;
             return Err(self
                 .fault(format_args!("K-tile {tile} is copied, but {next} is next: K-tiles must be copied in order")));
         }
         let slot = (cursor.committed % decl.depth) as usize;
+        if self.idle(t, ring) {
+            return Ok(());
+        }
         if by.is_async() {
             self.write(t, buffer, slot, tile, None)?;
             if let Some(group) = self.threads[t].groups.last_mut() {
@@ -105,10 +129,18 @@ impl Block<'_> {
     pub(super) fn commit(&mut self, t: usize, ring: usize) -> Check {
         let decl = &self.program.rings[ring];
         let cursor = self.threads[t].rings[ring].clone();
+        let k_tile = cursor.committed - cursor.filled_before;
+        if self.past_the_end(ring, k_tile) {
+            return Ok(());
+        }
         if cursor.acquired != cursor.committed + 1 {
             return Err(self.fault(format_args!("{}: it is committed without an acquire", decl.name)));
         }
         let slot = (cursor.committed % decl.depth) as usize;
+        if self.idle(t, ring) {
+            self.threads[t].rings[ring].committed += 1;
+            return Ok(());
+        }
         let now = self.threads[t].clock[t];
         let staged = std::mem::take(&mut self.threads[t].staged);
         for (buffer, k_tile) in staged {
@@ -120,7 +152,7 @@ impl Block<'_> {
         }
         for buffer in &decl.buffers {
             let written = self.slots[*buffer][slot].written[t];
-            let fresh = written.is_some_and(|written| written.tile == (self.threads[t].tile, cursor.committed));
+            let fresh = written.is_some_and(|written| written.tile == (self.threads[t].tile, k_tile));
             if !fresh {
                 let name = &self.program.buffers[*buffer].name;
                 return Err(self.fault(format_args!("{} is committed without a copy to {name}", decl.name)));
@@ -132,7 +164,8 @@ impl Block<'_> {
             Full::Mbarrier { .. } => {
                 // The arrival takes effect when the thread's copies are complete.
                 self.land(t);
-                let count = self.members(|op| matches!(op, Op::Commit { ring: of } if *of == ring));
+                let all = self.members(|op| matches!(op, Op::Commit { ring: of } if *of == ring));
+                let count = if self.by_tma[ring] { 1 } else { all };
                 arrive(&mut self.full[ring][slot], &self.threads[t].clock, count);
             }
         }

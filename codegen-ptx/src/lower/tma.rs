@@ -1,0 +1,198 @@
+//! Copies K-tiles by the tensor memory accelerator (TMA).
+//!
+//! One thread of the role starts the copies of a slot's boxes and arrives at the slot's mbarrier with the number of their
+//! bytes; the phase is complete when that many bytes have been written. Boxes may exceed the matrix: zeros are written
+//! there, so that there is one path for the inside and for the edges. K-tiles past the end of k are not copied: nobody
+//! would wait for them, and a block must not end while a copy into it is in flight.
+
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::terms::{Fast, Param};
+use ptx_gemm_dsl::types::Batch;
+
+use super::stage::Pipeline;
+use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
+use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
+use crate::tile::{Empty, Index, Mover, Op, Ring, Statement};
+
+/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
+pub(super) const BOX_ALIGN: u32 = 128;
+
+/// What a role copies into a ring.
+pub(super) struct Boxes {
+    operands: Vec<Operand>,
+    /// Whether this thread starts the copies.
+    leader: Reg,
+    /// First k of the next K-tile.
+    k: Expr,
+}
+
+/// The boxes of one buffer.
+struct Operand {
+    buffer: usize,
+    map: Reg,
+    /// First row or column of the tile, along the operand's own dimension.
+    own: Expr,
+    /// Index of the product, in a batch.
+    product: Option<Expr>,
+    /// Rows of a box, and in the whole buffer, along the dimension that is not contiguous.
+    rows: u32,
+    all_rows: u32,
+    /// Bytes of a row.
+    row_bytes: u32,
+}
+
+/// The statements, from an `acquire` on, that fill one slot: the copies, and the `commit`.
+pub(super) fn fill(body: &[Statement], ring: usize) -> Lowered<&[Statement]> {
+    let end = body.iter().position(|statement| matches!(statement.op, Op::Commit { ring: of } if of == ring));
+    let run = end.and_then(|end| body.get(..=end)).unwrap_or(&body[..1]);
+    let between = run.get(1..run.len() - 1).unwrap_or_default();
+    let apart = between.iter().find(|statement| !matches!(statement.op, Op::Copy { by: Mover::Tma { .. }, .. }));
+    match (apart, run.len()) {
+        (Some(statement), _) => Err(misplaced(statement)),
+        (None, 1) => Err(broken("a slot that tma fills is acquired and not committed")),
+        (None, _) => Ok(run),
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Prepares the copies by TMA into a ring; `None` if the role makes none.
+    pub(super) fn boxes(
+        &mut self,
+        work_tile: &WorkTile,
+        ring: &Ring,
+        movers: &[(usize, Mover)],
+    ) -> Lowered<Option<Boxes>> {
+        let mut operands = Vec::new();
+        for buffer in &ring.buffers {
+            if let Some((_, Mover::Tma { rows })) = movers.iter().find(|(of, _)| of == buffer) {
+                operands.push(self.operand(work_tile, *buffer, *rows)?);
+            }
+        }
+        if operands.is_empty() {
+            return Ok(None);
+        }
+        self.b.origin(&ring.note, "one thread starts the copies");
+        let leader = self.b.set_reg(self.tid.clone().lt(1u32));
+        self.b.origin(&self.program.block_note, "first k of the next K-tile");
+        let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
+        Ok(Some(Boxes { operands, leader, k }))
+    }
+
+    fn operand(&mut self, work_tile: &WorkTile, buffer: usize, rows: u32) -> Lowered<Operand> {
+        let tile = &self.program.buffers[buffer];
+        let (row, all_rows) = match tile.fast {
+            Fast::K => (tile.depth, tile.extent),
+            Fast::Mn => (tile.extent, tile.depth),
+        };
+        self.b.origin(&tile.note, &format!("tensor map of {}", letter(tile.side)));
+        let address = self.wide_arg(&Param::Map(tile.side.operand()))?;
+        let map = self.b.set_reg(address);
+        let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
+        let own = work_tile.own(tile.side).0.clone();
+        let row_bytes = row * self.program.element(tile.side).bytes();
+        Ok(Operand { buffer, map, own, product, rows, all_rows, row_bytes })
+    }
+
+    /// Lowers the statements from an `acquire` to its `commit`.
+    pub(super) fn fill_by_tma(
+        &mut self,
+        pipeline: &mut Pipeline<'a>,
+        ring: usize,
+        run: &'a [Statement],
+    ) -> Lowered<()> {
+        let (in_loop, rem) = (pipeline.in_loop, pipeline.rem.clone());
+        let state = &mut pipeline.rings[ring];
+        let (Some(boxes), Some(slot)) = (state.boxes.take(), state.write.clone()) else {
+            return Err(broken("a copy into a ring that the role does not fill"));
+        };
+        let next = if in_loop { Index::Ahead(state.ahead) } else { Index::At(state.ahead) };
+        let [acquire, copies @ .., commit] = run else { return Err(broken("a slot that is not filled")) };
+        let cursor = self.next_to_fill(state, in_loop).ok_or_else(|| broken("tma needs a ring with mbarriers"))?;
+        self.b.origin(&acquire.note, "is there another K-tile?");
+        let distance = state.ahead * self.program.block.k;
+        // Before the loop and in it, `rem` counts from the K-tile that is read.
+        let exists = (distance > 0).then(|| self.b.set_reg(rem.ge(distance + 1)));
+        // In a ring whose slots go on in the next tile, only those that are used count.
+        let around = exists.filter(|_| state.carried);
+        if around.is_some() {
+            self.b.open();
+        }
+        // The thread that starts the copies stays with its warp: the others could be an iteration ahead when they meet again.
+        // So its warp waits as a whole, and the copies are guarded instead of branched around.
+        self.b.origin(&acquire.note, "the warp of the thread that starts the copies");
+        let warp = self.starting_warp(exists.filter(|_| !state.carried));
+        if warp.is_some() {
+            self.b.open();
+        }
+        if let (true, Empty::Mbarrier { .. }) = (in_loop || state.carried, state.ring.empty) {
+            self.b.origin(&acquire.note, "all threads have read what the slot held");
+            self.wait_empty(&cursor);
+        }
+        self.b.origin(&acquire.note, "one thread starts the copies");
+        let guard = Some(Guard { pred: boxes.leader, expect: true });
+        let barrier = self.full_barrier(&cursor);
+        let mut bytes = 0;
+        for statement in copies {
+            let Op::Copy { buffer, tile, .. } = &statement.op else { return Err(misplaced(statement)) };
+            let operand = boxes.operands.iter().find(|operand| operand.buffer == *buffer);
+            let operand = operand.ok_or_else(|| misplaced(statement))?;
+            if *tile != next {
+                return Err(broken("K-tiles must be copied in ascending order, one per iteration of the loop")
+                    .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
+            }
+            self.start_boxes(operand, &boxes.k, &slot, barrier, (statement, guard));
+            bytes += operand.all_rows * operand.row_bytes;
+        }
+        self.b.origin(&commit.note, "the slot is full once its bytes have arrived");
+        self.b.push(KernelOp::Arrive { address: barrier, when: Arrival::Expecting(bytes), guard });
+        if let Some(warp) = warp {
+            let then = self.b.close();
+            self.b.origin(&acquire.note, "the warp of the thread that starts the copies");
+            self.b.branch(warp, then, Vec::new());
+        }
+        self.b.origin(&commit.note, "advance to the next K-tile");
+        self.b.assign(&boxes.k, boxes.k.clone() + self.program.block.k);
+        state.boxes = Some(boxes);
+        self.advance_producer(state, in_loop, &slot, &commit.note);
+        if let Some(exists) = around {
+            let then = self.b.close();
+            self.b.origin(&acquire.note, "is there another K-tile?");
+            self.b.branch(exists, then, Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Whether this is the warp of the thread that starts the copies, and `exists` holds; `None` if that is certain.
+    fn starting_warp(&mut self, exists: Option<Reg>) -> Option<Reg> {
+        let first = (self.threads > WARP).then(|| self.tid.clone().lt(WARP));
+        match (first, exists) {
+            (None, exists) => exists,
+            (Some(first), None) => Some(self.b.set_reg(first)),
+            (Some(first), Some(exists)) => Some(self.b.set_reg(first.and(Expr::Reg(exists, 1)))),
+        }
+    }
+
+    /// Starts the copies of one buffer's boxes.
+    fn start_boxes(
+        &mut self,
+        operand: &Operand,
+        k: &Expr,
+        slot: &Expr,
+        barrier: Address,
+        (statement, guard): (&Statement, Option<Guard>),
+    ) {
+        let tile = &self.program.buffers[operand.buffer];
+        self.b.origin(&statement.note, &format!("copy {}", letter(tile.side)));
+        let to = self.b.set(Expr::SharedBase + tile.offset_bytes + slot.clone());
+        for first in (0..operand.all_rows).step_by(operand.rows as usize) {
+            let (inner, outer) = match tile.fast {
+                Fast::K => (k.clone(), operand.own.clone() + first),
+                Fast::Mn => (operand.own.clone(), k.clone() + first),
+            };
+            let coordinates = [Some(inner), Some(outer), operand.product.clone()];
+            let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
+            let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from(first * operand.row_bytes) };
+            self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, guard });
+        }
+    }
+}

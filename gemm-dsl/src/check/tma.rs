@@ -1,0 +1,189 @@
+//! The rules of `load(tma)`: what a tensor map and its boxes can express (CUDA driver API, `cuTensorMapEncodeTiled`).
+
+use crate::check::access::{Input, MAX_ACCESS_BYTES, MAX_BOX, tma_width};
+use crate::check::finding::{Finding, Findings};
+use crate::check::settings::Settings;
+use crate::clause::{Clause, LayoutClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount};
+use crate::table::Key;
+use crate::terms::{Fast, Load, Side};
+use crate::types::Layout;
+
+/// What every rule about a box depends on.
+const DEPENDS: [Key; 5] = [Key::Tile, Key::Shared, Key::Layout, Key::Types, Key::Load];
+
+/// Every rule about `load(tma)`.
+pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
+    if settings.load != Load::Tma {
+        return;
+    }
+    producers(settings, findings);
+    for input in inputs.into_iter().flatten() {
+        let Some(order) = order_of(settings, input.side) else { continue };
+        if order.fast != input.global_fast {
+            transposed(settings, input, order, findings);
+        }
+        match order.skew {
+            Skew::None => {}
+            Skew::Pad(_) => padded(settings, input, order, findings),
+            Skew::Swizzle(span) => swizzled(settings, input, order, span, findings),
+        }
+        row(settings, input, order, findings);
+    }
+}
+
+/// One thread starts all copies, and its warp has nothing else to do.
+fn producers(settings: &Settings, findings: &mut Findings) {
+    let Some(clause) = settings.specialize else { return };
+    if matches!(clause.producers, WarpCount::Warps(1) | WarpCount::Groups(1)) {
+        return;
+    }
+    let text = |producers| Clause::Specialize(SpecializeClause { producers, ..clause }).to_string();
+    let message = format!("{}: with load(tma) one thread starts every copy", Clause::Specialize(clause));
+    let finding = findings.error("tma-producers", Key::Specialize, &[Key::Load], message);
+    let one = text(WarpCount::Warps(1));
+    finding.set(&one, format!("{one} suffices"));
+    let group = text(WarpCount::Groups(1));
+    finding.set(&group, format!("{group} suffices"));
+    finding.set("load(cp_async)", "load(cp_async) copies with all of them");
+}
+
+fn letter(side: Side) -> &'static str {
+    match side {
+        Side::A => "A",
+        Side::B => "B",
+    }
+}
+
+fn order_of(settings: &Settings, side: Side) -> Option<StagedOrder> {
+    let (a, b) = settings.shared?;
+    Some(if side == Side::A { a } else { b })
+}
+
+/// The `shared` clause with another order for one operand.
+fn shared(settings: &Settings, side: Side, order: StagedOrder) -> Option<String> {
+    let (a, b) = settings.shared?;
+    let (a, b) = if side == Side::A { (order, b) } else { (a, order) };
+    Some(Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(b) }).to_string())
+}
+
+fn words(side: Side, fast: Fast) -> (&'static str, &'static str) {
+    match (side, fast) {
+        (Side::A, Fast::K) => ("mk", "k"),
+        (Side::A, Fast::Mn) => ("km", "m"),
+        (Side::B, Fast::K) => ("nk", "k"),
+        (Side::B, Fast::Mn) => ("kn", "n"),
+    }
+}
+
+/// A box keeps the order that the matrix has in memory.
+fn transposed(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
+    let (wanted, along) = words(input.side, input.global_fast);
+    let (written, _) = words(input.side, order.fast);
+    let name = letter(input.side);
+    let lower = name.to_lowercase();
+    let message = format!(
+        "load(tma) does not transpose: {name} is contiguous along {along} in memory, and shared({lower} = {written}) is not"
+    );
+    let finding = findings.error("tma-order", Key::Shared, &DEPENDS, message).about(&lower);
+    // Without the skew as well: a span that fits one order rarely fits the other.
+    for skew in [order.skew, Skew::None] {
+        if let Some(text) = shared(settings, input.side, StagedOrder { fast: input.global_fast, skew }) {
+            finding.set(&text, format!("{lower} = {wanted} is the order in memory"));
+        }
+    }
+    let layouts = settings.problem.layouts;
+    let other = |layout: Layout| if layout == Layout::Row { Layout::Col } else { Layout::Row };
+    let all = LayoutClause { a: Some(layouts.a), b: Some(layouts.b), c: Some(layouts.c), d: Some(layouts.d) };
+    let flipped = match input.side {
+        Side::A => LayoutClause { a: Some(other(layouts.a)), ..all },
+        Side::B => LayoutClause { b: Some(other(layouts.b)), ..all },
+    };
+    finding.set(Clause::Layout(flipped), format!("or let {name} lie that way in memory: {}", Clause::Layout(flipped)));
+    finding.set("load(cp_async)", "load(cp_async) transposes");
+    finding.set("load(registers)", "load(registers) transposes");
+}
+
+fn padded(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
+    let name = letter(input.side);
+    let message =
+        format!("load(tma) writes the rows of {name} without gaps, and {} has a pad", settings.text(Key::Shared, ""));
+    let finding = findings.error("tma-pad", Key::Shared, &DEPENDS, message).about(&name.to_lowercase());
+    for skew in [span_of_row(input, order).map(Skew::Swizzle), Some(Skew::None)].into_iter().flatten() {
+        if let Some(text) = shared(settings, input.side, StagedOrder { skew, ..order }) {
+            finding.set(&text, format!("{text} is legal"));
+        }
+    }
+    finding.set("load(cp_async)", "load(cp_async) pads");
+}
+
+/// Bytes of a row of the staged tile.
+fn row_bytes(input: &Input, order: StagedOrder) -> u64 {
+    let elements = if order.fast == Fast::K { input.depth } else { input.extent };
+    u64::from(elements) * u64::from(input.dtype.bytes())
+}
+
+/// The swizzle whose span is one row.
+fn span_of_row(input: &Input, order: StagedOrder) -> Option<u32> {
+    [32u32, 64, 128].into_iter().find(|span| u64::from(*span) == row_bytes(input, order))
+}
+
+/// The tile with another extent along the contiguous dimension of one operand.
+fn with_row(settings: &Settings, input: &Input, order: StagedOrder, elements: u32) -> Option<TileClause> {
+    let tile = settings.tile?;
+    Some(match (order.fast, input.side) {
+        (Fast::K, _) => TileClause { k: Some(elements), ..tile },
+        (Fast::Mn, Side::A) => TileClause { m: elements, ..tile },
+        (Fast::Mn, Side::B) => TileClause { n: elements, ..tile },
+    })
+}
+
+fn set_row(finding: &mut Finding, settings: &Settings, input: &Input, order: StagedOrder, elements: u32) {
+    if let Some(tile) = with_row(settings, input, order, elements) {
+        let text = Clause::Tile(tile).to_string();
+        finding.set(&text, format!("{text} has such rows"));
+    }
+}
+
+/// TMA permutes within spans, and a row is one of them.
+fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, findings: &mut Findings) {
+    let bytes = row_bytes(input, order);
+    if u64::from(span) == bytes {
+        return;
+    }
+    let name = letter(input.side);
+    let message = format!(
+        "load(tma) with swizzle({span}) needs rows of {span} B in shared memory, and a row of {name}'s tile has {bytes} B"
+    );
+    let finding = findings.error("tma-swizzle", Key::Shared, &DEPENDS, message).about(&name.to_lowercase());
+    for skew in [span_of_row(input, order).map(Skew::Swizzle), Some(Skew::None)].into_iter().flatten() {
+        if let Some(text) = shared(settings, input.side, StagedOrder { skew, ..order }) {
+            finding.set(&text, format!("{text} is legal"));
+        }
+    }
+    set_row(finding, settings, input, order, span / input.dtype.bytes());
+}
+
+/// A row of a box is at most 256 elements, and whole pieces of 16 bytes.
+fn row(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
+    let elements = if order.fast == Fast::K { input.depth } else { input.extent };
+    let (name, width) = (letter(input.side), tma_width(input.dtype));
+    let (_, along) = words(input.side, order.fast);
+    let what = format!("a row of {name}'s tile has {elements} elements along {along}");
+    if elements > MAX_BOX {
+        let message = format!("{what}, and a box of load(tma) has at most {MAX_BOX}");
+        let finding = findings.error("tma-box", Key::Tile, &DEPENDS, message).about(&name.to_lowercase());
+        for extent in [256, 128, 64, 32] {
+            set_row(finding, settings, input, order, extent);
+        }
+        finding.set("load(cp_async)", "load(cp_async) has no such limit");
+    } else if !elements.is_multiple_of(width) {
+        let message =
+            format!("{what} of {} B, and load(tma) copies rows in pieces of {MAX_ACCESS_BYTES} B", input.dtype.bytes());
+        let finding = findings.error("tma-row", Key::Tile, &DEPENDS, message).about(&name.to_lowercase());
+        for extent in [elements.next_multiple_of(width), 8, 16, 32, 64, 128] {
+            set_row(finding, settings, input, order, extent);
+        }
+        finding.set("load(cp_async)", "load(cp_async) copies single elements");
+        finding.set("load(registers)", "load(registers) copies single elements");
+    }
+}
