@@ -186,7 +186,8 @@ pub fn plausible() -> impl Strategy<Value = Schedule> {
                     s = s.double_buffer();
                 }
                 if let Some((producers, stages)) = roles.filter(|_| (grid.0 * grid.1).is_multiple_of(32)) {
-                    s = s.load(Load::CpAsync).specialize(WarpCount::Warps(producers));
+                    let load = if producers == 1 { Load::Tma } else { Load::CpAsync };
+                    s = s.load(load).specialize(WarpCount::Warps(producers));
                     if !double {
                         s = s.stages(stages);
                     }

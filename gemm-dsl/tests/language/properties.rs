@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::plan::Plan;
-use ptx_gemm_dsl::terms::Fast;
+use ptx_gemm_dsl::terms::{Fast, Load};
 use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Severity, Target};
 
 use crate::generate;
@@ -263,7 +263,7 @@ fn holds_together(plan: &Plan) {
     assert!(plan.unroll >= 1 && plan.prefetch < plan.unroll.max(2));
     assert!(plan.shared_bytes <= plan.target.max_shared_bytes());
     let slots = if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 };
-    let barriers = plan.barrier_offset().map_or(0, |offset| {
+    let barriers = plan.barrier_offset(&plan.variants[0]).map_or(0, |offset| {
         assert_eq!(offset, slots);
         16 * plan.stages
     });
@@ -271,7 +271,7 @@ fn holds_together(plan: &Plan) {
     assert_eq!(plan.threads(), g.threads + 32 * plan.producer_warps);
     assert!(plan.threads() <= 1024);
     if plan.producer_warps > 0 {
-        assert!(g.threads.is_multiple_of(32) && plan.barrier_offset().is_some());
+        assert!(g.threads.is_multiple_of(32) && plan.barrier_offset(&plan.variants[0]).is_some());
         assert_eq!(plan.copying_threads(), 32 * plan.producer_warps);
     } else {
         assert_eq!(plan.copying_threads(), g.threads);
@@ -293,7 +293,12 @@ fn holds_together(plan: &Plan) {
     for variant in &plan.variants {
         for (operand, copy) in [(&plan.a, &variant.a), (&plan.b, &variant.b)] {
             assert!(copy.width.is_power_of_two() && copy.width * operand.dtype.bytes() <= 16);
-            if operand.placement.is_some() {
+            if let (Some(placement), Load::Tma) = (operand.placement, variant.load) {
+                let rows = placement.slow_extent / copy.chunks;
+                assert!(rows <= 256 && placement.fast_extent <= 256 && rows * copy.chunks == placement.slow_extent);
+                assert!(placement.offset_bytes.is_multiple_of(128) && plan.stage_bytes.is_multiple_of(128));
+                assert!(placement.fast == operand.global_fast && placement.pitch == placement.fast_extent);
+            } else if operand.placement.is_some() {
                 assert_eq!(copy.chunks * copy.width, operand.extent * operand.depth);
                 assert_eq!(copy.passes, copy.chunks.div_ceil(plan.copying_threads()));
                 assert!(copy.store_width <= copy.width);

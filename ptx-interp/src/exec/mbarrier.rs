@@ -229,6 +229,7 @@ fn wait<const WATCH: bool>(
     if late && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
         // The copies are still in flight at the first test.
         if block.mbarriers.at(offset)?.tell(index, lane) {
+            block.wrote_shared = true;
             return Ok(not_yet(warp, offset));
         }
     }
@@ -244,6 +245,8 @@ fn wait<const WATCH: bool>(
         && !block.clocks.ordered_anywhere(block.clocks.block(), clock, thread, me)
         && barrier.tell(index, lane)
     {
+        // Asking again will be answered differently: this is not a deadlock.
+        block.wrote_shared = true;
         return Ok(not_yet(warp, offset));
     }
     warp.polls.mbarrier = None;
