@@ -241,6 +241,7 @@ impl Profile {
             ("global load", mix.load_global),
             ("global store", mix.store_global),
             ("asynchronous copy", mix.copy_async),
+            ("bulk copy", mix.copy_bulk),
             ("atomic", mix.atomic),
             ("barrier", mix.barrier),
             ("branch", mix.branch),

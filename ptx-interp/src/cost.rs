@@ -81,6 +81,8 @@ pub struct Mix {
     pub store_shared: u64,
     /// `cp.async`.
     pub copy_async: u64,
+    /// Bulk and tensor copies.
+    pub copy_bulk: u64,
     /// `atom` and `red`.
     pub atomic: u64,
     /// `bar.sync` and `bar.arrive`.
@@ -288,6 +290,15 @@ impl Counters {
             *cost += GlobalCost { accesses: 1, sectors, ideal };
         }
     }
+
+    /// Counts the bytes that a bulk copy moves.
+    pub(crate) fn bulk(&mut self, way: Direction, allocation: usize, bytes: u64) {
+        let traffic = &mut self.traffic[allocation];
+        match way {
+            Direction::Load => traffic.read += bytes,
+            Direction::Store => traffic.written += bytes,
+        }
+    }
 }
 
 impl Cost {
@@ -344,6 +355,7 @@ impl Mix {
                 _ => &mut self.other,
             },
             Op::CpAsync { .. } => &mut self.copy_async,
+            Op::Bulk { index } if code.bulks[index as usize].copies() => &mut self.copy_bulk,
             Op::Atomic { .. } => &mut self.atomic,
             Op::Barrier { .. } | Op::BarrierArrive { .. } => &mut self.barrier,
             Op::Branch { .. } => &mut self.branch,
@@ -392,6 +404,7 @@ impl std::ops::AddAssign<&Mix> for Mix {
         self.load_shared += other.load_shared;
         self.store_shared += other.store_shared;
         self.copy_async += other.copy_async;
+        self.copy_bulk += other.copy_bulk;
         self.atomic += other.atomic;
         self.barrier += other.barrier;
         self.branch += other.branch;

@@ -73,11 +73,10 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (BOXED, "depth 3 slot 2048 B", "depth 2 slot 2112 B", "slots of 2112 B apart, not multiples of 128 B"),
     (BOXED, "params map_a", "params a", "the parameter `map_a` is given 0 times"),
     (BOXED, "module sm_90", "module sm_80", "sm_80 has no tensor memory accelerator"),
-    (BOXED, "            sync", "            ; sync", "acquired while it may still be read"),
+    (BOXED, "            sync", "            ; sync", "K-tile 0 is read, but As holds K-tile 3"),
     (BOXED, "            copy b[kt + 2]", "            sync\n            copy b[kt + 2]", "not allowed here"),
     (SWIZZLED, "swizzle 128 B", "swizzle 64 B", "tma swizzles rows of 64 B, and those of As have 128 B"),
     (SWIZZLED, "pitch 32 at 0 B", "pitch 31 at 0 B", "rows of 32 elements cannot have a pitch of 31"),
-    (SWIZZLED, "\n        sync", "\n        ; sync", "acquired while it may still be read"),
     (
         STAGED,
         "    accumulator",

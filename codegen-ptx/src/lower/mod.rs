@@ -19,6 +19,7 @@ mod expression;
 mod extent;
 mod global;
 mod multiplier;
+mod pipeline;
 mod reduce;
 mod registers;
 mod ring;

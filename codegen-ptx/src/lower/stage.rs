@@ -8,56 +8,12 @@
 use ptx_gemm_dsl::terms::Tail;
 
 use super::copy::Copies;
-use super::ring::{Carried, Cursor};
-use super::slot::FragmentBase;
-use super::tma::{self, Boxes};
+use super::pipeline::{Pipeline, RingState};
+use super::ring::Carried;
+use super::tma;
 use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
-use crate::tile::{self, Empty, Full, Index, Mover, Note, Op, Ring, Statement};
-
-/// The role's state in one ring.
-pub(super) struct RingState<'a> {
-    pub(super) ring: &'a Ring,
-    /// Byte offsets of the slot to fill next and of the slot to read; absent if the role does not do so.
-    pub(super) write: Option<Expr>,
-    read: Option<Expr>,
-    /// Number of slots filled before the loop.
-    pub(super) ahead: u32,
-    /// The ring's mbarriers that the role uses next, in the loop.
-    pub(super) producer: Option<Cursor>,
-    consumer: Option<Cursor>,
-    /// What the role copies into it by TMA.
-    pub(super) boxes: Option<Boxes>,
-    /// Whether slots and mbarriers are those after the previous tile's, and not the ring's first.
-    pub(super) carried: bool,
-}
-
-/// The state of a role within one tile of D.
-pub(super) struct Pipeline<'a> {
-    pub(super) rings: Vec<RingState<'a>>,
-    copies: Vec<Copies>,
-    /// The addresses at which the thread's parts of the buffers begin, by buffer.
-    bases: Vec<(usize, FragmentBase)>,
-    /// K left from the loop's current tile on.
-    pub(super) rem: Expr,
-    /// The value that `rem` must have for a copy of the K-tile that many tiles ahead to need no guards: enough to reach
-    /// the end of that tile; for a tile of D at an edge, more than any k.
-    needs: Vec<(u32, Expr)>,
-    pub(super) in_loop: bool,
-}
-
-impl<'a> Pipeline<'a> {
-    fn ring(&mut self, ring: usize) -> &mut RingState<'a> {
-        &mut self.rings[ring]
-    }
-
-    /// The address of the thread's part of a buffer in slot 0, and the byte offset of the slot to read.
-    pub(super) fn reading(&self, program: &tile::Program, buffer: usize) -> Lowered<(FragmentBase, Expr)> {
-        let base = self.bases.iter().find(|(of, _)| *of == buffer).map(|(_, base)| base.clone());
-        let read = program.ring_of(buffer).and_then(|ring| self.rings[ring].read.clone());
-        base.zip(read).ok_or_else(|| broken(format!("{} is not read through a ring", program.buffers[buffer].name)))
-    }
-}
+use crate::tile::{self, Empty, Full, Index, Mover, Note, Op, Statement};
 
 impl<'a> Lowering<'a> {
     /// Lowers the statements that run only if there is something to sum over.
@@ -372,35 +328,6 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The mbarriers of the slot to fill next: before the loop constants, unless they are carried from tile to tile.
-    pub(super) fn next_to_fill(&self, state: &RingState<'_>, in_loop: bool) -> Option<Cursor> {
-        match in_loop || state.carried {
-            true => state.producer.clone(),
-            false => Self::fixed_cursor(state.ring, state.ahead % state.ring.depth),
-        }
-    }
-
-    /// Advances the role to the next slot to fill.
-    pub(super) fn advance_producer(&mut self, state: &mut RingState<'_>, in_loop: bool, write: &Expr, note: &Note) {
-        let ring = state.ring;
-        let variable = in_loop || state.carried;
-        if let (Some(cursor), true) = (&state.producer, variable) {
-            self.b.origin(note, "advance to the next slot to fill");
-            self.advance_cursor(cursor);
-        }
-        if !in_loop {
-            state.ahead += 1;
-        }
-        if ring.depth > 1 {
-            self.b.origin(note, "advance to the next slot to fill");
-            if variable {
-                self.advance_slot(ring, write);
-            } else {
-                state.write = Some(Expr::Const(u64::from(state.ahead % ring.depth) * u64::from(ring.slot_bytes)));
-            }
-        }
-    }
-
     fn wait(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
         match state.ring.full {
             Full::Mbarrier { .. } => {
@@ -438,19 +365,5 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "advance to the next slot");
         self.advance_slot(state.ring, read);
         Ok(())
-    }
-
-    /// Advances a slot variable to the next slot of the ring.
-    fn advance_slot(&mut self, ring: &Ring, slot: &Expr) {
-        let bytes = ring.slot_bytes;
-        let last = (ring.depth - 1) * bytes;
-        match ring.depth {
-            1 => {}
-            2 => self.b.assign(slot, Expr::Const(u64::from(bytes)) - slot.clone()),
-            _ => {
-                let wraps = slot.clone().ge(last);
-                self.b.assign(slot, wraps.select(0u32, slot.clone() + bytes));
-            }
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use ptx_gemm_dsl::terms::{Operands, Side};
 
 use super::multiplier::Multiplier;
-use super::stage::Pipeline;
+use super::pipeline::Pipeline;
 use super::stream::Stream;
 use super::{Lowered, Lowering, broken, index, misplaced};
 use crate::kernel::{Expr, Guard, Op as KernelOp, Reg};

@@ -9,37 +9,13 @@ use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param};
 use ptx_gemm_dsl::types::Batch;
 
-use super::stage::Pipeline;
+use super::pipeline::{Boxed, Boxes, Pipeline};
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
 use crate::tile::{Empty, Index, Mover, Op, Ring, Statement};
 
 /// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
 pub(super) const BOX_ALIGN: u32 = 128;
-
-/// What a role copies into a ring.
-pub(super) struct Boxes {
-    operands: Vec<Operand>,
-    /// Whether this thread starts the copies.
-    leader: Reg,
-    /// First k of the next K-tile.
-    k: Expr,
-}
-
-/// The boxes of one buffer.
-struct Operand {
-    buffer: usize,
-    map: Reg,
-    /// First row or column of the tile, along the operand's own dimension.
-    own: Expr,
-    /// Index of the product, in a batch.
-    product: Option<Expr>,
-    /// Rows of a box, and in the whole buffer, along the dimension that is not contiguous.
-    rows: u32,
-    all_rows: u32,
-    /// Bytes of a row.
-    row_bytes: u32,
-}
 
 /// The statements, from an `acquire` on, that fill one slot: the copies, and the `commit`.
 pub(super) fn fill(body: &[Statement], ring: usize) -> Lowered<&[Statement]> {
@@ -78,7 +54,7 @@ impl<'a> Lowering<'a> {
         Ok(Some(Boxes { operands, leader, k }))
     }
 
-    fn operand(&mut self, work_tile: &WorkTile, buffer: usize, rows: u32) -> Lowered<Operand> {
+    fn operand(&mut self, work_tile: &WorkTile, buffer: usize, rows: u32) -> Lowered<Boxed> {
         let tile = &self.program.buffers[buffer];
         let (row, all_rows) = match tile.fast {
             Fast::K => (tile.depth, tile.extent),
@@ -90,7 +66,7 @@ impl<'a> Lowering<'a> {
         let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
         let own = work_tile.own(tile.side).0.clone();
         let row_bytes = row * self.program.element(tile.side).bytes();
-        Ok(Operand { buffer, map, own, product, rows, all_rows, row_bytes })
+        Ok(Boxed { buffer, map, own, product, rows, all_rows, row_bytes })
     }
 
     /// Lowers the statements from an `acquire` to its `commit`.
@@ -175,7 +151,7 @@ impl<'a> Lowering<'a> {
     /// Starts the copies of one buffer's boxes.
     fn start_boxes(
         &mut self,
-        operand: &Operand,
+        operand: &Boxed,
         k: &Expr,
         slot: &Expr,
         barrier: Address,

@@ -182,8 +182,8 @@ impl<'p> Builder<'p> {
             if self.variant.load == Load::CpAsync {
                 body.push(at(Op::Drain, &clauses.persistent));
             }
-            // Where readers signal that a slot is free, the next tile's copies wait for that.
-            if !matches!(self.ring().empty, Empty::Mbarrier { .. }) {
+            // Where the phases of mbarriers go on, the next tile's first slots are others than those that are still read.
+            if plan.barrier_offset(self.variant).is_none() {
                 body.push(at(Op::Sync, &clauses.persistent));
             }
         }

@@ -117,7 +117,10 @@ fn parameters_follow_the_order_of_the_abi() {
 fn a_plan_with_roles_shows_both() {
     let text = "tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); stages(3)";
     let (one, two) = (plan(text), plan(&format!("{text}; specialize(producers = 1 warp)")));
-    assert_eq!((one.producer_warps, one.threads(), one.copying_threads(), one.barrier_offset(&one.variants[0])), (0, 256, 256, None));
+    assert_eq!(
+        (one.producer_warps, one.threads(), one.copying_threads(), one.barrier_offset(&one.variants[0])),
+        (0, 256, 256, None)
+    );
     assert_eq!((two.producer_warps, two.threads(), two.copying_threads()), (1, 288, 32));
     assert_eq!((two.geometry, two.barrier_offset(&two.variants[0])), (one.geometry, Some(one.shared_bytes)));
     assert_eq!(two.shared_bytes, one.shared_bytes + 3 * 16);

@@ -13,6 +13,7 @@ use super::proxy::{self, Starter};
 use super::{landing, order, undefined, watch};
 use crate::address::{SHARED_START, StateSpace};
 use crate::agents::{Fenced, Movement, Pending, Region};
+use crate::cost::Direction;
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
 use crate::global::shadow::Agent;
@@ -161,6 +162,7 @@ impl Start<'_, '_> {
         let pieces = landing::pieces(&from, bytes as usize);
         for &(address, _, len) in &pieces {
             self.in_global(block, address, len.into(), AccessKind::Read)?;
+            self.count(block, Direction::Load, len);
         }
         let known = block.agents.count(barrier);
         if env.watch == Watch::On {
@@ -211,6 +213,7 @@ impl Start<'_, '_> {
         let pieces = landing::pieces(&to, bytes as usize);
         for &(address, _, len) in &pieces {
             self.in_global(block, address, len.into(), AccessKind::Write)?;
+            self.count(block, Direction::Store, len);
         }
         if env.strict {
             self.take_over(block, shared, span, AccessKind::Read)?;
@@ -406,6 +409,14 @@ impl Start<'_, '_> {
                     LaneAccess { space: Some(StateSpace::Global), address, bytes, lane: self.starter.lane, kind };
                 Err(out_of_global(self.env, &lane_access))
             }
+        }
+    }
+
+    /// Counts bytes of the allocation that was found last.
+    fn count(&self, block: &mut BlockMemory, way: Direction, bytes: u32) {
+        let allocation = block.last;
+        if let Some(counters) = &mut block.counters {
+            counters.bulk(way, allocation, bytes.into());
         }
     }
 

@@ -104,6 +104,11 @@ impl Bulk {
         }
     }
 
+    /// Whether it moves bytes.
+    pub(crate) fn copies(&self) -> bool {
+        matches!(self, Bulk::Load { .. } | Bulk::TensorLoad { .. } | Bulk::Store { .. } | Bulk::TensorStore { .. })
+    }
+
     /// Whether blocks may communicate through it: reductions are atomics.
     pub(crate) fn may_communicate(&self) -> bool {
         matches!(self, Bulk::Store { reduce: Some(_), .. } | Bulk::TensorStore { reduce: Some(_), .. })

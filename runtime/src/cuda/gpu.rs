@@ -12,7 +12,7 @@ use ptx_gemm_interp::TensorMapArgs;
 
 use super::copy::pieces;
 use super::shared::Shared;
-use super::{driver, link, module};
+use super::{driver, link, module, tensor_map};
 use crate::backend::{Backend, Lifetime, Limits, Module, Output};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
@@ -160,7 +160,7 @@ impl Backend for Gpu {
     }
 
     fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
-        super::ptx::encode(&self.shared, args)
+        tensor_map::encode(&self.shared, args)
     }
 
     fn address_space(&self) -> Option<usize> {

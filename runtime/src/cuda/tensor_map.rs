@@ -1,0 +1,94 @@
+//! Tensor maps, encoded by the driver.
+#![allow(unsafe_code)] // Calls of the driver.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys;
+use ptx_gemm_interp::TensorMapArgs;
+
+use super::shared::Shared;
+use crate::error::{DeviceError, Error};
+
+/// Encodes a tensor map with the driver of a context.
+///
+/// # Errors
+/// `CUDA_ERROR_INVALID_VALUE`, whatever is wrong with it; `CUDA_ERROR_NOT_FOUND` if the driver has no tensor maps.
+pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
+    shared.enter()?;
+    let rank = args.rank as usize;
+    // The driver reads as many of each as the rank says; missing ones would be read out of bounds.
+    let lengths = [args.dims.len(), args.strides.len() + 1, args.box_dims.len(), args.element_strides.len()];
+    let invalid = || DeviceError::Driver {
+        call: "cuTensorMapEncodeTiled",
+        device: shared.name().into(),
+        code: "CUDA_ERROR_INVALID_VALUE".into(),
+    };
+    if lengths.iter().any(|length| *length < rank) {
+        return Err(invalid().into());
+    }
+    // The driver requires maps at multiples of 64 bytes.
+    #[repr(align(64))]
+    struct Aligned([u64; 16]);
+    let mut map = Aligned([0; 16]);
+    let encode = encode_tiled().map_err(|error| shared.failed("cuGetProcAddress", error))?;
+    // SAFETY: the function is the driver's and has this signature; the arrays have as many elements as the rank says, and the
+    // driver writes the 128 bytes of the map.
+    let made = unsafe {
+        encode(
+            map.0.as_mut_ptr().cast(),
+            args.data_type,
+            args.rank,
+            args.address,
+            args.dims.as_ptr(),
+            args.strides.as_ptr(),
+            args.box_dims.as_ptr(),
+            args.element_strides.as_ptr(),
+            args.interleave,
+            args.swizzle,
+            args.l2_promotion,
+            args.oob_fill,
+        )
+    };
+    if made != 0 {
+        return Err(invalid().into());
+    }
+    let mut bytes = [0; 128];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(map.0) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+/// `cuTensorMapEncodeTiled`, with plain numbers in place of its enumerations: invalid ones are passed to the driver as
+/// well, and would not be values of a Rust enumeration.
+type EncodeTiled = unsafe extern "C" fn(
+    map: *mut c_void,
+    data_type: u32,
+    rank: u32,
+    address: u64,
+    dims: *const u64,
+    strides: *const u64,
+    box_dims: *const u32,
+    element_strides: *const u32,
+    interleave: u32,
+    swizzle: u32,
+    l2_promotion: u32,
+    oob_fill: u32,
+) -> u32;
+
+fn encode_tiled() -> Result<EncodeTiled, DriverError> {
+    let mut function = ptr::null_mut();
+    let version = 12000;
+    // SAFETY: the name ends in 0, and the driver writes one pointer.
+    unsafe {
+        sys::cuGetProcAddress_v2(c"cuTensorMapEncodeTiled".as_ptr(), &mut function, version, 0, ptr::null_mut())
+            .result()?;
+    }
+    if function.is_null() {
+        return Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
+    }
+    // SAFETY: the driver API's declaration of this function, CUDA 12.0 and later; see the type.
+    Ok(unsafe { std::mem::transmute::<*mut c_void, EncodeTiled>(function) })
+}
