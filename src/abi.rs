@@ -56,7 +56,7 @@ pub struct AbiLaunch {
 pub struct AbiParam {
     /// Its name in the module.
     pub name: String,
-    /// Its PTX type.
+    /// Its PTX type; `b8[128]` for a tensor map, which lies at a multiple of 64 bytes.
     pub ty: String,
     /// The value to pass.
     pub meaning: String,
@@ -99,7 +99,7 @@ impl AbiLaunch {
         let params = entry.map_or(&[][..], |entry| &entry.params).iter();
         let params = params.map(|param| AbiParam {
             name: param.name.clone(),
-            ty: param.ty.name().into(),
+            ty: param.count.map_or_else(|| param.ty.name().into(), |count| format!("{}[{count}]", param.ty.name())),
             meaning: param.comment.clone().unwrap_or_default(),
         });
         AbiLaunch {
