@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use ptx_gemm_dsl::{Schedule, Target};
+use ptx_gemm_interp::TensorMapArgs;
 
 use crate::backend::{Backend, Execution, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::compiled::CompiledGemm;
@@ -46,6 +47,10 @@ impl Backend for Faulty {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
+        self.inner.encode(args)
     }
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
