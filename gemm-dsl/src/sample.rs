@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::figure::Figure;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
-use crate::terms::{Along, Extent3, Fast, Load, Operands, Side, Swizzle};
+use crate::terms::{Along, Extent3, Fast, Load, Operands, Pace, Side, Swizzle};
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
 pub const SAMPLE_TILES: u32 = 2;
@@ -111,10 +111,12 @@ impl Plan {
     }
 
     /// K-tiles past the end of k that a tile's pipeline stores, all zeros: a loop that copies for later iterations does
-    /// so in its last iterations as well, once for each part of k. Producers and TMA know where to stop.
+    /// so in its last iterations as well, once for each part of k. Producers and TMA know where to stop, and so do
+    /// persistent blocks whose slots go on in the next tile.
     fn past_the_end(&self) -> u64 {
         let parts = self.split_k.map_or(1, |split| split.parts.min(SAMPLE_DEPTH));
-        let stops = self.producer_warps > 0 || self.load == Load::Tma;
+        let carried = self.persistent.is_some() && self.pace == Pace::Free;
+        let stops = self.producer_warps > 0 || self.load == Load::Tma || carried;
         if stops { 0 } else { u64::from(parts * (self.stages - 1)) }
     }
 

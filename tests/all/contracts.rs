@@ -7,7 +7,7 @@ use ptx_gemm_dsl::terms::Operand;
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 23] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
@@ -25,6 +25,10 @@ const OTHERS: [&str; 19] = [
     "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(2); specialize(producers = 1 warp); vector(4);",
     "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(2); shared(a = km, b = nk); vector(4); pace(free);",
     "tile(7, 9, 3); thread(1, 1); lanes(along = m);",
+    "layout(a = col); tile(64, 64, 8); thread(4, 4); vector(4); shared(a = km); load(tma); stages(3); persistent(2);",
+    "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = mk + swizzle(64)); load(tma); double_buffer; pace(free);",
+    "tile(64, 64, 8); thread(4, 4); vector(4); load(cp_async); stages(3); pace(free); persistent(2);",
+    "tile(64, 64, 8); thread(4, 4); vector(4); double_buffer; pace(free); persistent(2);",
     "tile(96, 96, 16); thread(6, 6); fragment(2, 3); vector(4); unroll(2); prefetch(0); tail(none);",
     "tile(32, 32, 16); thread(2, 2); shared(a = mk + pad(2), b = nk + pad(5)); layout(b = col); vector(4);",
 ];

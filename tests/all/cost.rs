@@ -64,6 +64,7 @@ fn the_formula_holds_for_other_clauses() {
         "tile(32, 32, 8); thread(2, 2); split_k(3, reduce = workspace);",
         "tile(48, 80, 5); thread(3, 5); raster(group = 2, along = m);",
         "tile(64, 64); thread(8, 4); vector(4); shared(none);",
+        "tile(64, 64, 16); thread(4, 4); vector(4); load(tma); stages(3);",
     ] {
         let profile = Profile::new(&clauses.parse().unwrap()).unwrap_or_else(|e| panic!("{clauses}: {e}"));
         assert!(profile.is_right, "{clauses}: the largest error is {} of its bound", profile.max_error);

@@ -286,9 +286,14 @@ impl Program {
     }
 
     /// Whether the slots of a ring go on from one tile of D to the next: where blocks are persistent, the phases of its
-    /// mbarriers do. K-tiles past the end of k are then not copied, so that no slot is left over.
+    /// mbarriers do.
     pub fn carried(&self, ring: usize) -> bool {
         self.scheduler.persistent.is_some() && self.rings[ring].mbarriers.is_some()
+    }
+
+    /// Whether a ring's slots are not filled with K-tiles past the end of k; elsewhere they become zero.
+    pub fn ends_with_k(&self, ring: usize) -> bool {
+        self.by_tma(ring) || self.carried(ring)
     }
 
     /// The ring that contains a buffer.

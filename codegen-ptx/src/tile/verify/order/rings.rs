@@ -50,7 +50,7 @@ impl Block<'_> {
     /// Whether a K-tile, by its number in the tile of D, is not copied because k has ended. Elsewhere such copies write
     /// zeros.
     fn past_the_end(&self, ring: usize, k_tile: u32) -> bool {
-        (self.by_tma[ring] || self.program.carried(ring)) && k_tile >= self.k_tiles
+        k_tile >= self.k_tiles && (self.by_tma[ring] || self.program.carried(ring))
     }
 
     /// Whether a thread has no part in filling a ring: with TMA only the role's first thread does.
