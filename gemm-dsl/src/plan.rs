@@ -142,6 +142,8 @@ pub struct Plan {
     pub geometry: Geometry,
     /// Warps that only copy, numbered after those that multiply; 0: the threads that multiply copy as well.
     pub producer_warps: u32,
+    /// Registers of a thread that only copies, and of one that multiplies; `None`: as many as the assembler gives to all.
+    pub role_registers: Option<(u32, u32)>,
     /// Operand A.
     pub a: OperandPlan,
     /// Operand B.
@@ -271,4 +273,6 @@ pub struct Provenance {
     pub persistent: String,
     /// `specialize(...)`, else `one role`.
     pub specialize: String,
+    /// `registers(...)`, else `the same registers for all`.
+    pub registers: String,
 }

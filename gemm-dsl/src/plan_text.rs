@@ -99,6 +99,9 @@ impl Plan {
                 g.repeat.m, g.repeat.n, g.fragment.m, g.fragment.n, g.stride.m, g.stride.n
             ),
         );
+        if let Some((producer, consumer)) = self.role_registers {
+            table.row("registers", format!("{consumer} of a consumer thread, {producer} of a producer thread"));
+        }
         // How many registers there are in all depends on the blocks per multiprocessor, and is a row of each variant.
         table.row("accumulators", format!("{} in {} registers", self.accumulators(), self.accumulator_registers));
     }

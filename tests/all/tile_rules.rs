@@ -11,6 +11,8 @@ const BOXED: &str =
     "layout(a = col); tile(32, 32, 8); thread(4, 4); vector(4); shared(a = km, b = kn); load(tma); stages(3)";
 const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128)); load(tma); stages(2); persistent";
+const BUDGET: &str = "target(sm_90a); tile(128, 128, 8); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1); \
+                      registers(producer = 40, consumer = 232)";
 const SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_80)";
 const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unroll(4); target(sm_80)";
 const WITH_C: &str =
@@ -64,6 +66,11 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (ROLES, "full mbarrier(32)", "full mbarrier(31)", "full after 31 arrivals, but 32 threads fill it"),
     (ROLES, "empty mbarrier(32)", "empty mbarrier(64)", "empty after 64 arrivals, but 32 threads read it"),
     (ROLES, "    raster group 16 along n", "    raster group 16 along n\n    persistent", ""),
+    (BUDGET, "registers 40", "registers 41", "must have a multiple of 8 from 24 to 256"),
+    (BUDGET, "registers 40", "registers 48", "ask for 65536 registers, and the block is launched with 64512"),
+    (BUDGET, "        registers 40", "        ; 40", "role producers states no registers"),
+    (BUDGET, "module sm_90a", "module sm_90", "registers of a role need sm_90a"),
+    (BUDGET, "threads 256..384", "threads 256..288", "which are not whole warp groups"),
     // Tensor maps and boxes.
     (BOXED, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),
     (BOXED, "full mbarrier(1)", "full barrier", "only an mbarrier says when that is complete"),

@@ -13,6 +13,7 @@ use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
 use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Opcode, Operand, Order, Reg, Rounding, Scope};
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
+use ptx_gemm_ptx::warp::Resize;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 
@@ -224,6 +225,10 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
+            Op::SetRegisters { count, more } => {
+                let resize = if *more { Resize::Inc } else { Resize::Dec };
+                self.entry.emit(Opcode::SetMaxNReg(resize), [Operand::from(*count)]);
+            }
             Op::InitBarrier { address, arrivals } => self.init_barrier(address, *arrivals),
             Op::Arrive { address, when, guard } => self.arrive(address, *when, *guard),
             Op::TestBarrier { dst, address, parity } => self.test_barrier(*dst, address, *parity),

@@ -132,6 +132,7 @@ impl Pass {
             }
             Op::Outer { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
             Op::Clear { .. } => {}
+            Op::SetRegisters { .. } => {}
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
             Op::Param { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
         }

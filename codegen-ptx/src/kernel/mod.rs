@@ -224,6 +224,8 @@ pub enum Op {
     Barrier,
     /// Synchronises the threads that take part in a named barrier.
     NamedBarrier { number: u32, threads: u32 },
+    /// Lets each thread of a warp group have this many registers: more than before, for which it waits, or fewer.
+    SetRegisters { count: u32, more: bool },
     /// Makes 8 bytes of shared memory an mbarrier whose phase completes after this many arrivals.
     InitBarrier { address: Address, arrivals: u32 },
     /// Lets copies of boxes see the mbarriers that this thread has initialised.
@@ -339,6 +341,7 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::WaitCopies(_)
             | Op::Barrier
             | Op::NamedBarrier { .. }
+            | Op::SetRegisters { .. }
             | Op::InitBarrier { .. }
             | Op::Arrive { .. }
             | Op::RaiseFlag { .. } => {}

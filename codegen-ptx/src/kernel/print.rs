@@ -142,6 +142,9 @@ impl Printer<'_> {
             ),
             Op::Barrier => "barrier".to_string(),
             Op::NamedBarrier { number, threads } => format!("barrier {number} of {threads} threads"),
+            Op::SetRegisters { count, more } => {
+                format!("registers {} {count}", if *more { "up to" } else { "down to" })
+            }
             Op::InitBarrier { address, arrivals } => {
                 format!("init_barrier {} arrivals {arrivals}", self.address(address))
             }

@@ -66,7 +66,7 @@ impl Control {
 pub struct Uniformity<'k> {
     /// By branch and loop: how far the condition is uniform among the threads that evaluate it together.
     pub conditions: Vec<Agreement>,
-    /// The barriers, of the block and named, and the threads that reach them.
+    /// The barriers, of the block and named, and changes of the number of registers, with the threads that reach them.
     pub barriers: Vec<(&'k Stmt, Control)>,
 }
 
@@ -179,7 +179,9 @@ impl<'k> Analysis<'k> {
             | Op::InitBarrier { .. }
             | Op::Arrive { .. }
             | Op::RaiseFlag { .. } => {}
-            Op::Barrier | Op::NamedBarrier { .. } => self.result.barriers.push((stmt, control.clone())),
+            Op::Barrier | Op::NamedBarrier { .. } | Op::SetRegisters { .. } => {
+                self.result.barriers.push((stmt, control.clone()))
+            }
             Op::If { cond, then, other } => self.branch(*cond, then, other, control),
             Op::Loop { body, again } => self.repeat(body, *again, control),
         }

@@ -31,6 +31,7 @@ mod steps;
 mod stream;
 mod tma;
 
+use ptx_gemm_dsl::target::registers_per_thread;
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::Batch;
 
@@ -228,6 +229,11 @@ impl<'a> Lowering<'a> {
                 self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
+        if let Some(count) = role.registers {
+            self.b.origin(&role.registers_note, &format!("registers of a thread of `{}`", role.name));
+            let launched = registers_per_thread(self.program.threads(), self.program.blocks_per_sm);
+            self.b.push(kernel::Op::SetRegisters { count, more: count > launched });
+        }
         self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
         for statement in &role.body {
             match &statement.op {

@@ -125,7 +125,8 @@ impl<'p> Builder<'p> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let role = |name: &str, threads, body, clause: &str| {
             let body = vec![at(Op::Tiles { body }, &clauses.raster)];
-            Role { name: name.into(), threads, body, note: note(clause) }
+            let (registers, registers_note) = (None, note(""));
+            Role { name: name.into(), threads, registers, registers_note, body, note: note(clause) }
         };
         let math = plan.geometry.threads;
         if !staged {
@@ -134,10 +135,16 @@ impl<'p> Builder<'p> {
         if plan.producer_warps == 0 {
             return vec![role("all", 0..math, self.with_store(self.staged()), &clauses.lanes)];
         }
-        vec![
+        let mut roles = vec![
             role("consumers", 0..math, self.with_store(self.consumer()), &clauses.specialize),
             role("producers", math..plan.threads(), self.producer(), &clauses.specialize),
-        ]
+        ];
+        if let Some((producer, consumer)) = plan.role_registers {
+            for (role, registers) in roles.iter_mut().zip([consumer, producer]) {
+                (role.registers, role.registers_note) = (Some(registers), note(&clauses.registers));
+            }
+        }
+        roles
     }
 
     /// The producer's half of the loop.

@@ -241,6 +241,10 @@ pub struct Role {
     pub name: String,
     /// Its threads.
     pub threads: Range<u32>,
+    /// Registers of each of its threads; `None`: as many as the kernel is launched with.
+    pub registers: Option<u32>,
+    /// Note of the registers.
+    pub registers_note: Note,
     /// Its program.
     pub body: Vec<Statement>,
     /// Its note.

@@ -88,7 +88,12 @@ impl Printer {
             program.accumulators.iter().for_each(|acc| out.accumulator(acc));
             for role in &program.roles {
                 let head = format!("role {} threads {}..{}", role.name, role.threads.start, role.threads.end);
-                out.nested(&head, &role.note, |out| out.body(program, &role.body));
+                out.nested(&head, &role.note, |out| {
+                    if let Some(registers) = role.registers {
+                        out.line(&format!("registers {registers}"), &role.registers_note);
+                    }
+                    out.body(program, &role.body);
+                });
             }
         });
     }

@@ -174,9 +174,15 @@ fn by_tma(
     vec![Some(format!("shared(a = {a}, b = {b})")), Some(format!("load(tma); stages({stages})")), pace]
 }
 
+/// A warp group that only copies and gives its registers to the others.
+const BUDGET: &str = "specialize(producers = 1); registers(producer = 24, consumer = 160)";
+
 /// Warps that only copy, for the schedules that can have them.
 fn producers() -> impl Strategy<Value = Option<String>> {
-    maybe(60, of(&["specialize(producers = 1 warp)", "specialize(producers = 2 warps)"]).prop_map(str::to_string))
+    maybe(
+        60,
+        of(&["specialize(producers = 1 warp)", "specialize(producers = 2 warps)", BUDGET]).prop_map(str::to_string),
+    )
 }
 
 /// A schedule that has a good chance to be legal, as text.
@@ -190,7 +196,13 @@ pub(super) fn schedule() -> impl Strategy<Value = String> {
             }
             let asynchronous = |clause: &String| clause.contains("load(cp_async)") || clause.contains("load(tma)");
             if staging.iter().flatten().any(asynchronous) && grid.is_multiple_of(32) {
-                staging.push(producers);
+                let whole = grid.is_multiple_of(128) && grid <= 384;
+                if producers.as_deref() == Some(BUDGET) && whole {
+                    others.retain(|clause| {
+                        clause.as_ref().is_none_or(|c| !c.starts_with("target") && !c.starts_with("blocks_per_sm"))
+                    });
+                }
+                staging.push(producers.filter(|clause| clause != BUDGET || whole));
             }
             let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));
             let more = [staging, problem, others].into_iter().flatten().flatten();

@@ -54,6 +54,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         block,
         geometry,
         producer_warps: settings.producer_warps(),
+        role_registers: settings.registers,
         a: inputs[0].plan(settings, unroll),
         b: inputs[1].plan(settings, unroll),
         load: settings.load,
@@ -68,7 +69,8 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         persistent: settings.persistent,
         split_k: settings.split_k,
         expect: settings.expect.clone(),
-        blocks_per_sm: settings.blocks_per_sm,
+        // What one role gives up is for the other role of the same block.
+        blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
         accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4),
@@ -132,5 +134,6 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         split_k: settings.text(Key::SplitK, "k in one part"),
         persistent: settings.text(Key::Persistent, "one tile a block"),
         specialize: settings.text(Key::Specialize, "one role"),
+        registers: settings.text(Key::Registers, "the same registers for all"),
     }
 }

@@ -8,11 +8,11 @@ use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
-use crate::target::{MAX_THREADS, registers_per_thread};
+use crate::target::{MAX_REGISTERS, MAX_THREADS, registers_per_thread};
 use crate::terms::Extent2;
 
 /// What the limit and the accumulators depend on.
-const DEPENDS: [Key; 5] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize];
+const DEPENDS: [Key; 6] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
 
 /// Accumulators and [`BESIDES`] more registers fit into what a thread can have, unless the schedule has
 /// `spills(allow)`.
@@ -21,7 +21,8 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let words = acc.bytes().div_ceil(4);
     let kept = geometry.thread.m * geometry.thread.n * words;
     let threads = settings.threads(geometry);
-    let limit = registers_per_thread(threads, 1);
+    let limit =
+        settings.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
     // More threads than a block can have is an error of its own.
     if settings.spills == Spills::Allow || threads > MAX_THREADS {
         return;
@@ -64,7 +65,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
 
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 fn occupancy(settings: &Settings, geometry: &Geometry, kept: u32, findings: &mut Findings) {
-    let Some(blocks) = settings.blocks_per_sm else { return };
+    let Some(blocks) = settings.blocks_per_sm.filter(|_| settings.registers.is_none()) else { return };
     let share = registers_per_thread(settings.threads(geometry), blocks);
     if blocks <= 1 || kept + BESIDES <= share {
         return;

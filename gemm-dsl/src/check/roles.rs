@@ -6,8 +6,11 @@ use crate::clause::{Atom, Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
-use crate::target::{MAX_THREADS, WARP};
+use crate::target::{MAX_THREADS, WARP, registers_per_thread};
 use crate::terms::Load;
+
+/// Threads of a warp group.
+const WARP_GROUP: u32 = 4 * WARP;
 
 /// Every rule about roles. `geometry` is that of `atom(fma)`; `None` if it is not known.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
@@ -169,18 +172,26 @@ fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geome
             .remove("registers", "leave registers out");
         return;
     };
-    // 65536 registers are 512 for each thread slot of a warp group.
+    // What the threads of the block have at launch, which the groups share among themselves.
+    let groups = producers.saturating_add(consumers);
+    let threads = groups.saturating_mul(WARP_GROUP);
+    let limit = u64::from(registers_per_thread(threads, settings.blocks_per_sm.unwrap_or(1))) * u64::from(groups);
     let sum =
         u64::from(producers) * u64::from(registers.producer) + u64::from(consumers) * u64::from(registers.consumer);
-    if sum > 512 {
+    if sum > limit {
         let message = format!(
-            "{}: the warp groups ask for {sum} registers per lane, at most 512",
+            "{}: the {groups} warp groups ask for {sum} registers per lane, and have {limit}",
             settings.text(Key::Registers, "")
         );
-        let left = 512u64.saturating_sub(u64::from(producers) * 24) / u64::from(consumers).max(1) / 8 * 8;
+        let left = limit.saturating_sub(u64::from(producers) * 24) / u64::from(consumers).max(1) / 8 * 8;
         let text = format!("registers(producer = 24, consumer = {})", left.clamp(24, 240));
         findings
-            .error("register-budget", Key::Registers, &[Key::Specialize, Key::Tile, Key::Thread], message)
+            .error(
+                "register-budget",
+                Key::Registers,
+                &[Key::Specialize, Key::Tile, Key::Thread, Key::BlocksPerSm],
+                message,
+            )
             .set(&text, format!("{text} fits"));
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Settings<'s> {
     pub persistent: Option<Wave>,
     pub split_k: Option<SplitK>,
     pub specialize: Option<SpecializeClause>,
+    /// Registers of producers and of consumers.
+    pub registers: Option<(u32, u32)>,
     pub tail: Tail,
     pub expect: Vec<Expectation>,
 }
@@ -74,6 +76,7 @@ impl<'s> Settings<'s> {
             persistent: None,
             split_k: None,
             specialize: None,
+            registers: None,
             tail: Tail::Predicate,
             expect: Vec::new(),
         };
@@ -118,6 +121,7 @@ impl<'s> Settings<'s> {
                 self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
+            Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
             Clause::Tail(tail) => self.tail = *tail,
             Clause::Expect(list) => self.expect = list.clone(),
             // Read as part of the problem, or not yet used by a rule.

@@ -32,6 +32,7 @@ mod queue;
 #[cfg(feature = "cuda")]
 mod shared;
 mod status;
+#[cfg(feature = "cuda")]
 mod tensor_map;
 
 #[cfg(not(feature = "cuda"))]

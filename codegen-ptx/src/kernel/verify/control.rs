@@ -1,4 +1,4 @@
-//! The rules of barriers.
+//! The rules of barriers, and of what whole warp groups do.
 
 use std::ops::Range;
 
@@ -22,6 +22,11 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
         };
         match &stmt.op {
             Op::NamedBarrier { number, threads } => named(control, *number, *threads, &mut users),
+            Op::SetRegisters { .. } => rule(
+                [control.threads.start, control.threads.end].iter().all(|end| end.is_multiple_of(4 * WARP))
+                    && control.together(),
+                || format!("a number of registers for {}, which are not whole warp groups", arriving(control)),
+            ),
             _ => rule(control.threads == (0..kernel.threads) && control.together(), || {
                 format!("a barrier of the block that only {} reach", arriving(control))
             }),

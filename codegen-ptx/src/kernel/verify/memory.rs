@@ -108,6 +108,7 @@ impl<'k> Analysis<'k> {
             Op::IsZero { dst, .. } => self.unknown(*dst),
             // Data, and statements without operands.
             Op::PublishBarriers
+            | Op::SetRegisters { .. }
             | Op::CommitCopies
             | Op::WaitCopies(_)
             | Op::Barrier

@@ -89,6 +89,9 @@ impl Structure<'_> {
                 self.typed(address.base, Type::U64)?;
                 self.typed(*value, Type::U32)
             }
+            Op::SetRegisters { count, .. } => rule((24..=256).contains(count) && count.is_multiple_of(8), || {
+                format!("{count} registers instead of a multiple of 8 from 24 to 256")
+            }),
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {
                 Ok(())
             }

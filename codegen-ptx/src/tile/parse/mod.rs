@@ -25,7 +25,7 @@
 //! full        = "barrier" | "copy_groups" "(" n ")" | "mbarrier" "(" n ")"
 //! empty       = "barrier" | "next_wait" | "mbarrier" "(" n ")"
 //! digit       = n ":" ("m" | "n")n                         values, and the distance from one to the next: 16:n8
-//! role        = "role" name "threads" n ".." n "{" statement* "}"
+//! role        = "role" name "threads" n ".." n "{" ["registers" n] statement* "}"
 //! statement   = "tiles" "{" statement* "}"
 //!             | "if_any_k" "{" statement* "}"
 //!             | "loop" "kt" "{" statement* "}"
@@ -286,9 +286,16 @@ impl<'t> Parser<'t> {
         let end = cursor.number()?;
         cursor.open()?;
         let note = cursor.note();
+        let (mut registers, mut registers_note) = (None, "".into());
+        if self.next_word() == "registers" {
+            let mut cursor = self.line_of("registers")?;
+            registers = Some(cursor.number()?);
+            cursor.end()?;
+            registers_note = cursor.note();
+        }
         let mut path = vec![index];
         let body = self.body(program, entry, &mut path)?;
-        program.roles.push(Role { name, threads: start..end, body, note });
+        program.roles.push(Role { name, threads: start..end, registers, registers_note, body, note });
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
+use ptx_gemm_dsl::target::{Target, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Fast, Operand, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
@@ -19,6 +20,9 @@ const MAX_DEPTH: u32 = 64;
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
+
+/// Threads of a warp group.
+const WARP_GROUP: u32 = 4 * WARP;
 
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;
@@ -140,12 +144,41 @@ fn roles(program: &Program) -> Check {
         let tiles = matches!(role.body.as_slice(), [only] if matches!(only.op, Op::Tiles { .. }));
         rule(tiles, site(), || format!("the body of role {} must be a single `tiles`", role.name))?;
     }
+    registers(program)?;
     rule(!program.roles.is_empty(), Site::Tile, || "a program needs at least one role".into())
 }
 
 /// The statements of a ring, and what each does to a slot.
 const RING_STATEMENTS: [(&str, &str); 4] =
     [("acquire", "acquired"), ("commit", "committed"), ("wait", "waited for"), ("release", "released")];
+
+/// Checks the registers of roles: whole warp groups share what the block is launched with (PTX ISA, "setmaxnreg").
+fn registers(program: &Program) -> Check {
+    let Some(stated) = program.roles.iter().position(|role| role.registers.is_some()) else { return Ok(()) };
+    let site = || Site::Role(stated);
+    rule(program.target == Target::SM_90A, site(), || {
+        format!("registers of a role need sm_90a, not {}", program.target)
+    })?;
+    let launched = registers_per_thread(program.threads(), program.blocks_per_sm);
+    let mut asked = 0;
+    for (index, role) in program.roles.iter().enumerate() {
+        let site = || Site::Role(index);
+        let Some(registers) = role.registers else {
+            return Err(broken(format!("role {} states no registers, and another one does", role.name)).at(site()));
+        };
+        rule((24..=256).contains(&registers) && registers.is_multiple_of(8), site(), || {
+            format!("role {} has {registers} registers, and must have a multiple of 8 from 24 to 256", role.name)
+        })?;
+        rule(role.len().is_multiple_of(WARP_GROUP), site(), || {
+            format!("role {} has {} threads, which are not whole warp groups of {WARP_GROUP}", role.name, role.len())
+        })?;
+        asked += u64::from(role.len()) * u64::from(registers);
+    }
+    let pool = u64::from(launched) * u64::from(program.threads());
+    rule(asked <= pool, site(), || {
+        format!("the roles ask for {asked} registers, and the block is launched with {pool}")
+    })
+}
 
 /// Checks that every reference to a buffer, ring, barrier or accumulator is valid, and that each of them is used.
 fn references(program: &Program) -> Check {
