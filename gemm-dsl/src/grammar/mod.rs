@@ -12,6 +12,7 @@
 //! everything.
 
 mod args;
+mod choices;
 mod clauses;
 mod epilogue;
 mod expect;
@@ -178,6 +179,12 @@ impl Parsed {
     fn item(&mut self, tokens: &[Token]) -> usize {
         let head = &tokens[0];
         let Some(name) = head.ident() else {
+            if choices::is_choice(head) {
+                // Whatever is missing may be in there.
+                self.unknown = KeySet::all();
+                self.error(choices::told("schedule", head.span));
+                return next_clause(tokens, 1);
+            }
             let message = format!("expected the name of a clause, got {}", head.describe());
             self.error(Diagnostic::error("clause-name", "schedule", message).at(head.span));
             if matches!(&head.kind, TokenKind::Group(_, inner) if next_clause(inner, 0) < inner.len()) {
@@ -269,6 +276,11 @@ fn read(
     group: Option<&[Token]>,
     braces: bool,
 ) -> (Option<Clause>, Outcome) {
+    let choices = choices::inside(group.unwrap_or(&[]));
+    if !choices.is_empty() {
+        let errors = choices.into_iter().map(|span| choices::told(info.name, span)).collect();
+        return (None, Outcome { errors, holes: true, lost: false });
+    }
     let mut args = Args::new(info, span, origin);
     let mut clause = arguments(&mut args, group, braces);
     if let Some(mut again) = args.again() {

@@ -50,6 +50,11 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); ..base; vector(4)",
     "tile(128, 128, 8); thread(8, 8); ..; vector(4)",
     "tile({BM}, 128, 8); thread(8, 8)",
+    // Alternatives, which a sweep has.
+    "tile({64, 128}, {32..=128 step *2}, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); shared(a = {km, mk + pad({4, 8})}); order({row, snake})",
+    "thread(8, 8); {tile(64, 64, 8) | tile(128, 128, 8)}; vector(4); {double_buffer | }",
+    "tile(128, 128, 8); thread(8, 8); expect { bank_conflicts <= {0, 8} }",
     "tile(128, 128, 8); thread(8, 8); order(\"row\")",
     "# the tile\ntile(128, 128, 8); # its threads\nthread(8, 8)",
     "(< tile(128, 128, 8); thread(8, 9) >)",
