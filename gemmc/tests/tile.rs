@@ -51,13 +51,20 @@ fn the_first_experiment() {
 #[test]
 fn what_is_wrong_has_a_line() {
     let text = printed();
-    let without: String =
-        text.lines().filter(|line| !line.contains(" wait ab")).map(|line| format!("{line}\n")).collect();
-    let path = file("wrong", &without);
-    let name = path.to_str().expect("a path");
-    for arguments in [&["check", name][..], &["ptx", name], &["ir", name, "--level", "kernel"]] {
-        told(arguments, 1, ":14:5: ab is not acquired, committed, waited for and released");
+    let without = |statement: &str| -> String {
+        text.lines().filter(|line| !line.contains(statement)).map(|line| format!("{line}\n")).collect()
+    };
+    let rows = [("acquire", "acquired"), ("commit", "committed"), ("release", "released"), ("wait", "waited for")];
+    for (statement, done) in rows {
+        let path = file("wrong", &without(&format!(" {statement} ab")));
+        let name = path.to_str().expect("a path");
+        let expected = format!(":14:5: ab is never {done}: there is no `{statement} ab`");
+        for arguments in [&["check", name][..], &["ptx", name], &["ir", name, "--level", "kernel"]] {
+            told(arguments, 1, &expected);
+        }
     }
+    let path = file("wrong", &without(" wait ab"));
+    let name = path.to_str().expect("a path");
     let json = told(&["check", name, "--json"], 1, "errors");
     let value: serde_json::Value = serde_json::from_str(json.trim()).expect("one object");
     assert_eq!(value["errors"][0]["clause"], "tile");

@@ -132,7 +132,10 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "copy a[0]",
         "outside acquire and commit",
     ),
-    (STAGED, "            wait ab", "            ; wait ab", "is not acquired, committed, waited for and released"),
+    (STAGED, "acquire ab", "; acquire ab", "ab is never acquired: there is no `acquire ab`"),
+    (STAGED, "commit ab", "; commit ab", "ab is never committed: there is no `commit ab`"),
+    (STAGED, "wait ab", "; wait ab", "ab is never waited for: there is no `wait ab`"),
+    (STAGED, "release ab", "; release ab", "ab is never released: there is no `release ab`"),
     (STAGED, "copy a[kt + 1]", "copy a[kt + 2]", "K-tiles must be copied in order"),
     (STAGED, "copy a[0]", "copy a[kt]", "the K-tile must be a constant before the loop"),
     (STAGED, "empty next_wait", "empty barrier", ""),
@@ -197,6 +200,14 @@ fn each_rule_has_a_program_that_breaks_it() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn all_absent_statements_of_a_ring_are_named() {
+    let text = printed(STAGED).replace("wait ab", "; wait").replace("commit ab", "; commit");
+    let errors = compile_text(&text, None).unwrap_err().to_string();
+    let expected = "ab is never committed nor waited for: there is no `commit ab` and no `wait ab`";
+    assert!(errors.contains(expected), "{errors}");
 }
 
 /// Steps whose products are multiplied twice, or never, and terms that are added to sums that are never stored.

@@ -132,6 +132,10 @@ fn roles(program: &Program) -> Check {
     rule(!program.roles.is_empty(), Site::Tile, || "a program needs at least one role".into())
 }
 
+/// The statements of a ring, and what each does to a slot.
+const RING_STATEMENTS: [(&str, &str); 4] =
+    [("acquire", "acquired"), ("commit", "committed"), ("wait", "waited for"), ("release", "released")];
+
 /// Checks that every reference to a buffer, ring, barrier or accumulator is valid, and that each of them is used.
 fn references(program: &Program) -> Check {
     let mut buffers = vec![(0, 0); program.buffers.len()];
@@ -151,6 +155,7 @@ fn references(program: &Program) -> Check {
             };
             match node.op {
                 Op::Acquire { ring } | Op::Commit { ring } | Op::Wait { ring } | Op::Release { ring } => {
+                    // As in `RING_STATEMENTS`.
                     let kind = match node.op {
                         Op::Acquire { .. } => 0,
                         Op::Commit { .. } => 1,
@@ -197,15 +202,21 @@ fn references(program: &Program) -> Check {
     }
     for (index, uses) in rings.iter().enumerate() {
         let name = &program.rings[index].name;
-        rule(uses.iter().all(|n| *n > 0), Site::Ring(index), || {
-            format!("{name} is not acquired, committed, waited for and released")
-        })?;
+        rule(uses.iter().all(|n| *n > 0), Site::Ring(index), || unused(name, uses))?;
     }
     for (index, uses) in barriers.iter().enumerate() {
         let name = &program.barriers[index].name;
         rule(*uses > 0, Site::Barrier(index), || format!("no statement uses {name}"))?;
     }
     Ok(())
+}
+
+/// Says which statements of a ring are absent, given how often each of [`RING_STATEMENTS`] occurs.
+fn unused(ring: &str, uses: &[usize; 4]) -> String {
+    let absent = || RING_STATEMENTS.iter().zip(uses).filter(|(_, uses)| **uses == 0).map(|(statement, _)| statement);
+    let done: Vec<&str> = absent().map(|(_, done)| *done).collect();
+    let written: Vec<String> = absent().map(|(name, _)| format!("`{name} {ring}`")).collect();
+    format!("{ring} is never {}: there is no {}", done.join(" nor "), written.join(" and no "))
 }
 
 /// The alignment of a slot: 16 bytes for the widest access, or the period of a swizzle, which is eight rows of its
