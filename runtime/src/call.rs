@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
     /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. If the schedule gives D
     /// another type, use [`Call::multiply_as`].
     pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
-        self.multiply_as(a, b).map_err(|error| self.result_type::<A>(error))
+        self.multiply_as(a, b).map_err(|error| self.result_type::<A>("multiply", error))
     }
 
     /// D = epilogue(A B), in a new matrix without padding whose elements are `T`: `multiply_as::<f32>(&a, &b)`.
@@ -126,7 +126,7 @@ impl<'a> Call<'a> {
 
     /// The products of `batch(strided)`: as many as A has matrices, in new memory without padding, of A's type.
     pub fn multiply_batch<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<MatrixBatch<A::Element>, Error> {
-        self.multiply_batch_as(a, b).map_err(|error| self.result_type::<A>(error))
+        self.multiply_batch_as(a, b).map_err(|error| self.result_type::<A>("multiply_batch", error))
     }
 
     /// The same with elements of type `T`.
@@ -171,12 +171,12 @@ impl<'a> Call<'a> {
     }
 
     /// If A is right and D has another element type, the error says how to request it.
-    fn result_type<A: TypedMatrix>(&self, error: Error) -> Error {
+    fn result_type<A: TypedMatrix>(&self, method: &'static str, error: Error) -> Error {
         match error {
             Error::Argument(ArgumentError::Type { operand: OperandName(Operand::D), expected, .. }) => {
                 let got = A::Element::DTYPE;
                 match self.check_type(Operand::A, got) {
-                    Ok(()) => ArgumentError::ResultType { got, expected }.into(),
+                    Ok(()) => ArgumentError::ResultType { method, got, expected }.into(),
                     Err(of_a) => of_a.into(),
                 }
             }

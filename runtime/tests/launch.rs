@@ -2,8 +2,8 @@
 
 use ptx_gemm_dsl::{DType, Layout, Schedule};
 use ptx_gemm_runtime::{
-    ArgumentError, CompiledGemm, Device, DeviceCall, DeviceError, Error, InterpreterOptions, Matrix, MatrixMut,
-    MatrixRef, Shape,
+    ArgumentError, CompiledGemm, Device, DeviceCall, DeviceError, Error, InterpreterOptions, Matrix, MatrixBatch,
+    MatrixMut, MatrixRef, Shape,
 };
 
 const CLAUSES: &str = "tile(16, 16, 8); thread(2, 4); vector(4);";
@@ -59,6 +59,26 @@ fn types_must_agree() {
     );
     refused(gemm.multiply_as::<f64>(&a, &b), "D has elements of type f64, the schedule says d = f32");
     refused(gemm.multiply_as::<i32>(&a, &b), "D has elements of type i32, the schedule says d = f32");
+}
+
+/// `multiply` takes the type of its result from A: where D has another one, the error names the method that states it.
+#[test]
+fn another_type_of_the_result_has_to_be_stated() {
+    let wide = compiled(&format!("{CLAUSES} types(f32, d = f64);"));
+    let (a, b) = (ones(2, 3), ones(3, 2));
+    let words =
+        "D has elements of type f64 in the schedule, and `multiply` gives those of A, f32: `multiply_as::<f64>`";
+    refused(wide.multiply(&a, &b), words);
+    refused(wide.call().multiply(&a, &b), words);
+    assert_eq!(wide.multiply_as::<f64>(&a, &b).unwrap(), Matrix::from_fn(2, 2, |_, _| 3.0f64));
+    // If A is wrong as well, that comes first.
+    refused(wide.multiply(&Matrix::<i32>::zeros(2, 3), &b), "A has elements of type i32, the schedule says a = f32");
+    let batch = compiled(&format!("{CLAUSES} types(f32, d = f64); batch(strided);"));
+    let (a, b) = (MatrixBatch::<f32>::random(2, 2, 3, 1), MatrixBatch::<f32>::random(2, 3, 2, 2));
+    refused(
+        batch.multiply_batch(&a, &b),
+        "D has elements of type f64 in the schedule, and `multiply_batch` gives those of A, f32: `multiply_batch_as::<f64>`",
+    );
 }
 
 #[test]

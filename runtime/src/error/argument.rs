@@ -23,10 +23,12 @@ pub enum ArgumentError {
     },
     /// The result would have the element type of A, but the schedule specifies another one.
     #[error(
-        "D has elements of type {expected} in the schedule, and `multiply` gives those of A, {got}: `multiply_as::<{}>`",
+        "D has elements of type {expected} in the schedule, and `{method}` gives those of A, {got}: `{method}_as::<{}>`",
         element_type(*.expected)
     )]
     ResultType {
+        /// `multiply` or `multiply_batch`.
+        method: &'static str,
         /// Type of the elements of A.
         got: DType,
         /// Type of D in the schedule.
