@@ -11,14 +11,20 @@ use std::time::{Duration, Instant};
 use ptx_gemm_dsl::clause::Clause;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Schedule, Target};
+use ptx_gemm_runtime::interp::Checks;
 use ptx_gemm_runtime::{Error, Kernel, ptx};
 use rayon::prelude::*;
 
 use crate::error::CheckError;
 use crate::figures::{Assembler, Figures, How};
+use crate::profile::{DEPTH, sample_size, tiles};
+use crate::size::Size;
 
 /// Steps towards a legal number before the nearest one is reported as illegal.
 const STEPS: u32 = 3;
+
+/// Elements of a tile of which one is enough.
+const LARGE: usize = 256 * 512;
 
 /// Words that are interchangeable.
 const WORDS: [&[&str]; 12] = [
@@ -179,11 +185,20 @@ pub fn ablate(
     let target = Some(schedule.plan(target).map_err(Error::from)?.target);
     let own = Variant { clause: String::new(), changed: None, schedule: bare.clone() };
     let all: Vec<Variant> = std::iter::once(own).chain(variants(&bare, target)).collect();
+    // The schedule itself runs under the checks. Of its variants only the cost is asked for, which does not depend on them.
+    let how = |index, kernel: &Kernel| {
+        let size = Some(sampled(kernel));
+        match index {
+            0 => How { size, ..How::default() },
+            _ => How { size, checks: Checks::Off, ..How::default() },
+        }
+    };
     let counted: Vec<Counted> = all
         .par_iter()
-        .map(|variant| {
+        .enumerate()
+        .map(|(index, variant)| {
             let kernel = Kernel::compile(&variant.schedule, target)?;
-            let figures = Figures::of(&kernel, &How::default())?;
+            let figures = Figures::of(&kernel, &how(index, &kernel))?;
             Ok((kernel, figures))
         })
         .collect();
@@ -200,6 +215,12 @@ pub fn ablate(
         Ablated { variant, figures }
     };
     Ok((own, figures.into_iter().map(ablated).collect()))
+}
+
+/// What is counted: as for a profile, but a single tile if it is large. All figures of the table are relative to the work.
+fn sampled(kernel: &Kernel) -> Size {
+    let one = tiles(kernel, 1, DEPTH);
+    if one.m * one.n > LARGE { one } else { sample_size(kernel) }
 }
 
 /// Leaves out changes that result in the same instructions as an earlier one, such as a default that is written out. A

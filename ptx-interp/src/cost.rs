@@ -59,8 +59,8 @@ impl WarpAccess {
     }
 
     /// The order does not depend on who is asked first, so that the worst of several blocks is always the same.
-    fn is_worse_than(&self, other: &WarpAccess) -> bool {
-        (other.conflicts(), &self.lanes) < (self.conflicts(), &other.lanes)
+    fn is_better_than(&self, conflicts: u64, lanes: &[(usize, u32)]) -> bool {
+        (self.conflicts(), lanes) < (conflicts, &self.lanes)
     }
 }
 
@@ -185,6 +185,8 @@ pub(crate) struct Counters {
     regions: Vec<(Range<u32>, BufferCost)>,
     /// By instruction.
     pub(crate) shared: BTreeMap<u32, SharedAccess>,
+    /// The same.
+    patterns: BTreeMap<u32, Pattern>,
 }
 
 /// The direction of an access.
@@ -194,6 +196,45 @@ pub enum Direction {
     Load,
     /// To memory.
     Store,
+}
+
+/// The last access of an instruction.
+#[derive(Clone, Debug, Default)]
+struct Pattern {
+    lanes: Box<[(usize, u32)]>,
+    cost: SharedCost,
+}
+
+impl Pattern {
+    /// Whether an access of the same instruction has the same lanes at the same distances, whole words away: then it costs
+    /// the same, since all its banks are rotated alike. In a loop that is nearly every access.
+    fn has(&self, offsets: &[(usize, u32)]) -> bool {
+        let (Some((_, first)), Some((_, other))) = (self.lanes.first(), offsets.first()) else { return false };
+        let step = other.wrapping_sub(*first);
+        let moved = |(one, other): (&(usize, u32), &(usize, u32))| (one.0, one.1.wrapping_add(step)) == *other;
+        step.is_multiple_of(4) && self.lanes.len() == offsets.len() && self.lanes.iter().zip(offsets).all(moved)
+    }
+}
+
+/// The cost of one shared-memory instruction.
+fn shared_cost(offsets: &[(usize, u32)], bytes: u32) -> SharedCost {
+    let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
+    let mut cost = SharedCost { accesses: 1, ..SharedCost::default() };
+    for group in offsets.chunk_by(|a, b| a.0 / lanes_at_once == b.0 / lanes_at_once) {
+        let mut words: Vec<u32> =
+            group.iter().flat_map(|(_, offset)| offset / 4..(offset + bytes).div_ceil(4)).collect();
+        words.sort_unstable();
+        words.dedup();
+        let mut banks = [0u64; 32];
+        words.iter().for_each(|word| banks[*word as usize % 32] += 1);
+        cost.wavefronts += banks.iter().copied().max().unwrap_or(1);
+        cost.ideal += (words.len() as u64).div_ceil(32);
+    }
+    let mut words: Vec<u32> = offsets.iter().map(|(_, offset)| offset / 4).collect();
+    words.sort_unstable();
+    words.dedup();
+    cost.words += words.len() as u64 * u64::from(bytes.div_ceil(4));
+    cost
 }
 
 impl Counters {
@@ -218,22 +259,11 @@ impl Counters {
 
     /// Counts one shared-memory instruction by its lanes' byte offsets, in ascending order of lanes.
     pub(crate) fn shared(&mut self, pc: u32, way: Direction, offsets: &[(usize, u32)], bytes: u32) {
-        let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
-        let mut cost = SharedCost { accesses: 1, ..SharedCost::default() };
-        for group in offsets.chunk_by(|a, b| a.0 / lanes_at_once == b.0 / lanes_at_once) {
-            let mut words: Vec<u32> =
-                group.iter().flat_map(|(_, offset)| offset / 4..(offset + bytes).div_ceil(4)).collect();
-            words.sort_unstable();
-            words.dedup();
-            let mut banks = [0u64; 32];
-            words.iter().for_each(|word| banks[*word as usize % 32] += 1);
-            cost.wavefronts += banks.iter().copied().max().unwrap_or(1);
-            cost.ideal += (words.len() as u64).div_ceil(32);
+        let pattern = self.patterns.entry(pc).or_default();
+        if !pattern.has(offsets) {
+            *pattern = Pattern { lanes: offsets.into(), cost: shared_cost(offsets, bytes) };
         }
-        let mut words: Vec<u32> = offsets.iter().map(|(_, offset)| offset / 4).collect();
-        words.sort_unstable();
-        words.dedup();
-        cost.words += words.len() as u64 * u64::from(bytes.div_ceil(4));
+        let cost = pattern.cost;
         let region = offsets.first().and_then(|(_, first)| self.regions.iter_mut().find(|of| of.0.contains(first)));
         if let Some((_, buffer)) = region {
             *buffer.way(way) += cost;
@@ -242,11 +272,15 @@ impl Counters {
             Direction::Load => self.shared_loads += cost,
             Direction::Store => self.shared_stores += cost,
         }
-        let warp = WarpAccess { wavefronts: cost.wavefronts, ideal: cost.ideal, lanes: offsets.into() };
-        let one = SharedAccess { way, bytes, cost, worst: warp };
+        let warp = || WarpAccess { wavefronts: cost.wavefronts, ideal: cost.ideal, lanes: offsets.into() };
         match self.shared.get_mut(&pc) {
-            Some(sum) => *sum += &one,
-            None => _ = self.shared.insert(pc, one),
+            Some(sum) => {
+                sum.cost += cost;
+                if sum.worst.is_better_than(cost.conflicts(), offsets) {
+                    sum.worst = warp();
+                }
+            }
+            None => _ = self.shared.insert(pc, SharedAccess { way, bytes, cost, worst: warp() }),
         }
     }
 
@@ -377,7 +411,7 @@ fn add_accesses(sum: &mut BTreeMap<u32, SharedAccess>, other: &BTreeMap<u32, Sha
 impl std::ops::AddAssign<&SharedAccess> for SharedAccess {
     fn add_assign(&mut self, other: &SharedAccess) {
         self.cost += other.cost;
-        if other.worst.is_worse_than(&self.worst) {
+        if self.worst.is_better_than(other.worst.conflicts(), &other.worst.lanes) {
             self.worst = other.worst.clone();
         }
     }
@@ -456,5 +490,29 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
         add_accesses(&mut self.shared, &other.shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counters, Direction, SharedCost, shared_cost};
+
+    /// Accesses of one instruction that move by whole words and by less, with other distances, and with other lanes.
+    #[test]
+    fn an_access_costs_the_same_whatever_the_one_before_it() {
+        let rows: Vec<Vec<(usize, u32)>> = [(0, 4), (128, 4), (132, 4), (132, 8), (4, 8), (6, 8), (6, 128), (4, 128)]
+            .into_iter()
+            .map(|(first, step)| (0..32).map(|lane| (lane, first + step * lane as u32)).collect())
+            .collect();
+        for bytes in [1, 4, 8, 16] {
+            let (mut counters, mut expected) = (Counters::default(), SharedCost::default());
+            for row in rows.iter().chain([&rows[0][..7].to_vec()]) {
+                counters.shared(0, Direction::Load, row, bytes);
+                expected += shared_cost(row, bytes);
+            }
+            assert_eq!(counters.shared_loads, expected, "{bytes} bytes a lane");
+            assert_eq!(counters.shared[&0].cost, expected);
+            assert_eq!(counters.shared[&0].worst.lanes, rows[7], "the first of the accesses with the most conflicts");
+        }
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_runtime::Kernel;
-use ptx_gemm_runtime::interp::{GlobalCost, SharedCost};
+use ptx_gemm_runtime::interp::{Checks, GlobalCost, SharedCost};
 use ptx_gemm_runtime::tile::Program;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub use sass::Loop;
 pub use text::table;
 
 use crate::error::CheckError;
-use crate::profile::{Profile, sample_size};
+use crate::profile::{Profile, WATCHED, sample_size};
 use crate::size::Size;
 
 /// How long to wait for ptxas by default: a thread with thousands of accumulators takes it most of a minute.
@@ -47,6 +47,9 @@ pub const PATIENCE: Duration = Duration::from_millis(2500);
 pub struct How<'a> {
     /// Extents of the product; by default 2 x 2 tiles of D and 4 K-tiles.
     pub size: Option<Size>,
+    /// The rules that the interpreter checks while it counts; by default all but the one about races, which distorts counts.
+    /// The result is compared in any case.
+    pub checks: Checks,
     /// The assembler, which reports registers, spills and machine instructions.
     pub assembler: Option<&'a Assembler>,
     /// How long to wait for it.
@@ -55,7 +58,7 @@ pub struct How<'a> {
 
 impl Default for How<'_> {
     fn default() -> Self {
-        How { size: None, assembler: None, patience: PATIENCE }
+        How { size: None, checks: WATCHED, assembler: None, patience: PATIENCE }
     }
 }
 
@@ -195,7 +198,8 @@ impl Figures {
     /// is.
     pub fn of(kernel: &Arc<Kernel>, how: &How<'_>) -> Result<Figures, CheckError> {
         let size = how.size.unwrap_or_else(|| sample_size(kernel));
-        let counted = || Profile::at(kernel, size).and_then(|p| Ok((MainLoop::of(kernel, &p.entry)?, p)));
+        let counted =
+            || Profile::watched(kernel, size, how.checks).and_then(|p| Ok((MainLoop::of(kernel, &p.entry)?, p)));
         let first = kernel.interface().entries.first().map(|entry| entry.name.clone()).unwrap_or_default();
         let assemble = |entry: &str| how.assembler.map(|a| a.assemble(kernel, entry, how.patience));
         // Usually the first entry runs, so the assembler does not have to wait for the interpreter.
