@@ -178,6 +178,11 @@ impl Canvas {
         self.turned(x, y, anchor, size, color, text, false);
     }
 
+    /// A text in the middle of a cell (x, y, width, height).
+    pub fn within(&mut self, [x, y, width, height]: [f64; 4], size: Size, color: Color, text: impl Into<String>) {
+        self.text(x + width / 2.0, y + height / 2.0 + 0.36 * size.height(), Anchor::Middle, size, color, text);
+    }
+
     /// A text that is read from the bottom to the top.
     pub fn upwards(&mut self, x: f64, y: f64, anchor: Anchor, size: Size, color: Color, text: impl Into<String>) {
         self.turned(x, y, anchor, size, color, text, true);

@@ -49,9 +49,17 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
             y += STEP;
         }
     }
-    canvas.text(at(line.end), y + 8.0, Anchor::End, Size::Label, MUTED, "time →");
+    time(canvas, at(line.end), y + 8.0);
     y = legend(canvas, Panel::LEFT + NAMES, y + 8.0);
     Ok(canvas.paragraph(Panel::LEFT, y + 10.0, Panel::WIDTH, MUTED, &explained(program, k_tiles, &line)))
+}
+
+/// An arrow to the right, with what it means.
+fn time(canvas: &mut Canvas, right: f64, y: f64) {
+    canvas.text(right - 34.0, y, Anchor::End, Size::Label, MUTED, "time");
+    let y = y - 4.0;
+    canvas.line((right - 27.0, y), (right, y), MUTED, 1.4, None);
+    canvas.polyline(&[(right - 6.0, y - 4.0), (right, y), (right - 6.0, y + 4.0)], MUTED, 1.4);
 }
 
 fn plural(count: u32) -> &'static str {
@@ -93,7 +101,8 @@ fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_til
         Work::Copy => (format!("C{tile}"), Size::Cell, ON_LIGHT),
         Work::Wait => return,
     };
-    let size = if size.width(&text) > width { Size::Tiny } else { size };
+    // Narrow pieces touch each other: their texts must not.
+    let size = if size.width(&text) + 3.0 > width { Size::Tiny } else { size };
     if size.width(&text) * 0.9 <= width {
         let y = y + inset + height / 2.0 + 0.35 * size.height();
         canvas.text(x + width / 2.0, y, Anchor::Middle, size, ink, text);

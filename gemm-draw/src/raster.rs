@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ptx_gemm_dsl::Target;
 use ptx_gemm_dsl::terms::Wave;
 
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
+use crate::gpu::Gpu;
 use crate::order;
 use crate::palette::{self, FAINT, INK, MUTED, ON_LIGHT};
 use crate::subject::Subject;
@@ -29,26 +31,30 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let parts = program.scheduler.parts.unwrap_or(1);
     // Parts of k vary slowest: the first parts of all tiles come first.
     let tiles_in_wave = (wave as usize).min(order.len());
-    let (x0, y0) = (Panel::LEFT + 26.0, top + 14.0);
+    let (x0, y0) = (Panel::LEFT + 42.0, top + 24.0);
     let at = |(row, col): (u32, u32)| (x0 + CELL * f64::from(col), y0 + CELL * f64::from(row));
     for (number, &tile) in order.iter().enumerate() {
         let (x, y) = at(tile);
         let wave = number / tiles_in_wave.max(1);
-        canvas.rect(x + 0.5, y + 0.5, CELL - 1.0, CELL - 1.0, palette::category(wave));
-        canvas.text(x + CELL / 2.0, y + 14.5, Anchor::Middle, Size::Tiny, ON_LIGHT, number.to_string());
+        let at = [x + 0.5, y + 0.5, CELL - 1.0, CELL - 1.0];
+        canvas.rects(&[at], palette::category(wave));
+        canvas.within(at, Size::Tiny, ON_LIGHT, number.to_string());
     }
     // The first runs of neighbours, each from its dot on, along the edge of the cells.
     let next_to = |one: &(u32, u32), other: &(u32, u32)| one.0.abs_diff(other.0) + one.1.abs_diff(other.1) == 1;
     for run in order[..tiles_in_wave].chunk_by(next_to).take(RUNS) {
-        let points: Vec<(f64, f64)> = run.iter().map(|&tile| at(tile)).map(|(x, y)| (x + 3.0, y + 4.0)).collect();
+        let points: Vec<(f64, f64)> = run.iter().map(|&tile| at(tile)).map(|(x, y)| (x + 3.4, y + 4.0)).collect();
         canvas.polyline(&points, ON_LIGHT, 1.4);
-        points.first().into_iter().for_each(|&(x, y)| canvas.dot(x, y, 3.5, ON_LIGHT));
+        points.first().into_iter().for_each(|&(x, y)| canvas.dot(x, y, 2.4, ON_LIGHT));
     }
     for index in (0..TILES).step_by(4) {
         let (x, y) = at((index, index));
         canvas.text(x + CELL / 2.0, y0 - 5.0, Anchor::Middle, Size::Tiny, MUTED, index.to_string());
         canvas.text(x0 - 6.0, y + CELL / 2.0 + 4.0, Anchor::End, Size::Tiny, MUTED, index.to_string());
     }
+    let middle = CELL * f64::from(TILES) / 2.0;
+    canvas.text(x0 + middle, y0 - 20.0, Anchor::Middle, Size::Label, MUTED, "column of tiles, along n");
+    canvas.upwards(x0 - 28.0, y0 + middle, Anchor::Middle, Size::Label, MUTED, "row of tiles, along m");
     canvas.frame(x0, y0, CELL * f64::from(TILES), CELL * f64::from(TILES), FAINT, 1.0);
     let right = x0 + CELL * f64::from(TILES) + 36.0;
     let width = Panel::LEFT + Panel::WIDTH - right;
@@ -83,9 +89,11 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
                 gpu.processors, gpu.title
             ),
             None => format!(
-                "A wave: {wave} blocks run at once, {per} on each of the {} multiprocessors of an {}, as many as the program is \
+                "A wave: {wave} blocks run at once, {} on each of the {} multiprocessors of an {}, as many as the program is \
                  compiled for.",
-                gpu.processors, gpu.title
+                at_least(per, program.target, gpu),
+                gpu.processors,
+                gpu.title
             ),
         },
         format!(
@@ -97,6 +105,9 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
             rows.len() + cols.len()
         ),
     ];
+    if wave as usize > first.len() && parts == 1 {
+        lines.push(format!("The product has fewer tiles than that: {} blocks have none.", wave as usize - first.len()));
+    }
     if parts > 1 {
         lines.push(format!(
             "Split-K: {parts} blocks sum each tile, each over its part of k. The grid has {} blocks: first all tiles' first parts, \
@@ -105,6 +116,14 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
         ));
     }
     Ok(lines)
+}
+
+/// The number of blocks, which a program for an older GPU leaves to the driver: more may fit than on that one.
+fn at_least(blocks: u32, target: Target, gpu: Gpu) -> String {
+    match Target::newest(gpu.capability) == Some(target) {
+        true => blocks.to_string(),
+        false => format!("at least {blocks}"),
+    }
 }
 
 fn legend(canvas: &mut Canvas, x: f64, y: f64, waves: usize, wave: u32) -> f64 {

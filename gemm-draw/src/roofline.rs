@@ -6,7 +6,7 @@ use crate::axis::{Axis, number};
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
-use crate::palette::{self, ALARM, FAINT, INK, MUTED};
+use crate::palette::{self, ALARM, FAINT, INK, MUTED, PAPER};
 use crate::subject::Subject;
 
 const HEIGHT: f64 = 330.0;
@@ -29,11 +29,11 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let start = X.start.max(LOWEST / memory);
     let roof = [(start, allowed(start)), (ridge, peak), (X.end, peak)];
     let roof: Vec<(f64, f64)> = roof.iter().map(|&(i, t)| (x.at(i), y.at(t))).collect();
-    canvas.polyline(&roof, INK, 2.4);
     let compute = format!("peak: {} TFLOP/s in {}", number(peak), program.problem.types.acc);
-    canvas.text(x.at(X.end) - 6.0, y.at(peak) - 8.0, Anchor::End, Size::Label, INK, compute);
-    let (label_x, label_y) = (x.at(ridge * 0.12) - 10.0, y.at(allowed(ridge * 0.12)) - 8.0);
-    canvas.text(label_x, label_y, Anchor::End, Size::Label, INK, format!("memory: {} TB/s", number(memory)));
+    label(canvas, x.at(X.end) - 6.0, y.at(peak) - 9.0, &compute);
+    let on_slope = ridge * 0.12;
+    label(canvas, x.at(on_slope) - 14.0, y.at(allowed(on_slope)) - 9.0, &format!("memory: {} TB/s", number(memory)));
+    canvas.polyline(&roof, INK, 2.4);
     let intensity = profile.intensity();
     let own = palette::line(0);
     let bound = allowed(intensity);
@@ -54,6 +54,13 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         below = canvas.paragraph(right + 26.0, below, width - 26.0, INK, &line) + 12.0;
     }
     Ok(below.max(y0 + HEIGHT + 52.0))
+}
+
+/// A text that ends there, and hides the grid.
+fn label(canvas: &mut Canvas, right: f64, y: f64, text: &str) {
+    let width = 0.9 * Size::Label.width(text);
+    canvas.rect(right - width - 3.0, y - 12.0, width + 6.0, 16.0, PAPER);
+    canvas.text(right, y, Anchor::End, Size::Label, INK, text);
 }
 
 fn axes(canvas: &mut Canvas, x: &Axis, y: &Axis, (x0, y0): (f64, f64)) {

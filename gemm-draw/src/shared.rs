@@ -127,8 +127,9 @@ fn scale(canvas: &mut Canvas, y: f64) -> f64 {
     canvas.text(Panel::LEFT, y + 6.0, Anchor::Start, Size::Label, MUTED, "bank");
     for (bank, color) in BANKS.into_iter().enumerate() {
         let x = Panel::LEFT + 48.0 + 17.0 * bank as f64;
-        canvas.rect(x, y - 7.0, 17.0, 17.0, color);
-        canvas.text(x + 8.5, y + 5.5, Anchor::Middle, Size::Cell, on_bank(bank), bank.to_string());
+        let at = [x, y - 7.0, 17.0, 17.0];
+        canvas.rects(&[at], color);
+        canvas.within(at, Size::Cell, on_bank(bank), bank.to_string());
     }
     y + 44.0
 }
@@ -181,8 +182,7 @@ fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&W
         }
         cells.iter().zip(BANKS).for_each(|(cells, color)| canvas.rects(cells, color));
         for (at, bank) in numbers {
-            let (x, y) = (at[0] + cell / 2.0, at[1] + cell / 2.0 + 3.4);
-            canvas.text(x, y, Anchor::Middle, Size::Tiny, on_bank(bank), bank.to_string());
+            canvas.within(at, Size::Tiny, on_bank(bank), bank.to_string());
         }
         canvas.frames(&marked, palette::MARK, 2.0);
         for k in (0..depth).step_by(if depth > 8 { 4 } else { 1 }) {
@@ -257,9 +257,9 @@ fn access(canvas: &mut Canvas, x: f64, y: f64, (name, cost, worst): (&str, &Shar
             canvas.rect(x0, top, cell * f64::from(WAYS), cell - 1.0, GROUND);
             for (bank, got) in pass.iter().enumerate() {
                 let Some((lane, shared)) = got else { continue };
-                let at = x0 + cell * bank as f64;
-                canvas.rect(at + 0.4, top, cell - 0.8, cell - 1.0, BANKS[bank]);
-                canvas.text(at + cell / 2.0, top + 10.0, Anchor::Middle, Size::Tiny, on_bank(bank), lane.to_string());
+                let at = [x0 + cell * bank as f64 + 0.4, top, cell - 0.8, cell - 1.0];
+                canvas.rects(&[at], BANKS[bank]);
+                canvas.within(at, Size::Tiny, on_bank(bank), lane.to_string());
                 several |= *shared;
             }
             top += cell;

@@ -25,10 +25,10 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         holders(program).ok_or_else(|| DrawError::Nothing("no role stores a tile of D".into()))?;
     let held = Held { program, role, map: &accumulator.map };
     let left = Panel::LEFT;
-    held.tile(canvas, left, top);
-    held.warp(canvas, left + SIDE + GAP, top);
-    held.thread(canvas, left + SIDE + LANES + 2.0 * GAP, top);
-    let mut y = top + LINE + SIDE + 2.0 * LINE + 24.0;
+    let tile = held.tile(canvas, left, top);
+    let warp = held.warp(canvas, left + SIDE + GAP, top);
+    let thread = held.thread(canvas, left + SIDE + LANES + 2.0 * GAP, top);
+    let mut y = tile.max(warp).max(thread) + 30.0;
     for line in held.roles() {
         y = canvas.paragraph(left, y, Panel::WIDTH, MUTED, &line);
     }
@@ -68,11 +68,11 @@ impl Held<'_> {
         self.map.threads()
     }
 
-    /// The whole tile, coloured by warp.
-    fn tile(&self, canvas: &mut Canvas, x: f64, y: f64) {
+    /// The whole tile, coloured by warp; returns the lowest y.
+    fn tile(&self, canvas: &mut Canvas, x: f64, y: f64) -> f64 {
         let (m, n) = (self.program.block.m, self.program.block.n);
         let warps = self.threads().div_ceil(WARP);
-        heading(canvas, x, y, &format!("The block's {m} × {n} tile of D, by warp"));
+        heading(canvas, x, y, &format!("The {m} × {n} tile of D, by warp"));
         let scale = SIDE / f64::from(m.max(n));
         let (x0, y0) = (x, y + LINE);
         let place = |piece: &Piece| placed(piece, (0, 0), (x0, y0), scale);
@@ -88,48 +88,49 @@ impl Held<'_> {
         }
         let pieces = merged(&owner, n);
         for warp in 0..warps {
-            let own: Vec<[f64; 4]> = pieces.iter().filter(|(of, _)| *of == warp).map(|(_, p)| place(p)).collect();
-            canvas.rects(&own, palette::category(warp as usize));
+            let own = pieces.iter().filter(|(of, _)| *of == warp).map(|(_, piece)| apart(place(piece)));
+            canvas.rects(&own.collect::<Vec<_>>(), palette::category(warp as usize));
         }
-        let mut unnumbered = false;
-        for warp in 0..warps {
-            // Once for each warp, in its largest piece.
-            let largest = pieces.iter().filter(|(of, _)| *of == warp).max_by_key(|(_, p)| p.rows.min(p.cols));
-            let Some((_, piece)) = largest else { continue };
-            let [px, py, width, height] = place(piece);
-            let (size, text) = (if warps > 16 { Size::Cell } else { Size::Label }, warp.to_string());
-            if height < 0.9 * size.height() || width < size.width(&text) {
-                unnumbered = true;
-            } else {
-                // To the right, away from thread 0's elements.
-                let right = width.min(36.0);
-                number(canvas, [px + width - right, py, right, height], size, &text);
-            }
+        // Once for each warp, in its largest piece; for all warps or for none.
+        let size = if warps > 16 { Size::Cell } else { Size::Label };
+        let largest = |warp| pieces.iter().filter(|(of, _)| *of == warp).max_by_key(|(_, p)| p.rows.min(p.cols));
+        let numbers = (0..warps).filter_map(|warp| Some((warp.to_string(), place(&largest(warp)?.1))));
+        let numbers: Vec<(String, [f64; 4])> = numbers.collect();
+        let numbered = numbers
+            .iter()
+            .all(|(text, [_, _, width, height])| *height >= 0.9 * size.height() && *width >= size.width(text));
+        for (text, [x, y, width, height]) in numbers.iter().filter(|_| numbered) {
+            // To the right, away from thread 0's elements.
+            let right = width.min(36.0);
+            canvas.within([x + width - right, *y, right, *height], size, ON_LIGHT, text);
         }
         let first: Vec<[f64; 4]> = self.pieces(0).iter().map(place).collect();
         canvas.rects(&first, ON_LIGHT);
+        // So that black elements have an edge on a dark page.
+        canvas.frames(&first, INK, 0.8);
         let (width, height) = (scale * f64::from(n), scale * f64::from(m));
         canvas.frame(x0, y0, width, height, MUTED, 1.0);
         let elements = self.map.elements();
         let own = if elements == 1 { "thread 0's element".into() } else { format!("thread 0's {elements} elements") };
-        let text = match (warps, unnumbered) {
-            (1, _) => format!("one warp; black: {own}"),
-            (_, true) => format!("{warps} warps by colour; black: {own}"),
-            (_, false) => format!("numbers: warps 0 to {}; black: {own}", warps - 1),
+        let colours = match (warps, numbered) {
+            (1, _) => "one warp".into(),
+            (_, true) => format!("numbers: warps 0 to {}", warps - 1),
+            (_, false) => format!("{warps} warps by colour; the colours repeat"),
         };
-        caption(canvas, x, y0 + height, &text);
-        if unnumbered {
-            // Draws the colours of the first ones, which repeat.
-            for warp in 0..warps.min(12) {
-                let x = x + 25.0 * f64::from(warp);
-                canvas.rect(x, y0 + height + 26.0, 23.0, 15.0, palette::category(warp as usize));
-                number(canvas, [x, y0 + height + 26.0, 23.0, 15.0], Size::Cell, &warp.to_string());
-            }
+        let bottom = caption(canvas, x, y0 + height, &[&colours, &format!("black: {own}")]);
+        if numbered {
+            return bottom;
         }
+        for warp in 0..warps.min(12) {
+            let at = [x + 25.0 * f64::from(warp), bottom + 8.0, 23.0, 15.0];
+            canvas.rects(&[at], palette::category(warp as usize));
+            canvas.within(at, Size::Cell, ON_LIGHT, warp.to_string());
+        }
+        bottom + 23.0
     }
 
-    /// The elements of warp 0, with the lane that holds each piece.
-    fn warp(&self, canvas: &mut Canvas, x: f64, y: f64) {
+    /// The elements of warp 0, with the lane that holds each piece; returns the lowest y.
+    fn warp(&self, canvas: &mut Canvas, x: f64, y: f64) -> f64 {
         let lanes = self.threads().min(WARP);
         let pieces: Vec<(u32, Piece)> =
             (0..lanes).flat_map(|lane| self.pieces(lane).into_iter().map(move |piece| (lane, piece))).collect();
@@ -160,14 +161,13 @@ impl Held<'_> {
             for at in own {
                 let size = if at[2] < 18.0 || at[3] < 12.0 { Size::Tiny } else { Size::Cell };
                 if at[2] > size.width("31") && at[3] > size.height() * 0.75 {
-                    number(canvas, at, size, &lane.to_string());
+                    canvas.within(at, size, ON_LIGHT, lane.to_string());
                 }
             }
         }
         let (width, height) = (scale * f64::from(cols), scale * f64::from(rows));
         canvas.frame(x0, y0, width, height, FAINT, 1.0);
-        let text = format!("{}, {}", span("row", row, rows), span("column", col, cols));
-        caption(canvas, x, y0 + height, &text);
+        let place = format!("{}, {}", span("row", row, rows), span("column", col, cols));
         let full: u32 = shown.iter().map(|(_, piece)| piece.rows * piece.cols).sum();
         let mut more = vec!["orange: lane 0"];
         if full < rows * cols {
@@ -176,11 +176,11 @@ impl Held<'_> {
         if whole != (rows, cols) {
             more.push("the pattern goes on");
         }
-        caption(canvas, x, y0 + height + 18.0, &more.join("; "));
+        caption(canvas, x, y0 + height, &[&place, &more.join("; ")])
     }
 
-    /// The accumulators of thread 0 by row and column.
-    fn thread(&self, canvas: &mut Canvas, x: f64, y: f64) {
+    /// The accumulators of thread 0 by row and column; returns the lowest y.
+    fn thread(&self, canvas: &mut Canvas, x: f64, y: f64) -> f64 {
         heading(canvas, x, y, "Thread 0's registers");
         let (rows, cols) = (self.map.rows(), self.map.cols());
         let (row0, col0) = self.map.first(0);
@@ -197,7 +197,7 @@ impl Held<'_> {
             let (Some(i), Some(j)) = (at(&rows, i), at(&cols, j)) else { continue };
             let at = [x0 + cell * j as f64 + 0.5, y0 + cell * i as f64 + 0.5, cell - 1.0, cell - 1.0];
             canvas.rects(&[at], palette::category(1));
-            number(canvas, at, size, &element.to_string());
+            canvas.within(at, size, ON_LIGHT, element.to_string());
         }
         for (index, row) in rows.iter().take(most).enumerate() {
             let y = y0 + cell * (index as f64 + 0.5) + 4.0;
@@ -208,10 +208,10 @@ impl Held<'_> {
             canvas.text(x, y0 - 5.0, Anchor::Middle, size, MUTED, (col0 + col).to_string());
         }
         let text = match (shown_rows, shown_cols) == (rows.len(), cols.len()) {
-            true => "accumulators by row and column".to_string(),
+            true => "by row and column of the tile".to_string(),
             false => format!("{shown_rows} × {shown_cols} of {} × {} are shown", rows.len(), cols.len()),
         };
-        caption(canvas, x, y0 + cell * shown_rows as f64, &text);
+        caption(canvas, x, y0 + cell * shown_rows as f64, &[&text])
     }
 
     /// The elements of a thread in as few rectangles as its registers allow.
@@ -235,7 +235,11 @@ impl Held<'_> {
             };
             match role.name == self.role.name {
                 true if self.program.roles.len() == 1 => {
-                    format!("{threads} ({} warps) hold {held} each.", role.len().div_ceil(WARP))
+                    let warps = match role.len().div_ceil(WARP) {
+                        1 => "1 warp".into(),
+                        warps => format!("{warps} warps"),
+                    };
+                    format!("{threads} ({warps}) hold {held} each.")
                 }
                 true => format!("{threads} (role `{}`) hold {held} each.", role.name),
                 false => format!("{threads} (role `{}`) hold none: they copy.", role.name),
@@ -298,16 +302,24 @@ fn placed(piece: &Piece, first: (u32, u32), at: (f64, f64), scale: f64) -> [f64;
     [x, y, scale * f64::from(piece.cols), scale * f64::from(piece.rows)]
 }
 
-fn number(canvas: &mut Canvas, [x, y, width, height]: [f64; 4], size: Size, text: &str) {
-    canvas.text(x + width / 2.0, y + height / 2.0 + 0.34 * size.height(), Anchor::Middle, size, ON_LIGHT, text);
-}
-
 fn heading(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
     canvas.text(x, y + 10.0, Anchor::Start, Size::Body, INK, text);
 }
 
-fn caption(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
-    canvas.text(x, y + 18.0, Anchor::Start, Size::Label, MUTED, text);
+/// Lines below a drawing; returns the lowest y.
+fn caption(canvas: &mut Canvas, x: f64, y: f64, lines: &[&str]) -> f64 {
+    let mut y = y;
+    for line in lines {
+        y += 18.0;
+        canvas.text(x, y, Anchor::Start, Size::Label, MUTED, *line);
+    }
+    y
+}
+
+/// A piece with a gap to its neighbours, which may have the same colour.
+fn apart([x, y, width, height]: [f64; 4]) -> [f64; 4] {
+    let gap = 0.5f64.min(0.1 * width).min(0.1 * height);
+    [x + gap, y + gap, width - 2.0 * gap, height - 2.0 * gap]
 }
 
 #[cfg(test)]
