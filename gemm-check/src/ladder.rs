@@ -7,10 +7,11 @@
 mod table;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use ptx_gemm_dsl::Target;
+use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::Kernel;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -30,6 +31,8 @@ pub type Timer<'a> = dyn Fn(&Case, &Kernel) -> Option<Timing> + Sync + 'a;
 pub struct Climb<'a> {
     /// Compile for this target instead of each case's own.
     pub target: Option<Target>,
+    /// The compute capability of the GPU that measures the times. Cases are compiled for it if nothing names a target.
+    pub gpu: Option<u32>,
     /// The assembler, which reports registers, spills and machine instructions.
     pub assembler: Option<Assembler>,
     /// The function that measures times.
@@ -103,7 +106,7 @@ impl Climb<'_> {
         if let Some(timer) = self.timer {
             // One at a time: nothing else may run during a measurement.
             for (rung, case) in rungs.iter_mut().zip(&all) {
-                let kernel = Kernel::compile(&schedule(case)?, self.target)?;
+                let kernel = self.kernel(&schedule(case)?)?;
                 rung.timing = timer(case, &kernel);
             }
         }
@@ -112,9 +115,13 @@ impl Climb<'_> {
         Ok(Ladder { assembler, rungs })
     }
 
+    fn kernel(&self, schedule: &Schedule) -> Result<Arc<Kernel>, CheckError> {
+        Ok(Kernel::compile(schedule, self.target.or_else(|| schedule.target_on(self.gpu)))?)
+    }
+
     fn rung(&self, case: &Case) -> Result<Rung, CheckError> {
         let schedule = schedule(case)?;
-        let kernel = Kernel::compile(&schedule, self.target)?;
+        let kernel = self.kernel(&schedule)?;
         let how = How { assembler: self.assembler.as_ref(), patience: PATIENCE, ..How::default() };
         let figures = Figures::of(&kernel, &how)?;
         let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
@@ -129,7 +136,7 @@ impl Climb<'_> {
     }
 }
 
-fn schedule(case: &Case) -> Result<ptx_gemm_dsl::Schedule, CheckError> {
+fn schedule(case: &Case) -> Result<Schedule, CheckError> {
     Ok(case.schedule().map_err(ptx_gemm_runtime::Error::from)?)
 }
 
@@ -175,9 +182,10 @@ mod tests {
             Some(Timing { size: [4096; 3], ms: 4.0, noise: 0.01, cublas_ms: Some(3.0) })
         };
         let heard = std::sync::atomic::AtomicUsize::new(0);
-        let climb = Climb { timer: Some(&timer), ..Climb::default() };
+        let climb = Climb { timer: Some(&timer), gpu: Some(90), ..Climb::default() };
         let ladder = climb.run(|_, _, _| _ = heard.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).unwrap();
         assert_eq!(ladder.rungs.len(), crate::cases().len());
+        assert!(ladder.rungs.iter().all(|rung| rung.figures.target == "sm_90"), "that of the GPU");
         assert_eq!(heard.into_inner(), ladder.rungs.len());
         assert!(ladder.rungs.iter().all(|rung| rung.figures.ok && rung.figures.bytes == rung.figures.formula_bytes));
         let seeds: Vec<u32> = ladder.rungs.iter().map(|rung| rung.place()[0]).collect();

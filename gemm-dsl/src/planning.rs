@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::check;
+use crate::clause::Clause;
 use crate::diagnostics::Diagnostics;
 use crate::plan::Plan;
 use crate::schedule::Schedule;
+use crate::table::Key;
 use crate::target::Target;
 use crate::types::Problem;
 
@@ -34,6 +36,26 @@ impl Schedule {
     /// Derives the plan for `target`, or else for the target of the schedule, or else for the first that suffices.
     pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
         check::plan(self, target).map(|(plan, _)| plan)
+    }
+
+    /// The target to compile for where none is asked for: the one that the schedule names, or else the newest that a GPU of
+    /// this compute capability runs. `None`, without a GPU, stands for the first whose instructions and limits suffice.
+    pub fn target_on(&self, capability: Option<u32>) -> Option<Target> {
+        match self.get(Key::Target) {
+            Some(Clause::Target(own)) => Some(*own),
+            _ => capability.and_then(Target::newest),
+        }
+    }
+
+    /// The plan for [`Schedule::target_on`]; for the first target that suffices if that one does not.
+    pub fn plan_on(&self, capability: Option<u32>) -> Result<Plan, Diagnostics> {
+        match self.plan(self.target_on(capability)) {
+            // A contract that is broken on this GPU is an error, even if it holds elsewhere.
+            Err(errors) if errors.errors().all(|error| error.rule == "expect") => Err(errors),
+            // The plan for a more capable target says what the GPU lacks, when a kernel is loaded on it.
+            Err(_) => self.plan(None),
+            plan => plan,
+        }
     }
 
     /// Checks everything that a plan needs; what is legal but worth knowing comes back as notes.

@@ -2,6 +2,7 @@
 //! `.tile` file.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -100,19 +101,25 @@ fn in_file(error: Error, name: &str) -> Error {
 
 /// Reads and parses a program, and plans it if it is a schedule. Errors in it name its file.
 pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
-    planned(text(&args.source)?, args.target)
+    load_for(args, None)
 }
 
-/// The same for a GPU: if neither the schedule nor the arguments name a target, the newest that the GPU runs is used.
-pub(crate) fn load_for(args: &Compile, device: Option<&Device>) -> Result<Loaded, Failure> {
-    let newest = device.and_then(|device| device.limits().target).and_then(|own| Target::newest(own.capability));
-    // Standard input can only be read once.
-    let again = args.source.source.as_deref().is_none_or(|name| name != "-");
-    let own = newest.filter(|_| args.target.is_none() && again);
-    match own.map(|target| planned(text(&args.source)?, Some(target))) {
-        Some(Ok(loaded)) => Ok(loaded),
-        // A schedule that names another target, or has an error, is reported elsewhere.
-        _ => load(args),
+/// The same for a GPU of this compute capability; [`TARGET`](crate::cli::TARGET) is the rule.
+pub(crate) fn load_for(args: &Compile, capability: Option<u32>) -> Result<Loaded, Failure> {
+    planned(&text(&args.source)?, args.target, capability)
+}
+
+/// The same for a device, which is opened after the program's errors are known.
+pub(crate) fn load_on(
+    args: &Compile,
+    open: impl FnOnce() -> Result<Device, Failure>,
+) -> Result<(Loaded, Device), Failure> {
+    let text = text(&args.source)?;
+    let loaded = planned(&text, args.target, None)?;
+    let device = open()?;
+    match device.limits().target {
+        Some(own) => Ok((planned(&text, args.target, Some(own.capability))?, device)),
+        None => Ok((loaded, device)),
     }
 }
 
@@ -123,20 +130,24 @@ pub(crate) fn for_target(schedule: &Schedule, target: Target) -> Schedule {
 
 /// The same for the name of a file or of a case, for the target that it names.
 pub(crate) fn load_named(name: &OsStr) -> Result<Loaded, Failure> {
-    planned(named(name)?, None)
+    planned(&named(name)?, None, None)
 }
 
-fn planned(Text { name, text, kind, .. }: Text, target: Option<Target>) -> Result<Loaded, Failure> {
-    if kind == Kind::Tile {
-        let program = tile(&name, &text)?;
-        return match target {
+fn planned(Text { name, text, kind, .. }: &Text, asked: Option<Target>, gpu: Option<u32>) -> Result<Loaded, Failure> {
+    let name = name.clone();
+    if *kind == Kind::Tile {
+        let program = tile(&name, text)?;
+        return match asked {
             Some(wanted) if wanted != program.target() => Err(other_target(&name, program.target(), wanted)),
             _ => Ok(Loaded::Tile { program, name }),
         };
     }
-    let planned = Schedule::parse_for(&text, target).and_then(|schedule| {
-        let plan = Box::new(schedule.plan(target)?);
-        Ok((schedule, plan))
+    let planned = Schedule::parse_for(text, asked).and_then(|schedule| {
+        let plan = match asked {
+            Some(_) => schedule.plan(asked)?,
+            None => schedule.plan_on(gpu)?,
+        };
+        Ok((schedule, Box::new(plan)))
     });
     let (schedule, plan) = planned.map_err(|errors| errors.named(&name))?;
     Ok(Loaded::Schedule { schedule, plan, name })
@@ -190,8 +201,13 @@ pub(crate) enum Kind {
 }
 
 /// Writes a file of the user's.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| unusable(path, error))
+}
+
+/// The error for a file that cannot be read or written, or holds something else.
+pub(crate) fn unusable(path: &Path, error: impl Display) -> Failure {
+    Failure::refused("file", format!("{}: {error}", path.display()))
 }
 
 /// The text of a schedule or of tile programs.

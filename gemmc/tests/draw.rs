@@ -45,6 +45,41 @@ fn a_page_as_svg_and_as_png() {
     }
 }
 
+/// Without a GPU or a target, commands agree on what they compile for; with a GPU, it is the GPU's.
+#[test]
+fn one_rule_for_the_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = |args: &[&str], at: &str| {
+        let json: serde_json::Value =
+            serde_json::from_str(&fine(folder.path(), &[args, &["--json"]].concat())).unwrap();
+        json.pointer(at).and_then(|found| found.as_str()).map_or_else(|| panic!("{args:?}: {json}"), str::to_string)
+    };
+    // Its asynchronous copies rule sm_75 out.
+    let staged = "tile(64, 64, 8); thread(4, 4); vector(4); stages(3); load(cp_async);";
+    let draw = ["draw", "-e", staged, "-o", "page.svg", "--what", "raster"];
+    let named = format!("{staged} target(sm_86);");
+    for (args, at) in [
+        (vec!["ptx", "-e", staged], "/target"),
+        (vec!["plan", "-e", staged], "/target"),
+        (vec!["profile", "-e", staged, "--wait", "0"], "/target"),
+        (vec!["ablate", "-e", staged, "--wait", "0"], "/target"),
+        (draw.to_vec(), "/target"),
+    ] {
+        assert_eq!(target(&args, at), "sm_80", "{args:?}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("page.svg")).unwrap();
+    assert!(page.contains("at least ") && page.contains("NVIDIA H200"), "what sm_80 leaves to an H200");
+    assert_eq!(target(&[&draw[..], &["--gpu", "h200"]].concat(), "/target"), "sm_90");
+    let page = std::fs::read_to_string(folder.path().join("page.svg")).unwrap();
+    assert!(!page.contains("at least "), "compiled for that GPU");
+    assert_eq!(target(&["draw", "-e", &named, "-o", "page.svg", "--gpu", "h200"], "/target"), "sm_86");
+    assert_eq!(target(&[&draw[..], &["--gpu", "h200", "--target", "sm_89"]].concat(), "/target"), "sm_89");
+    for command in ["ptx", "plan", "profile", "diff", "ablate", "draw", "run", "sweep", "ladder"] {
+        let help = fine(folder.path(), &[command, "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("else the newest that the GPU of --device or --gpu runs; else the first"), "{help}");
+    }
+}
+
 #[test]
 fn a_tile_program_and_what_it_has_no_data_for() {
     let folder = tempfile::tempdir().unwrap();

@@ -102,7 +102,7 @@ fn what_cannot_be_swept_is_refused() {
     assert!(answers(&[huge, "--sample", "50", "--seed", "2"]).starts_with("50 of 67108864 combinations"));
     assert_eq!(answers(&[huge, "--sample", "50"]), answers(&[huge, "--sample", "50"]));
     refused(&[SPACE, "--device", "interp"], &["timed on a GPU"]);
-    refused(&[SPACE, "-k", "0"], &["an extent of 0 takes no time"]);
+    refused(&[SPACE, "-k", "0"], &["an extent of 0 costs nothing and takes no time"]);
     refused(&[SPACE, "--gpu", "H2000"], &["H200"]);
     refused(&["nowhere"], &["`nowhere` is neither a file nor a case"]);
     refused(&[], &["required"]);

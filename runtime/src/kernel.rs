@@ -49,7 +49,10 @@ impl Kernel {
     /// The same, with contracts about machine code left to the caller.
     pub(crate) fn unheld(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
         // Planned every time: errors have spans in this schedule's own source, which equal schedules need not share.
-        let plan = schedule.plan(target)?;
+        Kernel::of_plan(schedule, schedule.plan(target)?)
+    }
+
+    fn of_plan(schedule: &Schedule, plan: Plan) -> Result<Arc<Kernel>, Error> {
         let key = Key::Schedule(schedule.to_string(), plan.target);
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile(&plan)?;
@@ -74,19 +77,7 @@ impl Kernel {
     /// runs, whose limits decide how many blocks a multiprocessor should hold. A device without a target runs any.
     /// Contracts about machine code are left to the device.
     pub fn compile_for(schedule: &Schedule, device: Option<Target>) -> Result<Arc<Kernel>, Error> {
-        let Some(newest) = device.and_then(|device| Target::newest(device.capability)) else {
-            return Kernel::unheld(schedule, None);
-        };
-        match Kernel::unheld(schedule, Some(newest)) {
-            // A contract that is broken on this device is an error, even if it holds elsewhere.
-            Err(Error::Schedule(errors)) if errors.errors().all(|error| error.rule == "expect") => {
-                Err(Error::Schedule(errors))
-            }
-            // A schedule that names another target, or needs a more capable one, reports that when it is planned for
-            // its own.
-            Err(_) => Kernel::unheld(schedule, None),
-            kernel => kernel,
-        }
+        Kernel::of_plan(schedule, schedule.plan_on(device.map(|device| device.capability))?)
     }
 
     /// The results of the contracts of `expect`: those about the plan hold, the others are checked with ptxas, if it is

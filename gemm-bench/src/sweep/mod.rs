@@ -41,7 +41,6 @@ use std::sync::Mutex;
 
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Schedule, Target};
-use ptx_gemm_dsl::table::Key;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -332,5 +331,5 @@ impl Outcome {
 
 /// The target of a schedule on a GPU: its own, or else the newest that runs there.
 pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
-    if schedule.get(Key::Target).is_some() { None } else { Target::newest(gpu.capability) }
+    schedule.target_on(Some(gpu.capability))
 }

@@ -59,7 +59,7 @@ clauses! {
     target Target {
         syntax: "target(sm_75 | sm_80 | sm_86 | sm_89 | sm_90 | sm_90a | sm_100 | sm_120)",
         summary: "the GPU to compile for",
-        default: "the device's; where there is no device yet, the first whose instructions and limits suffice",
+        default: "the newest that the GPU runs; without a GPU, the first whose instructions and limits suffice",
         arguments: [
             "target" in "target({})" => Values::Words(words::<Target>),
         ],

@@ -5,8 +5,9 @@ use ptx_gemm::Target;
 use ptx_gemm_check::differences::Level;
 use ptx_gemm_check::figures::PATIENCE;
 
+use super::Plain;
 use super::profile::{Wait, seconds};
-use super::{Plain, target};
+use super::target::{TARGET, target};
 
 #[derive(Args, Debug)]
 pub(crate) struct Diff {
@@ -23,8 +24,7 @@ pub(crate) struct Diff {
     /// Exit with 1 if they differ
     #[arg(long)]
     pub(crate) exit_code: bool,
-    /// Compile both for this target [default: each for its own]
-    #[arg(long, value_parser = target)]
+    #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     /// How long to wait for ptxas, in seconds; 0: do not run it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = Wait(PATIENCE))]

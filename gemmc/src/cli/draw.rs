@@ -24,8 +24,8 @@ pub(crate) struct Draw {
     /// The same as --scheme dark
     #[arg(long, conflicts_with = "scheme")]
     pub(crate) dark: bool,
-    /// The GPU that a schedule is compiled for if it names no target, and that the wave and the roofline are drawn for
-    /// [default: h200, or another one that runs the target]
+    /// Compile for this GPU, and draw the wave and the roofline for it [default: draw them for h200, or for another one that
+    /// runs the target]
     #[arg(long, value_name = "NAME", value_parser = gpu)]
     pub(crate) gpu: Option<Gpu>,
     /// Mark the fastest run of a schedule of this name in a file of results of `gemmc bench` on the roofline

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{Compile, Plain};
 
@@ -55,4 +55,23 @@ pub(crate) struct Ptx {
     /// The machine code that ptxas makes of it, for --target or the schedule's own target
     #[arg(long, conflicts_with_all = ["no_comments", "json"])]
     pub(crate) cubin: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ir {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Which level
+    #[arg(long, value_enum)]
+    pub(crate) level: Level,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Level {
+    /// Copies, waits, multiplies and stores on logical tiles
+    Tile,
+    /// One thread: registers, addresses, loops, guards
+    Kernel,
+    /// The PTX text
+    Ptx,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Args, Debug)]
 pub(crate) struct New {
-    /// A folder that is not there yet; its last part is the name of the crate
+    /// A folder that does not exist yet; its last part is the name of the crate
     #[arg(value_name = "NAME")]
     pub(crate) folder: PathBuf,
     /// Depend on a checkout of ptx-gemm in this folder, not on the version on crates.io

@@ -7,7 +7,9 @@ use std::time::Duration;
 use ptx_gemm::Target;
 use ptx_gemm_check::figures::PATIENCE;
 
-use super::{DeviceName, Plain, target};
+use super::extent::extent;
+use super::target::{TARGET, target};
+use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
 pub(crate) struct Profile {
@@ -23,8 +25,7 @@ pub(crate) struct Profile {
         conflicts_with = "sources"
     )]
     pub(crate) clauses: Option<String>,
-    /// Compile for this target, such as sm_90a; a .tile file names its own
-    #[arg(long, value_parser = target)]
+    #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     /// Rows of A and D [default: two tiles; 4096 for times]
     #[arg(short = 'm', value_name = "M", value_parser = extent)]
@@ -61,12 +62,4 @@ impl std::fmt::Display for Wait {
 pub(super) fn seconds(text: &str) -> Result<Wait, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_string())?;
     Duration::try_from_secs_f64(seconds).map(Wait).map_err(|_| "a number of seconds".into())
-}
-
-fn extent(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("a product with an extent of 0 costs nothing".into()),
-        Ok(extent) => Ok(extent),
-        Err(_) => Err("a number of rows or columns".into()),
-    }
 }

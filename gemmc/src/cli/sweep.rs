@@ -7,7 +7,9 @@ use clap::Args;
 use ptx_gemm::Target;
 use ptx_gemm_bench::sweep::Gpu;
 
-use super::{DeviceName, Plain, target};
+use super::extent::extent;
+use super::target::{TARGET, target};
+use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
 pub(crate) struct Sweep {
@@ -36,8 +38,7 @@ pub(crate) struct Sweep {
     /// Products of batch(strided)
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = extent)]
     pub(crate) batch: usize,
-    /// Compile for this target, such as sm_90a [default: the schedule's own, else the newest of the GPU]
-    #[arg(long, value_parser = target)]
+    #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     /// Estimate for this GPU
     #[arg(long, default_value = "H200", value_parser = gpu)]
@@ -57,7 +58,7 @@ pub(crate) struct Sweep {
     /// Start no further timing after this time
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,
-    /// Keep the results in this file, line by line, and continue from those that are there
+    /// Keep the results in this file, line by line, and continue from those that it has
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
     /// Write a line for every legal schedule
@@ -75,14 +76,6 @@ pub(crate) struct SweepWorker {
     /// Where to run: cuda:N
     #[arg(long, value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
-}
-
-fn extent(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("an extent of 0 takes no time".into()),
-        Ok(extent) => Ok(extent),
-        Err(_) => Err("a whole number".into()),
-    }
 }
 
 fn gpu(text: &str) -> Result<Gpu, String> {

@@ -2,21 +2,19 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use ptx_gemm::{Kernel, Target};
 use ptx_gemm_bench::report;
 use ptx_gemm_draw::{DrawError, GPUS, Gpu, Measured, Picture, Scheme, Subject, What, draw, png};
 use serde_json::{Value, json};
 
 use crate::cli;
 use crate::reply::{Failure, Reply, Status};
-use crate::source::{self, Loaded};
+use crate::source::{self, Loaded, unusable};
 
 pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     let as_png = cli::ends_in(&args.output, "png");
     let scheme = scheme(args, as_png)?;
-    let loaded = source::load(&args.compile)?;
+    let loaded = source::load_for(&args.compile, args.gpu.map(|gpu| gpu.capability))?;
     let (name, clauses) = match &loaded {
         Loaded::Schedule { schedule, name, .. } => {
             let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
@@ -27,7 +25,7 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
         }
     };
     let gpu = gpu(args, &loaded)?;
-    let mut subject = Subject::new(name, clauses, kernel(args, &loaded, gpu)?, gpu);
+    let mut subject = Subject::new(name, clauses, loaded.kernel()?, gpu);
     if let Some(results) = &args.results {
         subject.measured = Some(measured(results, &subject.name, gpu.title)?);
     }
@@ -40,8 +38,8 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
         true => png(&picture.svg, args.zoom).map_err(failure)?,
         false => picture.svg.clone().into_bytes(),
     };
-    fs::write(&args.output, bytes).map_err(|error| file(&args.output, &error))?;
-    Ok(reply(args, &picture))
+    source::write(&args.output, bytes)?;
+    Ok(reply(args, &loaded, &picture))
 }
 
 /// The requested GPU, or one that runs the program.
@@ -58,17 +56,6 @@ fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
             status: Status::Refused,
         }
     })
-}
-
-/// The kernel that runs on that GPU: without a stated target, compiled for the GPU's own, as for a launch there.
-fn kernel(args: &cli::Draw, loaded: &Loaded, gpu: Gpu) -> Result<Arc<Kernel>, Failure> {
-    match loaded {
-        Loaded::Schedule { schedule, .. } if args.compile.target.is_none() => {
-            let newest = Target::newest(gpu.capability);
-            Kernel::compile(schedule, newest).or_else(|_| loaded.kernel())
-        }
-        _ => loaded.kernel(),
-    }
 }
 
 /// A PNG has one scheme.
@@ -99,7 +86,7 @@ fn stem(path: &Path) -> String {
 
 /// The fastest run of the schedule of that name in a file of results of that GPU.
 fn measured(path: &Path, name: &str, gpu: &str) -> Result<Measured, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| file(path, &error))?;
+    let text = fs::read_to_string(path).map_err(|error| unusable(path, error))?;
     let results: Option<Value> = serde_json::from_str(&text).ok();
     let read = results.as_ref().and_then(|results| Some((results["device"].as_str()?, report::read(results)?)));
     let Some((device, (rows, _))) = read else {
@@ -116,7 +103,7 @@ fn measured(path: &Path, name: &str, gpu: &str) -> Result<Measured, Failure> {
     })
 }
 
-fn reply(args: &cli::Draw, picture: &Picture) -> Reply {
+fn reply(args: &cli::Draw, loaded: &Loaded, picture: &Picture) -> Reply {
     let path = args.output.display().to_string();
     let shown: Vec<&str> = picture.shown.iter().map(|what| what.name()).collect();
     let mut text = format!("wrote {path}: {}\n", shown.join(", "));
@@ -125,13 +112,12 @@ fn reply(args: &cli::Draw, picture: &Picture) -> Reply {
     }
     let left_out = picture.left_out.iter().map(|(what, why)| (what.name().to_string(), json!(why)));
     let left_out: serde_json::Map<String, Value> = left_out.collect();
-    Reply::fine(text, json!({ "file": path, "shown": shown, "left_out": left_out }))
+    Reply::fine(
+        text,
+        json!({ "file": path, "target": loaded.target().to_string(), "shown": shown, "left_out": left_out }),
+    )
 }
 
 fn failure(error: DrawError) -> Failure {
     Failure::refused("draw", error.to_string())
-}
-
-fn file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::refused("file", format!("{}: {error}", path.display()))
 }

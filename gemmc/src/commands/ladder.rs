@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ptx_gemm::cuda::Queue;
-use ptx_gemm::{Device, DeviceKind};
+use ptx_gemm::{Device, DeviceKind, Kernel};
 use ptx_gemm_check::Case;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_check::ladder::{Climb, Ladder, Timing};
@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::cli;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
+use crate::source;
 use ptx_gemm_bench::suites::{Named, Size};
 use ptx_gemm_bench::timing::time;
 use ptx_gemm_bench::{Program, report};
@@ -26,8 +27,9 @@ const BUDGET: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
     let gpu = Device::best().ok().filter(|device| matches!(device.kind(), DeviceKind::Cuda(_)));
-    let timer = |case: &Case, _: &_| timed(gpu.as_ref()?, case);
-    let climb = Climb { target: args.target, assembler: Assembler::find(), timer: Some(&timer) };
+    let timer = |case: &Case, kernel: &Kernel| timed(gpu.as_ref()?, case, kernel);
+    let capability = gpu.as_ref().and_then(|gpu| gpu.limits().target).map(|target| target.capability);
+    let climb = Climb { target: args.target, gpu: capability, assembler: Assembler::find(), timer: Some(&timer) };
     let bar = progress::bar(0, format);
     let ladder = climb.run(|done, all, case| {
         bar.set_length(all as u64);
@@ -45,8 +47,8 @@ fn peak(gpu: &Device) -> Option<f64> {
 }
 
 /// Times one case next to cuBLAS; `None` where there is no GPU, or the case cannot be timed there.
-fn timed(gpu: &Device, case: &Case) -> Option<Timing> {
-    let program = Program::Schedule(case.schedule().ok()?);
+fn timed(gpu: &Device, case: &Case, kernel: &Kernel) -> Option<Timing> {
+    let program = Program::Schedule(source::for_target(&case.schedule().ok()?, kernel.target()));
     let size = Size { m: EXTENT, n: EXTENT, k: EXTENT, batch: 1 };
     let timings = time(gpu, vec![Named { name: case.name.into(), program }], size, BUDGET).timings;
     timings.into_iter().next()?.ok()
@@ -57,10 +59,10 @@ fn reply(ladder: &Ladder, args: &cli::Ladder, peak: Option<f64>) -> Result<Reply
     let mut text = ladder.to_string();
     // `--json` alone means standard output, which the reply takes care of.
     if let Some(path) = args.json.as_deref().filter(|path| *path != Path::new("-")) {
-        write(path, &pretty(&json))?;
+        source::write(path, pretty(&json))?;
     }
     if let Some(path) = &args.plot {
-        write(path, &ptx_gemm_draw::ladder(ladder, peak, Scheme::Auto))?;
+        source::write(path, ptx_gemm_draw::ladder(ladder, peak, Scheme::Auto))?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
     let status = if ladder.rungs.iter().all(|rung| rung.figures.ok) { Status::Fine } else { Status::Wrong };
@@ -69,8 +71,4 @@ fn reply(ladder: &Ladder, args: &cli::Ladder, peak: Option<f64>) -> Result<Reply
 
 fn pretty(json: &Value) -> String {
     format!("{json:#}\n")
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
 }

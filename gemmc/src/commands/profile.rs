@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
     let (loaded, gpu) = opened(&source, args.device)?;
     let kernel = loaded.kernel()?;
     let assembler = assembler(args.wait.0);
-    let how = How { size: sized(args, &kernel), assembler: assembler.as_ref(), patience: args.wait.0 };
+    let how =
+        How { size: sized(args, &kernel), assembler: assembler.as_ref(), patience: args.wait.0, ..How::default() };
     let figures = Figures::of(&kernel, &how)?;
     let mut text = format!("{}\n{figures}", loaded.name());
     if how.size.is_none() && (args.m.is_some() || args.n.is_some() || args.k.is_some()) {
@@ -81,13 +82,10 @@ pub(crate) fn assembler(wait: Duration) -> Option<Assembler> {
 
 /// A program, for the GPU that times it if there is one.
 pub(crate) fn opened(source: &Compile, device: Option<DeviceName>) -> Result<(Loaded, Option<Device>), Failure> {
-    let gpu = device.map(gpu).transpose();
-    if gpu.is_err() {
-        // Errors in the program are reported before those of the machine.
-        source::load(source)?;
+    match device {
+        Some(name) => source::load_on(source, || gpu(name)).map(|(loaded, gpu)| (loaded, Some(gpu))),
+        None => Ok((source::load(source)?, None)),
     }
-    let gpu = gpu?;
-    Ok((source::load_for(source, gpu.as_ref())?, gpu))
 }
 
 /// A device that can measure times.
@@ -195,7 +193,8 @@ fn launch(source: &Compile, figures: &Figures, device: DeviceName) -> Vec<String
         (None, Some(name)) => args.push(name.to_string_lossy().into_owned()),
         (None, None) => {}
     }
-    args.extend(source.target.iter().flat_map(|target| ["--target".into(), target.to_string()]));
+    // The kernel that was counted, and not the one for that GPU.
+    args.extend(["--target".into(), figures.target.clone()]);
     let [m, n, k] = figures.size;
     for (name, value) in [("-m", m.to_string()), ("-n", n.to_string()), ("-k", k.to_string())] {
         args.extend([name.into(), value]);

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
         json["contracts"] = contracts.iter().map(contract).collect();
     }
     let Some(path) = &args.output else { return Ok(Reply::fine(ptx, json)) };
-    source::write(path, ptx.as_bytes())?;
+    source::write(path, &ptx)?;
     Ok(Reply::fine(String::new(), json))
 }
 

@@ -12,9 +12,7 @@ use crate::reply::{Failure, Format, Reply, Status, contract};
 use crate::source;
 
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
-    // Errors in the program are reported before those of the machine.
-    let loaded = source::load(&args.compile)?;
-    let device = args.device.open(args.misalign)?;
+    let (loaded, device) = source::load_on(&args.compile, || Ok(args.device.open(args.misalign)?))?;
     let gemm = loaded.on(&device)?;
     let request = request(args, gemm.problem());
     let outcome = watched(format, || check(&gemm, &request))?;

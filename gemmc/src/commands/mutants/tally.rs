@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::reply::{Failure, Reply, Status};
+use crate::source;
 
 /// The outcome of a fault, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,5 +189,5 @@ pub(super) fn write_table(
     let reasons: Vec<String> =
         total.equivalent.iter().map(|(reason, count)| format!("- {count} equivalent: {reason}.\n")).collect();
     text.push_str(&format!("\n{}", reasons.concat()));
-    std::fs::write(path, text).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
+    source::write(path, text)
 }

@@ -1,0 +1,81 @@
+//! The arguments of `gemmc bench` and `gemmc ladder`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use ptx_gemm::{DType, Target};
+use ptx_gemm_bench::suites::{Size, Suite};
+
+use super::DeviceName;
+use super::target::{TARGET, target};
+
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    /// Products of one kind; several are separated by commas
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) suite: Vec<Suite>,
+    /// Products of these extents: M, MxNxK or MxNxKxBATCH; several are separated by commas
+    #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
+    pub(crate) size: Vec<Size>,
+    /// Type of the elements of A and B
+    #[arg(long, default_value = "f32", value_parser = dtype)]
+    pub(crate) types: DType,
+    /// Cases, tuned schedules, .gemm or .tile files, instead of those of the suite
+    #[arg(long, alias = "case", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) schedules: Vec<String>,
+    /// Clauses of one more schedule; may be given several times
+    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) clauses: Vec<String>,
+    /// One JSON object on standard output, and nothing else; also written to FILE if there is one
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the shares of cuBLAS and of the peak; with --table those of the file
+    #[arg(long, value_name = "FILE.svg", value_parser = picture())]
+    pub(crate) plot: Option<PathBuf>,
+    /// Write SUITE.json and SUITE.svg there, each as soon as its suite has ended
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) results: Option<PathBuf>,
+    /// Where to run: cuda:N
+    #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Start no further measurement after this time
+    #[arg(long, value_name = "N", default_value_t = 480)]
+    pub(crate) seconds: u64,
+    /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["suite", "size", "results"])]
+    pub(crate) table: Option<PathBuf>,
+    /// Of that table only the fastest schedule of each product
+    #[arg(long, requires = "table")]
+    pub(crate) best: bool,
+    /// Next to that table the speeds of another file of results, by schedule
+    #[arg(long, requires = "table", value_name = "FILE.json")]
+    pub(crate) beside: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ladder {
+    #[arg(long, value_parser = target, help = TARGET)]
+    pub(crate) target: Option<Target>,
+    /// One JSON object on standard output, and nothing else; also written to FILE if there is one
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw the figures
+    #[arg(long, value_name = "FILE.svg", value_parser = picture())]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+/// The name of a picture, whose ending determines its format.
+fn picture() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),
+        _ => Err(format!("pictures are SVG: write {}", path.with_extension("svg").display())),
+    })
+}
+
+fn dtype(text: &str) -> Result<DType, String> {
+    DType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
+        let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
+        format!("one of {}", known.join(", "))
+    })
+}

@@ -1,0 +1,78 @@
+//! The arguments of the commands that run any PTX.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ptx_gemm::interp::{Checks, ViolationKind};
+use ptx_gemm_check::exec::Orders;
+
+use super::{DeviceName, Plain};
+
+#[derive(Args, Debug)]
+pub(crate) struct Exec {
+    /// A file of PTX text
+    pub(crate) ptx: PathBuf,
+    /// The launch: entry, grid, block, arguments, buffers and tensor maps, in JSON
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) launch: PathBuf,
+    /// Where to run: interp or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// In which order warps take turns and copies land: forward, backward, random:SEED, or all of these
+    #[arg(long, default_value = "forward")]
+    pub(crate) order: Orders,
+    /// What to watch for on the interpreter: all, none, or rules separated by commas
+    #[arg(long, default_value = "all", value_parser = Watched::parse)]
+    pub(crate) checks: Watched,
+    /// Level of optimisation of the driver's assembler, 0 to 4, on a GPU
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=4))]
+    pub(crate) opt: Option<u32>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SecondOpinion {
+    /// PTX files NAME.ptx or NAME.WORD.ptx, and launch files NAME.json or NAME.WORD.json
+    pub(crate) folder: PathBuf,
+    /// Where to run: interp, for the interpreter's orders alone, or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Also write the findings to this file
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+/// The value of `--checks`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched {
+    pub(crate) rules: Checks,
+    /// Whether the rules were listed one by one.
+    listed: bool,
+}
+
+impl Watched {
+    pub(crate) fn parse(text: &str) -> Result<Watched, String> {
+        match text {
+            "all" => Ok(Watched { rules: Checks::Full, listed: false }),
+            "none" => Ok(Watched { rules: Checks::Off, listed: false }),
+            list => {
+                let rule = |name: &str| {
+                    ViolationKind::from_name(name.trim()).ok_or_else(|| {
+                        let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
+                        format!("`{name}` is not a rule; all, none, or some of {}", known.join(", "))
+                    })
+                };
+                let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
+                Ok(Watched { rules: rules.into_iter().fold(Checks::Off, Checks::with), listed: true })
+            }
+        }
+    }
+
+    /// Whether this rule was requested by its name.
+    pub(crate) fn named(&self, rule: ViolationKind) -> bool {
+        self.listed && self.rules.has(rule)
+    }
+}

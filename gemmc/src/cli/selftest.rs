@@ -1,0 +1,78 @@
+//! The arguments of the commands that check many schedules.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{DeviceName, Plain};
+
+#[derive(Args, Debug)]
+pub(crate) struct Selftest {
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Only a few sizes for each schedule
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only rows whose names contain this text: schedules, or the claims below them
+    #[arg(long, value_name = "TEXT", conflicts_with = "sanitize")]
+    pub(crate) only: Option<String>,
+    /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
+    #[arg(long)]
+    pub(crate) sanitize: bool,
+    /// Which of its tools
+    #[arg(
+        long,
+        value_name = "TOOL",
+        value_delimiter = ',',
+        requires = "sanitize",
+        default_value = "memcheck,racecheck,initcheck,synccheck"
+    )]
+    pub(crate) tool: Vec<String>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Fuzz {
+    /// The seed of the first draw; the next ones follow
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Draw until this many pairs of a schedule and a product were right [default: 1000]
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    pub(crate) count: Option<usize>,
+    /// Draw for this long
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// Instead break random schedules, and count what the offered fixes lead to
+    #[arg(long, conflicts_with_all = ["seconds", "device"])]
+    pub(crate) fixes: bool,
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    /// Write what --json prints there as well
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FirstLaunch {
+    /// The name of a case with elements of type f32
+    pub(crate) case: String,
+    /// Where to run: best, interp, or cuda:N
+    #[arg(long, default_value = "best", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StrayPointer {
+    /// Where to run: cuda:N
+    #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
+    pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) plain: Plain,
+}
