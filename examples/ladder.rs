@@ -45,7 +45,8 @@ impl Args {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse()?;
     let climb = Climb { target: args.target, assembler: Assembler::find(), ..Climb::default() };
-    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {pos}/{len} {msg}")?;
+    let bar = ProgressBar::no_length().with_style(style);
     let ladder = climb.run(|done, all, case| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);

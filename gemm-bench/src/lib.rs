@@ -15,6 +15,7 @@ pub mod ncu;
 mod operands;
 pub mod plot;
 mod program;
+pub mod progress;
 pub mod report;
 pub mod roofline;
 pub mod session;

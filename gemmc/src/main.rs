@@ -75,7 +75,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Exec(args) => commands::exec::run(args),
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),
-        Command::Bench(args) => commands::bench::run(args),
+        Command::Bench(args) => commands::bench::run(args, format),
         Command::Selftest(args) if args.sanitize => commands::sanitize::run(args),
         Command::Selftest(args) => commands::selftest::run(args, format),
         Command::Fuzz(args) => commands::fuzz::run(args, format),

@@ -5,15 +5,18 @@ use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
 use ptx_gemm::cuda::Properties;
 use ptx_gemm::{Batch, DType, Device, DeviceKind};
 use serde_json::Value;
 
 use crate::cli::Bench;
-use crate::reply::{Failure, Reply, Status, complain};
-use crate::source;
+use crate::progress;
+use crate::reply::{Failure, Format, Reply, Status, complain};
+use crate::source::{self, unusable};
 use ptx_gemm_bench::Program;
 use ptx_gemm_bench::markdown::{self, Shown};
+use ptx_gemm_bench::progress::Progress;
 use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
 use ptx_gemm_bench::suites::{Named, Size, Suite};
 use ptx_gemm_bench::{plot, report};
@@ -24,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// The result of a run.
 struct Results<'a> {
     args: &'a Bench,
+    bar: ProgressBar,
+    progress: Progress,
     device: String,
     command: String,
     /// The peak in TFLOP/s in f32.
@@ -37,7 +42,7 @@ struct Results<'a> {
     broken: bool,
 }
 
-pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
+pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
         return table(path, args);
     }
@@ -49,11 +54,13 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
     let device = args.device.open(0)?;
     let orders = orders(args, &given, &device)?;
     if let Some(folder) = &args.results {
-        fs::create_dir_all(folder).map_err(|error| file_failure(folder, &error))?;
+        fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
     }
     let command = std::env::args().skip(1).map(|arg| quoted(&arg)).collect::<Vec<_>>().join(" ");
     let mut results = Results {
         args,
+        bar: progress::bar(0, format),
+        progress: Progress::of(&orders),
         device: device.name().into(),
         command: format!("gemmc {command}"),
         peak: 0.0,
@@ -64,6 +71,7 @@ pub(crate) fn run(args: &Bench) -> Result<Reply, Failure> {
         broken: false,
     };
     results.collect(orders)?;
+    results.bar.finish_and_clear();
     results.reply()
 }
 
@@ -94,14 +102,14 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
         draw(picture, suite, results["device"].as_str().unwrap_or_default(), &rows, peak)?;
     }
     if let Some(copy) = args.json.as_deref().filter(|copy| *copy != Path::new("-")) {
-        write(copy, &report::file(&results))?;
+        source::write(copy, report::file(&results))?;
     }
     Ok(Reply::fine(text, results))
 }
 
 fn read(path: &Path) -> Result<Value, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
-    serde_json::from_str(&text).map_err(|error| file_failure(path, &error))
+    let text = fs::read_to_string(path).map_err(|error| unusable(path, error))?;
+    serde_json::from_str(&text).map_err(|error| unusable(path, error))
 }
 
 fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Failure> {
@@ -170,7 +178,8 @@ impl Results<'_> {
     /// Receives the session's events, until it ends or stops answering.
     fn collect(&mut self, orders: Orders) -> Result<(), Failure> {
         let end = orders.deadline + PATIENCE;
-        complain(&format!("{}\n{}\n", self.device, report::heading()));
+        self.bar.set_length(self.progress.total() as u64);
+        self.say(&format!("{}\n{}\n", self.device, report::heading()));
         let events = session::start(orders);
         loop {
             match events.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -186,11 +195,13 @@ impl Results<'_> {
     }
 
     fn take(&mut self, event: Event) -> Result<(), Failure> {
+        self.progress.take(&event);
+        self.bar.set_position(self.progress.begun() as u64);
         match event {
             Event::Begin { properties, cublas } => self.begin(properties, cublas),
-            Event::Started { .. } => {}
+            Event::Started { schedule, size, .. } => self.bar.set_message(format!("{schedule} at {size}")),
             Event::Row(row) => {
-                complain(&format!("{}\n", row.line(self.peak)));
+                self.say(&format!("{}\n", row.line(self.peak)));
                 self.rows.push(row);
             }
             Event::Missing { suite, schedule, size, reason, what } => {
@@ -227,8 +238,13 @@ impl Results<'_> {
         });
     }
 
+    /// Writes to standard error, above the bar.
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| complain(text));
+    }
+
     fn note(&mut self, note: String) {
-        complain(&format!("{note}\n"));
+        self.say(&format!("{note}\n"));
         self.notes.push(note);
     }
 
@@ -244,7 +260,7 @@ impl Results<'_> {
             other => format!("{suite}_{other}"),
         };
         let results = report::json(&self.device, &self.command, self.peak, &rows);
-        write(&folder.join(format!("{stem}.json")), &report::file(&results))?;
+        source::write(&folder.join(format!("{stem}.json")), report::file(&results))?;
         draw(&folder.join(format!("{stem}.svg")), suite, &self.device, &rows, self.peak)
     }
 
@@ -253,7 +269,7 @@ impl Results<'_> {
         let json = report::json(&self.device, &self.command, self.peak, &rows);
         // `--json` alone means standard output, which the reply takes care of.
         if let Some(path) = self.args.json.as_deref().filter(|path| *path != Path::new("-")) {
-            write(path, &report::file(&json))?;
+            source::write(path, report::file(&json))?;
         }
         if let Some(path) = &self.args.plot {
             draw(path, &self.suites().join(", "), &self.device, &rows, self.peak)?;
@@ -298,19 +314,11 @@ impl Results<'_> {
 }
 
 fn draw(path: &Path, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<(), Failure> {
-    write(path, &plot::plot(suite, device, rows, peak))
+    source::write(path, plot::plot(suite, device, rows, peak))
 }
 
 /// An argument, quoted for a shell.
 fn quoted(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=".contains(c);
     if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{arg}'") }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| file_failure(path, &error))
-}
-
-fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::refused("file", format!("{}: {error}", path.display()))
 }

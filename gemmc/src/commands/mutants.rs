@@ -5,7 +5,6 @@ mod tally;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Kernel, Level};
 use ptx_gemm_check::mutants::{Edit, EditKind, Judge, Mutant, MutantKind, TileJudge, TileVerdict, Verdict, mutants};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use self::tally::{Fate, Kept, Tally, write_table};
 use crate::cli::{Faults, Mutants};
+use crate::progress;
 use crate::reply::{Failure, Format, Reply};
 use crate::source::{self, Loaded};
 
@@ -70,7 +70,7 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
     if let Some(tally) = kept.find(name, &of) {
         return Ok(tally);
     }
-    let bar = bar(name, all.len(), format);
+    let bar = progress::bar(all.len(), format).with_message(name.to_string());
     let verdicts = judge.judge_all(&all, |mutant, verdict| {
         if args.all && *verdict != Verdict::Survived {
             bar.println(format!("{verdict}: {mutant}"));
@@ -93,7 +93,7 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
 fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Result<Tally, Failure> {
     let judge = TileJudge::new(text)?;
     let all = chosen(judge.edits(), |edit: &Edit| (0, edit.kind.name()), args);
-    let bar = bar(name, all.len(), format);
+    let bar = progress::bar(all.len(), format).with_message(name.to_string());
     let mut tally = Tally::default();
     for edit in &all {
         let verdict = judge.judge(edit);
@@ -115,18 +115,6 @@ fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Resul
     }
     bar.finish_and_clear();
     Ok(tally)
-}
-
-fn bar(name: &str, len: usize, format: Format) -> ProgressBar {
-    let bar = match format {
-        Format::Json => ProgressBar::hidden(),
-        Format::Text => ProgressBar::new(len as u64),
-    };
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len}") {
-        bar.set_style(style);
-    }
-    bar.set_message(name.to_string());
-    bar
 }
 
 /// The faults to judge: some of each kind in each entry, spread over the text; or a sample of all.

@@ -1,21 +1,21 @@
 //! `gemmc sweep`: every schedule of a text with alternatives, ranked.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use ptx_gemm::Diagnostics;
 use ptx_gemm_bench::report as results;
 use ptx_gemm_bench::suites::Size;
 use ptx_gemm_bench::sweep::ranking::Ranking;
 use ptx_gemm_bench::sweep::timing::{Timed, Timing, time};
 use ptx_gemm_bench::sweep::{Failure as Fate, Kept, Outcome, Space, Sweep, report, worker};
+use ptx_gemm_check::figures::table;
 use serde_json::{Value, json};
 
 use crate::cli::{self, DeviceName};
+use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
-use crate::source;
+use crate::source::{self, unusable};
 
 /// The default number of candidates that are shown.
 const SHOWN: usize = 20;
@@ -40,12 +40,12 @@ pub(crate) fn run(args: &cli::Sweep, format: Format) -> Result<Reply, Failure> {
     let count = sweep.count().map_err(failed)?;
     let device = args.device.map(cuda).transpose()?;
     let mut kept = match &args.keep {
-        Some(path) => Kept::in_file(path).map_err(|error| file(path, &error))?,
+        Some(path) => Kept::in_file(path).map_err(|error| unusable(path, error))?,
         None => Kept::nowhere(),
     };
-    let progress = bar("judged", count, format);
-    let outcome = sweep.run(&mut kept, |_| progress.inc(1));
-    progress.finish_and_clear();
+    let bar = progress::bar(count as usize, format).with_message("judging");
+    let outcome = sweep.run(&mut kept, |_| bar.inc(1));
+    bar.finish_and_clear();
     let mut outcome = outcome.map_err(failed)?;
     let timed = device.map(|device| timed(args, device, size, &mut outcome, &mut kept, format)).transpose()?;
     reply(args, size, &outcome, timed.as_ref())
@@ -78,9 +78,9 @@ fn timed(
     let top = args.top.unwrap_or(usize::MAX).min(outcome.legal.len());
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     let timing = Timing { size, gpu: args.gpu, device: &device, worker: &worker, deadline, patience: PATIENCE };
-    let progress = bar("timed", top as u64, format);
-    let timed = time(&mut outcome.legal[..top], &timing, kept, &mut |done| progress.set_position(done as u64));
-    progress.finish_and_clear();
+    let bar = progress::bar(top, format).with_message("timing");
+    let timed = time(&mut outcome.legal[..top], &timing, kept, &mut |done| bar.set_position(done as u64));
+    bar.finish_and_clear();
     outcome.rank();
     timed.map_err(failed)
 }
@@ -106,7 +106,7 @@ fn reply(args: &cli::Sweep, size: Size, outcome: &Outcome, timed: Option<&Timed>
     }
     if let Some(path) = &args.csv {
         let csv = report::csv(outcome, size).map_err(|error| Failure::refused("csv", error))?;
-        std::fs::write(path, csv).map_err(|error| file(path, &error))?;
+        source::write(path, csv)?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
     let wrong = |one: &ptx_gemm_bench::sweep::Candidate| matches!(&one.timed, Some(Err(why)) if why.how == Fate::Wrong);
@@ -122,27 +122,29 @@ fn reply(args: &cli::Sweep, size: Size, outcome: &Outcome, timed: Option<&Timed>
 
 /// How well the estimates rank the measured schedules.
 fn against(args: &cli::Sweep) -> Result<Reply, Failure> {
-    let mut text =
-        format!("{:<24} {:>5} {:>9} {:>17}\n", "Spearman's correlation", "rows", "all rows", "within a product");
-    let mut files = Vec::new();
+    let (mut lines, mut notes, mut files) = (Vec::new(), String::new(), Vec::new());
     for path in &args.against {
-        let read = std::fs::read_to_string(path).map_err(|error| file(path, &error))?;
-        let json: Value = serde_json::from_str(&read).map_err(|error| file(path, &error))?;
-        let none = || file(path, &"not a file of results of `gemmc bench`");
+        let read = std::fs::read_to_string(path).map_err(|error| unusable(path, error))?;
+        let json: Value = serde_json::from_str(&read).map_err(|error| unusable(path, error))?;
+        let none = || unusable(path, "not a file of results of `gemmc bench`");
         let (rows, _) = results::read(&json).ok_or_else(none)?;
         let ranking = Ranking::of(&rows, &args.gpu);
         let (all, within) = (ranking.correlation(), ranking.within_products());
         let shown = |figure: Option<f64>| figure.map_or("-".into(), |figure| format!("{figure:.2}"));
         let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
         let count = ranking.rows.len();
-        text.push_str(&format!("{name:<24} {count:>5} {:>9} {:>17}\n", shown(all), shown(within)));
         for (schedule, why) in &ranking.left_out {
-            text.push_str(&format!("  without {schedule}: {why}\n"));
+            notes.push_str(&format!("{name} without {schedule}: {why}\n"));
         }
+        lines.push(vec![name, count.to_string(), shown(all), shown(within)]);
         let left_out: Vec<&str> = ranking.left_out.iter().map(|(schedule, _)| schedule.as_str()).collect();
         files.push(
             json!({ "file": path, "rows": count, "all_rows": all, "within_products": within, "left_out": left_out }),
         );
+    }
+    let mut text = table(["Spearman's correlation", "rows", "all rows", "within a product"], lines);
+    if !notes.is_empty() {
+        text.push_str(&format!("\n{notes}"));
     }
     Ok(Reply::fine(text, json!({ "gpu": args.gpu.name, "files": files })))
 }
@@ -153,18 +155,4 @@ pub(crate) fn work(args: &cli::SweepWorker) -> Result<Reply, Failure> {
     let served = worker::serve(std::io::stdin(), std::io::stdout().lock(), open);
     served.map_err(|error| Failure::refused("sweep-worker", error.to_string()))?;
     Ok(Reply::fine(String::new(), Value::Null))
-}
-
-fn bar(what: &'static str, len: u64, format: Format) -> ProgressBar {
-    // Drawn on standard error, and only if that is a terminal.
-    let bar = if format == Format::Json { ProgressBar::hidden() } else { ProgressBar::new(len) };
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {percent:>3}% {pos}/{len}, {eta} left") {
-        bar.set_style(style);
-    }
-    bar.set_message(what);
-    bar
-}
-
-fn file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::refused("file", format!("{}: {error}", path.display()))
 }
