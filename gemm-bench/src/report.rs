@@ -28,7 +28,8 @@ impl Row {
         (self.types == DType::F32.name() && peak > 0.0).then(|| self.tflops() / peak)
     }
 
-    /// A line of the table.
+    /// A line of the table. Its columns have fixed widths: lines are printed one by one as they are measured, and a table of
+    /// comfy-table needs all of them for its widths.
     pub fn line(&self, peak: f64) -> String {
         let size = self.size.to_string();
         let times = self.times;

@@ -8,7 +8,8 @@ use crate::target::WARP;
 use crate::terms::{Along, Fast, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
 
-/// Rows of two columns under headings.
+/// Rows of two columns under headings. A name and a text need no library for tables, which this crate, a dependency of the
+/// macro, would make everyone compile.
 #[derive(Default)]
 struct Table {
     text: String,

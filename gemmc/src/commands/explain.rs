@@ -1,6 +1,7 @@
 //! `gemmc explain`: the language reference, one clause or topic at a time, and what a clause changes in the PTX.
 
 use ptx_gemm_check::Effect;
+use ptx_gemm_check::figures::table;
 use ptx_gemm_dsl::reference::{self, Entry, State, TOPICS, Topic, schedules, state};
 use ptx_gemm_dsl::table::{ALL, Argument, Info, Values};
 use serde_json::{Value, json};
@@ -102,12 +103,9 @@ fn changes(info: &Info) -> Result<(String, Option<Effect>), Failure> {
     }
     let [lines, now] = effect.lines;
     let mut text = format!("{head}makes {now} lines of {lines}:\n\n");
-    let shown = || effect.opcodes.iter().take(MAX_SHOWN);
-    let width = shown().map(|(opcode, _)| opcode.len()).max().unwrap_or(0).max("opcode".len());
-    text.push_str(&format!("{:width$} {:>8} {:>8}\n", "opcode", "without", "with"));
-    for (opcode, [without, with]) in shown() {
-        text.push_str(&format!("{opcode:width$} {without:>8} {with:>8}\n"));
-    }
+    let row =
+        |(opcode, [without, with]): &(String, [usize; 2])| vec![opcode.clone(), without.to_string(), with.to_string()];
+    text.push_str(&table(["opcode", "without", "with"], effect.opcodes.iter().take(MAX_SHOWN).map(row)));
     if effect.opcodes.len() > MAX_SHOWN {
         text.push_str(&format!("and {} more opcodes\n", effect.opcodes.len() - MAX_SHOWN));
     }

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
     };
     let schedules = selftest::schedules().count();
     let mut text = format!("{schedules} schedules under each tool, inside and at the edges\n\n");
+    // Not a table of comfy-table: a tool's report is written below its row.
     text.push_str(&format!("{:12} {:>9}  verdict\n", "tool", "seconds"));
     let (mut rows, mut worst) = (Vec::new(), Status::Fine);
     for tool in &args.tool {

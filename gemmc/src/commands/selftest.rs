@@ -222,6 +222,7 @@ fn grid(device: &Device) -> Row {
 
 fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
     let mut text = format!("{device}\n");
+    // Not a table of comfy-table: what is wrong with a case is written below its row.
     if !rows.is_empty() {
         text.push_str(&format!("\n{:20} {:>9} {:>12} {:>9}\n", "case", "products", "max error", "seconds"));
     }

@@ -1,6 +1,7 @@
 //! `gemmc fuzz --fixes`: random wrong schedules, and the results of the fixes offered for them.
 
 use ptx_gemm_check::draws::{Fixes, Outcomes};
+use ptx_gemm_check::figures::table;
 use serde_json::json;
 
 use super::{COUNT, keep};
@@ -40,15 +41,12 @@ pub(super) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
 fn text(fixes: &Fixes, first: u64, last: u64) -> String {
     let total = fixes.total();
     let columns = ["rule", "errors", "fixes", "legal", "fewer errors", "no better"];
-    let head = |[rule, rest @ ..]: [&str; 6]| {
-        rest.iter().fold(format!("{rule:20}"), |line, column| format!("{line} {column:>12}")) + "\n"
-    };
     let row = |rule: &str, Outcomes { errors, offered, legal, fewer, no_better }: &Outcomes| {
-        format!("{rule:20} {errors:>12} {offered:>12} {legal:>12} {fewer:>12} {no_better:>12}\n")
+        let counts = [errors, offered, legal, fewer, no_better].map(ToString::to_string);
+        [vec![rule.to_string()], counts.to_vec()].concat()
     };
-    let mut text = head(columns);
-    fixes.rules.iter().for_each(|(rule, outcomes)| text.push_str(&row(rule, outcomes)));
-    text.push_str(&row("all", &total));
+    let rules = fixes.rules.iter().map(|(rule, outcomes)| row(rule, outcomes));
+    let mut text = table(columns, rules.chain([row("all", &total)]));
     text.push_str(&format!(
         "\n{} wrong schedules, seeds {first} to {last}: {} of {} fixes lead to a legal schedule or to fewer errors; all fixes \
          together repair {}\n",
