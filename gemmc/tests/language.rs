@@ -154,7 +154,16 @@ fn a_cubin_needs_ptxas() {
     let args = ["ptx", "-e", SMALL, "--cubin", "-o", path.to_str().expect("a path")];
     let without = command(&args).env("PTXAS", "").env("PATH", "").output().expect("gemmc starts");
     let (_, err) = output(without, 1);
-    assert!(err.contains("--cubin needs ptxas") && read(&path).is_empty(), "{err}");
+    assert!(err.contains("--cubin needs ptxas, which is neither in $PTXAS nor in the path"), "{err}");
+    assert!(err.contains("set PTXAS to that of a CUDA toolkit") && read(&path).is_empty(), "{err}");
+    // The same on standard output, and the schedule's own errors come first.
+    let bare = ["ptx", "-e", SMALL, "--cubin"];
+    let (out, err) =
+        output(command(&bare).env("PTXAS", "/no/ptxas").env("PATH", "").output().expect("gemmc starts"), 1);
+    assert!(out.is_empty() && err.contains("--cubin needs ptxas"), "{out:?} {err}");
+    let wrong = ["ptx", "-e", "tile(0, 1, 1)", "--cubin"];
+    let (_, err) = output(command(&wrong).env("PTXAS", "").env("PATH", "").output().expect("gemmc starts"), 1);
+    assert!(!err.contains("ptxas") && err.contains("tile"), "{err}");
     if ptx_gemm_check::figures::Assembler::find().is_some() {
         gemmc(&args, 0);
         assert!(std::fs::read(&path).expect("the file").starts_with(b"\x7fELF"));
