@@ -13,7 +13,7 @@ pub enum Suite {
     Ladder,
     /// Cubes from 256 to 8192
     Square,
-    /// Extents that divide nothing, and some that are no powers of two
+    /// Extents that no tile divides, and some that are not powers of two
     Odd,
     /// One extent far below the others
     Skinny,
