@@ -17,9 +17,14 @@ use rayon::prelude::*;
 
 use crate::error::CheckError;
 use crate::figures::{Assembler, Figures, How};
+use crate::profile::{DEPTH, sample_size, tiles};
+use crate::size::Size;
 
 /// Steps towards a legal number before the nearest one is reported as illegal.
 const STEPS: u32 = 3;
+
+/// Elements of a tile of which one is enough.
+const LARGE: usize = 256 * 512;
 
 /// Words that are interchangeable.
 const WORDS: [&[&str]; 12] = [
@@ -181,16 +186,19 @@ pub fn ablate(
     let own = Variant { clause: String::new(), changed: None, schedule: bare.clone() };
     let all: Vec<Variant> = std::iter::once(own).chain(variants(&bare, target)).collect();
     // The schedule itself runs under the checks. Of its variants only the cost is asked for, which does not depend on them.
-    let how = |index| match index {
-        0 => How::default(),
-        _ => How { checks: Checks::Off, ..How::default() },
+    let how = |index, kernel: &Kernel| {
+        let size = Some(sampled(kernel));
+        match index {
+            0 => How { size, ..How::default() },
+            _ => How { size, checks: Checks::Off, ..How::default() },
+        }
     };
     let counted: Vec<Counted> = all
         .par_iter()
         .enumerate()
         .map(|(index, variant)| {
             let kernel = Kernel::compile(&variant.schedule, target)?;
-            let figures = Figures::of(&kernel, &how(index))?;
+            let figures = Figures::of(&kernel, &how(index, &kernel))?;
             Ok((kernel, figures))
         })
         .collect();
@@ -207,6 +215,12 @@ pub fn ablate(
         Ablated { variant, figures }
     };
     Ok((own, figures.into_iter().map(ablated).collect()))
+}
+
+/// What is counted: as for a profile, but a single tile if it is large. All figures of the table are relative to the work.
+fn sampled(kernel: &Kernel) -> Size {
+    let one = tiles(kernel, 1, DEPTH);
+    if one.m * one.n > LARGE { one } else { sample_size(kernel) }
 }
 
 /// Leaves out changes that result in the same instructions as an earlier one, such as a default that is written out. A

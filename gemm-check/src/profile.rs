@@ -27,7 +27,7 @@ use crate::size::Size;
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
 const TILES: usize = 2;
-const DEPTH: usize = 4;
+pub(crate) const DEPTH: usize = 4;
 
 /// The checks of a counted product. Race detection delays each wait once, which would distort the counts.
 pub(crate) const WATCHED: Checks = Checks::Full.without(ViolationKind::Race);

@@ -505,3 +505,27 @@ impl std::ops::AddAssign<&Counters> for Counters {
         add_accesses(&mut self.shared, &other.shared);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Counters, Direction, SharedCost, shared_cost};
+
+    /// Accesses of one instruction that move by whole words and by less, with other distances, and with other lanes.
+    #[test]
+    fn an_access_costs_the_same_whatever_the_one_before_it() {
+        let rows: Vec<Vec<(usize, u32)>> = [(0, 4), (128, 4), (132, 4), (132, 8), (4, 8), (6, 8), (6, 128), (4, 128)]
+            .into_iter()
+            .map(|(first, step)| (0..32).map(|lane| (lane, first + step * lane as u32)).collect())
+            .collect();
+        for bytes in [1, 4, 8, 16] {
+            let (mut counters, mut expected) = (Counters::default(), SharedCost::default());
+            for row in rows.iter().chain([&rows[0][..7].to_vec()]) {
+                counters.shared(0, Direction::Load, row, bytes);
+                expected += shared_cost(row, bytes);
+            }
+            assert_eq!(counters.shared_loads, expected, "{bytes} bytes a lane");
+            assert_eq!(counters.shared[&0].cost, expected);
+            assert_eq!(counters.shared[&0].worst.lanes, rows[7], "the first of the accesses with the most conflicts");
+        }
+    }
+}
