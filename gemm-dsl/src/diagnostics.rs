@@ -12,14 +12,14 @@ use crate::diagnostic::{Diagnostic, Severity};
 /// The text has the layout of the Rust compiler's diagnostics, with the lines of the schedule if it came from text:
 ///
 /// ```
-/// let errors = "tile(128, 128, 8);\nthread(8, 8);\nstage(3);".parse::<ptx_gemm_dsl::Schedule>().unwrap_err();
+/// let errors = "tile(128, 128, 8);\nthread(8, 8);\nstage(2);".parse::<ptx_gemm_dsl::Schedule>().unwrap_err();
 /// assert_eq!(
 ///     errors.to_string(),
 ///     "\
 /// error: unknown clause `stage`
 ///  --> schedule:3:1
 ///   |
-/// 3 | stage(3);
+/// 3 | stage(2);
 ///   | ^^^^^
 ///   |
 ///   = help: did you mean `stages`?

@@ -14,7 +14,7 @@ use crate::schedule::Schedule;
 /// The canonical form of a text that the grammar can read, legal or not.
 ///
 /// ```
-/// let text = "tile( 128,128,8 );thread(8,8)  // a square\n\n\n// Deep.\ndouble_buffer";
+/// let text = "tile( 128,128,8 );thread(8,8);  // a square\n\n\n// Deep.\ndouble_buffer";
 /// let canonical = "tile(128, 128, 8);\nthread(8, 8); // a square\n\n// Deep.\ndouble_buffer;\n";
 /// assert_eq!(ptx_gemm_dsl::format::format(text).unwrap(), canonical);
 /// assert_eq!(ptx_gemm_dsl::format::format(canonical).unwrap(), canonical);
