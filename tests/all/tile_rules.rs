@@ -68,7 +68,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (ROLES, "    raster group 16 along n", "    raster group 16 along n\n    persistent", ""),
     (BUDGET, "registers 40", "registers 41", "must have a multiple of 8 from 24 to 256"),
     (BUDGET, "registers 40", "registers 48", "ask for 65536 registers, and the block is launched with 64512"),
-    (BUDGET, "        registers 40", "        ; 40", "role producers states no registers"),
+    (BUDGET, "      registers 40", "      ; 40", "role producers states no registers"),
     (BUDGET, "module sm_90a", "module sm_90", "registers of a role need sm_90a"),
     (BUDGET, "threads 256..384", "threads 256..288", "which are not whole warp groups"),
     // Tensor maps and boxes.
