@@ -94,6 +94,13 @@ impl Request {
         Request { multiple: WIDEST, ..self }
     }
 
+    /// The same with rows of C and D that are not aligned for wide accesses.
+    pub fn odd_output(mut self, problem: &Problem) -> Request {
+        let odd = |operand| Some(self.shape(problem, operand).ld | 1);
+        (self.leading.c, self.leading.d) = (odd(Operand::C), odd(Operand::D));
+        self
+    }
+
     /// The same with a value for a scalar.
     pub fn set(mut self, name: &str, value: f64) -> Request {
         self.scalars.push((name.into(), value));

@@ -1,8 +1,10 @@
 //! The products at each edge size: exact data alternating with other data, in every arrangement that can make a
 //! difference.
 
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 use ptx_gemm_runtime::ptx::module::Statement;
 
@@ -18,12 +20,15 @@ const BATCH: usize = 2;
 ///   with wide accesses run at ragged extents; with the default scalars, and with others.
 /// - Random data have the full width of their type, and find computations in a narrower one.
 /// - One of the two is aligned, and one is not, unless its extents happen to be.
+/// - Where a kernel has an entry for aligned inputs and any D, that one runs as well.
 /// - Special data begin with NaN and infinities, or contain infinities, which must not be multiplied by a zero at an
 ///   edge; and a scalar of 0 drops matrices that are full of them.
-pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2] {
+pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
+    let problem = kernel.problem();
     let Size { m, n, k } = size;
     let exact = Request::exact(m, n, k);
     let exact = if turn.is_multiple_of(3) { exact } else { exact.aligned() };
+    let exact = if turn % 6 == 2 && has_narrow_output(kernel) { exact.odd_output(problem) } else { exact };
     let exact = if turn % 2 == 1 { with_scalars(problem, exact, &WHOLE, turn / 2) } else { exact };
     let (scalars, dropping): (&[f64], &[f64]) =
         if problem.types.acc.is_integer() { (&[-1.0, 3.0], &INTEGERS) } else { (&[0.7, -1.5], &FRACTIONS) };
@@ -45,6 +50,13 @@ pub fn edge_requests(problem: &Problem, size: Size, turn: usize) -> [Request; 2]
         Request { seed, gap: turn % 3, ..exact.batch(products) },
         Request { seed, gap: turn % 5, output, ..other.batch(products) },
     ]
+}
+
+/// Whether some entry requires alignment of the inputs alone, and another one of D as well.
+fn has_narrow_output(kernel: &Kernel) -> bool {
+    let entries = &kernel.interface().entries;
+    let of_d = |entry: &Entry| entry.requires.iter().any(|requires| requires.operand == Operand::D);
+    entries.iter().any(of_d) && entries.iter().any(|entry| !entry.requires.is_empty() && !of_d(entry))
 }
 
 /// Four products at a size at which something ends in the middle: with aligned rows and without, with data that find
@@ -78,7 +90,7 @@ pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] 
         Statement::Instruction(instruction) => matches!(instruction.op, Opcode::CpAsync { .. }),
         _ => false,
     });
-    let requests = edge_requests(kernel.problem(), size, turn);
+    let requests = edge_requests(kernel, size, turn);
     if copies { requests.map(|request| Request { multiple: 1, ..request }) } else { requests }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_runtime::CompiledGemm;
 
 use crate::check::check;
@@ -24,8 +23,7 @@ pub struct Finding {
 
 /// Multiplies the [`edge_requests`] of each size, and returns what is wrong, the smallest products first.
 pub fn survey(gemm: &CompiledGemm, sizes: &[Size]) -> Vec<Finding> {
-    let problem: &Problem = gemm.problem();
-    let requests = sizes.iter().enumerate().flat_map(|(turn, size)| edge_requests(problem, *size, turn));
+    let requests = sizes.iter().enumerate().flat_map(|(turn, size)| edge_requests(gemm.kernel(), *size, turn));
     let mut findings: Vec<Finding> = requests
         .filter_map(|request| match check(gemm, &request) {
             Ok(outcome) if outcome.is_right() => None,

@@ -88,7 +88,7 @@ fn what_a_lane_without_work_reads_is_found() {
     let size = Size::new(19, 17, 7);
     let sees = |gemm: &CompiledGemm| {
         (0..12)
-            .flat_map(|turn| edge_requests(gemm.problem(), size, turn))
+            .flat_map(|turn| edge_requests(gemm.kernel(), size, turn))
             .any(|request| !outcome(gemm, &request).is_right())
     };
     assert!(!sees(&right));

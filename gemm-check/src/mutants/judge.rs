@@ -130,7 +130,7 @@ impl Judge {
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let problem = kernel.problem();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
-        let of_edge = |(turn, size)| with_alignment(edge_requests(problem, size, turn), turn % 3 == 1);
+        let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), turn % 3 == 1);
         let of_end = |(turn, size)| end_requests(problem, size, turn).map(|request| (request, false));
         let rounding = nearly.into_iter().flat_map(|size| with_alignment(rounding_requests(problem, size), false));
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));

@@ -87,7 +87,7 @@ impl TileJudge {
         let mut refused = None;
         let mut ran = false;
         for (turn, size) in sizes.into_iter().rev().take(PRODUCTS).enumerate() {
-            for request in edge_requests(gemm.problem(), size, turn) {
+            for request in edge_requests(gemm.kernel(), size, turn) {
                 match check(&gemm, &request) {
                     Ok(outcome) if outcome.is_right() => ran = true,
                     Ok(outcome) => return TileVerdict::Wrong(outcome.to_string()),

@@ -164,7 +164,7 @@ fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, quick
             sizes.into_iter().enumerate().for_each(|(index, size)| {
                 let requests = match quick {
                     true => quick_requests(kernel, size, index),
-                    false => edge_requests(kernel.problem(), size, index),
+                    false => edge_requests(kernel, size, index),
                 };
                 requests.iter().for_each(|request| row.product(&gemm, request));
             })
