@@ -51,8 +51,8 @@ fn explain_lists_all_and_says_all_of_one() {
     for words in ["stages(n)", "1 to 64", "Default: `stages(1)`", "State: implemented", "cp.async", "without"] {
         assert!(stages.contains(words), "no `{words}` in\n{stages}");
     }
-    let (load, _) = gemmc(&["explain", "load"], 0);
-    assert!(load.contains("implemented, but for tma"), "{load}");
+    let (store, _) = gemmc(&["explain", "store"], 0);
+    assert!(store.contains("implemented, but for staged and tma"), "{store}");
     let (cluster, _) = gemmc(&["explain", "cluster"], 0);
     assert!(cluster.contains("not implemented yet") && cluster.contains("changes nothing"), "{cluster}");
     for topic in ["types", "layout", "epilogue", "targets"] {
