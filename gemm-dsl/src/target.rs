@@ -65,6 +65,12 @@ pub const MAX_THREADS: u32 = 1024;
 /// The maximum number of registers of a thread, on every target.
 pub const MAX_REGISTERS: u32 = 255;
 
+/// Alignment in shared memory of a box that TMA copies, in bytes (PTX ISA, "cp.async.bulk.tensor").
+pub const BOX_ALIGN: u32 = 128;
+
+/// Most elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
+pub const MAX_BOX: u32 = 256;
+
 /// Registers of one multiprocessor, and the most that one block may have, on every target.
 pub const REGISTER_FILE: u32 = 65536;
 

@@ -31,7 +31,7 @@ mod steps;
 mod stream;
 mod tma;
 
-use ptx_gemm_dsl::target::registers_per_thread;
+use ptx_gemm_dsl::target::{BOX_ALIGN, registers_per_thread};
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::Batch;
 
@@ -68,7 +68,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         shared_align: if swizzled {
             shared::PERIOD
         } else if boxed {
-            tma::BOX_ALIGN
+            BOX_ALIGN
         } else {
             16
         },

@@ -14,9 +14,6 @@ use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
 use crate::tile::{Empty, Index, Mover, Op, Ring, Statement};
 
-/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
-pub(super) const BOX_ALIGN: u32 = 128;
-
 /// The statements, from an `acquire` on, that fill one slot: the copies, and the `commit`.
 pub(super) fn fill(body: &[Statement], ring: usize) -> Lowered<&[Statement]> {
     let end = body.iter().position(|statement| matches!(statement.op, Op::Commit { ring: of } if of == ring));

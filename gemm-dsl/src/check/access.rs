@@ -3,6 +3,7 @@
 use crate::check::settings::Settings;
 use crate::check::staging::Staging;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Variant};
+use crate::target::MAX_BOX;
 use crate::terms::{Extent3, Fast, Load, Side};
 use crate::types::{DType, Layout, Layouts};
 
@@ -20,9 +21,6 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
     }
     width
 }
-
-/// Most elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
-pub(crate) const MAX_BOX: u32 = 256;
 
 /// Rows of one box of a K-tile of `rows` rows: boxes are alike, and as large as possible.
 pub fn box_rows(rows: u32) -> u32 {

@@ -3,13 +3,11 @@
 use crate::check::settings::Settings;
 use crate::clause::{Skew, StagedOrder, TileClause};
 use crate::plan::Placement;
+use crate::target::BOX_ALIGN;
 use crate::terms::{Fast, Load, Swizzle};
 
 /// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them.
 const BARRIER_BYTES: u64 = 16;
-
-/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
-const TMA_ALIGN: u64 = 128;
 
 /// Where the two operands are staged.
 #[derive(Clone, Copy)]
@@ -45,7 +43,11 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (order_a, order_b) = settings.shared?;
     let depth = tile.k?;
     let types = settings.problem.types;
-    let align = alignment(order_a).max(alignment(order_b)).max(if settings.load == Load::Tma { TMA_ALIGN } else { 1 });
+    let align = alignment(order_a).max(alignment(order_b)).max(if settings.load == Load::Tma {
+        u64::from(BOX_ALIGN)
+    } else {
+        1
+    });
     let (a, a_bytes) = place(order_a, tile.m, depth, types.a.bytes(), align);
     let (b, b_bytes) = place(order_b, tile.n, depth, types.b.bytes(), align);
     let stage_bytes = a_bytes + b_bytes;

@@ -1,10 +1,11 @@
 //! The rules of `load(tma)`: what a tensor map and its boxes can express (CUDA driver API, `cuTensorMapEncodeTiled`).
 
-use crate::check::access::{Input, MAX_ACCESS_BYTES, MAX_BOX, tma_width};
+use crate::check::access::{Input, MAX_ACCESS_BYTES, tma_width};
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
 use crate::clause::{Clause, LayoutClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount};
 use crate::table::Key;
+use crate::target::MAX_BOX;
 use crate::terms::{Fast, Load, Side};
 use crate::types::Layout;
 

@@ -7,6 +7,8 @@
 //! exempt: a register that the loop assigns is at most its declared bound, which every assignment is checked against.
 //! Loops that count down by a constant, and registers that such loops step by constants, are tracked exactly.
 
+use ptx_gemm_dsl::target::BOX_ALIGN;
+
 use super::analysis::{Analysis, Depth, Held};
 use super::value::{Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, gcd};
 use super::{Check, name, rule};
@@ -15,9 +17,6 @@ use crate::kernel::{
     Access, Address, Compare, Dim, Expr, Guard, Holds, Kernel, MAX_EXTENT, Memory, Op, Reach, Reg, Stmt, Type,
     definitions,
 };
-
-/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
-const BOX_ALIGN: u32 = 128;
 
 pub(super) fn check(kernel: &Kernel) -> Check {
     let numbering = kernel.numbering();

@@ -1,5 +1,6 @@
 //! Copies: widths that the layouts in both memories allow.
 
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX};
 use ptx_gemm_dsl::terms::{Fast, Swizzle};
 
 use super::limits::{MAX_ACCESS_BYTES, vector};
@@ -9,12 +10,6 @@ use crate::violation::Site;
 
 /// Most elements of a K-tile that one thread copies.
 const MAX_COPIES: u64 = 8192;
-
-/// Most elements of a box along one dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
-const MAX_BOX: u32 = 256;
-
-/// Alignment of a box in shared memory, in bytes (PTX ISA, "cp.async.bulk.tensor").
-const BOX_ALIGN: u32 = 128;
 
 pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, site: Site) -> Check {
     let buffer = &program.buffers[index];
