@@ -27,11 +27,12 @@ const STEPS: u32 = 3;
 const LARGE: usize = 256 * 512;
 
 /// Words that are interchangeable.
-const WORDS: [&[&str]; 12] = [
+const WORDS: [&[&str]; 13] = [
     &["along = n", "along = m", "along = z"],
     &["load(registers)", "load(cp_async)", "load(tma)"],
     &["operands(registers)", "operands(shared)"],
     &["order(row)", "order(snake)", "order(column)", "order(column_snake)", "order(diagonal)", "order(blocks)"],
+    &["movable", "volatile"],
     &["pace(tile)", "pace(free)"],
     &["tail(predicate)", "tail(none)"],
     &["reduce = serial", "reduce = workspace"],

@@ -1,16 +1,16 @@
 //! The builder: a method for every clause. None of them fails; what is wrong is reported when the schedule is checked.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, RasterClause,
-    RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store, TileClause,
-    TypesClause, VectorClause, WarpCount,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PrefetchClause,
+    RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store,
+    TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
 use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reduce, Tail};
+use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
 use crate::types::{DType, Layouts};
 
 impl Schedule {
@@ -159,7 +159,12 @@ impl Schedule {
 
     /// `prefetch(n)`
     pub fn prefetch(self, n: u32) -> Schedule {
-        self.clause(Clause::Prefetch(n))
+        self.clause(Clause::Prefetch(PrefetchClause { steps: n, reads: None }))
+    }
+
+    /// `prefetch(n, movable | volatile)`
+    pub fn prefetch_of(self, n: u32, reads: Reads) -> Schedule {
+        self.clause(Clause::Prefetch(PrefetchClause { steps: n, reads: Some(reads) }))
     }
 
     /// `pace(tile | free)`

@@ -3,7 +3,7 @@
 use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
+use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
 use crate::types::{DType, Layout};
 
 /// One clause of a schedule.
@@ -48,8 +48,8 @@ pub enum Clause {
     Unroll(u32),
     /// `order(snake)`
     Order(FmaOrder),
-    /// `prefetch(2)`
-    Prefetch(u32),
+    /// `prefetch(2)`, `prefetch(1, volatile)`
+    Prefetch(PrefetchClause),
     /// `pace(tile)`
     Pace(Pace),
     /// `blocks_per_sm(2)`
@@ -229,6 +229,15 @@ pub enum Spills {
     Allow,
     /// Refuse the schedule.
     Refuse,
+}
+
+/// How fragments are read, as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PrefetchClause {
+    /// Steps of k by which they are read ahead.
+    pub steps: u32,
+    /// Whether the assembler may move the reads; by default it may.
+    pub reads: Option<Reads>,
 }
 
 /// The rasterisation of the tiles as written.

@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::clause::Expectation;
 use crate::target::{Target, WARP};
 use crate::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Side, SplitK, Swizzle, Tail,
-    Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Side, SplitK,
+    Swizzle, Tail, Wave,
 };
 use crate::types::{DType, Problem};
 
@@ -158,6 +158,8 @@ pub struct Plan {
     pub order: FmaOrder,
     /// Steps ahead that fragments are read, within the unrolled body.
     pub prefetch: u32,
+    /// Whether NVIDIA's assembler may move the reads of fragments from shared memory.
+    pub reads: Reads,
     /// Fragments in registers or reloaded.
     pub operands: Operands,
     /// Order of the tiles.

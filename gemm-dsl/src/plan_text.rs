@@ -136,7 +136,7 @@ impl Plan {
         table.row("unroll", format!("{} steps, {} multiply-adds", self.unroll, self.unroll * self.accumulators()));
         table.row("order", self.order.word());
         let held = match self.operands {
-            Operands::Registers => format!("held, read {} ahead", steps(self.prefetch)),
+            Operands::Registers => format!("held, read {} ahead, {}", steps(self.prefetch), self.reads.word()),
             Operands::Shared => "read again for every product".into(),
         };
         table.row("fragments", held);

@@ -111,9 +111,8 @@ impl Display for Clause {
                 .named("b", b.map(|order| staged(order, "nk", "kn"))),
             Clause::Operands(operands) => Args::default().value(operands.word()),
             Clause::Load(load) => Args::default().value(load.word()),
-            Clause::Stages(n) | Clause::Unroll(n) | Clause::Prefetch(n) | Clause::BlocksPerSm(n) => {
-                Args::default().value(n)
-            }
+            Clause::Stages(n) | Clause::Unroll(n) | Clause::BlocksPerSm(n) => Args::default().value(n),
+            Clause::Prefetch(p) => Args::default().value(p.steps).maybe(p.reads.map(Word::word)),
             Clause::Order(order) => Args::default().value(order.word()),
             Clause::Pace(pace) => Args::default().value(pace.word()),
             Clause::Spills(spills) => Args::default().value(spills.word()),

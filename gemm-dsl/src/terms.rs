@@ -210,6 +210,16 @@ impl Operand {
     }
 }
 
+/// Whether NVIDIA's assembler may move the reads of fragments from shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// It may, and moves each read down to just before its first product.
+    Movable,
+    /// It may not: they are `ld.volatile`.
+    Volatile,
+}
+
 /// What keeps the warps of a block in step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

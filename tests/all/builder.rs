@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ptx_gemm::builder::{
     Along, Atom, BatchKind, Clause, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric, Operands,
-    Pace, Reduce, Relation, Roles, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail, TypesClause, VectorClause,
-    WarpCount,
+    Pace, Reads, Reduce, Relation, Roles, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail, TypesClause,
+    VectorClause, WarpCount,
 };
 use ptx_gemm::{DType, Layout, Schedule, Target};
 
@@ -53,6 +53,7 @@ fn every_method_takes_what_the_facade_exports() {
         unroll(4);
         order(FmaOrder::Snake);
         prefetch(2);
+        prefetch_of(1, Reads::Volatile);
         pace(Pace::Free);
         blocks_per_sm(2);
         spills(Spills::Allow);

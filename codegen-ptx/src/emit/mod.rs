@@ -8,6 +8,7 @@ mod index;
 mod math;
 mod mbarrier;
 
+use ptx_gemm_dsl::terms::Reads;
 use ptx_gemm_ptx::asynchronous::PrefetchSize;
 use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
 use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Opcode, Operand, Order, Reg, Rounding, Scope};
@@ -196,9 +197,17 @@ impl Emitter<'_> {
                 let (ty, dst) = (self.kernel.ty(*dst), self.reg(*dst));
                 self.set(dst, ty, value);
             }
-            Op::Load { memory, dst, address, guard, locality } => {
+            Op::Load { memory, dst, address, guard, locality, reads } => {
                 let ty = scalar_type(self.kernel.ty(dst[0]));
-                let op = load(space(memory), self.prefetch(*locality), dst.len() as u8, ty);
+                let (space, prefetch, vector) = (space(memory), self.prefetch(*locality), dst.len() as u8);
+                let op = match reads {
+                    Reads::Movable => load(space, prefetch, vector, ty),
+                    // A volatile load takes no other modifiers.
+                    Reads::Volatile => {
+                        let (order, cache, prefetch) = (Order::Volatile, Cache::None, PrefetchSize::None);
+                        Opcode::Ld { order, space, cache, prefetch, vector, ty }
+                    }
+                };
                 self.emit(*guard, op, [self.data(dst), self.address(address)]);
             }
             Op::Store { memory, src, address, guard } => {

@@ -4,6 +4,7 @@ use super::{
     Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, OriginId, Reg, Stmt,
     Type, Value,
 };
+use ptx_gemm_dsl::terms::Reads;
 
 /// Builds one [`Kernel`].
 pub struct Builder {
@@ -170,13 +171,13 @@ impl Builder {
         (access, locality): (Access, Locality),
     ) {
         let address = self.address(base, offset);
-        self.push(Op::Load { memory: Memory::Global(access), dst, address, guard, locality });
+        self.push(Op::Load { memory: Memory::Global(access), dst, address, guard, locality, reads: Reads::Movable });
     }
 
     /// Shared load.
-    pub fn load_shared(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64) {
+    pub fn load_shared(&mut self, dst: Vec<Reg>, base: &Expr, offset: i64, reads: Reads) {
         let address = self.address(base, offset);
-        self.push(Op::Load { memory: Memory::Shared, dst, address, guard: None, locality: Locality::Unknown });
+        self.push(Op::Load { memory: Memory::Shared, dst, address, guard: None, locality: Locality::Unknown, reads });
     }
 
     /// Arithmetic on data.

@@ -25,7 +25,7 @@ pub mod verify;
 
 use std::fmt;
 
-use ptx_gemm_dsl::terms::FmaOrder;
+use ptx_gemm_dsl::terms::{FmaOrder, Reads};
 
 pub use crate::origin::Origin;
 pub use expr::{Compare, Expr};
@@ -197,7 +197,7 @@ pub enum Op {
     /// Evaluates an index expression.
     Set { dst: Reg, value: Expr },
     /// Loads consecutive elements of the destinations' type.
-    Load { memory: Memory, dst: Vec<Reg>, address: Address, guard: Option<Guard>, locality: Locality },
+    Load { memory: Memory, dst: Vec<Reg>, address: Address, guard: Option<Guard>, locality: Locality, reads: Reads },
     /// Stores consecutive elements.
     Store { memory: Memory, src: Vec<Reg>, address: Address, guard: Option<Guard> },
     /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` bytes are read, and the rest

@@ -1,5 +1,6 @@
 //! The text form of kernel IR.
 
+use ptx_gemm_dsl::terms::Reads;
 use std::fmt::{self, Write};
 
 use super::expr;
@@ -96,11 +97,12 @@ impl Printer<'_> {
         let text = match op {
             Op::Param { dst, index } => format!("{} = param {}", self.reg(*dst), self.kernel.params[*index].name),
             Op::Set { dst, value } => format!("{} = {}", self.reg(*dst), self.expr(value)),
-            Op::Load { memory, dst, address, guard, locality } => {
+            Op::Load { memory, dst, address, guard, locality, reads } => {
                 let ahead = if *locality == Locality::NextTiles { " and ahead" } else { "" };
                 let (space, within) = self.place(memory);
                 let (dst, address, guard) = (self.regs(dst), self.address(address), self.guard(guard));
-                format!("{dst} = load {space} {address}{within}{ahead}{guard}")
+                let volatile = if *reads == Reads::Volatile { " volatile" } else { "" };
+                format!("{dst} = load{volatile} {space} {address}{within}{ahead}{guard}")
             }
             Op::Store { memory, src, address, guard } => {
                 let (space, within) = self.place(memory);

@@ -8,7 +8,7 @@
 //!
 //! [`interface::Workspace`]: crate::tile::interface::Workspace
 
-use ptx_gemm_dsl::terms::{Param, Reduce};
+use ptx_gemm_dsl::terms::{Param, Reads, Reduce};
 
 use super::extent::register;
 use super::scheduler::Units;
@@ -135,7 +135,7 @@ impl<'a> Lowering<'a> {
         for (e, reg) in acc.iter().copied().enumerate() {
             let address = self.partial(slots, e);
             let (memory, locality) = (Memory::Global(*workspace), Locality::Unknown);
-            self.b.push(Op::Load { memory, dst: vec![reg], address, guard: None, locality });
+            self.b.push(Op::Load { memory, dst: vec![reg], address, guard: None, locality, reads: Reads::Movable });
         }
         if *parts > 1 {
             self.b.origin(note, "then those of the others, in order");
@@ -187,7 +187,7 @@ impl<'a> Lowering<'a> {
         for (e, reg) in sums.iter().enumerate() {
             let address = self.partial(slot, e);
             let (memory, locality) = (Memory::Global(workspace), Locality::Unknown);
-            self.b.push(Op::Load { memory, dst: vec![*reg], address, guard: None, locality });
+            self.b.push(Op::Load { memory, dst: vec![*reg], address, guard: None, locality, reads: Reads::Movable });
         }
         sums
     }

@@ -106,7 +106,7 @@ impl<'a> Lowering<'a> {
             }
         }
         let bytes = self.bytes(side.operand());
-        let from = Fragments::Slot(SlotSource { address, fast, pitch, bytes });
+        let from = Fragments::Slot(SlotSource { address, fast, pitch, bytes, reads: fetch.reads });
         let Fetch { width, ahead, hold, .. } = fetch;
         Ok(Stream { side, positions, width, group, ahead, hold, sets, converted, from, note: note.clone() })
     }
@@ -127,7 +127,7 @@ impl<'a> Lowering<'a> {
             let first = i * group as usize;
             let dst = stream.sets[set][first..first + stream.width as usize].to_vec();
             let (base, offset) = slot.address.at(slot.offset(*position, step))?;
-            self.b.load_shared(dst, &base, i64::from(offset));
+            self.b.load_shared(dst, &base, i64::from(offset), slot.reads);
         }
         if let Some(converted) = stream.converted.get(set) {
             self.b.origin(&stream.note, &format!("fragment of {name} in the accumulator's type"));
@@ -144,7 +144,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(&stream.note, &format!("operand of one product, step {step}"));
         let reg = self.rotating(stream.side, 0, 1, false);
         let (base, offset) = slot.address.at(slot.offset(stream.positions[i], step))?;
-        self.b.load_shared(reg.clone(), &base, i64::from(offset));
+        self.b.load_shared(reg.clone(), &base, i64::from(offset), slot.reads);
         if self.types.side(stream.side) == self.types.acc {
             return Ok(reg[0]);
         }

@@ -1,6 +1,6 @@
 //! One operand's fragments, from memory to registers.
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Side};
+use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side};
 
 use super::shared::SharedAddress;
 use crate::kernel::{Expr, Locality, Reach as Extent, Reg};
@@ -57,6 +57,7 @@ pub(super) struct SlotSource {
     pub fast: Fast,
     pub pitch: u32,
     pub bytes: u32,
+    pub reads: Reads,
 }
 
 impl SlotSource {

@@ -338,7 +338,7 @@ impl<'p> Builder<'p> {
             (_, Source::Buffer(_), _) => (width, clauses.thread.as_str()),
         };
         let ahead = if hold == Operands::Shared { 0 } else { ahead };
-        (Fetch { side, from, width, ahead, hold }, note(clause))
+        (Fetch { side, from, width, ahead, hold, reads: self.plan.reads }, note(clause))
     }
 
     fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {

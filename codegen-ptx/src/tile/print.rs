@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Side, Swizzle, Wave};
+use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side, Swizzle, Wave};
 use ptx_gemm_dsl::words::Word;
 
 use super::{
@@ -240,7 +240,8 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
         Operands::Registers => format!("ahead {}", fetch.ahead),
         Operands::Shared => "each product".into(),
     };
-    format!("fetch {} <- {from} width {} {hold}", side(fetch.side), fetch.width)
+    let reads = if fetch.reads == Reads::Volatile { " volatile" } else { "" };
+    format!("fetch {} <- {from} width {} {hold}{reads}", side(fetch.side), fetch.width)
 }
 
 fn multiply_text(program: &Program, multiply: &Multiply) -> String {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reduce, Side};
+use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::DType;
 
 use super::Note;
@@ -101,6 +101,8 @@ pub struct Fetch {
     pub ahead: u32,
     /// Whether it is kept in registers, or read again for each product.
     pub hold: Operands,
+    /// Whether NVIDIA's assembler may move the reads.
+    pub reads: Reads,
 }
 
 /// A statement and its note.

@@ -54,7 +54,7 @@ fn staging() -> impl Strategy<Value = (Option<usize>, Vec<Option<String>>)> {
         3 => of(&[1, 2, 3, 4, 6]).prop_map(|n| format!("load(cp_async); stages({n})")),
     ];
     let (operands, pace) = (of(&["operands(shared)"]), of(&["pace(free)"]));
-    let prefetch = of(&[0, 1, 2, 4]).prop_map(|n| format!("prefetch({n})"));
+    let prefetch = (of(&[0, 1, 2, 4]), of(&["", ", volatile"])).prop_map(|(n, reads)| format!("prefetch({n}{reads})"));
     let depth = of(&[1, 2, 3, 4, 5, 8, 8, 8, 12, 16, 32]);
     let staged =
         (depth, maybe(30, 0..6usize), maybe(60, shared), maybe(67, stages), maybe(25, operands), maybe(20, pace))

@@ -62,6 +62,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         unroll,
         order: settings.order,
         prefetch,
+        reads: settings.reads,
         operands: settings.operands,
         raster: settings.raster,
         tail: settings.tail,

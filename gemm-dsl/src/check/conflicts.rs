@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
-use crate::terms::{Load, Operands};
+use crate::terms::{Load, Operands, Reads};
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -15,6 +15,9 @@ pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Fin
     match settings.shared {
         None => nothing_staged(settings, findings),
         Some(_) => staged(settings, findings),
+    }
+    if settings.reads == Reads::Volatile {
+        volatile_reads(settings, findings);
     }
     if settings.atom != Atom::Fma {
         fma_only(settings, findings);
@@ -134,6 +137,21 @@ fn staged(settings: &Settings, findings: &mut Findings) {
             .remove("prefetch", "leave prefetch out")
             .set("operands(registers)", "operands(registers) holds them");
     }
+}
+
+/// Reads can be volatile where fragments are read from shared memory and held.
+fn volatile_reads(settings: &Settings, findings: &mut Findings) {
+    let (other, why) = match (settings.operands, settings.prefetch) {
+        // The steps read ahead were reported.
+        (Operands::Shared, Some(1..)) => return,
+        (Operands::Shared, _) => (Key::Operands, "operands(shared), whose reads stay next to their products"),
+        (Operands::Registers, _) if settings.shared.is_some() => return,
+        (Operands::Registers, _) => (Key::Shared, "shared(none): nothing is read from shared memory"),
+    };
+    let message = format!("{} conflicts with {why}", settings.text(Key::Prefetch, ""));
+    findings
+        .error("volatile", Key::Prefetch, &[other], message)
+        .set(format!("prefetch({})", settings.prefetch.unwrap_or(0)), "movable is the default");
 }
 
 /// Tensor-core atoms determine the work of a thread.

@@ -1,8 +1,8 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Expectation, LayoutClause, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Expectation, LayoutClause, PrefetchClause, SharedClause, Skew, SpecializeClause, Spills,
+    SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
@@ -10,7 +10,7 @@ use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reduce, SplitK, Tail, Wave};
+use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, SplitK, Tail, Wave};
 use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 /// What a schedule says, defaults included.
@@ -34,6 +34,7 @@ pub(super) struct Settings<'s> {
     pub unroll: Option<u32>,
     pub order: FmaOrder,
     pub prefetch: Option<u32>,
+    pub reads: Reads,
     pub pace: Pace,
     pub blocks_per_sm: Option<u32>,
     pub spills: Spills,
@@ -69,6 +70,7 @@ impl<'s> Settings<'s> {
             unroll: None,
             order: FmaOrder::Row,
             prefetch: None,
+            reads: Reads::Movable,
             pace: Pace::Tile,
             blocks_per_sm: None,
             spills: Spills::Refuse,
@@ -108,7 +110,10 @@ impl<'s> Settings<'s> {
             Clause::DoubleBuffer => self.stages = 2,
             Clause::Unroll(n) => self.unroll = Some(*n),
             Clause::Order(order) => self.order = *order,
-            Clause::Prefetch(n) => self.prefetch = Some(*n),
+            Clause::Prefetch(PrefetchClause { steps, reads }) => {
+                self.prefetch = Some(*steps);
+                self.reads = reads.unwrap_or(Reads::Movable);
+            }
             Clause::Pace(pace) => self.pace = *pace,
             Clause::BlocksPerSm(n) => self.blocks_per_sm = Some(*n),
             Clause::Spills(spills) => self.spills = *spills,

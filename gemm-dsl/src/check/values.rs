@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use crate::check::contracts;
 use crate::check::finding::Findings;
 use crate::clause::{
-    Clause, Expectation, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause,
-    StagedOrder, TileClause, VectorClause, WarpCount,
+    Clause, Expectation, PrefetchClause, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause,
+    SplitKClause, StagedOrder, TileClause, VectorClause, WarpCount,
 };
 use crate::limits;
 use crate::schedule::Schedule;
@@ -42,7 +42,9 @@ impl Values<'_> {
             Clause::Shared(SharedClause::Orders { a, b }) => self.orders(*a, *b),
             Clause::Stages(n) => self.range("n", *n, limits::STAGES, Clause::Stages),
             Clause::Unroll(n) => self.range("n", *n, limits::UNROLL, Clause::Unroll),
-            Clause::Prefetch(n) => self.range("n", *n, limits::PREFETCH, Clause::Prefetch),
+            Clause::Prefetch(p) => {
+                self.range("n", p.steps, limits::PREFETCH, |steps| Clause::Prefetch(PrefetchClause { steps, ..*p }));
+            }
             Clause::BlocksPerSm(n) => self.range("n", *n, limits::BLOCKS, Clause::BlocksPerSm),
             Clause::Raster(RasterClause { group: Some(group), along }) => {
                 self.range("group", *group, limits::GROUP, |n| {

@@ -1,8 +1,8 @@
 //! The arguments of each clause, one short function or one line per clause.
 
 use crate::clause::{
-    Atom, Clause, Fetch, LayoutClause, MulticastClause, RasterClause, RegistersClause, SharedClause, Skew,
-    SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
+    Atom, Clause, Fetch, LayoutClause, MulticastClause, PrefetchClause, RasterClause, RegistersClause, SharedClause,
+    Skew, SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
@@ -32,7 +32,11 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
         "double_buffer" => bare(args, parentheses, Clause::DoubleBuffer)?,
         "unroll" => Clause::Unroll(args.int("n")),
         "order" => Clause::Order(args.word()?),
-        "prefetch" => Clause::Prefetch(args.int("n")),
+        "prefetch" => {
+            let steps = args.int("n");
+            let reads = args.positional().and_then(|(value, span)| args.word_value(value, span));
+            Clause::Prefetch(PrefetchClause { steps, reads })
+        }
         "pace" => Clause::Pace(args.word()?),
         "blocks_per_sm" => Clause::BlocksPerSm(args.int("n")),
         "spills" => Clause::Spills(args.word()?),

@@ -6,7 +6,7 @@ use super::{Argument, Info, Key, Values, words};
 use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills, Store};
 use crate::limits;
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reduce, Tail};
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
 use crate::types::{DType, Layout};
 
 clauses! {
@@ -225,12 +225,15 @@ clauses! {
         example: "order(snake)" in "tile(32, 32, 8); thread(4, 4)",
     }
     /// How many steps of k ahead fragments are read from shared memory, or, with `shared(none)`, from global memory.
+    /// NVIDIA's assembler moves a read down to its first product, wherever the PTX has it; a `volatile` one it leaves
+    /// well before.
     prefetch Prefetch {
-        syntax: "prefetch(n)",
+        syntax: "prefetch(n) or prefetch(n, movable | volatile)",
         summary: "how many steps ahead fragments are read",
         default: "prefetch(1); 0 in a block of 1024 threads; with `shared(none)` 6 or fewer",
         arguments: [
             "n" in "prefetch({})" => Values::Range(limits::PREFETCH),
+            "reads" in "prefetch(1, {})" => Values::Words(words::<Reads>),
         ],
         example: "prefetch(0)" in "tile(32, 32, 8); thread(4, 4)",
     }

@@ -1,7 +1,7 @@
 //! The builder, text and extension produce the same schedules, and all fail at the same time: when the schedule is
 //! checked.
 
-use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reduce, Tail};
+use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
 use ptx_gemm_dsl::types::Layouts;
 use ptx_gemm_dsl::{DType, Diagnostics, Layout, Schedule, Target, clause::*};
 
@@ -27,7 +27,7 @@ fn every_clause_has_a_method() {
         .stages(3)
         .unroll(4)
         .order(FmaOrder::Snake)
-        .prefetch(2)
+        .prefetch_of(2, Reads::Volatile)
         .pace(Pace::Free)
         .blocks_per_sm(2)
         .spills(Spills::Allow)

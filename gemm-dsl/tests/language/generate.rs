@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::PrefetchClause;
 use ptx_gemm_dsl::clause::*;
-use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Tail};
+use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Tail};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
 
@@ -111,7 +112,7 @@ fn steps() -> impl Strategy<Value = Clause> {
     prop_oneof![
         number().prop_map(Clause::Unroll),
         word::<FmaOrder>().prop_map(Clause::Order),
-        number().prop_map(Clause::Prefetch),
+        (number(), maybe(word::<Reads>())).prop_map(|(steps, reads)| Clause::Prefetch(PrefetchClause { steps, reads })),
         word::<Pace>().prop_map(Clause::Pace),
         number().prop_map(Clause::BlocksPerSm),
         word::<Spills>().prop_map(Clause::Spills),

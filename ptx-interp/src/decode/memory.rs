@@ -1,11 +1,25 @@
 //! Loads, stores, atomics and asynchronous copies.
 
 use ptx_gemm_ptx::instruction::{Atomic, Base, Opcode, Operand, Order};
+use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
 use crate::address::StateSpace;
 use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot, Strong};
+
+/// Whether an entry may store to shared memory strongly.
+pub(super) fn stores_shared_flags(entry: &Entry) -> bool {
+    let shared = |space: Space| matches!(state_space(space), None | Some(StateSpace::Shared));
+    entry.body.iter().any(|statement| match statement {
+        Statement::Instruction(instruction) => match instruction.op {
+            Opcode::St { order, space, .. } => order != Order::Weak && shared(space),
+            Opcode::Atom { space, .. } | Opcode::Red { space, .. } => shared(space),
+            _ => false,
+        },
+        _ => false,
+    })
+}
 
 impl Decoder<'_> {
     pub(super) fn memory(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -13,6 +27,10 @@ impl Decoder<'_> {
             (&Opcode::Ld { order, space, vector, ty, .. }, [values, address]) => {
                 let mut access = self.access(address, space, order, ty)?;
                 self.elements(&mut access, values, vector, |decoder, value| decoder.destination(value))?;
+                // A vector of shared words to which nothing is ever stored strongly holds no flags, and nothing can be
+                // learnt from it: reading it is then a weak read, and as fast as one.
+                let no_flags = access.space == Some(StateSpace::Shared) && access.count > 1 && !self.shared_flags;
+                access.strong = access.strong.filter(|strong| strong.acquires || !no_flags);
                 Ok(Op::Load { index: self.add_access(access) })
             }
             (&Opcode::St { order, space, vector, ty, .. }, [address, values]) => {

@@ -53,6 +53,8 @@ struct Decoder<'a> {
     names_pred: Vec<String>,
     /// A slot for results that are discarded.
     sink: P,
+    /// Whether shared memory may hold flags.
+    shared_flags: bool,
 }
 
 /// The register file of a slot.
@@ -86,6 +88,7 @@ impl<'a> Decoder<'a> {
             names64: Vec::new(),
             names_pred: vec!["_".into()],
             sink: P(0),
+            shared_flags: memory::stores_shared_flags(entry),
         }
     }
 

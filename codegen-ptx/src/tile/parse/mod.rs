@@ -37,7 +37,7 @@
 //!             | "store" acc "->" "d" "width" n ["c" "width" n]
 //! tile        = n | "kt" ["+" n]
 //! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n | "tma" "rows" n
-//! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product")
+//! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product") ["volatile"]
 //! multiply    = "multiply" acc "+=" "a" "*" "b" "order" order               as in a schedule: row
 //! ```
 

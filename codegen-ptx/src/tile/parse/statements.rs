@@ -1,6 +1,6 @@
 //! Statements of a role.
 
-use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reduce};
+use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reads, Reduce};
 
 use super::Parser;
 use super::cursor::{Cursor, Parsed};
@@ -185,6 +185,7 @@ fn fetch(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Fetch> {
         }
         false => (Operands::Registers, cursor.named("ahead")?),
     };
+    let reads = if cursor.takes(Token::Word("volatile")) { Reads::Volatile } else { Reads::Movable };
     cursor.end()?;
-    Ok(Fetch { side, from, width, ahead, hold })
+    Ok(Fetch { side, from, width, ahead, hold, reads })
 }

@@ -1,6 +1,6 @@
 //! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Side};
+use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side};
 
 use super::limits::{MAX_PRODUCTS, run, vector};
 use super::trace::Node;
@@ -60,6 +60,10 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
     };
     rule(all == (fetch.from == Source::Global), site.clone(), || {
         "`all` steps need fetches from global memory, and the steps of a K-tile fetches from a buffer".into()
+    })?;
+    let held = fetch.hold == Operands::Registers && !all;
+    rule(fetch.reads == Reads::Movable || held, site.clone(), || {
+        "only fragments that are held and come from a buffer can be volatile".into()
     })?;
     let width = fetch.width;
     let group = if fast == Fast::K { width } else { 1 };
