@@ -18,6 +18,7 @@ pub use tile::text::{TextError, TextErrors};
 pub use violation::Violation;
 
 use ptx_gemm_dsl::plan::Plan;
+use ptx_gemm_dsl::target::Target;
 use ptx_gemm_ptx::module::{Entry, Module, Variable};
 
 /// A level whose text an observer may see.
@@ -85,6 +86,12 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
     tile::verify::module(programs)?;
     let observed = observer.is_some();
     for (index, program) in programs.entries.iter().enumerate() {
+        for pack in &program.packs {
+            let kernel = lower::pack::lower(program, pack).map_err(|violation| violation.in_entry(index))?;
+            let packing = finish(kernel, program.target, observed).map_err(|violation| violation.in_entry(index))?;
+            observe(&mut observer, Level::Kernel, || packing.kernel.unwrap_or_default());
+            module.entries.push(packing.entry);
+        }
         let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         let Lowered { entry, shared, kernel } = lowered;
         observe(&mut observer, Level::Kernel, || kernel.unwrap_or_default());
@@ -117,11 +124,15 @@ struct Lowered {
 
 /// The passes over one program: verify and lower it, remove dead index computations, verify the kernel, emit the entry.
 fn entry(program: &tile::Program, observed: bool) -> Result<Lowered, Violation> {
-    let mut kernel = lower::lower(program)?;
+    finish(lower::lower(program)?, program.target, observed)
+}
+
+/// The passes over a lowered kernel.
+fn finish(mut kernel: kernel::Kernel, target: Target, observed: bool) -> Result<Lowered, Violation> {
     kernel::dead::run(&mut kernel);
     let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
     Ok(Lowered {
-        entry: emit::emit(&verified, program.target),
+        entry: emit::emit(&verified, target),
         shared: emit::shared_variable(&kernel).filter(|variable| variable.is_extern),
         kernel: observed.then(|| kernel::print::print(&kernel)),
     })

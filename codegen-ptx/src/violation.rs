@@ -11,6 +11,8 @@ pub enum Site {
     Params,
     /// The lines of the tile scheduler: raster, persistence and parts.
     Scheduler,
+    /// An operand that is packed.
+    Pack(usize),
     /// A buffer.
     Buffer(usize),
     /// A ring.

@@ -1,9 +1,9 @@
 //! The builder: a method for every clause. None of them fails; what is wrong is reported when the schedule is checked.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PrefetchClause,
-    RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause, StagedOrder, Store,
-    TileClause, TypesClause, VectorClause, WarpCount,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PackClause,
+    PrefetchClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause,
+    StagedOrder, Store, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
@@ -135,6 +135,11 @@ impl Schedule {
     /// `load(registers | cp_async | tma)`
     pub fn load(self, load: Load) -> Schedule {
         self.clause(Clause::Load(load))
+    }
+
+    /// `pack(a, b)`
+    pub fn pack(self, a: bool, b: bool) -> Schedule {
+        self.clause(Clause::Pack(PackClause { a, b }))
     }
 
     /// `stages(n)`

@@ -40,6 +40,8 @@ pub enum Clause {
     Operands(Operands),
     /// `load(cp_async)`
     Load(Load),
+    /// `pack(a)`, `pack(a, b)`
+    Pack(PackClause),
     /// `stages(3)`
     Stages(u32),
     /// `double_buffer`
@@ -93,6 +95,7 @@ impl Clause {
             Clause::Vector(vector) => *vector == VectorClause::default(),
             Clause::Raster(raster) => *raster == RasterClause::default(),
             Clause::Shared(shared) => *shared == SharedClause::Orders { a: None, b: None },
+            Clause::Pack(pack) => *pack == PackClause::default(),
             Clause::Multicast(multicast) => (multicast.a, multicast.b) == (Fetch::Own, Fetch::Own),
             Clause::Expect(list) => list.is_empty(),
             _ => false,
@@ -256,6 +259,15 @@ pub struct SplitKClause {
     pub parts: u32,
     /// How they are summed.
     pub reduce: Option<Reduce>,
+}
+
+/// Which operands are copied into the workspace first, unless they can be loaded as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PackClause {
+    /// A.
+    pub a: bool,
+    /// B.
+    pub b: bool,
 }
 
 /// Which operands one load brings to several blocks.

@@ -7,7 +7,7 @@
 #[rustfmt::skip]
 pub enum Key {
     Types, Layout, Epilogue, Batch, Target, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
-    Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
+    Pack, Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
     Specialize, Registers, Store, Promote, Emulate, Tail, Expect,
 }
 

@@ -150,6 +150,8 @@ pub struct Plan {
     pub b: OperandPlan,
     /// How K-tiles are copied to shared memory; see [`Variant::load`].
     pub load: Load,
+    /// Which operands a kernel of its own copies into the workspace first, where TMA cannot copy them as they are.
+    pub pack: Vec<Side>,
     /// Slots of the ring of staged K-tiles; 1 is no pipeline. Ignored with `shared(none)`.
     pub stages: u32,
     /// K-steps per unrolled body; divides `block.k` when staged.
@@ -255,6 +257,8 @@ pub struct Provenance {
     pub stages: String,
     /// `load(...)`.
     pub load: String,
+    /// `pack(...)`.
+    pub pack: String,
     /// `raster(...)`.
     pub raster: String,
     /// `tail(...)`.

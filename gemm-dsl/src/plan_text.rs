@@ -133,6 +133,9 @@ impl Plan {
     fn loop_rows(&self, table: &mut Table) {
         table.heading("loop over k");
         table.row("load", self.load.word());
+        if !self.pack.is_empty() {
+            table.row("copied first", &self.clauses.pack);
+        }
         table.row("unroll", format!("{} steps, {} multiply-adds", self.unroll, self.unroll * self.accumulators()));
         table.row("order", self.order.word());
         let held = match self.operands {
@@ -258,6 +261,7 @@ impl Plan {
             Param::Scalar(index) => (epilogue.scalars.get(*index).cloned().unwrap_or_default(), types.acc.to_string()),
             Param::Batch => ("batch".into(), "u32, products".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),
+            Param::Packed(operand) => (format!("packed_{}", operand.name()), "u64, address".into()),
         }
     }
 }

@@ -182,6 +182,8 @@ pub enum Param {
     Batch,
     /// Pointer to the workspace of split-K: u64.
     Workspace,
+    /// Pointer to the copy of a packed operand: u64.
+    Packed(Operand),
 }
 
 /// A matrix of the problem.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
+use ptx_gemm_codegen::tile::interface::{Extents, WORKSPACE_ALIGN};
 use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
 use ptx_gemm_dsl::{Problem, Schedule, Target};
@@ -133,9 +133,11 @@ impl CompiledGemm {
         &self.device
     }
 
-    /// Bytes of the workspace that a product of these extents needs, whichever entry runs; 0 unless one splits K.
-    pub fn workspace_bytes(&self, m: usize, n: usize, batch: usize) -> u64 {
-        self.interface().workspace_bytes(m as u64, n as u64, batch as u64)
+    /// Bytes of the workspace that a product of these extents needs, whichever entry runs and whatever it packs;
+    /// 0 for a schedule that neither splits K nor packs.
+    pub fn workspace_bytes(&self, m: usize, n: usize, k: usize, batch: usize) -> u64 {
+        let extents = Extents { m: m as u64, n: n as u64, k: k as u64, batch: batch as u64 };
+        self.interface().workspace_bytes(extents)
     }
 
     pub(crate) fn module(&self) -> &Arc<dyn Module> {
@@ -210,11 +212,17 @@ impl CompiledGemm {
         let Some(mut launch) = self.launch_of(extents, &arguments)? else {
             return Ok(None);
         };
-        let workspace = self.workspace(launch.entry, extents, lifetime)?;
+        let workspace = self.workspace(&launch, extents, lifetime)?;
         if let Some(workspace) = &workspace {
-            checks::pass(self.interface(), workspace.buffer.address, &mut launch);
+            self.pass(extents, workspace.buffer.address, &mut launch)?;
         }
         Ok(Some(Ready { launch, workspace }))
+    }
+
+    /// Passes a workspace to the kernels of a launch.
+    pub(crate) fn pass(&self, extents: checks::Extents, workspace: u64, launch: &mut Launch) -> Result<(), Error> {
+        let encode = |args: &_| self.device.backend().encode(args);
+        checks::pass(self.interface(), extents, workspace, launch, encode)
     }
 
     /// A launch that has passed every check; `None` if there is nothing to compute.
@@ -236,22 +244,21 @@ impl CompiledGemm {
         Ok(Some(launch))
     }
 
-    /// The workspace of split-K, whose flags must be zero at the first launch; `None` for an entry that needs none.
+    /// The workspace of a launch, in which split-K's flags must be zero at the first one; `None` if it needs none.
     fn workspace(
         &self,
-        entry: usize,
+        launch: &Launch,
         extents: checks::Extents,
         lifetime: Lifetime,
     ) -> Result<Option<Workspace>, Error> {
-        let entry = &self.interface().entries[entry];
-        let (m, n, batch) = (extents.m.into(), extents.n.into(), extents.batch.into());
-        let bytes = entry.workspace_bytes(m, n, batch);
+        let entry = &self.interface().entries[launch.entry];
+        let bytes = launch.workspace_bytes(entry, extents);
         if bytes == 0 {
             return Ok(None);
         }
         let chunks = bytes.div_ceil(WORKSPACE_ALIGN.into());
         let buffer = Buffer::new(self.device.backend(), "the workspace", chunks, WORKSPACE_ALIGN, lifetime)?;
-        Ok(Some(Workspace { buffer, flag_bytes: entry.flag_bytes(m, n, batch) }))
+        Ok(Some(Workspace { buffer, flag_bytes: entry.flag_bytes(extents.into()) }))
     }
 }
 
@@ -262,7 +269,7 @@ pub(crate) struct Ready {
     pub(crate) workspace: Option<Workspace>,
 }
 
-/// Memory of split-K: flags, followed by partial sums.
+/// Memory of split-K, flags followed by partial sums, and then of packed operands.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) buffer: Buffer,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ptx_gemm_codegen::tile;
+use ptx_gemm_codegen::tile::interface::Extents;
 use ptx_gemm_dsl::Schedule;
 
 use crate::compiled::{CompiledGemm, Run};
@@ -66,9 +67,10 @@ fn each_entry_is_launched_as_its_own_program_says() {
     let threads: Vec<u32> = gemm.interface().launches().map(|launch| launch.threads).collect();
     assert_eq!(threads, [64, 32, 32]);
     // A caller's workspace has to suffice for whichever entry runs.
+    let extents = Extents { m: 40, n: 40, k: 8, batch: 1 };
     let split = &gemm.interface().entries[1];
-    assert_eq!(gemm.workspace_bytes(40, 40, 1), split.workspace_bytes(40, 40, 1));
-    assert!(gemm.workspace_bytes(40, 40, 1) > 0 && gemm.interface().entries[0].workspace.is_none());
+    assert_eq!(gemm.workspace_bytes(40, 40, 8, 1), split.workspace_bytes(extents, &|_| true));
+    assert!(gemm.workspace_bytes(40, 40, 8, 1) > 0 && gemm.interface().entries[0].workspace.is_none());
 }
 
 #[test]

@@ -245,14 +245,16 @@ impl Module for InterpreterModule {
         let begun = Instant::now();
         let mut counts = Counts::default();
         let regions = self.kernel.programs().entries.get(launch.entry).map(regions).unwrap_or_default();
-        for (kernel, start) in self.kernel.interface().entries[launch.entry].launches.iter().zip(&launch.kernels) {
+        let entry = &self.kernel.interface().entries[launch.entry];
+        let main = entry.main();
+        for (kernel, start) in entry.launches.iter().zip(&launch.kernels).filter(|(_, start)| start.grid > 0) {
             let args: Vec<Arg> = start.args.iter().copied().map(argument).collect();
             let request = interp::Launch {
                 entry: &kernel.kernel,
                 grid: [start.grid, 1, 1],
                 block: [kernel.threads, 1, 1],
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes(),
-                regions: &regions,
+                regions: if main == Some(kernel) { &regions } else { &[] },
                 args: &args,
                 ..interp::Launch::default()
             };

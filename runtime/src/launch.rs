@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use ptx_gemm_codegen::tile::interface::Entry;
+use ptx_gemm_dsl::terms::Operand;
+
+use crate::checks::Extents;
 use crate::error::OperandName;
 
 /// One kernel argument.
@@ -25,22 +29,46 @@ pub(crate) struct MapBytes(pub(crate) [u8; 128]);
 pub(crate) struct Launch {
     /// Index into the interface's entries.
     pub(crate) entry: usize,
+    /// The operands that are copied into the workspace first.
+    pub(crate) packed: Packed,
     /// The grid and arguments of each of the entry's kernels, in order.
     pub(crate) kernels: Vec<Start>,
     /// Why the entry before this one was unsuitable; formatted on demand.
     pub(crate) unsuited: Unsuited,
 }
 
+/// Whether A, and whether B, is copied into the workspace first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Packed {
+    pub(crate) a: bool,
+    pub(crate) b: bool,
+}
+
+impl Packed {
+    pub(crate) fn holds(self, operand: Operand) -> bool {
+        match operand {
+            Operand::A => self.a,
+            Operand::B => self.b,
+            Operand::C | Operand::D => false,
+        }
+    }
+}
+
 /// The grid and arguments of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Start {
-    /// Blocks, along x.
+    /// Blocks, along x; 0 for a kernel that this launch does without.
     pub(crate) grid: u32,
     /// Arguments in the order of its parameters.
     pub(crate) args: Vec<Value>,
 }
 
 impl Launch {
+    /// Size of the workspace that it needs, in bytes.
+    pub(crate) fn workspace_bytes(&self, entry: &Entry, extents: Extents) -> u64 {
+        entry.workspace_bytes(extents.into(), &|operand| self.packed.holds(operand))
+    }
+
     /// Blocks of the kernel that writes D: the last one.
     pub(crate) fn blocks(&self) -> u32 {
         self.kernels.last().map_or(0, |start| start.grid)

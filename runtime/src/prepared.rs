@@ -55,7 +55,8 @@ impl CompiledGemm {
     pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
         let (extents, arguments) = self.resolve(call)?;
         let ready = self.ready(extents, arguments, Lifetime::Kept)?;
-        if let Some(Workspace { buffer, flag_bytes }) = ready.as_ref().and_then(|ready| ready.workspace.as_ref()) {
+        let workspace = ready.as_ref().and_then(|ready| ready.workspace.as_ref());
+        if let Some(Workspace { buffer, flag_bytes }) = workspace.filter(|workspace| workspace.flag_bytes > 0) {
             // Once, and with a wait: each launch leaves them zero for the next.
             let zeros = vec![0; *flag_bytes as usize];
             let shape = Shape::packed(1, zeros.len(), Layout::Row);

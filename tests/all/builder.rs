@@ -48,6 +48,7 @@ fn every_method_takes_what_the_facade_exports() {
         shared_none();
         operands(Operands::Registers);
         load(Load::CpAsync);
+        pack(true, false);
         stages(3);
         double_buffer();
         unroll(4);

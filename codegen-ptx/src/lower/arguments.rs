@@ -15,9 +15,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
     let (types, epilogue) = (program.problem.types, &program.problem.epilogue);
     let (ty, about) = match param {
         Param::Matrix(op) => (Type::U64, format!("{} matrix {op:?}, global address", types.of(*op))),
-        Param::Map(op) => {
-            (Type::U64, TensorMap::of(program, *op).map_or_else(String::new, |map| map.about(&program.problem)))
-        }
+        Param::Map(op) => (Type::U64, TensorMap::of(program, *op).map_or_else(String::new, |map| map.about(program))),
         Param::Vector(i) => {
             let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("there is no vector {i}")))?;
             (Type::U64, format!("vector {}, global address", vector.name))
@@ -33,6 +31,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
             (register_type(types.acc)?, format!("scalar {name}"))
         }
         Param::Workspace => (Type::U64, "partial sums, global address".into()),
+        Param::Packed(op) => (Type::U64, format!("copy of {op:?}, global address")),
     };
     let holds = super::extent::holds(program, param);
     Ok(kernel::Param { name: param_name(param, &program.problem), ty, holds, about })
@@ -70,7 +69,8 @@ impl Args {
                 | Param::Vector(_)
                 | Param::Ld(_)
                 | Param::BatchStride(_)
-                | Param::Workspace => {}
+                | Param::Workspace
+                | Param::Packed(_) => {}
             }
         }
         scalars.sort_by_key(|(i, _)| *i);

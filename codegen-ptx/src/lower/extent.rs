@@ -14,9 +14,11 @@ use crate::tile::interface::TensorMap;
 /// What the verifier needs to know about a parameter.
 pub(super) fn holds(program: &Program, param: &Param) -> Holds {
     match param {
-        Param::Matrix(Operand::A) => Holds::Matrix(Dim::M, Dim::K),
-        Param::Matrix(Operand::B) => Holds::Matrix(Dim::N, Dim::K),
-        Param::Matrix(Operand::C | Operand::D) => Holds::Matrix(Dim::M, Dim::N),
+        Param::Matrix(Operand::A) | Param::Packed(Operand::A) => Holds::Matrix(Dim::M, Dim::K),
+        Param::Matrix(Operand::B) | Param::Packed(Operand::B) => Holds::Matrix(Dim::N, Dim::K),
+        Param::Matrix(Operand::C | Operand::D) | Param::Packed(Operand::C | Operand::D) => {
+            Holds::Matrix(Dim::M, Dim::N)
+        }
         Param::Vector(i) => match program.problem.epilogue.vectors.get(*i) {
             Some(vector) if per_row(vector.axis) => Holds::Vector(Dim::M),
             Some(_) => Holds::Vector(Dim::N),

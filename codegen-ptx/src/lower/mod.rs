@@ -19,6 +19,7 @@ mod expression;
 mod extent;
 mod global;
 mod multiplier;
+pub(crate) mod pack;
 mod pipeline;
 mod reduce;
 mod registers;

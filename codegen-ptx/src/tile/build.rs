@@ -18,9 +18,14 @@ use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Side};
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Program,
-    Ring, Role, Scheduler, Source, Span, Statement,
+    Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Pack,
+    Program, Ring, Role, Scheduler, Source, Span, Statement,
 };
+
+/// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
+/// enough in flight to fill the memory's bandwidth.
+const PACK_TILE: u32 = 64;
+const PACK_THREADS: u32 = 256;
 
 /// The programs of a plan, one for each of its variants.
 pub fn build(plan: &Plan) -> Module {
@@ -109,6 +114,7 @@ impl<'p> Builder<'p> {
                 parts: plan.split_k.map(|split| split.parts),
                 parts_note: note_if(plan.split_k.is_some(), &clauses.split_k),
             },
+            packs: self.packs(),
             rings: if staged { vec![self.ring()] } else { Vec::new() },
             buffers,
             barriers: self.barriers(),
@@ -119,6 +125,21 @@ impl<'p> Builder<'p> {
             }],
             roles: self.roles(staged),
         }
+    }
+
+    /// Operands that are copied first, in the order of the buffers that they are copied into afterwards.
+    fn packs(&self) -> Vec<Pack> {
+        let plan = self.plan;
+        let packed = |operand: &&OperandPlan| self.variant.load == Load::Tma && plan.pack.contains(&operand.side);
+        let pack = |operand: &OperandPlan| Pack {
+            side: operand.side,
+            extent: PACK_TILE,
+            depth: PACK_TILE,
+            fast: operand.placement.map_or(operand.global_fast, |placement| placement.fast),
+            threads: PACK_THREADS,
+            note: note(&plan.clauses.pack),
+        };
+        [&plan.a, &plan.b].into_iter().filter(packed).map(pack).collect()
     }
 
     fn roles(&self, staged: bool) -> Vec<Role> {

@@ -9,7 +9,7 @@ use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Swizzle, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
-use super::{Module, Mover, Op, Program, Source};
+use super::{Module, Mover, Op, Pack, Program, Source};
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
@@ -39,10 +39,59 @@ pub struct Entry {
     pub tail: Tail,
     /// Extents of a tile of D, and of k in one K-tile.
     pub tile: Extent3,
-    /// Memory in addition to the operands, if the entry needs any.
+    /// Memory in addition to the operands, for a reduction.
     pub workspace: Option<Workspace>,
-    /// The kernels of one product, in order.
+    /// Operands that are copied into the workspace first, after the memory of a reduction.
+    pub packings: Vec<Packing>,
+    /// The kernels of one product, in order: those that pack, then the one that writes D.
     pub launches: Vec<KernelLaunch>,
+}
+
+/// An operand that is copied before the product, unless the tensor map can be that of the operand itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// A or B.
+    pub operand: Operand,
+    /// Index of its kernel among the entry's launches.
+    pub launch: usize,
+    /// Contiguous dimension of the copy. Where the matrix has another, it is always copied.
+    pub fast: Fast,
+    /// Whether it has.
+    pub transposes: bool,
+    /// What the operand must fulfil to be used as it is.
+    pub requires: Requires,
+    /// Elements that the rows of the copy begin at multiples of.
+    pub align: u32,
+}
+
+impl Packing {
+    /// Elements of a row of the copy, the number of rows, and the distance between them in elements.
+    pub fn rows(&self, extents: Extents) -> (u64, u64, u64) {
+        let own = if self.operand == Operand::B { extents.n } else { extents.m };
+        let (run, rows) = if self.fast == Fast::K { (extents.k, own) } else { (own, extents.k) };
+        (run, rows, run.next_multiple_of(self.align.into()))
+    }
+
+    /// Size of the copy in bytes.
+    fn bytes(&self, extents: Extents) -> u64 {
+        let (_, rows, pitch) = self.rows(extents);
+        let element = u64::from(self.requires.bytes / self.requires.elements);
+        let bytes = rows.saturating_mul(pitch).saturating_mul(extents.batch).saturating_mul(element);
+        bytes.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX)
+    }
+}
+
+/// The extents of a product, and the products of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    /// Rows of D.
+    pub m: u64,
+    /// Columns of D.
+    pub n: u64,
+    /// Depth of the sum.
+    pub k: u64,
+    /// Products; 1 without a batch.
+    pub batch: u64,
 }
 
 /// The required alignment of one operand.
@@ -100,27 +149,31 @@ impl TensorMap {
     }
 
     /// The map in words, for a caller that encodes it.
-    pub fn about(&self, problem: &Problem) -> String {
+    pub fn about(&self, program: &Program) -> String {
         let TensorMap { operand, row, rows, swizzle } = self;
-        let fast = match operand {
-            Operand::B => problem.layouts.fast(Side::B),
-            _ => problem.layouts.fast(Side::A),
-        };
-        let own = if *operand == Operand::B { "n" } else { "m" };
-        let (inner, outer) = if fast == Fast::K { ("k", own) } else { (own, "k") };
+        let problem = &program.problem;
+        let (side, own) = if *operand == Operand::B { (Side::B, "n") } else { (Side::A, "m") };
+        let (inner, outer) = if program.boxed_fast(side) == Fast::K { ("k", own) } else { (own, "k") };
         let (dtype, name) = (problem.types.of(*operand), operand.name());
         let bytes = dtype.bytes();
+        let (pitch, stride, copy) = match program.packed(side) {
+            None => (format!("ld{name}"), format!("stride_{name}"), ""),
+            Some(pack) => {
+                let pitch = format!("({inner} rounded up to {})", pack.align(program));
+                (pitch.clone(), format!("{outer} * {pitch}"), ", or of its copy")
+            }
+        };
         let (dims, strides, boxed) = match problem.batch {
             Batch::One => (String::new(), String::new(), ""),
-            Batch::Strided => (", batch".to_string(), format!(", {bytes} * stride_{name}"), ", 1"),
+            Batch::Strided => (", batch".to_string(), format!(", {bytes} * {stride}"), ", 1"),
         };
         let swizzle = match swizzle {
             Swizzle::None => "none".to_string(),
             Swizzle::Bytes(span) => format!("{span} B"),
         };
         format!(
-            "tensor map of {}: {dtype}, dims ({inner}, {outer}{dims}), strides ({bytes} * ld{name}{strides}) B, box ({row}, \
-             {rows}{boxed}), swizzle {swizzle}, zeros outside",
+            "tensor map of {}{copy}: {dtype}, dims ({inner}, {outer}{dims}), strides ({bytes} * {pitch}{strides}) B, box \
+             ({row}, {rows}{boxed}), swizzle {swizzle}, zeros outside",
             name.to_uppercase()
         )
     }
@@ -129,7 +182,9 @@ impl TensorMap {
 /// The blocks of a launch: one for each unit of work, or one wave of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Rows and columns of a tile of D.
+    /// The matrix that is divided into tiles: D, or an operand that is packed.
+    pub of: Operand,
+    /// Rows and columns of a tile of D; extents of a tile of an operand along its own dimension and along k.
     pub tile: (u32, u32),
     /// Blocks that share a tile, each computing its part of k.
     pub parts: u32,
@@ -179,8 +234,8 @@ impl Interface {
     }
 
     /// The largest workspace of any entry for a product of these extents, in bytes.
-    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        self.entries.iter().map(|entry| entry.workspace_bytes(m, n, batch)).max().unwrap_or(0)
+    pub fn workspace_bytes(&self, extents: Extents) -> u64 {
+        self.entries.iter().map(|entry| entry.workspace_bytes(extents, &|_| true)).max().unwrap_or(0)
     }
 }
 
@@ -188,12 +243,13 @@ impl Entry {
     /// The entry of a program.
     pub fn of(program: &Program) -> Entry {
         let grid = Grid {
+            of: Operand::D,
             tile: (program.block.m, program.block.n),
             parts: program.scheduler.parts.unwrap_or(1),
             batched: program.problem.batch == Batch::Strided,
             wave: program.scheduler.persistent,
         };
-        let launch = KernelLaunch {
+        let main = KernelLaunch {
             kernel: program.name.clone(),
             threads: program.threads(),
             shared_bytes: u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX),
@@ -203,11 +259,15 @@ impl Entry {
         };
         Entry {
             name: program.name.clone(),
-            requires: requires(program),
+            requires: requires(program)
+                .into_iter()
+                .filter(|requires| program.packs.iter().all(|pack| pack.side.operand() != requires.operand))
+                .collect(),
             tail: program.tail,
             tile: program.block,
             workspace: workspace(program),
-            launches: vec![launch],
+            packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
+            launches: program.packs.iter().map(|pack| pack_launch(program, pack)).chain([main]).collect(),
         }
     }
 
@@ -236,31 +296,56 @@ impl Entry {
         extents.into_iter().filter(|_| self.tail == Tail::None).find(undivided)
     }
 
-    fn tiles(&self, m: u64, n: u64, batch: u64) -> u64 {
-        tiles((self.tile.m, self.tile.n), m, n).saturating_mul(batch)
+    fn tiles(&self, extents: Extents) -> u64 {
+        tiles((self.tile.m, self.tile.n), extents.m, extents.n).saturating_mul(extents.batch)
     }
 
     /// Size of the flags at the start of the workspace, in bytes; they must be zero before a launch.
-    pub fn flag_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        self.workspace.map_or(0, |workspace| workspace.flags(self.tiles(m, n, batch)))
+    pub fn flag_bytes(&self, extents: Extents) -> u64 {
+        self.workspace.map_or(0, |workspace| workspace.flags(self.tiles(extents)))
     }
 
-    /// Size of the workspace in bytes.
-    pub fn workspace_bytes(&self, m: u64, n: u64, batch: u64) -> u64 {
-        let tiles = self.tiles(m, n, batch);
-        self.workspace
-            .map_or(0, |workspace| workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes)))
+    /// Size of the workspace in bytes, if the operands for which `packed` holds are copied.
+    pub fn workspace_bytes(&self, extents: Extents, packed: &dyn Fn(Operand) -> bool) -> u64 {
+        let copies = self.packings.iter().filter(|packing| packed(packing.operand));
+        copies.fold(self.reduction_bytes(extents), |bytes, packing| bytes.saturating_add(packing.bytes(extents)))
+    }
+
+    /// Byte offset in the workspace of an operand's copy.
+    pub fn packed_offset(&self, of: Operand, extents: Extents, packed: &dyn Fn(Operand) -> bool) -> u64 {
+        let before = self.packings.iter().take_while(|packing| packing.operand != of);
+        let before = before.filter(|packing| packed(packing.operand));
+        before.fold(self.reduction_bytes(extents), |bytes, packing| bytes.saturating_add(packing.bytes(extents)))
+    }
+
+    /// Size of a reduction's flags and partial sums, in whole multiples of [`WORKSPACE_ALIGN`].
+    fn reduction_bytes(&self, extents: Extents) -> u64 {
+        let tiles = self.tiles(extents);
+        let bytes = self
+            .workspace
+            .map_or(0, |workspace| workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes)));
+        bytes.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX)
     }
 
     /// The size of the workspace as a formula, and which of its bytes must be zero before a launch.
     pub fn workspace_formula(&self, problem: &Problem) -> Option<String> {
-        let Workspace { flag_bytes, sum_bytes } = self.workspace?;
         let batch = if problem.batch == Batch::Strided { " * batch" } else { "" };
-        let (m, n) = (self.tile.m, self.tile.n);
-        Some(format!(
-            "tiles * {flag_bytes} bytes of zeros (zero again afterwards), rounded up to a multiple of {WORKSPACE_ALIGN}, then tiles \
-             * {sum_bytes} bytes; tiles = ceil(m / {m}) * ceil(n / {n}){batch}"
-        ))
+        let sums = self.workspace.map(|Workspace { flag_bytes, sum_bytes }| {
+            let (m, n) = (self.tile.m, self.tile.n);
+            format!(
+                "tiles * {flag_bytes} bytes of zeros (zero again afterwards), rounded up to a multiple of {WORKSPACE_ALIGN}, then \
+                 tiles * {sum_bytes} bytes; tiles = ceil(m / {m}) * ceil(n / {n}){batch}"
+            )
+        });
+        let copies = self.packings.iter().map(|packing| {
+            let (name, bytes) = (packing.operand.name(), problem.types.of(packing.operand).bytes());
+            let own = if packing.operand == Operand::B { "n" } else { "m" };
+            let (run, rows) = if packing.fast == Fast::K { ("k", own) } else { (own, "k") };
+            let align = packing.align;
+            format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{batch}")
+        });
+        let parts: Vec<String> = sums.into_iter().chain(copies).collect();
+        (!parts.is_empty()).then(|| parts.join("; then "))
     }
 }
 
@@ -288,14 +373,25 @@ fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
 }
 
 impl Grid {
-    /// Number of units of work: tiles, times `batch` products, times parts of k.
-    pub fn units(&self, m: u64, n: u64, batch: u64) -> u64 {
-        tiles(self.tile, m, n).saturating_mul(batch).saturating_mul(u64::from(self.parts))
+    /// Number of units of work: tiles, times the products of a batch, times parts of k.
+    pub fn units(&self, extents: Extents) -> u64 {
+        let Extents { m, n, k, batch } = extents;
+        let (rows, columns) = match self.of {
+            Operand::A => (m, k),
+            Operand::B => (n, k),
+            Operand::C | Operand::D => (m, n),
+        };
+        tiles(self.tile, rows, columns).saturating_mul(batch).saturating_mul(u64::from(self.parts))
     }
 
-    /// The number of blocks as a formula of m, n and the batch.
+    /// The number of blocks as a formula of the extents and the batch.
     pub fn formula(&self) -> String {
-        let mut formula = format!("ceil(m / {}) * ceil(n / {})", self.tile.0, self.tile.1);
+        let (rows, columns) = match self.of {
+            Operand::A => ("m", "k"),
+            Operand::B => ("n", "k"),
+            Operand::C | Operand::D => ("m", "n"),
+        };
+        let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0, self.tile.1);
         if self.batched {
             formula.push_str(" * batch");
         }
@@ -353,6 +449,25 @@ fn requires(program: &Program) -> Vec<Requires> {
             bytes: elements * program.problem.types.of(operand).bytes(),
         })
         .collect()
+}
+
+fn packing(program: &Program, launch: usize, pack: &Pack) -> Option<Packing> {
+    let operand = pack.side.operand();
+    let requires = requires(program).into_iter().find(|requires| requires.operand == operand)?;
+    let transposes = program.problem.layouts.fast(pack.side) != pack.fast;
+    Some(Packing { operand, launch, fast: pack.fast, transposes, requires, align: pack.align(program) })
+}
+
+fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
+    let batched = program.problem.batch == Batch::Strided;
+    KernelLaunch {
+        kernel: pack.kernel(program),
+        threads: pack.threads,
+        shared_bytes: pack.shared_bytes(program),
+        grid: Grid { of: pack.side.operand(), tile: (pack.extent, pack.depth), parts: 1, batched, wave: None },
+        params: pack.params(program.problem.batch),
+        maps: Vec::new(),
+    }
 }
 
 fn workspace(program: &Program) -> Option<Workspace> {

@@ -77,6 +77,8 @@ pub struct Program {
     pub params: Vec<Param>,
     /// Which tiles of D a block computes.
     pub scheduler: Scheduler,
+    /// Operands that are copied first.
+    pub packs: Vec<Pack>,
     /// Staged tiles.
     pub buffers: Vec<Buffer>,
     /// Rings of slots.
@@ -87,6 +89,67 @@ pub struct Program {
     pub accumulators: Vec<Accumulator>,
     /// The roles of the block, by ascending threads.
     pub roles: Vec<Role>,
+}
+
+/// An operand that a kernel of its own copies into the workspace before the product, unless TMA can copy it as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pack {
+    /// Operand.
+    pub side: Side,
+    /// Extents of the tile that a block copies, along the operand's own dimension and along k.
+    pub extent: u32,
+    /// The same along k.
+    pub depth: u32,
+    /// Contiguous dimension of the copy.
+    pub fast: Fast,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Its note.
+    pub note: Note,
+}
+
+/// Bytes that the rows of a packed operand begin at multiples of: a line of the L2 cache.
+pub const PACKED_ROW_BYTES: u32 = 128;
+
+impl Pack {
+    /// Name of its kernel in the module.
+    pub fn kernel(&self, program: &Program) -> String {
+        format!("{}_pack_{}", program.name, self.side.operand().name())
+    }
+
+    /// Elements that the rows of the copy begin at multiples of.
+    pub fn align(&self, program: &Program) -> u32 {
+        PACKED_ROW_BYTES / program.element(self.side).bytes()
+    }
+
+    /// Distance between rows of the tile in shared memory, in elements.
+    pub fn pitch(&self) -> u32 {
+        self.depth | 1
+    }
+
+    /// Shared memory of a block, in bytes.
+    pub fn shared_bytes(&self, program: &Program) -> u32 {
+        self.extent.saturating_mul(self.pitch()).saturating_mul(program.element(self.side).bytes())
+    }
+
+    /// The parameter with the operand's own extent.
+    pub fn own_param(&self) -> Param {
+        match self.side {
+            Side::A => Param::M,
+            Side::B => Param::N,
+        }
+    }
+
+    /// Parameters of its kernel, in order.
+    pub fn params(&self, batch: Batch) -> Vec<Param> {
+        let operand = self.side.operand();
+        let mut params =
+            vec![Param::Matrix(operand), Param::Packed(operand), self.own_param(), Param::K, Param::Ld(operand)];
+        if batch == Batch::Strided {
+            params.push(Param::BatchStride(operand));
+        }
+        params
+    }
 }
 
 /// A staged K-tile of one operand in shared memory. Stores and loads both use this description of its layout.
@@ -281,6 +344,16 @@ impl Program {
         self.problem.types.of(side.operand())
     }
 
+    /// How an operand is packed, if it is.
+    pub fn packed(&self, side: Side) -> Option<&Pack> {
+        self.packs.iter().find(|pack| pack.side == side)
+    }
+
+    /// The contiguous dimension of an operand as TMA finds it in memory: of the copy, if it is packed.
+    pub fn boxed_fast(&self, side: Side) -> Fast {
+        self.packed(side).map_or(self.problem.layouts.fast(side), |pack| pack.fast)
+    }
+
     /// Whether the buffers of a ring are filled by TMA.
     pub fn by_tma(&self, ring: usize) -> bool {
         self.statements().iter().any(|statement| match &statement.op {
@@ -343,5 +416,6 @@ pub fn param_name(param: &Param, problem: &Problem) -> String {
         Param::Scalar(i) => epilogue.scalars.get(*i).map_or_else(|| format!("s_{i}"), |name| format!("s_{name}")),
         Param::Batch => "batch".into(),
         Param::Workspace => "workspace".into(),
+        Param::Packed(operand) => format!("packed_{}", operand.name()),
     }
 }

@@ -79,6 +79,10 @@ impl Printer {
             if let Some(parts) = scheduler.parts {
                 out.line(&format!("parts {parts}"), &scheduler.parts_note);
             }
+            for pack in &program.packs {
+                let (slow, fast) = dims(pack.side, (pack.extent, pack.depth), pack.fast);
+                out.line(&format!("pack {} {slow}{fast} threads {}", side(pack.side), pack.threads), &pack.note);
+            }
             program.buffers.iter().for_each(|buffer| out.buffer(buffer));
             program.rings.iter().for_each(|ring| out.ring(program, ring));
             for barrier in &program.barriers {
@@ -99,15 +103,7 @@ impl Printer {
     }
 
     fn buffer(&mut self, buffer: &Buffer) {
-        let own = match buffer.side {
-            Side::A => "m",
-            Side::B => "n",
-        };
-        let (own, k) = (format!("[{own} {}]", buffer.extent), format!("[k {}]", buffer.depth));
-        let (slow, fast) = match buffer.fast {
-            Fast::K => (own, k),
-            Fast::Mn => (k, own),
-        };
+        let (slow, fast) = dims(buffer.side, (buffer.extent, buffer.depth), buffer.fast);
         let swizzle = match buffer.swizzle {
             Swizzle::None => String::new(),
             Swizzle::Bytes(bytes) => format!(" swizzle {bytes} B"),
@@ -228,6 +224,19 @@ fn head(program: &Program, op: &Op) -> String {
             let c = if program.problem.epilogue.uses_c() { format!(" c width {c_width}") } else { String::new() };
             format!("{name} {} -> d width {width}{c}", acc(*a))
         }
+    }
+}
+
+/// The two dimensions of an operand's tile, the contiguous one last.
+fn dims(side: Side, (extent, depth): (u32, u32), fast: Fast) -> (String, String) {
+    let own = match side {
+        Side::A => "m",
+        Side::B => "n",
+    };
+    let (own, k) = (format!("[{own} {extent}]"), format!("[k {depth}]"));
+    match fast {
+        Fast::K => (own, k),
+        Fast::Mn => (k, own),
     }
 }
 

@@ -152,26 +152,53 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
     ]
 }
 
-/// Depth, stages and pace of a pipeline that TMA fills, and whether operands that are contiguous along k are swizzled.
-fn boxed() -> impl Strategy<Value = (usize, usize, bool, bool)> {
-    (of(&[4, 8, 8, 16, 32]), of(&[1, 2, 3, 4]), prop::bool::weighted(0.3), prop::bool::ANY)
+/// A pipeline that TMA fills.
+#[derive(Clone, Copy, Debug)]
+struct Boxed {
+    depth: usize,
+    stages: usize,
+    /// Whether it says `pace(free)`, and `prefetch(1, volatile)`.
+    free: bool,
+    volatile: bool,
+    /// Whether operands that are contiguous along k are swizzled.
+    swizzle: bool,
+    /// Whether A, and whether B, is packed, and in which order: contiguous along k or not.
+    packed: [Option<bool>; 2],
 }
 
-/// The clauses of a tile of this depth that TMA copies: with the orders that the operands have in memory.
-fn by_tma(
-    (depth, stages, free, swizzle): (usize, usize, bool, bool),
-    problem: &[Option<String>],
-) -> Vec<Option<String>> {
+fn boxed() -> impl Strategy<Value = Boxed> {
+    let packed = || maybe(30, prop::bool::ANY);
+    let rare = prop::bool::weighted(0.3);
+    (of(&[4, 8, 8, 16, 32]), of(&[1, 2, 3, 4]), (rare, rare, prop::bool::ANY), [packed(), packed()]).prop_map(
+        |(depth, stages, (free, volatile, swizzle), packed)| Boxed { depth, stages, free, volatile, swizzle, packed },
+    )
+}
+
+/// The clauses of a tile of this depth that TMA copies: with the orders that the operands have in memory, or that they
+/// are packed in.
+fn by_tma(boxed: Boxed, problem: &[Option<String>]) -> Vec<Option<String>> {
     let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
-    let bytes = depth * if says("types(f64") || says("types(a = f64") { 8 } else { 4 };
+    let bytes = boxed.depth * if says("types(f64") || says("types(a = f64") { 8 } else { 4 };
     let skew = match bytes {
-        32 | 64 | 128 if swizzle => format!(" + swizzle({bytes})"),
+        32 | 64 | 128 if boxed.swizzle => format!(" + swizzle({bytes})"),
         _ => String::new(),
     };
-    let a = if says("a = col") { "km".into() } else { format!("mk{skew}") };
-    let b = if says("b = col") { format!("nk{skew}") } else { "kn".into() };
-    let pace = free.then(|| "pace(free)".to_string());
-    vec![Some(format!("shared(a = {a}, b = {b})")), Some(format!("load(tma); stages({stages})")), pace]
+    let [a_packed, b_packed] = boxed.packed;
+    let a = if a_packed.unwrap_or(!says("a = col")) { format!("mk{skew}") } else { "km".into() };
+    let b = if b_packed.unwrap_or(says("b = col")) { format!("nk{skew}") } else { "kn".into() };
+    let pack = match boxed.packed.map(|packed| packed.is_some()) {
+        [false, false] => None,
+        [true, false] => Some("pack(a)"),
+        [false, true] => Some("pack(b)"),
+        [true, true] => Some("pack(a, b)"),
+    };
+    vec![
+        Some(format!("shared(a = {a}, b = {b})")),
+        Some(format!("load(tma); stages({})", boxed.stages)),
+        pack.map(str::to_string),
+        boxed.free.then(|| "pace(free)".to_string()),
+        boxed.volatile.then(|| "prefetch(1, volatile)".to_string()),
+    ]
 }
 
 /// A warp group that only copies and gives its registers to the others.
@@ -190,7 +217,7 @@ pub(super) fn schedule() -> impl Strategy<Value = String> {
     (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others()).prop_map(
         |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others)| {
             if let (Some(boxed), Some(_)) = (boxed, depth) {
-                depth = Some(boxed.0);
+                depth = Some(boxed.depth);
                 staging = by_tma(boxed, &problem);
                 others.retain(|clause| clause.as_ref().is_none_or(|clause| !clause.starts_with("target")));
             }

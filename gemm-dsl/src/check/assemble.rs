@@ -6,7 +6,7 @@ use crate::check::staging::{Staging, clamp};
 use crate::plan::{Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Param};
+use crate::terms::{Extent3, Operand, Operands, Param, Side};
 use crate::types::{Batch, Problem};
 
 /// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
@@ -58,6 +58,10 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         a: inputs[0].plan(settings, unroll),
         b: inputs[1].plan(settings, unroll),
         load: settings.load,
+        pack: [(Side::A, settings.pack.a), (Side::B, settings.pack.b)]
+            .into_iter()
+            .filter_map(|(side, packed)| packed.then_some(side))
+            .collect(),
         stages: settings.stages,
         unroll,
         order: settings.order,
@@ -125,6 +129,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         shared: settings.text(Key::Shared, "shared(a = mk, b = kn)"),
         stages: settings.text(Key::Stages, "stages(1)"),
         load: settings.text(Key::Load, "load(registers)"),
+        pack: settings.text(Key::Pack, "operands as they are"),
         raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.raster.group)),
         tail: settings.text(Key::Tail, "tail(predicate)"),
         unroll: settings.text(Key::Unroll, &format!("unroll({unroll})")),

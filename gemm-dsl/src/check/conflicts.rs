@@ -172,9 +172,10 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
 /// Clauses that mean something only together with another one.
 fn companions(settings: &Settings, findings: &mut Findings) {
     let tensor = settings.atom != Atom::Fma;
-    let lonely: [(Key, Key, bool, &str); 5] = [
+    let lonely: [(Key, Key, bool, &str); 6] = [
         (Key::Multicast, Key::Cluster, settings.get(Key::Cluster).is_some(), "a cluster clause"),
         (Key::Multicast, Key::Load, settings.load == Load::Tma, "load(tma)"),
+        (Key::Pack, Key::Load, settings.load == Load::Tma, "load(tma)"),
         (Key::Registers, Key::Specialize, settings.get(Key::Specialize).is_some(), "a specialize clause"),
         (Key::Promote, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
         (Key::Emulate, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),

@@ -1,8 +1,8 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Expectation, LayoutClause, PrefetchClause, SharedClause, Skew, SpecializeClause, Spills,
-    SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Expectation, LayoutClause, PackClause, PrefetchClause, SharedClause, Skew,
+    SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
@@ -30,6 +30,7 @@ pub(super) struct Settings<'s> {
     pub shared: Option<(StagedOrder, StagedOrder)>,
     pub operands: Operands,
     pub load: Load,
+    pub pack: PackClause,
     pub stages: u32,
     pub unroll: Option<u32>,
     pub order: FmaOrder,
@@ -66,6 +67,7 @@ impl<'s> Settings<'s> {
             shared: Some(default_orders()),
             operands: Operands::Registers,
             load: Load::Registers,
+            pack: PackClause::default(),
             stages: 1,
             unroll: None,
             order: FmaOrder::Row,
@@ -106,6 +108,7 @@ impl<'s> Settings<'s> {
             }
             Clause::Operands(operands) => self.operands = *operands,
             Clause::Load(load) => self.load = *load,
+            Clause::Pack(pack) => self.pack = *pack,
             Clause::Stages(n) => self.stages = *n,
             Clause::DoubleBuffer => self.stages = 2,
             Clause::Unroll(n) => self.unroll = Some(*n),

@@ -3,7 +3,9 @@
 use crate::check::access::{Input, MAX_ACCESS_BYTES, tma_width};
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
-use crate::clause::{Clause, LayoutClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount};
+use crate::clause::{
+    Clause, LayoutClause, PackClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount,
+};
 use crate::table::Key;
 use crate::target::MAX_BOX;
 use crate::terms::{Fast, Load, Side};
@@ -20,7 +22,8 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
     producers(settings, findings);
     for input in inputs.into_iter().flatten() {
         let Some(order) = order_of(settings, input.side) else { continue };
-        if order.fast != input.global_fast {
+        let packed = if input.side == Side::A { settings.pack.a } else { settings.pack.b };
+        if order.fast != input.global_fast && !packed {
             transposed(settings, input, order, findings);
         }
         match order.skew {
@@ -92,6 +95,12 @@ fn transposed(settings: &Settings, input: &Input, order: StagedOrder, findings: 
             finding.set(&text, format!("{lower} = {wanted} is the order in memory"));
         }
     }
+    let pack = match input.side {
+        Side::A => PackClause { a: true, ..settings.pack },
+        Side::B => PackClause { b: true, ..settings.pack },
+    };
+    let pack = Clause::Pack(pack);
+    finding.set(&pack.to_string(), format!("{pack} transposes it first"));
     let layouts = settings.problem.layouts;
     let other = |layout: Layout| if layout == Layout::Row { Layout::Col } else { Layout::Row };
     let all = LayoutClause { a: Some(layouts.a), b: Some(layouts.b), c: Some(layouts.c), d: Some(layouts.d) };

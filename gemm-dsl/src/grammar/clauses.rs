@@ -1,8 +1,8 @@
 //! The arguments of each clause, one short function or one line per clause.
 
 use crate::clause::{
-    Atom, Clause, Fetch, LayoutClause, MulticastClause, PrefetchClause, RasterClause, RegistersClause, SharedClause,
-    Skew, SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
+    Atom, Clause, Fetch, LayoutClause, MulticastClause, PackClause, PrefetchClause, RasterClause, RegistersClause,
+    SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
@@ -28,6 +28,7 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
         "shared" => Clause::Shared(shared(args)?),
         "operands" => Clause::Operands(args.word()?),
         "load" => Clause::Load(args.word()?),
+        "pack" => pack(args)?,
         "stages" => Clause::Stages(args.int("n")),
         "double_buffer" => bare(args, parentheses, Clause::DoubleBuffer)?,
         "unroll" => Clause::Unroll(args.int("n")),
@@ -233,25 +234,38 @@ fn staged(args: &mut Args, value: &[Token], span: Span, orders: [(&'static str, 
 }
 
 fn multicast(args: &mut Args) -> Option<Clause> {
-    let mut clause = MulticastClause { a: Fetch::Own, b: Fetch::Own };
+    let fetch = |named| if named { Fetch::Multicast } else { Fetch::Own };
+    let [a, b] = operands(args).map(fetch);
+    Some(Clause::Multicast(MulticastClause { a, b }))
+}
+
+fn pack(args: &mut Args) -> Option<Clause> {
+    let [a, b] = operands(args);
+    Some(Clause::Pack(PackClause { a, b }))
+}
+
+/// Whether a, and whether b, is among the arguments.
+fn operands(args: &mut Args) -> [bool; 2] {
+    let name = args.info.name;
+    let mut named = [false; 2];
     while let Some((value, span)) = args.positional() {
         let which = match value {
-            [name] if name.ident() == Some("a") => &mut clause.a,
-            [name] if name.ident() == Some("b") => &mut clause.b,
+            [one] if one.ident() == Some("a") => &mut named[0],
+            [one] if one.ident() == Some("b") => &mut named[1],
             other => {
                 let got = other.first().map_or_else(String::new, Token::describe);
-                args.fail("word", format!("multicast: {got} is neither a nor b"), span);
+                args.fail("word", format!("{name}: {got} is neither a nor b"), span);
                 continue;
             }
         };
-        if std::mem::replace(which, Fetch::Multicast) == Fetch::Multicast {
-            args.fail("argument-twice", "multicast: an operand is given twice", span);
+        if std::mem::replace(which, true) {
+            args.fail("argument-twice", format!("{name}: an operand is given twice"), span);
         }
     }
-    if clause.a == Fetch::Own && clause.b == Fetch::Own {
+    if named == [false; 2] {
         args.missing("a, b or both");
     }
-    Some(Clause::Multicast(clause))
+    named
 }
 
 fn specialize(args: &mut Args) -> Option<Clause> {

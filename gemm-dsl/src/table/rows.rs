@@ -185,6 +185,18 @@ clauses! {
         ],
         example: "load(cp_async)" in "target(sm_80); tile(32, 32, 8); thread(4, 4)",
     }
+    /// Operands that a kernel of its own copies into the workspace first, in the same launch call: transposed, if
+    /// `shared` has them in another order than memory, and with rows that begin at multiples of 128 bytes. Where TMA can
+    /// copy an operand as it is, that kernel does not run. It needs `load(tma)`.
+    pack Pack {
+        syntax: "pack(a, b)",
+        summary: "operands that are transposed or aligned first",
+        default: "operands are loaded as they are",
+        arguments: [
+            "operands" in "" => Values::Text("a, b or both"),
+        ],
+        example: "pack(a)" in "target(sm_90); tile(32, 32, 8); thread(4, 4); shared(a = km); load(tma)",
+    }
     /// The depth of the pipeline: how many K-tiles have a place in shared memory. With `load(registers)` at most 2.
     stages Stages {
         syntax: "stages(n)",

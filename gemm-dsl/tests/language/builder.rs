@@ -24,6 +24,7 @@ fn every_clause_has_a_method() {
         .shared(Some(StagedOrder { fast: Fast::Mn, skew: Skew::Swizzle(128) }), None)
         .operands(Operands::Registers)
         .load(Load::CpAsync)
+        .pack(true, false)
         .stages(3)
         .unroll(4)
         .order(FmaOrder::Snake)

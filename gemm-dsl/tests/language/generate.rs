@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
-use ptx_gemm_dsl::clause::PrefetchClause;
 use ptx_gemm_dsl::clause::*;
+use ptx_gemm_dsl::clause::{PackClause, PrefetchClause};
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Tail};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
@@ -102,6 +102,8 @@ fn memory() -> impl Strategy<Value = Clause> {
         orders.prop_map(|(a, b)| Clause::Shared(SharedClause::Orders { a, b: Some(b) })),
         word::<Operands>().prop_map(Clause::Operands),
         word::<Load>().prop_map(Clause::Load),
+        [any::<bool>(), any::<bool>()]
+            .prop_filter_map("one at least", |[a, b]| { (a || b).then_some(Clause::Pack(PackClause { a, b })) }),
         number().prop_map(Clause::Stages),
         Just(Clause::DoubleBuffer),
         word::<Store>().prop_map(Clause::Store),

@@ -2,7 +2,7 @@
 
 use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::TMA_BYTES;
-use ptx_gemm_codegen::tile::interface::{Entry, KernelLaunch, Requires, TensorMap};
+use ptx_gemm_codegen::tile::interface::{Entry, KernelLaunch, Packing, Requires, TensorMap};
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::{Operand, Param, Swizzle};
 use ptx_gemm_dsl::types::{Batch, Problem};
@@ -11,7 +11,7 @@ use ptx_gemm_interp::{L2Promotion, Swizzle as MapSwizzle, TensorElement, TensorM
 use crate::arguments::Arguments;
 use crate::checks::Extents;
 use crate::error::{ArgumentError, OperandName, Refusal};
-use crate::launch::{Fault, Launch, MapBytes, Unsuited, Value};
+use crate::launch::{Fault, Launch, MapBytes, Packed, Unsuited, Value};
 
 /// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
@@ -25,7 +25,7 @@ const MAX_STRIDE: u64 = 1 << 40;
 
 /// Blocks of a kernel, one for each unit of work. A persistent grid has fewer.
 pub(crate) fn grid(kernel: &KernelLaunch, extents: Extents) -> Result<u32, ArgumentError> {
-    let blocks = kernel.grid.units(extents.m.into(), extents.n.into(), extents.batch.into());
+    let blocks = kernel.grid.units(extents.into());
     u32::try_from(blocks).ok().filter(|_| blocks <= MAX_GRID).ok_or(ArgumentError::Grid {
         m: extents.m as usize,
         n: extents.n as usize,
@@ -74,8 +74,11 @@ fn unsuited(entry: &Entry, problem: &Problem, extents: Extents, arguments: &Argu
         found[requires.operand as usize] = misaligned(*requires, arguments);
     }
     for map in entry.launches.iter().flat_map(|launch| &launch.maps) {
+        let copied = entry.packings.iter().any(|packing| packing.operand == map.operand);
         let place = &mut found[map.operand as usize];
-        *place = place.or_else(|| far(map.operand, problem.types.of(map.operand).bytes(), arguments));
+        if !copied {
+            *place = place.or_else(|| far(map.operand, problem.types.of(map.operand).bytes(), arguments));
+        }
         found[5] = [("M", extents.m), ("N", extents.n), ("K", extents.k), ("the batch count", extents.batch)]
             .into_iter()
             .find(|(_, got)| *got > MAX_COORDINATE)
@@ -112,6 +115,35 @@ fn far(operand: Operand, element: u32, arguments: &Arguments) -> Option<Fault> {
     far.max().filter(|bytes| *bytes >= MAX_STRIDE).map(|bytes| Fault::Far { operand: OperandName(operand), bytes })
 }
 
+/// The operands that a tensor map cannot describe as they are, and that are therefore packed.
+pub(crate) fn packed(entry: &Entry, arguments: &Arguments) -> Packed {
+    let mut packed = Packed::default();
+    for packing in &entry.packings {
+        let operand = packing.operand;
+        let element = packing.requires.bytes / packing.requires.elements;
+        let empty = arguments.matrix(operand).is_none_or(|matrix| matrix.shape.is_empty());
+        let unsuited = packing.transposes
+            || misaligned(packing.requires, arguments).is_some()
+            || far(operand, element, arguments).is_some();
+        let place = if operand == Operand::A { &mut packed.a } else { &mut packed.b };
+        *place = unsuited && !empty;
+    }
+    packed
+}
+
+/// What to encode as the tensor map of a packed operand, whose copy is at this address.
+pub(crate) fn packed_map_args(
+    map: &TensorMap,
+    packing: &Packing,
+    problem: &Problem,
+    extents: Extents,
+    address: u64,
+) -> TensorMapArgs {
+    let (run, rows, pitch) = packing.rows(extents.into());
+    let bytes = u64::from(problem.types.of(map.operand).bytes());
+    boxes(map, problem, extents, address, (run, rows), (pitch * bytes, rows * pitch * bytes))
+}
+
 /// What to encode as an operand's tensor map; `None` for an empty matrix, of which nothing is copied.
 pub(crate) fn map_args(
     map: &TensorMap,
@@ -120,6 +152,25 @@ pub(crate) fn map_args(
     arguments: &Arguments,
 ) -> Option<TensorMapArgs> {
     let matrix = arguments.matrix(map.operand).filter(|matrix| !matrix.shape.is_empty())?;
+    // A stride between fewer than two rows or matrices is never used, but must be valid.
+    let stride = |count: usize, elements: usize| {
+        let bytes = elements as u64 * u64::from(problem.types.of(map.operand).bytes());
+        if count > 1 { bytes } else { bytes.next_multiple_of(TMA_BYTES.into()) % MAX_STRIDE }
+    };
+    let (shape, stack) = (matrix.shape, matrix.stack);
+    let strides = (stride(shape.runs(), shape.ld), stride(stack.count, stack.stride));
+    Some(boxes(map, problem, extents, matrix.address, (shape.run() as u64, shape.runs() as u64), strides))
+}
+
+/// The tensor map of a matrix: elements of a row and rows, and the bytes between rows and between matrices.
+fn boxes(
+    map: &TensorMap,
+    problem: &Problem,
+    extents: Extents,
+    address: u64,
+    (run, rows): (u64, u64),
+    (pitch, stride): (u64, u64),
+) -> TensorMapArgs {
     let dtype = problem.types.of(map.operand);
     let element = match dtype {
         DType::F64 => TensorElement::F64,
@@ -129,18 +180,10 @@ pub(crate) fn map_args(
         DType::Bf16 => TensorElement::Bf16,
         DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => TensorElement::U8,
     };
-    // A stride between fewer than two rows or matrices is never used, but must be valid.
-    let stride = |count: usize, elements: usize| {
-        let bytes = elements as u64 * u64::from(dtype.bytes());
-        if count > 1 { bytes } else { bytes.next_multiple_of(TMA_BYTES.into()) % MAX_STRIDE }
-    };
-    let (shape, stack) = (matrix.shape, matrix.stack);
-    let mut dims = vec![shape.run() as u64, shape.runs() as u64];
-    let mut strides = vec![stride(shape.runs(), shape.ld)];
-    let mut boxed = vec![map.row, map.rows];
+    let (mut dims, mut strides, mut boxed) = (vec![run, rows], vec![pitch], vec![map.row, map.rows]);
     if problem.batch == Batch::Strided {
         dims.push(extents.batch.into());
-        strides.push(stride(stack.count, stack.stride));
+        strides.push(stride);
         boxed.push(1);
     }
     let swizzle = match map.swizzle {
@@ -149,8 +192,8 @@ pub(crate) fn map_args(
         Swizzle::Bytes(_) => MapSwizzle::Bytes128,
         Swizzle::None => MapSwizzle::None,
     };
-    let args = TensorMapArgs::new(element, matrix.address, &dims, &strides, &boxed).swizzled(swizzle);
-    Some(TensorMapArgs { l2_promotion: L2Promotion::Bytes128.number(), ..args })
+    let args = TensorMapArgs::new(element, address, &dims, &strides, &boxed).swizzled(swizzle);
+    TensorMapArgs { l2_promotion: L2Promotion::Bytes128.number(), ..args }
 }
 
 /// Argument values in the order of a kernel's parameters. Tensor maps are encoded by the device, and the workspace's
@@ -170,7 +213,7 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
         // Passed once it is reserved.
-        Param::Workspace => Value::U64(0),
+        Param::Workspace | Param::Packed(_) => Value::U64(0),
     };
     params.iter().map(value).collect()
 }

@@ -10,6 +10,7 @@ mod scalars;
 mod shapes;
 
 use ptx_gemm_codegen::Interface;
+use ptx_gemm_codegen::tile::interface::Packing;
 use ptx_gemm_dsl::terms::Param;
 use ptx_gemm_interp::TensorMapArgs;
 
@@ -33,26 +34,50 @@ pub(crate) fn launch(
     }
     overlap::check(&interface.problem, arguments)?;
     let (entry, unsuited) = entry::pick(interface, extents, arguments)?;
-    let start = |kernel| {
-        let grid = entry::grid(kernel, extents)?;
+    let chosen = &interface.entries[entry];
+    let packed = entry::packed(chosen, arguments);
+    let start = |(index, kernel)| {
+        let spared = |packing: &Packing| packing.launch == index && !packed.holds(packing.operand);
+        let grid = if chosen.packings.iter().any(spared) { 0 } else { entry::grid(kernel, extents)? };
         Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
     };
-    let kernels = interface.entries[entry].launches.iter().map(start).collect::<Result<_, ArgumentError>>()?;
-    Ok(Some(Launch { entry, kernels, unsuited }))
+    let kernels = chosen.launches.iter().enumerate().map(start).collect::<Result<_, ArgumentError>>()?;
+    Ok(Some(Launch { entry, packed, kernels, unsuited }))
 }
 
-/// Passes the workspace to every kernel, once there is one.
-pub(crate) fn pass(interface: &Interface, workspace: u64, launch: &mut Launch) {
-    for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
+/// Passes the workspace to every kernel, once there is one, and the copies in it.
+pub(crate) fn pass(
+    interface: &Interface,
+    extents: Extents,
+    workspace: u64,
+    launch: &mut Launch,
+    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
+) -> Result<(), Error> {
+    let entry = &interface.entries[launch.entry];
+    let packed = launch.packed;
+    let copy = |operand| workspace + entry.packed_offset(operand, extents.into(), &|operand| packed.holds(operand));
+    for (kernel, start) in entry.launches.iter().zip(&mut launch.kernels) {
         for (param, value) in kernel.params.iter().zip(&mut start.args) {
-            if *param == Param::Workspace {
-                *value = Value::U64(workspace);
+            match *param {
+                Param::Workspace => *value = Value::U64(workspace),
+                Param::Packed(operand) => *value = Value::U64(copy(operand)),
+                Param::Map(operand) if packed.holds(operand) => {
+                    let map = kernel.maps.iter().find(|map| map.operand == operand);
+                    let packing = entry.packings.iter().find(|packing| packing.operand == operand);
+                    if let (Some(map), Some(packing)) = (map, packing) {
+                        let address = copy(operand);
+                        let args = entry::packed_map_args(map, packing, &interface.problem, extents, address);
+                        *value = Value::Map(MapBytes(encode(&args)?));
+                    }
+                }
+                _ => {}
             }
         }
     }
+    Ok(())
 }
 
-/// Encodes the tensor maps of a launch, once for its arguments.
+/// Encodes the tensor maps of operands that are loaded as they are, once for the arguments of a launch.
 pub(crate) fn encode(
     interface: &Interface,
     extents: Extents,
@@ -61,7 +86,7 @@ pub(crate) fn encode(
     encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
 ) -> Result<(), Error> {
     for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
-        for map in &kernel.maps {
+        for map in kernel.maps.iter().filter(|map| !launch.packed.holds(map.operand)) {
             let index = kernel.params.iter().position(|param| *param == Param::Map(map.operand));
             let place = index.and_then(|index| start.args.get_mut(index));
             let args = entry::map_args(map, &interface.problem, extents, arguments);

@@ -1,6 +1,7 @@
 //! Extents, layouts, leading dimensions and lengths of the four matrices.
 
 use ptx_gemm_codegen::Interface;
+use ptx_gemm_codegen::tile::interface;
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Batch, Problem};
@@ -19,6 +20,12 @@ pub(crate) struct Extents {
     pub(crate) n: u32,
     pub(crate) k: u32,
     pub(crate) batch: u32,
+}
+
+impl From<Extents> for interface::Extents {
+    fn from(Extents { m, n, k, batch }: Extents) -> interface::Extents {
+        interface::Extents { m: m.into(), n: n.into(), k: k.into(), batch: batch.into() }
+    }
 }
 
 /// Checks that the shapes fit the problem and each other, and that some entry accepts the extents.

@@ -150,8 +150,9 @@ impl Module for CudaModule {
 impl CudaModule {
     /// Enqueues the kernels of a launch on a stream of the current context, in order.
     fn start(&self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
-        let mut kernels = self.entries[launch.entry].iter().zip(&launch.kernels);
-        kernels.try_for_each(|(function, start)| self.start_one(function, start, stream))
+        let kernels = self.entries[launch.entry].iter().zip(&launch.kernels);
+        let mut used = kernels.filter(|(_, start)| start.grid > 0);
+        used.try_for_each(|(function, start)| self.start_one(function, start, stream))
     }
 
     fn start_one(&self, function: &Function, start: &Start, stream: sys::CUstream) -> Result<(), DeviceError> {

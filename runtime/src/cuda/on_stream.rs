@@ -181,7 +181,7 @@ impl<'a> OnStream<'a> {
         self
     }
 
-    /// Memory for split-K, at least [`CompiledGemm::workspace_bytes`] long, used by no other launch at the same time.
+    /// Memory for split-K and packed operands, at least [`CompiledGemm::workspace_bytes`] long, used by no other launch at the same time.
     /// Without it memory is allocated on the stream, and released there.
     pub fn workspace(mut self, bytes: &'a mut CudaSlice<u8>) -> OnStream<'a> {
         self.note_context("the workspace", bytes.stream());
@@ -243,7 +243,7 @@ impl<'a> OnStream<'a> {
         };
         let handle = StreamHandle(self.stream.cu_stream() as usize);
         let entry = &self.gemm.interface().entries[launch.entry];
-        let needed = entry.workspace_bytes(extents.m.into(), extents.n.into(), extents.batch.into());
+        let needed = launch.workspace_bytes(entry, extents);
         if needed == 0 {
             return self.gemm.module().enqueue(&launch, handle);
         }
@@ -256,16 +256,16 @@ impl<'a> OnStream<'a> {
             }
             (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
         };
-        checks::pass(self.gemm.interface(), address, &mut launch);
+        self.gemm.pass(extents, address, &mut launch)?;
         self.zero(address, entry, extents)?;
         self.gemm.module().enqueue(&launch, handle)
     }
 
     /// A workspace for this launch only; `None` if the caller has passed one, which suffices for every entry.
-    fn reserve(&self, needed: u64, Extents { m, n, batch, .. }: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
+    fn reserve(&self, needed: u64, extents: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
         if let Some((DeviceVector { address, len }, _)) = &self.workspace {
             let (address, got, alignment) = (*address, *len as u64, u64::from(WORKSPACE_ALIGN));
-            let needed = self.gemm.interface().workspace_bytes(m.into(), n.into(), batch.into());
+            let needed = self.gemm.interface().workspace_bytes(extents.into());
             if got < needed || !address.is_multiple_of(alignment) {
                 return Err(ArgumentError::Workspace { got, address, needed, alignment }.into());
             }
@@ -286,8 +286,11 @@ impl<'a> OnStream<'a> {
     }
 
     /// Enqueues the zeroing of split-K's flags: an earlier use may have left anything in the workspace.
-    fn zero(&self, address: u64, entry: &Entry, Extents { m, n, batch, .. }: Extents) -> Result<(), Error> {
-        let bytes = entry.flag_bytes(m.into(), n.into(), batch.into());
+    fn zero(&self, address: u64, entry: &Entry, extents: Extents) -> Result<(), Error> {
+        let bytes = entry.flag_bytes(extents.into());
+        if bytes == 0 {
+            return Ok(());
+        }
         self.gpu.shared.enter()?;
         // SAFETY: the flags are at the start of the workspace, which is long enough.
         let zeroed = unsafe { result::memset_d8_async(address, 0, bytes as usize, self.stream.cu_stream()) };

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
-use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Program, Ring, param_name};
+use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Program, Ring, param_name};
 use crate::violation::Site;
 
 /// Reads a declaration into the program; `mark` records its position.
@@ -16,6 +16,11 @@ pub(super) fn item(
 ) -> Parsed<()> {
     let kind = cursor.any_word("a declaration")?;
     match kind {
+        "pack" => {
+            mark(Site::Pack(program.packs.len()), &cursor);
+            let pack = pack(&mut cursor)?;
+            program.packs.push(pack);
+        }
         "buffer" => {
             mark(Site::Buffer(program.buffers.len()), &cursor);
             let name = fresh(&mut cursor, program.buffers.iter().map(|b| &b.name))?;
@@ -55,7 +60,7 @@ pub(super) fn item(
         }
         other => {
             return cursor.error_before(format!(
-                "expected `buffer`, `ring`, `mbarriers`, `barrier`, `accumulator` or `role`, found `{other}`"
+                "expected `pack`, `buffer`, `ring`, `mbarriers`, `barrier`, `accumulator` or `role`, found `{other}`"
             ));
         }
     }
@@ -92,6 +97,26 @@ pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<P
 fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {
     cursor.word("of")?;
     let side = cursor.side()?;
+    let (extent, depth, fast) = dims(cursor, side)?;
+    let pitch = cursor.named("pitch")?;
+    cursor.word("at")?;
+    let offset_bytes = cursor.bytes()?;
+    let swizzle = match cursor.takes(Token::Word("swizzle")) {
+        true => Swizzle::Bytes(cursor.bytes()?),
+        false => Swizzle::None,
+    };
+    Ok(Buffer { name, side, extent, depth, fast, pitch, swizzle, offset_bytes, note: cursor.note() })
+}
+
+fn pack(cursor: &mut Cursor<'_>) -> Parsed<Pack> {
+    let side = cursor.side()?;
+    let (extent, depth, fast) = dims(cursor, side)?;
+    let threads = cursor.named("threads")?;
+    Ok(Pack { side, extent, depth, fast, threads, note: cursor.note() })
+}
+
+/// The extents of an operand's tile, and the dimension that is contiguous: the last one.
+fn dims(cursor: &mut Cursor<'_>, side: Side) -> Parsed<(u32, u32, Fast)> {
     let own = match side {
         Side::A => "m",
         Side::B => "n",
@@ -106,19 +131,10 @@ fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {
         dims.push((dim, cursor.number()?));
         cursor.mark("]")?;
     }
-    let fast = if dims[1].0 == "k" { Fast::K } else { Fast::Mn };
-    let (extent, depth) = match fast {
-        Fast::K => (dims[0].1, dims[1].1),
-        Fast::Mn => (dims[1].1, dims[0].1),
-    };
-    let pitch = cursor.named("pitch")?;
-    cursor.word("at")?;
-    let offset_bytes = cursor.bytes()?;
-    let swizzle = match cursor.takes(Token::Word("swizzle")) {
-        true => Swizzle::Bytes(cursor.bytes()?),
-        false => Swizzle::None,
-    };
-    Ok(Buffer { name, side, extent, depth, fast, pitch, swizzle, offset_bytes, note: cursor.note() })
+    Ok(match dims[1].0 {
+        "k" => (dims[0].1, dims[1].1, Fast::K),
+        _ => (dims[1].1, dims[0].1, Fast::Mn),
+    })
 }
 
 fn ring(cursor: &mut Cursor<'_>, name: String, program: &Program) -> Parsed<Ring> {

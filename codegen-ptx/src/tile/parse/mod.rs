@@ -17,7 +17,8 @@
 //!               "raster" "group" n "along" ("n" | "m")
 //!               ["persistent" ["blocks" n]]
 //!               ["parts" n]
-//! item        = "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
+//! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n
+//!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
 //!             | "mbarriers" ring "at" n "B"
 //!             | "barrier" name "number" n "threads" n
@@ -220,6 +221,7 @@ impl<'t> Parser<'t> {
             tail_note,
             params,
             scheduler,
+            packs: Vec::new(),
             buffers: Vec::new(),
             rings: Vec::new(),
             barriers: Vec::new(),

@@ -70,7 +70,7 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let (name, element) = (&buffer.name, program.element(buffer.side).bytes());
     let at = || site.clone();
     rule(program.target.capability >= 90, at(), || format!("{} has no tensor memory accelerator", program.target))?;
-    let global_fast = program.problem.layouts.fast(buffer.side);
+    let global_fast = program.boxed_fast(buffer.side);
     rule(buffer.fast == global_fast, at(), || {
         format!("tma does not transpose, and {name} has another order than the matrix in memory")
     })?;

@@ -11,6 +11,7 @@
 mod copies;
 mod limits;
 mod order;
+mod packs;
 mod shapes;
 mod steps;
 pub mod trace;

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::terms::{Along, Fast, Operand, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
-use super::{Check, accumulators_of, broken, copies, rule, steps, trace};
+use super::{Check, accumulators_of, broken, copies, packs, rule, steps, trace};
 use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
 use crate::violation::Site;
 
@@ -31,6 +31,7 @@ pub(super) fn check(program: &Program) -> Check {
     references(program)?;
     params(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
+    program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
     program.rings.iter().enumerate().try_for_each(|(index, ring)| self::ring(program, index, ring))?;
     overlaps(program)?;
     accumulators(program)?;

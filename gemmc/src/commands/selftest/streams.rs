@@ -78,7 +78,7 @@ pub(crate) fn graph(ordinal: usize) -> Answer {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let graph = {
         let Setup { stream, gemm, a, b, d, .. } = &mut setup;
-        let bytes = gemm.workspace_bytes(m, n, 1) as usize;
+        let bytes = gemm.workspace_bytes(m, n, k, 1) as usize;
         let mut workspace = driver("allocating a workspace", stream.alloc_zeros::<u8>(bytes))?;
         driver("waiting", stream.synchronize())?;
         let mut record = |workspace: Option<&mut CudaSlice<u8>>| {

@@ -1,0 +1,231 @@
+//! `pack`: a kernel of its own copies an operand into the workspace, in the order and with the row pitch that the
+//! product's copies need.
+//!
+//! A block copies one tile through shared memory: it reads along the dimension that is contiguous in the matrix, and
+//! writes along the one that is contiguous in the copy, so that both use whole lines whether or not it transposes. Rows of
+//! the tile in shared memory are an odd number of elements apart, so that neither side has bank conflicts. Accesses are
+//! of single elements: the matrix may be aligned to no more than that.
+
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::terms::{Fast, Param, Reads};
+use ptx_gemm_dsl::types::Batch;
+
+use super::arguments;
+use super::extent::{self, register};
+use super::registers::register_type;
+use super::{Lowered, broken, letter};
+use crate::kernel::build::Builder;
+use crate::kernel::expr::UNBOUNDED;
+use crate::kernel::{self, Access, Expr, Guard, Kernel, Locality, MAX_EXTENT, Memory, Op, Origin, Reach, Reg};
+use crate::tile::{Pack, Program};
+
+/// Lowers the kernel that copies an operand for a program.
+pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
+    let element = program.element(pack.side).bytes();
+    let params = pack.params(program.problem.batch);
+    let kernel = Kernel {
+        name: pack.kernel(program),
+        params: params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
+        threads: pack.threads,
+        divides: None,
+        blocks_per_sm: 1,
+        shared_bytes: pack.shared_bytes(program),
+        shared_align: 16,
+        shared_origin: Origin::new(pack.note.clone(), format!("a tile of {}", letter(pack.side))),
+        families: Vec::new(),
+        origins: Vec::new(),
+        body: Vec::new(),
+    };
+    let mut b = Builder::new(kernel);
+    let values = b.family("e", register_type(program.element(pack.side))?, "elements of the operand");
+    Packing { b, program, pack, params, element, values }.lower()
+}
+
+/// A kernel that is being lowered.
+struct Packing<'a> {
+    b: Builder,
+    program: &'a Program,
+    pack: &'a Pack,
+    params: Vec<Param>,
+    /// Bytes of an element.
+    element: u32,
+    values: kernel::Family,
+}
+
+/// The tile of a block.
+struct Tile {
+    /// The matrix and its copy, at the tile's first element, and the byte distance of rows of each.
+    from: (Expr, Expr),
+    to: (Expr, Expr),
+    /// Elements left from there along the operand's own dimension, and along k.
+    own_left: Expr,
+    k_left: Expr,
+}
+
+impl Packing<'_> {
+    fn lower(mut self) -> Lowered<Kernel> {
+        let tile = self.tile()?;
+        let note = &self.pack.note;
+        self.b.origin(note, "lane and warp");
+        let lane = self.b.set(Expr::Tid(self.pack.threads) % WARP);
+        let warp = self.b.set(Expr::Tid(self.pack.threads) / WARP);
+        let matrix = self.program.problem.layouts.fast(self.pack.side);
+        let operand = self.pack.side.operand();
+        self.b.origin(note, &format!("read a tile of {}", letter(self.pack.side)));
+        let read = self.elements(matrix, (&lane, &warp), &tile, &tile.from.clone(), Param::Matrix(operand))?;
+        let registers = self.b.fresh_many(self.values, read.len());
+        let locality = Locality::Unknown;
+        for (element, dst) in read.iter().zip(&registers) {
+            self.b.load_global(
+                vec![*dst],
+                &element.address,
+                element.offset,
+                Some(element.guard),
+                (element.access, locality),
+            );
+        }
+        self.b.origin(note, "store it in shared memory");
+        for (element, src) in read.iter().zip(&registers) {
+            let address = self.staged(element)?;
+            let (memory, guard) = (Memory::Shared, Some(element.guard));
+            self.b.push(Op::Store { memory, src: vec![*src], address, guard });
+        }
+        self.b.origin(note, "all threads have stored their part");
+        self.b.push(Op::Barrier);
+        self.b.origin(note, "write it in the order of the copy");
+        let written = self.elements(self.pack.fast, (&lane, &warp), &tile, &tile.to.clone(), Param::Packed(operand))?;
+        let registers = self.b.fresh_many(self.values, written.len());
+        for (element, dst) in written.iter().zip(&registers) {
+            let address = self.staged(element)?;
+            let (memory, guard, reads) = (Memory::Shared, Some(element.guard), Reads::Movable);
+            self.b.push(Op::Load { memory, dst: vec![*dst], address, guard, locality, reads });
+        }
+        for (element, src) in written.iter().zip(&registers) {
+            let address = kernel::Address { base: self.b.set_reg(element.address.clone()), offset: element.offset };
+            let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
+            self.b.push(Op::Store { memory, src: vec![*src], address, guard });
+        }
+        Ok(self.b.finish())
+    }
+
+    fn argument(&mut self, param: &Param) -> Lowered<Expr> {
+        let index = self.params.iter().position(|given| given == param);
+        let index = index.ok_or_else(|| broken("a kernel that packs lacks a parameter"))?;
+        let bound = if matches!(param, Param::M | Param::N | Param::K) { u64::from(MAX_EXTENT) } else { UNBOUNDED };
+        Ok(Expr::Reg(self.b.param(index, None), bound))
+    }
+
+    /// The block's tile: along the operand's own dimension first, then along k, then from product to product.
+    fn tile(&mut self) -> Lowered<Tile> {
+        let (pack, program) = (self.pack, self.program);
+        let (note, operand) = (&pack.note, pack.side.operand());
+        self.b.origin(note, "read the arguments");
+        let own = self.argument(&pack.own_param())?;
+        let k = self.argument(&Param::K)?;
+        self.b.origin(note, "tile that this block copies");
+        let own_tiles = self.b.set((own.clone() + (pack.extent - 1)) / pack.extent);
+        let block = self.b.set(Expr::Block);
+        let own_tile = self.b.set(block.clone() % own_tiles.clone());
+        let mut k_tile = self.b.set(block / own_tiles);
+        let mut product = None;
+        if program.problem.batch == Batch::Strided {
+            let k_tiles = self.b.set((k.clone() + (pack.depth - 1)) / pack.depth);
+            product = Some(self.b.set(k_tile.clone() / k_tiles.clone()));
+            k_tile = self.b.set(k_tile % k_tiles);
+        }
+        let own0 = self.b.set(own_tile * pack.extent);
+        let k0 = self.b.set((k_tile * pack.depth).min(k.clone()));
+        let own_left = self.b.set(own.clone() - own0.clone());
+        let k_left = self.b.set(k.clone() - k0.clone());
+        let bytes = self.element;
+        self.b.origin(note, "its first element, and the distance of rows");
+        let ld = self.argument(&Param::Ld(operand))?;
+        let pitch = self.b.set(ld * bytes);
+        let mut from = self.argument(&Param::Matrix(operand))?;
+        if let Some(product) = &product {
+            let stride = self.argument(&Param::BatchStride(operand))?;
+            from = self.b.set(from + product.clone().wide() * (stride * bytes));
+        }
+        let from = self.first(from, program.problem.layouts.fast(pack.side), (&own0, &k0), &pitch);
+        self.b.origin(note, "the same of the copy");
+        let (run, rows) = if pack.fast == Fast::K { (k, own) } else { (own, k) };
+        let align = pack.align(program);
+        let packed_pitch = self.b.set(((run.wide() + (align - 1)) / align) * (align * bytes));
+        let mut to = self.argument(&Param::Packed(operand))?;
+        if let Some(product) = product {
+            to = self.b.set(to + product.wide() * (rows.wide() * packed_pitch.clone()));
+        }
+        let to = self.first(to, pack.fast, (&own0, &k0), &packed_pitch);
+        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left })
+    }
+
+    /// The address of a tile's first element.
+    fn first(&mut self, base: Expr, fast: Fast, (own, k): (&Expr, &Expr), pitch: &Expr) -> Expr {
+        let (row, column) = if fast == Fast::K { (own, k) } else { (k, own) };
+        self.b.set(base + row.clone().wide() * pitch.clone() + column.clone().wide() * self.element)
+    }
+
+    /// A thread's elements of a tile: its lane runs along the contiguous dimension, its warp along the rows.
+    fn elements(
+        &mut self,
+        fast: Fast,
+        (lane, warp): (&Expr, &Expr),
+        tile: &Tile,
+        (first, pitch): &(Expr, Expr),
+        matrix: Param,
+    ) -> Lowered<Vec<Element>> {
+        let pack = self.pack;
+        let warps = pack.threads / WARP;
+        let (rows, columns) = if fast == Fast::K { (pack.extent, pack.depth) } else { (pack.depth, pack.extent) };
+        let (rows_left, columns_left) =
+            if fast == Fast::K { (&tile.own_left, &tile.k_left) } else { (&tile.k_left, &tile.own_left) };
+        let access = self.access(&matrix, tile)?;
+        let mut all = Vec::new();
+        for row in (0..rows).step_by(warps as usize) {
+            let row = self.b.set(warp.clone() + row);
+            let address =
+                self.b.set(first.clone() + row.clone().wide() * pitch.clone() + lane.clone().wide() * self.element);
+            for column in (0..columns).step_by(WARP as usize) {
+                let offset = i64::from(column * self.element);
+                let column = self.b.set(lane.clone() + column);
+                let inside = row.clone().lt(rows_left.clone()).and(column.clone().lt(columns_left.clone()));
+                let guard = Guard { pred: self.b.set_reg(inside), expect: true };
+                let (own, k) = if fast == Fast::K { (row.clone(), column) } else { (column, row.clone()) };
+                all.push(Element { own, k, address: address.clone(), offset, guard, access });
+            }
+        }
+        Ok(all)
+    }
+
+    fn access(&self, matrix: &Param, tile: &Tile) -> Lowered<Access> {
+        let param = self.params.iter().position(|param| param == matrix);
+        let param = param.ok_or_else(|| broken("an access to something that is not a kernel parameter"))?;
+        let dims = extent::holds(self.program, matrix).dims();
+        let [Some(own), Some(k)] = dims.unwrap_or_default() else {
+            return Err(broken("an operand has two dimensions"));
+        };
+        let reach = |dim, left: &Expr, end| Ok(Reach::new(dim, register(left)?, end));
+        let reach = [reach(own, &tile.own_left, self.pack.extent)?, reach(k, &tile.k_left, self.pack.depth)?];
+        Ok(Access { param, reach: reach.map(Some) })
+    }
+
+    /// Where an element is in shared memory.
+    fn staged(&mut self, element: &Element) -> Lowered<kernel::Address> {
+        let place = element.own.clone() * self.pack.pitch() + element.k.clone();
+        let base: Reg = self.b.set_reg(Expr::SharedBase + place * self.element);
+        Ok(kernel::Address { base, offset: 0 })
+    }
+}
+
+/// One element of a thread.
+struct Element {
+    /// Its position in the tile.
+    own: Expr,
+    k: Expr,
+    /// Its place in device memory.
+    address: Expr,
+    offset: i64,
+    /// Whether it is inside the matrix.
+    guard: Guard,
+    access: Access,
+}

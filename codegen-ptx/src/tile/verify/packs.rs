@@ -1,0 +1,48 @@
+//! Operands that are packed: what their kernels can copy, and for whom.
+
+use ptx_gemm_dsl::target::WARP;
+
+use super::{Check, rule};
+use crate::tile::{Mover, Op, Pack, Program};
+use crate::violation::Site;
+
+/// Most threads of a block (PTX ISA, ".maxntid").
+const MAX_THREADS: u32 = 1024;
+
+/// Most elements that a thread has in flight.
+const MAX_ELEMENTS: u32 = 64;
+
+/// Most shared memory that a module may declare, in bytes.
+const MAX_SHARED_BYTES: u32 = 48 * 1024;
+
+pub(super) fn check(program: &Program, index: usize, pack: &Pack) -> Check {
+    let site = || Site::Pack(index);
+    let operand = pack.side.operand().name();
+    rule(program.packs[..index].iter().all(|other| other.side != pack.side), site(), || {
+        format!("{operand} is packed twice")
+    })?;
+    let boxed = program.statements().iter().any(|statement| match statement.op {
+        Op::Copy { buffer, by: Mover::Tma { .. }, .. } => program.buffers[buffer].side == pack.side,
+        _ => false,
+    });
+    rule(boxed, site(), || format!("{operand} is packed, and tma does not copy it"))?;
+    let (extents, threads) = ([pack.extent, pack.depth], pack.threads);
+    let whole = threads.is_multiple_of(WARP) && (WARP..=MAX_THREADS).contains(&threads);
+    rule(whole, site(), || format!("{threads} threads are not 1 to {} warps", MAX_THREADS / WARP))?;
+    let warps = threads / WARP;
+    let divides = |extent: u32| extent > 0 && extent.is_multiple_of(WARP) && extent.is_multiple_of(warps);
+    rule(extents.into_iter().all(divides), site(), || {
+        format!(
+            "a tile of {} x {} is not whole rows of {WARP} elements for each of {warps} warps",
+            pack.extent, pack.depth
+        )
+    })?;
+    let each = u64::from(pack.extent) * u64::from(pack.depth) / u64::from(threads);
+    rule(each <= MAX_ELEMENTS.into(), site(), || {
+        format!("each thread copies {each} elements, and the limit is {MAX_ELEMENTS}")
+    })?;
+    let bytes = pack.shared_bytes(program);
+    rule(bytes <= MAX_SHARED_BYTES, site(), || {
+        format!("a tile takes {bytes} B of shared memory, and the limit is {MAX_SHARED_BYTES} B")
+    })
+}
