@@ -8,10 +8,11 @@
 use ptx_gemm::cuda::{Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error};
-use ptx_gemm_check::bound::Rounding;
+use ptx_gemm_check::bound::{Estimate, Rounding};
+use ptx_gemm_check::epilogue::{self, APPROXIMATE};
 
 use crate::host::Host;
-use crate::operands::Operands;
+use crate::operands::{Extras, Operands};
 
 /// The number of elements that are summed again in f64, the limit on the terms of all these sums, and the minimum
 /// number of elements.
@@ -28,6 +29,7 @@ pub(crate) struct Reference {
 
 /// One element, summed in f64.
 struct Sample {
+    place: [usize; 3],
     index: usize,
     value: f64,
     magnitude: f64,
@@ -64,27 +66,38 @@ impl Reference {
         device: &Device,
         queue: &Queue,
         operands: &Operands,
-        gemm: &CompiledGemm,
+        (gemm, extras): (&CompiledGemm, &Extras),
     ) -> Result<Agreement, Error> {
         let mut d = operands.poisoned(operands.problem.types.d);
         let resident = device.upload(&d)?;
-        queue.launch(&operands.prepared_into(gemm, &resident)?)?;
+        queue.launch(&operands.prepared_into(gemm, extras, &resident)?)?;
         queue.wait()?;
         resident.download(&mut d)?;
-        Ok(self.agrees(operands, &d))
+        Ok(self.agrees(operands, extras, &d))
     }
 
-    fn agrees(&self, operands: &Operands, d: &Host) -> Agreement {
+    fn agrees(&self, operands: &Operands, extras: &Extras, d: &Host) -> Agreement {
         let bound = Bound::of(operands);
-        for &Sample { index, value, magnitude } in &self.samples {
-            let (got, limit) = (d.get(index), bound.to_exact(magnitude, value));
+        let plain = extras.is_plain(Rounding::of(operands.problem.types.acc));
+        let vectors = extras.vectors();
+        for &Sample { place, index, value, magnitude } in &self.samples {
+            let got = d.get(index);
+            let (value, limit) = match plain {
+                true => (value, bound.to_exact(magnitude, value)),
+                false => {
+                    finished(operands, extras, &vectors, place, Estimate { value, error: bound.to_sum(magnitude) })
+                }
+            };
             if !within(got, value, limit) {
                 return Agreement::Wrong(format!(
                     "element {index} is {got:e}, in f64 it is {value:e} within {limit:e}"
                 ));
             }
         }
-        let Some((theirs, magnitude)) = &self.cublas else { return Agreement::Right { equal_bits: None } };
+        // What an epilogue makes of the sum, cuBLAS does not compute.
+        let Some((theirs, magnitude)) = self.cublas.as_ref().filter(|_| plain) else {
+            return Agreement::Right { equal_bits: None };
+        };
         let mut equal = 0;
         for index in 0..d.elements() {
             if d.raw(index) == theirs.raw(index) {
@@ -100,6 +113,21 @@ impl Reference {
         }
         Agreement::Right { equal_bits: Some(equal as f64 / d.elements().max(1) as f64) }
     }
+}
+
+/// What the epilogue makes of a sum, and how far a correct result may be from that.
+fn finished(
+    operands: &Operands,
+    extras: &Extras,
+    vectors: &[Vec<f64>],
+    [product, row, col]: [usize; 3],
+    acc: Estimate,
+) -> (f64, f64) {
+    let (rounding, stored) = (Rounding::of(operands.problem.types.acc), Rounding::of(operands.problem.types.d));
+    let c = extras.c(product, row, col);
+    let element = epilogue::Operands { acc, c, row, col, scalars: &extras.scalars, vectors };
+    let value = epilogue::evaluate(&extras.epilogue, &element, rounding, APPROXIMATE).stored(stored);
+    (value.value, value.error)
 }
 
 /// Whether two numbers are within the bound of each other; false for NaN.
@@ -126,9 +154,13 @@ impl Bound {
         Bound { sum: gamma + rounded_inputs, stored }
     }
 
-    fn to_exact(&self, magnitude: f64, value: f64) -> f64 {
+    fn to_sum(&self, magnitude: f64) -> f64 {
         // The magnitude is itself rounded, upwards or downwards, so the bound is slightly enlarged.
-        self.sum * magnitude * 1.001 + self.stored * (value.abs() + self.sum * magnitude)
+        self.sum * magnitude * 1.001
+    }
+
+    fn to_exact(&self, magnitude: f64, value: f64) -> f64 {
+        self.to_sum(magnitude) + self.stored * (value.abs() + self.sum * magnitude)
     }
 }
 
@@ -180,7 +212,7 @@ fn samples(operands: &Operands, seed: u64) -> Vec<Sample> {
         let (value, magnitude) = (0..k).map(term).fold((0.0, 0.0), |(sum, all), term| (sum + term, all + term.abs()));
         // Sums of integers wrap.
         let value = if integer { f64::from(value as i64 as i32) } else { value };
-        Sample { index: d.index(product, row, col), value, magnitude }
+        Sample { place: [product, row, col], index: d.index(product, row, col), value, magnitude }
     };
     places.into_iter().map(sample).collect()
 }

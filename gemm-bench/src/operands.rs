@@ -3,8 +3,11 @@
 //! A product whose operands fit the second-level cache would find them there the second time, which does not happen in
 //! a program that computes them in between. Launches therefore cycle through enough copies to exceed the cache.
 
+use ptx_gemm::builder::{Axis, Epilogue};
 use ptx_gemm::cuda::{Cublas, CublasProduct, Properties};
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Prepared, Problem, Resident, ResidentCall, Shape, Stack};
+use ptx_gemm_check::bound::{Estimate, Rounding};
+use ptx_gemm_check::epilogue::{self, APPROXIMATE, reads};
 
 use crate::host::Host;
 use crate::suites::Size;
@@ -65,15 +68,43 @@ impl Operands {
         Host::poisoned(dtype, shape, stack)
     }
 
-    /// The product on each copy by a schedule: every scalar of its epilogue is 1, and `beta` is 0.
-    pub(crate) fn prepared<'a>(&'a self, gemm: &CompiledGemm) -> Result<Vec<Prepared<'a>>, Error> {
-        self.copies.iter().map(|copy| prepare(gemm, &copy.a, &copy.b, &copy.d)).collect()
+    /// What the epilogue of a schedule reads besides the sum: random data, and scalars of 1 but for `beta`.
+    pub(crate) fn extras(&self, device: &Device, problem: &Problem, beta: f64) -> Result<Extras, Error> {
+        let Size { m, n, batch, .. } = self.size;
+        let epilogue = &problem.epilogue;
+        let scalars: Vec<f64> = epilogue.scalars.iter().map(|name| if name == "beta" { beta } else { 1.0 }).collect();
+        let acc = problem.types.acc;
+        let vector = |(index, vector): (usize, &ptx_gemm::builder::Vector)| {
+            let len = if vector.axis == Axis::M { m } else { n };
+            let (shape, stack) = packed(1, len, ptx_gemm::Layout::Row, 1);
+            let host = Host::random(acc, shape, stack, 1000 + index as u64);
+            Ok((vector.name.clone(), device.upload(&host)?, host))
+        };
+        let vectors = epilogue.vectors.iter().enumerate().map(vector).collect::<Result<Vec<_>, Error>>()?;
+        let c = if reads(epilogue, &scalars).1 {
+            let (shape, stack) = packed(m, n, problem.layouts.c, batch);
+            let host = Host::random(problem.types.c, shape, stack, 999);
+            let copies = self.copies.iter().map(|_| device.upload(&host)).collect::<Result<Vec<_>, Error>>()?;
+            Some((host, copies))
+        } else {
+            None
+        };
+        Ok(Extras { epilogue: epilogue.clone(), scalars, vectors, c })
+    }
+
+    /// The product on each copy by a schedule.
+    pub(crate) fn prepared<'a>(&'a self, gemm: &CompiledGemm, extras: &'a Extras) -> Result<Vec<Prepared<'a>>, Error> {
+        self.copies.iter().enumerate().map(|(index, copy)| extras.prepare(gemm, copy, &copy.d, index)).collect()
     }
 
     /// The product on the first copy, with another D.
-    pub(crate) fn prepared_into<'a>(&'a self, gemm: &CompiledGemm, d: &'a Resident) -> Result<Prepared<'a>, Error> {
-        let Copy { a, b, .. } = &self.copies[0];
-        prepare(gemm, a, b, d)
+    pub(crate) fn prepared_into<'a>(
+        &'a self,
+        gemm: &CompiledGemm,
+        extras: &'a Extras,
+        d: &'a Resident,
+    ) -> Result<Prepared<'a>, Error> {
+        extras.prepare(gemm, &self.copies[0], d, 0)
     }
 
     /// The product on each copy by cuBLAS.
@@ -89,11 +120,59 @@ impl Operands {
     }
 }
 
-fn prepare<'a>(gemm: &CompiledGemm, a: &'a Resident, b: &'a Resident, d: &'a Resident) -> Result<Prepared<'a>, Error> {
-    let names = &gemm.problem().epilogue.scalars;
-    let scalars: Vec<(&str, f64)> =
-        names.iter().map(|name| (name.as_str(), if name == "beta" { 0.0 } else { 1.0 })).collect();
-    gemm.prepare_resident(&ResidentCall { a, b, c: None, d, scalars: &scalars })
+/// What an epilogue reads besides the sum.
+#[derive(Debug)]
+pub(crate) struct Extras {
+    pub(crate) epilogue: Epilogue,
+    /// In the order of the epilogue.
+    pub(crate) scalars: Vec<f64>,
+    vectors: Vec<(String, Resident, Host)>,
+    /// C, and as many copies of it as there are of the operands; `None` if it is not read.
+    c: Option<(Host, Vec<Resident>)>,
+}
+
+impl Extras {
+    fn prepare<'a>(
+        &'a self,
+        gemm: &CompiledGemm,
+        Copy { a, b, .. }: &'a Copy,
+        d: &'a Resident,
+        index: usize,
+    ) -> Result<Prepared<'a>, Error> {
+        let names = self.epilogue.scalars.iter().map(String::as_str);
+        let scalars: Vec<(&str, f64)> = names.zip(self.scalars.iter().copied()).collect();
+        let vectors: Vec<(&str, &Resident)> =
+            self.vectors.iter().map(|(name, resident, _)| (name.as_str(), resident)).collect();
+        let c = self.c.as_ref().and_then(|(_, copies)| copies.get(index));
+        gemm.prepare_resident(&ResidentCall { a, b, c, d, vectors: &vectors, scalars: &scalars })
+    }
+
+    /// The vectors' elements.
+    pub(crate) fn vectors(&self) -> Vec<Vec<f64>> {
+        let elements = |host: &Host| (0..host.elements()).map(|index| host.get(index)).collect();
+        self.vectors.iter().map(|(.., host)| elements(host)).collect()
+    }
+
+    /// An element of C.
+    pub(crate) fn c(&self, product: usize, row: usize, col: usize) -> f64 {
+        self.c.as_ref().map_or(0.0, |(host, _)| host.at(product, row, col))
+    }
+
+    /// Whether D is the sum itself, as far as some values tell.
+    pub(crate) fn is_plain(&self, rounding: Rounding) -> bool {
+        let same = |value: f64| {
+            let operands = epilogue::Operands {
+                acc: Estimate::exact(value),
+                c: 0.0,
+                row: 0,
+                col: 0,
+                scalars: &self.scalars,
+                vectors: &[],
+            };
+            epilogue::evaluate(&self.epilogue, &operands, rounding, APPROXIMATE).value == value
+        };
+        self.vectors.is_empty() && self.c.is_none() && [-2.5, -0.125, 0.0, 1.0, 37.0].into_iter().all(same)
+    }
 }
 
 fn packed(rows: usize, cols: usize, layout: ptx_gemm::Layout, batch: usize) -> (Shape, Stack) {

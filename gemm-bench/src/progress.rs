@@ -84,7 +84,7 @@ mod tests {
             left_out: vec![("batched".into(), "it has a batch".into())],
         };
         let suites = vec![order("square", &[256, 512], &["one", "two"]), order("odd", &[255], &["one"])];
-        Orders { device: Device::interpreter(), suites, deadline: Instant::now() }
+        Orders { device: Device::interpreter(), suites, beta: 0.0, deadline: Instant::now() }
     }
 
     fn started(schedule: &str, extent: usize) -> Event {

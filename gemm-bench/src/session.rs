@@ -21,6 +21,8 @@ pub struct Orders {
     pub device: Device,
     /// The suites, which run one after another.
     pub suites: Vec<Order>,
+    /// The value of a scalar called `beta`; every other one is 1.
+    pub beta: f64,
     /// The time after which nothing new is started.
     pub deadline: Instant,
 }
@@ -134,6 +136,7 @@ struct Session<'a> {
     queue: Queue,
     properties: Properties,
     cublas: Option<Cublas>,
+    beta: f64,
     deadline: Instant,
     events: &'a Sender<Event>,
 }
@@ -145,7 +148,8 @@ fn all(orders: &Orders, events: &Sender<Event>) -> Result<(), Error> {
     let opened = Cublas::new(&queue);
     let cublas = opened.as_ref().map(Cublas::version).map_err(Error::to_string);
     send(events, Event::Begin { properties, cublas });
-    let session = Session { device, queue, properties, cublas: opened.ok(), deadline: orders.deadline, events };
+    let (beta, deadline) = (orders.beta, orders.deadline);
+    let session = Session { device, queue, properties, cublas: opened.ok(), beta, deadline, events };
     for order in &orders.suites {
         session.suite(order)?;
         send(events, Event::End { suite: order.suite.clone() });
@@ -257,13 +261,14 @@ impl Session<'_> {
         reference: &Reference,
     ) -> Result<Event, Error> {
         let (suite, schedule, size) = (order.suite.clone(), name.to_string(), operands.size);
-        let equal_bits = match reference.compare(self.device, &self.queue, operands, gemm)? {
+        let extras = operands.extras(self.device, gemm.problem(), self.beta)?;
+        let equal_bits = match reference.compare(self.device, &self.queue, operands, (gemm, &extras))? {
             Agreement::Right { equal_bits } => equal_bits,
             Agreement::Wrong(what) => {
                 return Ok(Event::Missing { suite, schedule, size: Some(size), reason: Reason::Wrong, what });
             }
         };
-        let ours = operands.prepared(gemm)?;
+        let ours = operands.prepared(gemm, &extras)?;
         // Products that cuBLAS does not compute are measured alone.
         let theirs = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();

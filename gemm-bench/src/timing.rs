@@ -28,7 +28,7 @@ pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration)
     let mut timed = Timed { properties: None, timings: names.iter().map(|_| late()).collect() };
     let end = Instant::now() + budget;
     let suites = vec![Order { suite: "product".into(), sizes: vec![size], schedules: programs, left_out: Vec::new() }];
-    let events = session::start(Orders { device: device.clone(), suites, deadline: end });
+    let events = session::start(Orders { device: device.clone(), suites, beta: 0.0, deadline: end });
     while let Ok(event) = events.recv_timeout((end + PATIENCE).saturating_duration_since(Instant::now())) {
         timed.hear(event, &names, size);
     }

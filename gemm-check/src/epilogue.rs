@@ -6,30 +6,34 @@ use crate::bound::{Estimate, Rounding};
 
 /// Relative error permitted for the functions that hardware approximates; `tanh.approx.f32` is documented with 2^-11
 /// (PTX ISA, "Floating point instructions: tanh"), the others are better.
-pub(crate) const APPROXIMATE: f64 = 1.0 / 1024.0;
+pub const APPROXIMATE: f64 = 1.0 / 1024.0;
 
 /// The operands of the expression at one element of D.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands<'a> {
-    pub(crate) acc: Estimate,
-    pub(crate) c: f64,
-    pub(crate) row: usize,
-    pub(crate) col: usize,
+pub struct Operands<'a> {
+    /// The accumulator.
+    pub acc: Estimate,
+    /// The element of C.
+    pub c: f64,
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub col: usize,
     /// In the order of the epilogue.
-    pub(crate) scalars: &'a [f64],
+    pub scalars: &'a [f64],
     /// In the order of the epilogue.
-    pub(crate) vectors: &'a [Vec<f64>],
+    pub vectors: &'a [Vec<f64>],
 }
 
 /// Evaluates the epilogue in the accumulator's type, with a relative error of `approximate` in functions that hardware
 /// approximates.
-pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: Rounding, approximate: f64) -> Estimate {
+pub fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>, rounding: Rounding, approximate: f64) -> Estimate {
     Evaluation { epilogue, operands, rounding, approximate }.of(&epilogue.expr, Product::Kept)
 }
 
 /// Whether the accumulators and the elements of C are read, given the scalars: an operand that is multiplied by a
 /// scalar of 0 is not.
-pub(crate) fn reads(epilogue: &Epilogue, scalars: &[f64]) -> (bool, bool) {
+pub fn reads(epilogue: &Epilogue, scalars: &[f64]) -> (bool, bool) {
     fn walk(expr: &Expr, product: Product, scalars: &[f64], found: &mut (bool, bool)) {
         match expr {
             Expr::Acc => found.0 |= product == Product::Kept,

@@ -29,7 +29,7 @@ pub mod differences;
 pub mod draws;
 mod effect;
 mod element;
-mod epilogue;
+pub mod epilogue;
 mod error;
 pub mod exec;
 pub mod figures;

@@ -109,7 +109,8 @@ fn a_prepared_launch_is_of_the_entry_that_was_picked() {
     let ones = |rows, cols| gemm.device().upload(&Matrix::<f32>::from_fn(rows, cols, |_, _| 1.0)).unwrap();
     for (m, blocks) in [(32, 2), (40, 20)] {
         let (a, b, d) = (ones(m, 8), ones(8, 64), ones(m, 64));
-        let prepared = gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] }).unwrap();
+        let prepared =
+            gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] }).unwrap();
         assert_eq!(prepared.blocks(), blocks);
     }
 }

@@ -1,5 +1,6 @@
 //! Products that are checked once and launched many times.
 
+use crate::arguments::DeviceVector;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ pub struct ResidentCall<'a, 's> {
     pub c: Option<&'a Resident>,
     /// D, M x N. Its elements change with each launch.
     pub d: &'a Resident,
+    /// The epilogue's vectors by name: matrices with elements of the accumulator's type, of one row or one column.
+    pub vectors: &'s [(&'s str, &'a Resident)],
     /// The epilogue's scalars by name.
     pub scalars: &'s [(&'s str, f64)],
 }
@@ -74,7 +77,7 @@ impl CompiledGemm {
         // SAFETY: the matrices are borrowed for as long as launches are possible, and freeing one waits for the device.
         #[allow(unsafe_code)]
         unsafe {
-            self.prepare(&call.on_device())
+            self.prepare(&call.on_device(&call.vectors_on_device()))
         }
     }
 }
@@ -119,11 +122,26 @@ impl ResidentCall<'_, '_> {
                 return Err(ArgumentError::OtherDevice { operand, got, expected });
             }
         }
+        let acc = problem.types.acc;
+        for (name, vector) in self.vectors {
+            let got = vector.dtype();
+            if !element::holds(got, acc) {
+                return Err(ArgumentError::VectorType { name: (*name).into(), got, expected: acc });
+            }
+            if !vector.device().shares_memory_with(device) {
+                let (got, expected) = (vector.device().to_string(), device.to_string());
+                return Err(ArgumentError::VectorOnOtherDevice { name: (*name).into(), got, expected });
+            }
+        }
         Ok(())
     }
 
-    pub(crate) fn on_device(&self) -> DeviceCall<'_> {
+    fn vectors_on_device(&self) -> Vec<(&str, DeviceVector)> {
+        self.vectors.iter().map(|(name, vector)| (*name, vector.vector())).collect()
+    }
+
+    fn on_device<'c>(&'c self, vectors: &'c [(&'c str, DeviceVector)]) -> DeviceCall<'c> {
         let (a, b, d) = (self.a.matrix(), self.b.matrix(), self.d.matrix());
-        DeviceCall { a, b, c: self.c.map(Resident::matrix), d, vectors: &[], scalars: self.scalars }
+        DeviceCall { a, b, c: self.c.map(Resident::matrix), d, vectors, scalars: self.scalars }
     }
 }

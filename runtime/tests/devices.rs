@@ -38,7 +38,7 @@ fn matrices_of_another_device_are_refused() {
     let [a, b, c, d] = [0; 4].map(|_| upload(&here));
     let far = upload(&there);
     let scalars = [("beta", 1.0)];
-    let call = ResidentCall { a: &a, b: &b, c: Some(&c), d: &d, scalars: &scalars };
+    let call = ResidentCall { a: &a, b: &b, c: Some(&c), d: &d, vectors: &[], scalars: &scalars };
     for (call, name) in [
         (ResidentCall { a: &far, ..call }, "A"),
         (ResidentCall { b: &far, ..call }, "B"),

@@ -195,7 +195,7 @@ clauses! {
         arguments: [
             "operands" in "" => Values::Text("a, b or both"),
         ],
-        example: "pack(a)" in "target(sm_90); tile(32, 32, 8); thread(4, 4); shared(a = km); load(tma)",
+        example: "pack(b)" in "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma)",
     }
     /// The depth of the pipeline: how many K-tiles have a place in shared memory. With `load(registers)` at most 2.
     stages Stages {

@@ -39,6 +39,10 @@ pub(crate) struct Bench {
     /// Where to run: cuda:N
     #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
+    /// The value of an epilogue's scalar called beta; every other scalar is 1, C and vectors are random. The product by
+    /// cuBLAS is without an epilogue
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_hyphen_values = true)]
+    pub(crate) beta: f64,
     /// Start no further measurement after this time
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,

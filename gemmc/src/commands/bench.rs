@@ -133,7 +133,7 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
         order("sizes", if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
     }
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
-    Ok(Orders { device: device.clone(), suites, deadline })
+    Ok(Orders { device: device.clone(), suites, beta: args.beta, deadline })
 }
 
 /// Programs for one product, or for many; and the names of those that cannot be used, with the reason.

@@ -114,6 +114,16 @@ pub enum ArgumentError {
         /// The kernel's device.
         expected: String,
     },
+    /// A vector in the memory of another device.
+    #[error("the vector `{name}` is in the memory of {got}, and the kernel is on {expected}")]
+    VectorOnOtherDevice {
+        /// Its name in the epilogue.
+        name: String,
+        /// The vector's device.
+        got: String,
+        /// The kernel's device.
+        expected: String,
+    },
     /// A copy of a matrix in page-locked memory would be recorded into a graph.
     #[error(
         "the stream is recording a graph, and a copy of a pinned matrix is no part of one: nothing would keep the host from \

@@ -43,11 +43,11 @@ fn mixed(one: &Device, other: &Device) -> Result<(), Trouble> {
     let [a, b, d] = [one.upload(&ones(4, 4))?, one.upload(&ones(4, 4))?, one.upload(&ones(4, 4))?];
     let far = other.upload(&ones(4, 4))?;
     for (a, b, d) in [(&far, &b, &d), (&a, &far, &d), (&a, &b, &far)] {
-        let answer = gemm.prepare_resident(&ResidentCall { a, b, c: None, d, scalars: &[] });
+        let answer = gemm.prepare_resident(&ResidentCall { a, b, c: None, d, vectors: &[], scalars: &[] });
         let refused = matches!(answer, Err(Error::Argument(ArgumentError::OtherDevice { .. })));
         expect(refused, || format!("a matrix of {other} for a kernel of {one}: {answer:?}"))?;
     }
-    let ready = gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] })?;
+    let ready = gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] })?;
     let (near_queue, far_queue) = (Queue::new(one)?, Queue::new(other)?);
     let mut pinned = other.pinned(Shape::packed(4, 4, Layout::Row), 2.0f32)?;
     let mistakes = [
@@ -74,7 +74,8 @@ fn at_once(devices: &[Device]) -> Result<usize, Trouble> {
         let gemm: CompiledGemm = compiled(CLAUSES, device)?;
         let (on_a, on_b, on_d) = (device.upload(&a)?, device.upload(&b)?, device.upload(&Matrix::<f32>::zeros(m, n))?);
         let queue = Queue::new(device)?;
-        let ready = gemm.prepare_resident(&ResidentCall { a: &on_a, b: &on_b, c: None, d: &on_d, scalars: &[] })?;
+        let ready =
+            gemm.prepare_resident(&ResidentCall { a: &on_a, b: &on_b, c: None, d: &on_d, vectors: &[], scalars: &[] })?;
         let mut back = device.pinned(expected.shape(), 0.0f32)?;
         let mut wrong = 0;
         for _ in 0..ROUNDS {

@@ -69,7 +69,7 @@ fn on_slices(context: &Arc<CudaContext>, gemm: &CompiledGemm, count: u32) -> Res
 /// Median host times of a launch on matrices in device memory: checked each time, and once before all.
 fn on_matrices(device: &Device, gemm: &CompiledGemm) -> Result<[Duration; 2], Trouble> {
     let (a, b, d) = (device.upload(&ones(N, N))?, device.upload(&ones(N, N))?, device.upload(&ones(N, N))?);
-    let call = ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] };
+    let call = ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] };
     let ready = gemm.prepare_resident(&call)?;
     let queue = Queue::new(device)?;
     let median = |launch: &dyn Fn() -> Result<(), Error>| {

@@ -44,12 +44,12 @@ pub(crate) fn refused(device: &Device) -> Answer {
     let whole = || MatrixRef::new(&data, 4, 4);
     let doubles = Matrix::<f64>::from_fn(4, 4, |_, _| 1.0);
     let resident = device.upload(&ones(4, 4))?;
-    let onto_itself = ResidentCall { a: &resident, b: &resident, c: None, d: &resident, scalars: &[] };
+    let onto_itself = ResidentCall { a: &resident, b: &resident, c: None, d: &resident, vectors: &[], scalars: &[] };
     let empty = Matrix::<f32>::zeros(0, 0);
     let tall = MatrixRef::new(empty.as_slice(), 1 << 33, 0);
     let elsewhere = Device::interpreter_with(InterpreterOptions::default()).upload(&ones(4, 4))?;
     let [b, d] = [device.upload(&ones(4, 4))?, device.upload(&ones(4, 4))?];
-    let of_another = ResidentCall { a: &elsewhere, b: &b, c: None, d: &d, scalars: &[] };
+    let of_another = ResidentCall { a: &elsewhere, b: &b, c: None, d: &d, vectors: &[], scalars: &[] };
     let mut mistakes = vec![
         mistake!(
             "a matrix of another device",

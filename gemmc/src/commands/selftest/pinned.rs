@@ -31,7 +31,7 @@ fn without_waiting(device: &Device) -> Result<(), Trouble> {
     let shapes = [shape(m, k, Layout::Row, k + 3), shape(k, n, Layout::Col, k), shape(m, n, Layout::Row, n + 2)];
     let [a, b, d] = shapes.map(|shape| device.upload(&Matrix::in_shape(shape, 0.0f32)));
     let (a, b, d) = (a?, b?, d?);
-    let ready = gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, scalars: &[] })?;
+    let ready = gemm.prepare_resident(&ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] })?;
     let mut from_host: (PinnedMatrix<f32>, PinnedMatrix<f32>) =
         (device.pinned(shapes[0], f32::NAN)?, device.pinned(shapes[1], f32::NAN)?);
     let mut back = [device.pinned(shapes[2], -1.0f32)?, device.pinned(shapes[2], -1.0f32)?];
