@@ -49,7 +49,7 @@ pub struct Named {
 
 const SQUARE: [usize; 11] = [256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192];
 const SMALL: [usize; 8] = [16, 32, 64, 96, 128, 160, 192, 256];
-const ODD: [[usize; 3]; 9] = [
+const ODD: [[usize; 3]; 10] = [
     [4095, 4097, 4093],
     [5120, 2560, 7680],
     [1000, 1000, 1000],
@@ -59,6 +59,7 @@ const ODD: [[usize; 3]; 9] = [
     [511, 513, 517],
     [3001, 2999, 3011],
     [6000, 6000, 6000],
+    [3000, 3000, 3000],
 ];
 const SKINNY: [[usize; 3]; 9] = [
     [16, 8192, 8192],
@@ -83,11 +84,36 @@ const DEEP: [[usize; 3]; 6] = [
 const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512], [256, 128], [512, 32], [1024, 8]];
 
 /// The tuned schedules of each suite. Those of other element types are added by their types.
-const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128"];
+const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128", "nn_128x256_tma", "tn_128x256_tma"];
 const TRIED: [(Suite, &[&str]); 7] = [
     (Suite::Ladder, LARGE),
-    (Suite::Square, &["nn_256x128", "nn_128x128", "nn_64x64", "nn_64x64_split4", "tn_256x128", "tn_128x128"]),
-    (Suite::Odd, &["nn_256x128", "nn_128x128", "nn_64x64", "tn_256x128", "tn_128x128"]),
+    (
+        Suite::Square,
+        &[
+            "nn_128x128",
+            "nn_64x64",
+            "nn_64x64_split4",
+            "nn_128x256_tma",
+            "nn_128x128_tma",
+            "nn_192x192_tma",
+            "tn_128x256_tma",
+            "nt_128x256_tma",
+            "tt_128x256_tma",
+        ],
+    ),
+    (
+        Suite::Odd,
+        &[
+            "nn_128x128",
+            "nn_64x64",
+            "nn_128x256_tma",
+            "nn_128x128_tma",
+            "nn_192x192_tma",
+            "tn_128x256_tma",
+            "nt_128x256_tma",
+            "tt_128x256_tma",
+        ],
+    ),
     (
         Suite::Skinny,
         &["nn_128x128", "nn_64x64", "nn_64x64_split4", "nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8"],
