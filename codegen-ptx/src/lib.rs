@@ -86,13 +86,14 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
     tile::verify::module(programs)?;
     let observed = observer.is_some();
     for (index, program) in programs.entries.iter().enumerate() {
+        // This verifies the program, and so what it packs.
+        let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         for pack in &program.packs {
             let kernel = lower::pack::lower(program, pack).map_err(|violation| violation.in_entry(index))?;
             let packing = finish(kernel, program.target, observed).map_err(|violation| violation.in_entry(index))?;
             observe(&mut observer, Level::Kernel, || packing.kernel.unwrap_or_default());
             module.entries.push(packing.entry);
         }
-        let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         let Lowered { entry, shared, kernel } = lowered;
         observe(&mut observer, Level::Kernel, || kernel.unwrap_or_default());
         module.entries.push(entry);

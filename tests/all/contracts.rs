@@ -3,11 +3,12 @@
 use ptx_gemm::{CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
 use ptx_gemm_check::{Profile, cases, tuned};
 use ptx_gemm_dsl::clause::{Metric, Relation};
+use ptx_gemm_dsl::plan::OperandPlan;
 use ptx_gemm_dsl::terms::Operand;
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 25] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
@@ -27,6 +28,8 @@ const OTHERS: [&str; 23] = [
     "tile(7, 9, 3); thread(1, 1); lanes(along = m);",
     "layout(a = col); tile(64, 64, 8); thread(4, 4); vector(4); shared(a = km); load(tma); stages(3); persistent(2);",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = mk + swizzle(64)); load(tma); double_buffer; pace(free);",
+    "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km, b = nk); load(tma); pack(a, b); stages(2);",
+    "types(f64); tile(32, 32, 8); thread(2, 2); vector(2); shared(a = km); load(tma); pack(a); prefetch(1, volatile);",
     "tile(64, 64, 8); thread(4, 4); vector(4); load(cp_async); stages(3); pace(free); persistent(2);",
     "tile(64, 64, 8); thread(4, 4); vector(4); double_buffer; pace(free); persistent(2);",
     "tile(96, 96, 16); thread(6, 6); fragment(2, 3); vector(4); unroll(2); prefetch(0); tail(none);",
@@ -41,20 +44,34 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let sample = plan.sample(&plan.variants[0]);
     let (cost, mix) = (&counted.cost, &counted.cost.mix);
     let (reads, stores, loads) = (&cost.shared_loads, &cost.shared_stores, &cost.global_loads);
+    // Operands that are packed first pass through shared memory, element by element, each in a lane.
+    let packed = |operand: &OperandPlan, own: u32| {
+        let transposed = operand.placement.is_some_and(|placement| placement.fast != operand.global_fast);
+        let copied = plan.pack.contains(&operand.side) && transposed;
+        let elements = u64::from(own) * u64::from(plan.sample_extents().k);
+        if copied { (elements / 32, u64::from(operand.dtype.bytes() / 4)) } else { (0, 0) }
+    };
+    let packed = [packed(&plan.a, plan.sample_extents().m), packed(&plan.b, plan.sample_extents().n)];
+    let copies: u64 = packed.iter().map(|(accesses, _)| accesses).sum();
+    let words: u64 = packed.iter().map(|(accesses, words)| accesses * words).sum();
     // Parts of a split K also load each other's sums; all other loads here are of A and B.
     let of_a_and_b = |counted, planned| if plan.split_k.is_some() { planned } else { counted };
     let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
-        ("reads", sample.reads.accesses, reads.accesses),
-        ("passes of reads", sample.reads.passes, reads.wavefronts),
+        ("reads", sample.reads.accesses + copies, reads.accesses),
+        ("passes of reads", sample.reads.passes + words, reads.wavefronts),
         ("conflicts of reads", sample.reads.conflicts, reads.conflicts()),
-        ("stores", sample.stores.accesses, stores.accesses),
-        ("passes of stores", sample.stores.passes, stores.wavefronts),
+        ("stores", sample.stores.accesses + copies, stores.accesses),
+        ("passes of stores", sample.stores.passes + words, stores.wavefronts),
         ("conflicts of stores", sample.stores.conflicts, stores.conflicts()),
-        ("loads", sample.loads, of_a_and_b(loads.accesses, sample.loads)),
-        ("loads to registers", sample.register_loads, of_a_and_b(mix.load_global, sample.register_loads)),
-        ("sectors", sample.sectors, sectors.iter().sum()),
+        ("loads", sample.loads + copies, of_a_and_b(loads.accesses, sample.loads + copies)),
+        (
+            "loads to registers",
+            sample.register_loads + copies,
+            of_a_and_b(mix.load_global, sample.register_loads + copies),
+        ),
+        ("sectors", sample.sectors + 4 * words, sectors.iter().sum()),
     ];
     let different = figures.into_iter().filter(|(_, planned, counted)| planned != counted);
     different.map(|(what, planned, counted)| format!("{name}: {what}: {planned}, counted {counted}")).collect()

@@ -19,7 +19,7 @@ use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{self, Access, Expr, Guard, Kernel, Locality, MAX_EXTENT, Memory, Op, Origin, Reach, Reg};
 use crate::tile::{Pack, Program};
 
-/// Lowers the kernel that copies an operand for a program.
+/// Lowers the kernel that copies an operand for a program that was verified.
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let element = program.element(pack.side).bytes();
     let params = pack.params(program.problem.batch);

@@ -173,8 +173,8 @@ pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
-/// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs, and
-/// the last entry of its schedules copies by `cp.async`, into the same slots.
+/// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs:
+/// unless both are packed where they are not, the last entry of its schedules copies by `cp.async`, into the same slots.
 pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry) -> Vec<Variant> {
     let bound = settings.vector.all.unwrap_or(1);
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
@@ -206,8 +206,11 @@ pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geom
             c_width,
             d_width,
         };
-        let mut entries = vec![by_tma(c_width, d_width), by_tma(1, 1), scalar];
+        let mut entries = vec![by_tma(c_width, d_width), by_tma(1, 1)];
         entries.dedup();
+        if !(settings.pack.a && settings.pack.b) {
+            entries.push(scalar);
+        }
         return entries;
     }
     let widest = variant(a_width, b_width, c_width, d_width);
