@@ -9,6 +9,8 @@ const ROLES: &str =
     "tile(16, 32, 8); thread(4, 4); load(cp_async); stages(3); specialize(producers = 1 warp); target(sm_80)";
 const BOXED: &str =
     "layout(a = col); tile(32, 32, 8); thread(4, 4); vector(4); shared(a = km, b = kn); load(tma); stages(3)";
+const PACKED: &str =
+    "tile(32, 32, 8); thread(4, 4); vector(4); shared(a = km, b = kn); load(tma); pack(a, b); stages(3)";
 const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128)); load(tma); stages(2); persistent";
 const BUDGET: &str = "target(sm_90a); tile(128, 128, 8); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1); \
@@ -20,6 +22,19 @@ const WITH_C: &str =
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
+    // Packed operands.
+    (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
+    (PACKED, "pack b [k 64][n 64] threads 256", "pack a [k 64][m 64] threads 256", "a is packed twice"),
+    (PACKED, "[m 64] threads 256", "[m 64] threads 250", "250 threads are not 1 to 32 warps"),
+    (PACKED, "[m 64] threads 256", "[m 64] threads 2048", "2048 threads are not 1 to 32 warps"),
+    (PACKED, "pack a [k 64][m 64]", "pack a [k 64][m 48]", "a tile of 48 x 64 is not whole rows of 32 elements"),
+    (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 64][m 64] threads 96", "for each of 3 warps"),
+    (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 64][m 64] threads 32", "each thread copies 128 elements"),
+    (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 96][m 160] threads 256", "and the limit is 49152 B"),
+    (PACKED, "pack a [k 64]", "pack a [n 64]", "expected `[m …]` and `[k …]`, found `n`"),
+    (STAGED, "    buffer As", "    pack a [m 64][k 64] threads 256\n    buffer As", "a is packed, and tma does not copy it"),
+    (STAGED, "ahead 1", "ahead 1 volatil", "expected the end of the line"),
+    (DIRECT, "global width 2 ahead 2", "global width 2 ahead 2 volatile", "only fragments that are held"),
     // The text.
     (STAGED, "module sm_80", "module sm_81", "`sm_81` is not a target"),
     (STAGED, "tile m 16", "tile m 99999999999", "does not fit 32 bits"),
