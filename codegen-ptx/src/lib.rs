@@ -89,6 +89,9 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
         // This verifies the program, and so what it packs.
         let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         for pack in &program.packs {
+            if module.entries.iter().any(|entry| entry.name == pack.kernel()) {
+                continue;
+            }
             let kernel = lower::pack::lower(program, pack).map_err(|violation| violation.in_entry(index))?;
             let packing = finish(kernel, program.target, observed).map_err(|violation| violation.in_entry(index))?;
             observe(&mut observer, Level::Kernel, || packing.kernel.unwrap_or_default());

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::Layout;
-use ptx_gemm_dsl::terms::{Along, Operand, Tail};
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::terms::{Along, Operand, Side, Tail};
 use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interface::Entry;
@@ -28,6 +29,8 @@ pub(crate) struct Landmarks {
     pub(crate) parts: usize,
     /// Steps of the unrolled bodies.
     pub(crate) unroll: BTreeSet<usize>,
+    /// Extents of the tiles in which operands are packed, along m or n and along k, and rows that a block copies at a time.
+    pub(crate) packs: Vec<(Side, [usize; 2], usize)>,
     /// Elements of the accesses to global memory.
     pub(crate) widths: BTreeSet<usize>,
     /// The numbers that m, n and k must be multiples of for this entry to accept a product of packed matrices; 1 where
@@ -83,6 +86,11 @@ impl Landmarks {
             band: (program.scheduler.raster.group.max(1) as usize, program.scheduler.raster.along),
             parts: program.scheduler.parts.unwrap_or(1) as usize,
             unroll,
+            packs: program
+                .packs
+                .iter()
+                .map(|pack| (pack.side, [pack.extent, pack.depth].map(|e| e as usize), (pack.threads / WARP) as usize))
+                .collect(),
             widths,
             granules: [1; 3],
         }

@@ -6,7 +6,7 @@ use ptx_gemm_runtime::Kernel;
 
 use crate::landmarks::{Landmarks, of_kernel};
 use crate::size::Size;
-use ptx_gemm_dsl::terms::Along;
+use ptx_gemm_dsl::terms::{Along, Side};
 
 /// The sizes that cover every edge of every entry: each interesting extent of one dimension combined with awkward ones
 /// of the other two, the whole tile and its multiples, and empty products. For an entry without guards these are
@@ -71,7 +71,31 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
         sizes.insert(Size::new(1, 1, k));
     }
     beyond(landmarks, &mut sizes);
+    packed(landmarks, &mut sizes);
     sizes
+}
+
+/// Operands that are packed: their last row is in each of the rows that a warp copies, and their last column in each of
+/// the columns, and there is a second tile.
+fn packed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
+    for &(side, [extent, depth], rows) in &landmarks.packs {
+        let mut insert = |own: usize, k: usize| {
+            sizes.insert(match side {
+                Side::A => Size::new(own, 3, k),
+                Side::B => Size::new(3, own, k),
+            });
+        };
+        for pass in 0..(extent.max(depth) / rows.max(1)) {
+            let (row, column) = (pass * rows + 1 + 3 * pass % rows, 32 * (pass % 2) + 1 + 5 * pass % 31);
+            insert(row.min(extent), column);
+            insert(32 * (1 - pass % 2) + 2 + 7 * pass % 29, row.min(depth));
+        }
+        // A row that ends where the next begins, in the copy too.
+        insert(32, depth);
+        insert(extent, 32);
+        insert(2 * extent - 1, 2 * depth - 1);
+        insert(2 * extent + 1, depth + 1);
+    }
 }
 
 /// Faults that only a second tile shows.

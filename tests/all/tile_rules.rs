@@ -24,6 +24,8 @@ const WITH_C: &str =
 const ROWS: &[(&str, &str, &str, &str)] = &[
     // Packed operands.
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
+    (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),
+    (PACKED, "entry gemm_tma_v4", "entry pack_a", "pack_a is the name of a kernel that packs"),
     (PACKED, "pack b [k 64][n 64] threads 256", "pack a [k 64][m 64] threads 256", "a is packed twice"),
     (PACKED, "[m 64] threads 256", "[m 64] threads 250", "250 threads are not 1 to 32 warps"),
     (PACKED, "[m 64] threads 256", "[m 64] threads 2048", "2048 threads are not 1 to 32 warps"),
@@ -32,7 +34,12 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 64][m 64] threads 32", "each thread copies 128 elements"),
     (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 96][m 160] threads 256", "and the limit is 49152 B"),
     (PACKED, "pack a [k 64]", "pack a [n 64]", "expected `[m …]` and `[k …]`, found `n`"),
-    (STAGED, "    buffer As", "    pack a [m 64][k 64] threads 256\n    buffer As", "a is packed, and tma does not copy it"),
+    (
+        STAGED,
+        "    buffer As",
+        "    pack a [m 64][k 64] threads 256\n    buffer As",
+        "a is packed, and tma does not copy it",
+    ),
     (STAGED, "ahead 1", "ahead 1 volatil", "expected the end of the line"),
     (DIRECT, "global width 2 ahead 2", "global width 2 ahead 2 volatile", "only fragments that are held"),
     // The text.
@@ -242,6 +249,13 @@ fn all_absent_statements_of_a_ring_are_named() {
     let errors = compile_text(&text, None).unwrap_err().to_string();
     let expected = "ab is never committed nor waited for: there is no `commit ab` and no `wait ab`";
     assert!(errors.contains(expected), "{errors}");
+}
+
+#[test]
+fn entries_share_the_kernel_that_packs() {
+    let text = printed(PACKED).replacen("[m 64] threads 256", "[m 64] threads 128", 1);
+    let errors = compile_text(&text, None).unwrap_err().to_string();
+    assert!(errors.contains("a is packed in two ways, and its kernel is shared"), "{errors}");
 }
 
 /// Steps whose products are multiplied twice, or never, and terms that are added to sums that are never stored.

@@ -1,10 +1,10 @@
 //! `pack`: a kernel of its own copies an operand into the workspace, in the order and with the row pitch that the
 //! product's copies need.
 //!
-//! A block copies one tile through shared memory: it reads along the dimension that is contiguous in the matrix, and
-//! writes along the one that is contiguous in the copy, so that both use whole lines whether or not it transposes. Rows of
-//! the tile in shared memory are an odd number of elements apart, so that neither side has bank conflicts. Accesses are
-//! of single elements: the matrix may be aligned to no more than that.
+//! A block copies one tile. If it transposes, the tile passes through shared memory: it is read along the dimension that is
+//! contiguous in the matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in
+//! shared memory are an odd number of elements apart, so that neither side has bank conflicts. Accesses are of single
+//! elements: the matrix may be aligned to no more than that.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
@@ -24,7 +24,7 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let element = program.element(pack.side).bytes();
     let params = pack.params(program.problem.batch);
     let kernel = Kernel {
-        name: pack.kernel(program),
+        name: pack.kernel(),
         params: params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
         threads: pack.threads,
         divides: None,
@@ -72,40 +72,47 @@ impl Packing<'_> {
         let matrix = self.program.problem.layouts.fast(self.pack.side);
         let operand = self.pack.side.operand();
         self.b.origin(note, &format!("read a tile of {}", letter(self.pack.side)));
-        let read = self.elements(matrix, (&lane, &warp), &tile, &tile.from.clone(), Param::Matrix(operand))?;
+        let read = self.elements(matrix, (&lane, &warp), &tile, &tile.from, Param::Matrix(operand))?;
         let registers = self.b.fresh_many(self.values, read.len());
-        let locality = Locality::Unknown;
+        if matrix != self.pack.fast {
+            // What is outside the matrix passes through shared memory as zeros, so that only global accesses have guards.
+            self.b.push(Op::Clear { dst: registers.clone() });
+        }
         for (element, dst) in read.iter().zip(&registers) {
-            self.b.load_global(
-                vec![*dst],
-                &element.address,
-                element.offset,
-                Some(element.guard),
-                (element.access, locality),
-            );
+            let access = (element.access, Locality::Unknown);
+            self.b.load_global(vec![*dst], &element.address, element.offset, Some(element.guard), access);
+        }
+        if matrix == self.pack.fast {
+            self.b.origin(note, "write it with the pitch of the copy");
+            let written = self.elements(matrix, (&lane, &warp), &tile, &tile.to, Param::Packed(operand))?;
+            self.write(&written, &registers);
+            return Ok(self.b.finish());
         }
         self.b.origin(note, "store it in shared memory");
         for (element, src) in read.iter().zip(&registers) {
             let address = self.staged(element)?;
-            let (memory, guard) = (Memory::Shared, Some(element.guard));
-            self.b.push(Op::Store { memory, src: vec![*src], address, guard });
+            self.b.push(Op::Store { memory: Memory::Shared, src: vec![*src], address, guard: None });
         }
         self.b.origin(note, "all threads have stored their part");
         self.b.push(Op::Barrier);
         self.b.origin(note, "write it in the order of the copy");
-        let written = self.elements(self.pack.fast, (&lane, &warp), &tile, &tile.to.clone(), Param::Packed(operand))?;
+        let written = self.elements(self.pack.fast, (&lane, &warp), &tile, &tile.to, Param::Packed(operand))?;
         let registers = self.b.fresh_many(self.values, written.len());
         for (element, dst) in written.iter().zip(&registers) {
             let address = self.staged(element)?;
-            let (memory, guard, reads) = (Memory::Shared, Some(element.guard), Reads::Movable);
-            self.b.push(Op::Load { memory, dst: vec![*dst], address, guard, locality, reads });
+            let (locality, reads) = (Locality::Unknown, Reads::Movable);
+            self.b.push(Op::Load { memory: Memory::Shared, dst: vec![*dst], address, guard: None, locality, reads });
         }
-        for (element, src) in written.iter().zip(&registers) {
+        self.write(&written, &registers);
+        Ok(self.b.finish())
+    }
+
+    fn write(&mut self, elements: &[Element], registers: &[Reg]) {
+        for (element, src) in elements.iter().zip(registers) {
             let address = kernel::Address { base: self.b.set_reg(element.address.clone()), offset: element.offset };
             let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
             self.b.push(Op::Store { memory, src: vec![*src], address, guard });
         }
-        Ok(self.b.finish())
     }
 
     fn argument(&mut self, param: &Param) -> Lowered<Expr> {

@@ -454,14 +454,14 @@ fn requires(program: &Program) -> Vec<Requires> {
 fn packing(program: &Program, launch: usize, pack: &Pack) -> Option<Packing> {
     let operand = pack.side.operand();
     let requires = requires(program).into_iter().find(|requires| requires.operand == operand)?;
-    let transposes = program.problem.layouts.fast(pack.side) != pack.fast;
+    let transposes = pack.transposes(program);
     Some(Packing { operand, launch, fast: pack.fast, transposes, requires, align: pack.align(program) })
 }
 
 fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
     let batched = program.problem.batch == Batch::Strided;
     KernelLaunch {
-        kernel: pack.kernel(program),
+        kernel: pack.kernel(),
         threads: pack.threads,
         shared_bytes: pack.shared_bytes(program),
         grid: Grid { of: pack.side.operand(), tile: (pack.extent, pack.depth), parts: 1, batched, wave: None },

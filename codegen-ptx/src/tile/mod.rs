@@ -112,9 +112,14 @@ pub struct Pack {
 pub const PACKED_ROW_BYTES: u32 = 128;
 
 impl Pack {
-    /// Name of its kernel in the module.
-    pub fn kernel(&self, program: &Program) -> String {
-        format!("{}_pack_{}", program.name, self.side.operand().name())
+    /// Name of its kernel in the module. Entries that pack an operand share it.
+    pub fn kernel(&self) -> String {
+        format!("pack_{}", self.side.operand().name())
+    }
+
+    /// Whether both are the same but for their notes.
+    pub fn is_like(&self, other: &Pack) -> bool {
+        *self == Pack { note: self.note.clone(), ..other.clone() }
     }
 
     /// Elements that the rows of the copy begin at multiples of.
@@ -127,8 +132,16 @@ impl Pack {
         self.depth | 1
     }
 
-    /// Shared memory of a block, in bytes.
+    /// Whether the copy has another order than the matrix.
+    pub fn transposes(&self, program: &Program) -> bool {
+        program.problem.layouts.fast(self.side) != self.fast
+    }
+
+    /// Shared memory of a block, in bytes: for a tile that is transposed.
     pub fn shared_bytes(&self, program: &Program) -> u32 {
+        if !self.transposes(program) {
+            return 0;
+        }
         self.extent.saturating_mul(self.pitch()).saturating_mul(program.element(self.side).bytes())
     }
 

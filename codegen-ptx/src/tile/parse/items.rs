@@ -16,6 +16,9 @@ pub(super) fn item(
 ) -> Parsed<()> {
     let kind = cursor.any_word("a declaration")?;
     match kind {
+        "pack" if !program.buffers.is_empty() => {
+            return cursor.error_before("operands that are packed come before the buffers");
+        }
         "pack" => {
             mark(Site::Pack(program.packs.len()), &cursor);
             let pack = pack(&mut cursor)?;

@@ -16,7 +16,7 @@ mod shapes;
 mod steps;
 pub mod trace;
 
-use super::{Module, Op, Program, Role, walk};
+use super::{Module, Op, Pack, Program, Role, walk};
 use crate::Violation;
 use crate::violation::Site;
 
@@ -31,8 +31,14 @@ pub fn module(module: &Module) -> Check {
         return Err(broken("a module needs at least one entry"));
     }
     for (index, program) in module.entries.iter().enumerate() {
+        let packs = || module.entries.iter().flat_map(|entry| &entry.packs);
+        let apart = |pack: &&Pack| packs().any(|other| other.side == pack.side && !other.is_like(pack));
         let fault = if module.entries[..index].iter().any(|other| other.name == program.name) {
             Some(format!("two entries are called {}", program.name))
+        } else if packs().any(|pack| pack.kernel() == program.name) {
+            Some(format!("{} is the name of a kernel that packs", program.name))
+        } else if let Some(pack) = program.packs.iter().find(apart) {
+            Some(format!("{} is packed in two ways, and its kernel is shared", pack.side.operand().name()))
         } else if program.target != module.target || program.problem != module.problem {
             Some("an entry must have its module's problem and target".into())
         } else {
