@@ -28,7 +28,7 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     let Size { m, n, k } = size;
     let exact = Request::exact(m, n, k);
     let exact = if turn.is_multiple_of(3) { exact } else { exact.aligned() };
-    let exact = if turn % 6 == 2 && has_narrow_output(kernel) { exact.odd_output(problem) } else { exact };
+    let exact = if turn % 3 == 2 && has_narrow_output(kernel) { exact.odd_output(problem) } else { exact };
     let exact = if turn % 2 == 1 { with_scalars(problem, exact, &WHOLE, turn / 2) } else { exact };
     let (scalars, dropping): (&[f64], &[f64]) =
         if problem.types.acc.is_integer() { (&[-1.0, 3.0], &INTEGERS) } else { (&[0.7, -1.5], &FRACTIONS) };
@@ -61,24 +61,31 @@ fn has_narrow_output(kernel: &Kernel) -> bool {
 
 /// Four products at a size at which something ends in the middle: with aligned rows and without, with data that find
 /// dropped, doubled or misplaced products, and with data that find products with the zeros of an edge.
-pub(crate) fn end_requests(problem: &Problem, Size { m, n, k }: Size, turn: usize) -> [Request; 4] {
+pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> [Request; 4] {
+    let problem = kernel.problem();
     let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
     let (exact, infinite) = (Request::exact(m, n, k), Request::infinite(m, n, k));
+    let narrow = |request: Request| match turn % 2 == 1 && has_narrow_output(kernel) {
+        true => request.odd_output(problem),
+        false => request,
+    };
     let all = [
-        exact.clone().aligned(),
-        infinite.clone().aligned(),
+        narrow(exact.clone().aligned()),
+        narrow(infinite.clone().aligned()),
         exact.padded(problem, 1),
         infinite.padded(problem, turn % 3),
     ];
     all.map(|request| Request { seed: turn as u64, ..request.batch(products) })
 }
 
-/// Two products with data of the full width of their types, and scalars that make each step of the epilogue round: one
-/// with aligned rows, one without.
-pub(crate) fn rounding_requests(problem: &Problem, Size { m, n, k }: Size) -> [Request; 2] {
+/// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with
+/// aligned rows, without, and with only those of D unaligned if that runs another entry.
+pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
+    let problem = kernel.problem();
     let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0).batch(products);
-    [random.clone().aligned(), random.padded(problem, 1)]
+    let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
+    [random.clone().aligned(), random.padded(problem, 1)].into_iter().chain(narrow).collect()
 }
 
 /// The same for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that

@@ -128,11 +128,11 @@ impl Judge {
         // Nearly a whole tile at the edge, where every element of a thread is rounded.
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
-        let problem = kernel.problem();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
         let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), turn % 3 == 1);
-        let of_end = |(turn, size)| end_requests(problem, size, turn).map(|request| (request, false));
-        let rounding = nearly.into_iter().flat_map(|size| with_alignment(rounding_requests(problem, size), false));
+        let of_end = |(turn, size)| end_requests(&kernel, size, turn).map(|request| (request, false));
+        let rounding = nearly.into_iter().flat_map(|size| rounding_requests(&kernel, size));
+        let rounding = rounding.map(|request| (request, false));
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         let thorough = turns(costly).flat_map(of_edge).chain(turns(every_end(&kernel)).flat_map(of_end));
         judge.suite = judge.trials(&itself, suite.collect())?;
