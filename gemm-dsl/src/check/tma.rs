@@ -100,7 +100,7 @@ fn transposed(settings: &Settings, input: &Input, order: StagedOrder, findings: 
         Side::B => PackClause { b: true, ..settings.pack },
     };
     let pack = Clause::Pack(pack);
-    finding.set(&pack.to_string(), format!("{pack} transposes it first"));
+    finding.set(pack.to_string(), format!("{pack} transposes it first"));
     let layouts = settings.problem.layouts;
     let other = |layout: Layout| if layout == Layout::Row { Layout::Col } else { Layout::Row };
     let all = LayoutClause { a: Some(layouts.a), b: Some(layouts.b), c: Some(layouts.c), d: Some(layouts.d) };
