@@ -28,6 +28,8 @@ pub(crate) enum Misuse {
     /// A copy that was to complete here broke a rule; its report is kept elsewhere.
     InCopy,
     /// The state is from one phase, and the mbarrier is in another.
+    /// PTX ISA, "mbarrier.test_wait": a parity is 0 or 1.
+    Parity(u32),
     Stale {
         state: u64,
         phase: u64,
@@ -49,6 +51,7 @@ impl Misuse {
                 format!("whose phase has all its arrivals, and {bytes} bytes more than announced")
             }
             Misuse::InCopy => "at which a copy cannot complete".into(),
+            Misuse::Parity(parity) => format!("with parity {parity}: phases have parity 0 or 1"),
             Misuse::Stale { state, phase } => {
                 format!(
                     "with the state of phase {state}, but it is in phase {phase}: only the current and the previous phase can be tested"
@@ -145,7 +148,8 @@ impl Mbarrier {
     /// Whether the awaited phase is complete.
     pub(crate) fn is_over(&self, awaited: Awaited) -> Result<bool, Misuse> {
         match awaited {
-            Awaited::Parity(parity) => Ok(self.phase & 1 != u64::from(parity & 1)),
+            Awaited::Parity(parity @ 0..=1) => Ok(self.phase & 1 != u64::from(parity)),
+            Awaited::Parity(parity) => Err(Misuse::Parity(parity)),
             Awaited::Number(state) if state == self.phase => Ok(false),
             Awaited::Number(state) if state.checked_add(1) == Some(self.phase) => Ok(true),
             Awaited::Number(state) => Err(Misuse::Stale { state, phase: self.phase }),

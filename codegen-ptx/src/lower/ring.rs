@@ -94,7 +94,8 @@ impl Lowering<'_> {
     pub(super) fn cursor(&mut self, ring: &Ring, slot: u32, parity: u32) -> Option<Cursor> {
         let offset = ring.mbarriers?;
         let last = (ring.depth - 1) * PAIR;
-        let barriers = self.b.variable(Expr::Const(u64::from(slot * PAIR)), u64::from(last));
+        let first = Expr::Const(u64::from(slot * PAIR));
+        let barriers = if last == 0 { first } else { self.b.variable(first, u64::from(last)) };
         Some(Cursor { offset, last, barriers, parity: self.b.variable(parity.into(), 1) })
     }
 
@@ -150,8 +151,13 @@ impl Lowering<'_> {
 
     /// Advances a cursor to the next slot of the ring.
     pub(super) fn advance_cursor(&mut self, cursor: &Cursor) {
-        let wraps = self.b.set(cursor.barriers.clone().ge(cursor.last));
         let flipped = Expr::Const(1) - cursor.parity.clone();
+        if cursor.last == 0 {
+            // The only slot is the last one.
+            self.b.assign(&cursor.parity, flipped);
+            return;
+        }
+        let wraps = self.b.set(cursor.barriers.clone().ge(cursor.last));
         self.b.assign(&cursor.parity, wraps.clone().select(flipped, cursor.parity.clone()));
         self.b.assign(&cursor.barriers, wraps.select(0u32, cursor.barriers.clone() + PAIR));
     }

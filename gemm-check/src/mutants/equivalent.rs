@@ -40,6 +40,12 @@ fn waits_for_more(mutant: &Mutant) -> bool {
     groups(&mutant.after).zip(groups(&mutant.before)).is_some_and(|(after, before)| after < before)
 }
 
+/// Whether a constant that was a multiple of 16 is larger by 1.
+fn one_more(mutant: &Mutant) -> bool {
+    let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
+    last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 16 == 0 && after == before + 1)
+}
+
 const IN_INDICES: &[MutantKind] = &[
     MutantKind::SwappedOperands,
     MutantKind::Constant,
@@ -212,6 +218,20 @@ const FAMILIES: &[Family] = &[
         notes: &["zeros outside the matrix"],
         entry: Entry::suits_all,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::And(_)) && one_more(mutant),
+        notes: &["this thread's part of"],
+        entry: any,
+        reason: "the bit that is kept as well is 0: an eighth of the distance of whole pieces of 16 bytes is even",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: compares,
+        notes: &["advance to the next steps"],
+        entry: any,
+        reason: "the steps left are a multiple of those of a body, of which there are more than one",
     },
     Family {
         kinds: BOUNDS,
