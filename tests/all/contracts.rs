@@ -29,7 +29,7 @@ const OTHERS: [&str; 25] = [
     "layout(a = col); tile(64, 64, 8); thread(4, 4); vector(4); shared(a = km); load(tma); stages(3); persistent(2);",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = mk + swizzle(64)); load(tma); double_buffer; pace(free);",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km, b = nk); load(tma); pack(a, b); stages(2);",
-    "types(f64); tile(32, 32, 8); thread(2, 2); vector(2); shared(a = km); load(tma); pack(a); prefetch(1, volatile);",
+    "types(f64); tile(32, 32, 32); thread(2, 2); vector(2); shared(a = km); load(tma); pack(a); prefetch(1, volatile);",
     "tile(64, 64, 8); thread(4, 4); vector(4); load(cp_async); stages(3); pace(free); persistent(2);",
     "tile(64, 64, 8); thread(4, 4); vector(4); double_buffer; pace(free); persistent(2);",
     "tile(96, 96, 16); thread(6, 6); fragment(2, 3); vector(4); unroll(2); prefetch(0); tail(none);",

@@ -253,8 +253,9 @@ fn all_absent_statements_of_a_ring_are_named() {
 
 #[test]
 fn entries_share_the_kernel_that_packs() {
-    let text = printed(PACKED).replacen("[m 64] threads 256", "[m 64] threads 128", 1);
-    let errors = compile_text(&text, None).unwrap_err().to_string();
+    let plan = PACKED.parse::<ptx_gemm_dsl::Schedule>().unwrap().plan(None).unwrap();
+    let text = print(&tile::build::build(&plan)).replacen("[m 64] threads 256", "[m 64] threads 128", 1);
+    let errors = compile_text(&text, None).map(|_| "compiled").unwrap_err().to_string();
     assert!(errors.contains("a is packed in two ways, and its kernel is shared"), "{errors}");
 }
 
