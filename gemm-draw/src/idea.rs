@@ -23,6 +23,8 @@ pub enum Idea {
     Asynchronous,
     /// Warps that only copy.
     Specialized,
+    /// Copies by the tensor memory accelerator.
+    Boxed,
     /// The same ideas on integers.
     Integers,
     /// Unknown.
@@ -37,6 +39,7 @@ impl Idea {
         let wide = plan.variants.first().is_some_and(|variant| variant.a.width.max(variant.b.width) > 1);
         match () {
             () if plan.problem.types.acc == DType::I32 => Idea::Integers,
+            () if plan.load == Load::Tma => Idea::Boxed,
             () if plan.producer_warps > 0 => Idea::Specialized,
             () if staged && plan.load == Load::CpAsync => Idea::Asynchronous,
             () if staged && plan.stages > 1 => Idea::Pipelined,
@@ -59,6 +62,7 @@ impl Idea {
             Idea::Pipelined => "The next K-tile loads while this one is multiplied",
             Idea::Asynchronous => "Asynchronous copies, several K-tiles ahead",
             Idea::Specialized => "Warps that only copy",
+            Idea::Boxed => "Copies by the tensor memory accelerator (TMA)",
             Idea::Integers => "The same ideas on integers",
             Idea::Other => "Others",
         }
