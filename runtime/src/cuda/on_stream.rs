@@ -1,5 +1,5 @@
 //! Products on the caller's own stream and slices in device memory: nothing waits, and nothing is allocated unless
-//! split-K needs a workspace that the caller did not pass.
+//! split-K or `pack` needs a workspace that the caller did not pass.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::fmt;

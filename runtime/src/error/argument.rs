@@ -84,7 +84,7 @@ pub enum ArgumentError {
         /// Elements of one.
         minimum: usize,
     },
-    /// A workspace that split-K cannot use.
+    /// A workspace that is too small, or misaligned.
     #[error("the workspace is {got} bytes at {address:#x}, {needed} bytes at a multiple of {alignment} are needed")]
     Workspace {
         /// Its bytes.
@@ -98,7 +98,7 @@ pub enum ArgumentError {
     },
     /// A workspace would have to be allocated while a graph is recorded.
     #[error(
-        "the stream is recording a graph, and split-K needs a workspace of {needed} bytes: workspace(…) passes one"
+        "the stream is recording a graph, and this product needs a workspace of {needed} bytes: workspace(…) passes one"
     )]
     WorkspaceInCapture {
         /// Bytes that this product needs.
