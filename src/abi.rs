@@ -5,7 +5,7 @@ use std::fmt;
 use ptx_gemm_dsl::Target;
 use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_runtime::Kernel;
-use ptx_gemm_runtime::interface::{Entry, KernelLaunch};
+use ptx_gemm_runtime::interface::Entry;
 
 /// Everything that a launch has to specify. Its `Display` is the table that a caller needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct AbiEntry {
 pub struct AbiLaunch {
     /// Its name in the module.
     pub kernel: String,
+    /// When it is launched, in words; `None`: always.
+    pub when: Option<String>,
     /// Blocks of the grid, all along x, as a formula over m, n and batch.
     pub grid: String,
     /// Threads of a block, along x.
@@ -79,7 +81,7 @@ impl AbiEntry {
             tile: (entry.tile.m, entry.tile.n, entry.tile.k),
             whole_tiles: entry.tail == Tail::None,
             workspace: entry.workspace_formula(kernel.problem()),
-            launches: entry.launches.iter().map(|launch| AbiLaunch::of(launch, kernel)).collect(),
+            launches: (0..entry.launches.len()).map(|index| AbiLaunch::of(entry, index, kernel)).collect(),
         }
     }
 
@@ -94,9 +96,10 @@ impl AbiEntry {
 }
 
 impl AbiLaunch {
-    fn of(launch: &KernelLaunch, kernel: &Kernel) -> AbiLaunch {
-        let entry = kernel.module().entries.iter().find(|entry| entry.name == launch.kernel);
-        let params = entry.map_or(&[][..], |entry| &entry.params).iter();
+    fn of(entry: &Entry, index: usize, kernel: &Kernel) -> AbiLaunch {
+        let (launch, when) = (&entry.launches[index], entry.when(index));
+        let compiled = kernel.module().entries.iter().find(|entry| entry.name == launch.kernel);
+        let params = compiled.map_or(&[][..], |entry| &entry.params).iter();
         let params = params.map(|param| AbiParam {
             name: param.name.clone(),
             ty: param.count.map_or_else(|| param.ty.name().into(), |count| format!("{}[{count}]", param.ty.name())),
@@ -104,6 +107,7 @@ impl AbiLaunch {
         });
         AbiLaunch {
             kernel: launch.kernel.clone(),
+            when,
             grid: launch.grid.formula(),
             threads: launch.threads,
             dynamic_shared_bytes: launch.dynamic_shared_bytes(),
@@ -146,7 +150,8 @@ impl AbiEntry {
 impl AbiLaunch {
     fn lines(&self, entry: &AbiEntry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if entry.launches.len() > 1 {
-            writeln!(f, "kernel   {}", self.kernel)?;
+            let when = self.when.as_ref().map(|when| format!(", {when}")).unwrap_or_default();
+            writeln!(f, "kernel   {}{when}", self.kernel)?;
         }
         writeln!(f, "grid     ({}, 1, 1)", self.grid)?;
         writeln!(f, "block    ({}, 1, 1)", self.threads)?;

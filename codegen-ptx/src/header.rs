@@ -24,7 +24,11 @@ pub fn lines(interface: &Interface) -> Vec<String> {
         let widths: Vec<String> =
             interface.matrices().map(|operand| format!("{} {}", operand.name(), width(operand))).collect();
         out.push(format!("entry {}: widths {} elements", entry.name, widths.join(", ")));
-        for launch in &entry.launches {
+        for (index, launch) in entry.launches.iter().enumerate() {
+            if entry.launches.len() > 1 {
+                let when = entry.when(index).map(|when| format!(", {when}")).unwrap_or_default();
+                out.push(format!("  kernel {}{when}", launch.kernel));
+            }
             out.push(format!("  grid  {} blocks, one-dimensional", launch.grid.formula()));
             out.push(format!("  block {} threads, {} bytes of shared memory", launch.threads, launch.shared_bytes));
         }

@@ -85,35 +85,24 @@ const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512]
 
 /// The tuned schedules of each suite. Those of other element types are added by their types.
 const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128", "nn_128x256_tma", "tn_128x256_tma"];
+const SQUARES: &[&str] = &[
+    "nn_128x128",
+    "nn_64x64",
+    "nn_64x64_split4",
+    "nn_128x256_tma",
+    "nn_128x128_tma",
+    "nn_64x128_tma",
+    "tn_128x256_tma",
+    "nt_128x256_tma",
+    "tt_128x256_tma",
+    "tn_64x128_tma",
+    "nt_64x128_tma",
+    "tt_64x128_tma",
+];
 const TRIED: [(Suite, &[&str]); 7] = [
     (Suite::Ladder, LARGE),
-    (
-        Suite::Square,
-        &[
-            "nn_128x128",
-            "nn_64x64",
-            "nn_64x64_split4",
-            "nn_128x256_tma",
-            "nn_128x128_tma",
-            "nn_192x192_tma",
-            "tn_128x256_tma",
-            "nt_128x256_tma",
-            "tt_128x256_tma",
-        ],
-    ),
-    (
-        Suite::Odd,
-        &[
-            "nn_128x128",
-            "nn_64x64",
-            "nn_128x256_tma",
-            "nn_128x128_tma",
-            "nn_192x192_tma",
-            "tn_128x256_tma",
-            "nt_128x256_tma",
-            "tt_128x256_tma",
-        ],
-    ),
+    (Suite::Square, SQUARES),
+    (Suite::Odd, SQUARES),
     (
         Suite::Skinny,
         &["nn_128x128", "nn_64x64", "nn_64x64_split4", "nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8"],

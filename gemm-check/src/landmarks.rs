@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::Layout;
 use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::{Along, Operand, Side, Tail};
+use ptx_gemm_dsl::terms::{Along, Operand, Side, Tail, Wave};
 use ptx_gemm_dsl::types::Problem;
-use ptx_gemm_runtime::Kernel;
-use ptx_gemm_runtime::interface::Entry;
+use ptx_gemm_runtime::interface::{Entry, Grid};
 use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program};
+use ptx_gemm_runtime::{INTERPRETER_WAVE, Kernel};
 
 use crate::size::Size;
 
@@ -27,6 +27,8 @@ pub(crate) struct Landmarks {
     /// Tiles in a band of the rasterisation, and whether bands are rows of tiles; parts that k is split into.
     pub(crate) band: (usize, Along),
     pub(crate) parts: usize,
+    /// With stream-K, the blocks of a wave in the interpreter, and the k of a tile for which there may be one more.
+    pub(crate) streamed: Option<(usize, usize)>,
     /// Steps of the unrolled bodies.
     pub(crate) unroll: BTreeSet<usize>,
     /// Extents of the tiles in which operands are packed, along m or n and along k, and rows that a block copies at a time.
@@ -84,7 +86,8 @@ impl Landmarks {
             n: along(block.n, cols),
             slots,
             band: (program.scheduler.raster.group.max(1) as usize, program.scheduler.raster.along),
-            parts: program.scheduler.parts.unwrap_or(1) as usize,
+            parts: program.scheduler.parts() as usize,
+            streamed: streamed(program),
             unroll,
             packs: program
                 .packs
@@ -101,6 +104,17 @@ impl Landmarks {
         let [by_m, by_n, by_k] = self.granules;
         Size::new(m.next_multiple_of(by_m), n.next_multiple_of(by_n), k.next_multiple_of(by_k))
     }
+}
+
+/// The blocks of a wave of stream-K in the interpreter, at most a few, and the k of a tile for which there may be one
+/// more.
+pub(crate) fn streamed(program: &Program) -> Option<(usize, usize)> {
+    let depth = Grid::of(program).stream?;
+    let wave = match program.scheduler.persistent {
+        Some(Wave::Blocks(blocks)) => blocks.min(INTERPRETER_WAVE),
+        Some(Wave::Device) | None => INTERPRETER_WAVE,
+    };
+    Some((wave as usize, depth as usize))
 }
 
 /// Rows of a warp, of a thread, and of the piece that begins with a thread's first row; 0 where there is none.

@@ -72,7 +72,25 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     }
     beyond(landmarks, &mut sizes);
     packed(landmarks, &mut sizes);
+    streamed(landmarks, &mut sizes);
     sizes
+}
+
+/// Tiles whose K-tiles are divided among the blocks of a wave: one tile for all blocks, two tiles for each three, less
+/// than a wave, a tile more than one, and several whole waves and some tiles.
+fn streamed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
+    let Some((wave, depth)) = landmarks.streamed else { return };
+    let [m, n, k] = landmarks.tile;
+    sizes.extend([
+        Size::new(m - 1, n, wave * depth + 3),
+        Size::new(1, n, 2 * depth + 1),
+        Size::new(m + 1, n + 1, depth + k + 1),
+        Size::new((wave + 1) * m - 1, n, 2 * k + 1),
+        Size::new(1, (2 * wave + 1) * n, 3 * k),
+        Size::new(2 * m + 1, wave * n + 1, k),
+        Size::new(2 * m, wave * n, k + 1),
+        Size::new((wave + 1) * m, 3, 0),
+    ]);
 }
 
 /// Operands that are packed: their last row is in each of the rows that a warp copies, and their last column in each of

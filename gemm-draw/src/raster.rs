@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::Target;
 use ptx_gemm_dsl::terms::Wave;
+use ptx_gemm_runtime::tile::Division;
 
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
@@ -28,14 +29,16 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         Some(Wave::Blocks(blocks)) => blocks,
         Some(Wave::Device) | None => resident,
     };
-    let parts = program.scheduler.parts.unwrap_or(1);
+    let parts = program.scheduler.parts();
+    let streamed = streamed(program.scheduler.division, order.len(), wave as usize);
     // Parts of k vary slowest: the first parts of all tiles come first.
     let tiles_in_wave = (wave as usize).min(order.len());
     let (x0, y0) = (Panel::LEFT + 42.0, top + 24.0);
     let at = |(row, col): (u32, u32)| (x0 + CELL * f64::from(col), y0 + CELL * f64::from(row));
     for (number, &tile) in order.iter().enumerate() {
         let (x, y) = at(tile);
-        let wave = number / tiles_in_wave.max(1);
+        let wave =
+            number.checked_sub(streamed).map_or(0, |number| number / tiles_in_wave.max(1) + usize::from(streamed > 0));
         let at = [x + 0.5, y + 0.5, CELL - 1.0, CELL - 1.0];
         canvas.rects(&[at], palette::category(wave));
         canvas.within(at, Size::Tiny, ON_LIGHT, number.to_string());
@@ -59,14 +62,29 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let right = x0 + CELL * f64::from(TILES) + 36.0;
     let width = Panel::LEFT + Panel::WIDTH - right;
     let mut y = y0 + 12.0;
-    for line in words(subject, &order[..tiles_in_wave], wave, parts)? {
+    for line in words(subject, &order[..tiles_in_wave], wave, (parts, streamed))? {
         y = canvas.paragraph(right, y, width, INK, &line) + 12.0;
     }
-    y = legend(canvas, right, y, order.len().div_ceil(tiles_in_wave.max(1)), wave);
+    let whole = order.len() - streamed;
+    y = legend(canvas, right, y, (streamed, whole.div_ceil(tiles_in_wave.max(1))), wave);
     Ok(y.max(y0 + CELL * f64::from(TILES) + 12.0))
 }
 
-fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Result<Vec<String>, DrawError> {
+/// Tiles whose K-tiles the blocks of a wave divide: those that the whole waves leave over, and one whole wave's.
+fn streamed(division: Division, tiles: usize, wave: usize) -> usize {
+    match (division, tiles % wave.max(1)) {
+        (Division::Whole | Division::Parts(_), _) | (Division::Stream, 0) => 0,
+        (Division::Stream, rest) if tiles < wave => rest,
+        (Division::Stream, rest) => rest + wave,
+    }
+}
+
+fn words(
+    subject: &Subject,
+    first: &[(u32, u32)],
+    wave: u32,
+    (parts, streamed): (u32, usize),
+) -> Result<Vec<String>, DrawError> {
     let program = subject.program()?;
     let (block, gpu) = (program.block, subject.gpu);
     let per = program.blocks_per_sm.max(1);
@@ -105,8 +123,17 @@ fn words(subject: &Subject, first: &[(u32, u32)], wave: u32, parts: u32) -> Resu
             rows.len() + cols.len()
         ),
     ];
-    if wave as usize > first.len() && parts == 1 {
+    if wave as usize > first.len() && parts == 1 && streamed == 0 {
         lines.push(format!("The product has fewer tiles than that: {} blocks have none.", wave as usize - first.len()));
+    }
+    if streamed > 0 {
+        lines.push(format!(
+            "Stream-K: the K-tiles of tiles 0 to {} are cut into {wave} runs of the same length, one for each block: {:.2} tiles \
+             each. The block that sums a tile's last K-tile adds the sums of the blocks before it. The other tiles are computed \
+             whole.",
+            streamed - 1,
+            streamed as f64 / f64::from(wave)
+        ));
     }
     if parts > 1 {
         lines.push(format!(
@@ -126,19 +153,21 @@ fn at_least(blocks: u32, target: Target, gpu: Gpu) -> String {
     }
 }
 
-fn legend(canvas: &mut Canvas, x: f64, y: f64, waves: usize, wave: u32) -> f64 {
+fn legend(canvas: &mut Canvas, x: f64, y: f64, (streamed, waves): (usize, usize), wave: u32) -> f64 {
     let mut y = y;
-    let shown = waves.min(7);
+    let first = usize::from(streamed > 0);
+    let shown = (first + waves).min(7);
     for index in 0..shown {
         canvas.rect(x, y - 12.0, 18.0, 15.0, palette::category(index));
-        let text = match index {
-            0 => format!("wave 1 ({wave} blocks)"),
-            _ => format!("wave {}", index + 1),
+        let text = match (index + 1).checked_sub(first) {
+            None | Some(0) => format!("streamed ({streamed} tiles)"),
+            Some(1) => format!("wave 1 ({wave} blocks)"),
+            Some(number) => format!("wave {number}"),
         };
         canvas.text(x + 26.0, y, Anchor::Start, Size::Label, MUTED, text);
         y += 22.0;
     }
-    if waves > shown {
+    if first + waves > shown {
         canvas.text(x, y, Anchor::Start, Size::Label, MUTED, format!("and so on: {waves} waves"));
         y += 22.0;
     }

@@ -174,6 +174,8 @@ pub struct Plan {
     pub persistent: Option<Wave>,
     /// K divided among blocks; `None`: each block sums over all of K.
     pub split_k: Option<SplitK>,
+    /// The K-tiles of the last tiles divided evenly among the blocks of the wave.
+    pub stream_k: bool,
     /// Contracts, including those that are known to hold.
     pub expect: Vec<Expectation>,
     /// Blocks per multiprocessor to compile for, where the schedule states a number; see [`Plan::resident_blocks`].
@@ -273,9 +275,9 @@ pub struct Provenance {
     pub batch: String,
     /// `pace(...)`.
     pub pace: String,
-    /// `split_k(...)`.
+    /// `split_k(...)` or `stream_k`.
     pub split_k: String,
-    /// `persistent`.
+    /// `persistent`, or `stream_k`, which implies it.
     pub persistent: String,
     /// `specialize(...)`, else `one role`.
     pub specialize: String,

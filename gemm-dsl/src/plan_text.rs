@@ -160,6 +160,9 @@ impl Plan {
         if let Some(split) = self.split_k {
             table.row("split of k", format!("{} parts, {}", split.parts, split.reduce.word()));
         }
+        if self.stream_k {
+            table.row("streamed", "K-tiles of the last wave, divided evenly");
+        }
         let tail = match self.tail {
             Tail::Predicate => "guarded",
             Tail::None => "sizes must be multiples of the tile",

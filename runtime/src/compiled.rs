@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_codegen::tile::interface::{Extents, WORKSPACE_ALIGN};
+use ptx_gemm_codegen::tile::interface::{Entry, Extents, WORKSPACE_ALIGN};
 use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
 use ptx_gemm_dsl::{Problem, Schedule, Target};
@@ -24,6 +24,8 @@ pub struct CompiledGemm {
     kernel: Arc<Kernel>,
     module: Arc<dyn Module>,
     device: Device,
+    /// Blocks of each entry's last kernel that the device holds at once, for entries whose grid depends on it.
+    resident: Arc<[u32]>,
     /// Descriptions of the contracts that cannot be checked here.
     unchecked: Arc<[String]>,
 }
@@ -86,7 +88,12 @@ impl CompiledGemm {
     fn load(kernel: Arc<Kernel>, schedule: Option<&Schedule>, device: &Device) -> Result<CompiledGemm, Error> {
         fits(kernel.interface(), device.limits(), device.name())?;
         let module = device.module(&kernel)?;
-        let gemm = CompiledGemm { kernel, module, device: device.clone(), unchecked: Arc::default() };
+        let held = |(index, entry): (usize, &Entry)| match entry.main().and_then(|main| main.grid.wave) {
+            Some(Wave::Device) => module.resident_blocks(index, entry.launches.len() - 1),
+            Some(Wave::Blocks(_)) | None => Ok(0),
+        };
+        let resident = kernel.interface().entries.iter().enumerate().map(held).collect::<Result<_, Error>>()?;
+        let gemm = CompiledGemm { kernel, module, device: device.clone(), resident, unchecked: Arc::default() };
         let contracts = gemm.contracts();
         contracts::hold(&contracts, schedule)?;
         let unchecked = contracts.iter().filter(|contract| matches!(contract, Contract::Unchecked { .. }));
@@ -134,10 +141,14 @@ impl CompiledGemm {
     }
 
     /// Bytes of the workspace that a product of these extents needs, whichever entry runs and whatever it packs;
-    /// 0 for a schedule that neither splits K nor packs.
+    /// 0 for a schedule that neither divides K among blocks nor packs.
     pub fn workspace_bytes(&self, m: usize, n: usize, k: usize, batch: usize) -> u64 {
         let extents = Extents { m: m as u64, n: n as u64, k: k as u64, batch: batch as u64 };
-        self.interface().workspace_bytes(extents)
+        self.largest_workspace(extents)
+    }
+
+    pub(crate) fn largest_workspace(&self, extents: impl Into<Extents>) -> u64 {
+        self.interface().workspace_bytes(extents.into(), |entry| self.resident[entry])
     }
 
     pub(crate) fn module(&self) -> &Arc<dyn Module> {
@@ -232,19 +243,18 @@ impl CompiledGemm {
         };
         let encode = |args: &_| self.device.backend().encode(args);
         checks::encode(self.interface(), extents, arguments, &mut launch, encode)?;
-        let kernels = self.interface().entries[launch.entry].launches.iter().zip(&mut launch.kernels);
-        for (index, (kernel, start)) in kernels.enumerate() {
-            let most = match kernel.grid.wave {
-                None => continue,
-                Some(Wave::Blocks(blocks)) => blocks,
-                Some(Wave::Device) => self.module.resident_blocks(launch.entry, index)?,
-            };
-            start.grid = start.grid.min(most.max(1));
+        let main = self.interface().entries[launch.entry].main().zip(launch.kernels.last_mut());
+        if let Some((kernel, start)) = main
+            && kernel.grid.wave.is_some()
+        {
+            let blocks = kernel.grid.blocks(extents.into(), self.resident[launch.entry]);
+            start.grid = u32::try_from(blocks).unwrap_or(start.grid);
         }
         Ok(Some(launch))
     }
 
-    /// The workspace of a launch, in which split-K's flags must be zero at the first one; `None` if it needs none.
+    /// The workspace of a launch, in which the flags of a reduction must be zero at the first one; `None` if it needs
+    /// none.
     fn workspace(
         &self,
         launch: &Launch,
@@ -258,7 +268,7 @@ impl CompiledGemm {
         }
         let chunks = bytes.div_ceil(WORKSPACE_ALIGN.into());
         let buffer = Buffer::new(self.device.backend(), "the workspace", chunks, WORKSPACE_ALIGN, lifetime)?;
-        Ok(Some(Workspace { buffer, flag_bytes: entry.flag_bytes(extents.into()) }))
+        Ok(Some(Workspace { buffer, flag_bytes: launch.flag_bytes(entry, extents) }))
     }
 }
 
@@ -269,7 +279,7 @@ pub(crate) struct Ready {
     pub(crate) workspace: Option<Workspace>,
 }
 
-/// Memory of split-K, flags followed by partial sums, and then of packed operands.
+/// Memory of a reduction, flags followed by partial sums, and then of packed operands.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) buffer: Buffer,

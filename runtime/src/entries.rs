@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ptx_gemm_codegen::tile;
-use ptx_gemm_codegen::tile::interface::Extents;
+use ptx_gemm_codegen::tile::interface::{Extents, Launched};
 use ptx_gemm_dsl::Schedule;
 
 use crate::compiled::{CompiledGemm, Run};
@@ -69,7 +69,8 @@ fn each_entry_is_launched_as_its_own_program_says() {
     // A caller's workspace has to suffice for whichever entry runs.
     let extents = Extents { m: 40, n: 40, k: 8, batch: 1 };
     let split = &gemm.interface().entries[1];
-    assert_eq!(gemm.workspace_bytes(40, 40, 8, 1), split.workspace_bytes(extents, &|_| true));
+    let launched = Launched { extents, blocks: 27, packed: &|_| true };
+    assert_eq!(gemm.workspace_bytes(40, 40, 8, 1), split.workspace_bytes(launched));
     assert!(gemm.workspace_bytes(40, 40, 8, 1) > 0 && gemm.interface().entries[0].workspace.is_none());
 }
 

@@ -233,8 +233,9 @@ struct InterpreterModule {
     options: interp::Options,
 }
 
-/// Blocks of a persistent grid: few, so that each computes several tiles, and the same number on every machine.
-const WAVE: u32 = 6;
+/// Blocks of a persistent grid in the interpreter: few, so that each computes several tiles, and the same number on every
+/// machine.
+pub const WAVE: u32 = 6;
 
 impl Module for InterpreterModule {
     fn resident_blocks(&self, _entry: usize, _kernel: usize) -> Result<u32, Error> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ptx_gemm_codegen::tile::interface::Entry;
+use ptx_gemm_codegen::tile::interface::{Entry, Launched};
 use ptx_gemm_dsl::terms::Operand;
 
 use crate::checks::Extents;
@@ -66,7 +66,22 @@ pub(crate) struct Start {
 impl Launch {
     /// Size of the workspace that it needs, in bytes.
     pub(crate) fn workspace_bytes(&self, entry: &Entry, extents: Extents) -> u64 {
-        entry.workspace_bytes(extents.into(), &|operand| self.packed.holds(operand))
+        self.workspace(extents, |launched| entry.workspace_bytes(launched))
+    }
+
+    /// Size of the flags at its start, in bytes.
+    pub(crate) fn flag_bytes(&self, entry: &Entry, extents: Extents) -> u64 {
+        self.workspace(extents, |launched| entry.flag_bytes(launched))
+    }
+
+    /// Byte offset in it of an operand's copy.
+    pub(crate) fn packed_offset(&self, entry: &Entry, extents: Extents, of: Operand) -> u64 {
+        self.workspace(extents, |launched| entry.packed_offset(of, launched))
+    }
+
+    fn workspace(&self, extents: Extents, size: impl Fn(Launched<'_>) -> u64) -> u64 {
+        let packed = |operand| self.packed.holds(operand);
+        size(Launched { extents: extents.into(), blocks: self.blocks().into(), packed: &packed })
     }
 
     /// Blocks of the kernel that writes D: the last one.

@@ -57,7 +57,7 @@ pub use contracts::{Assembler, Assembly, Contract, MachineCode};
 pub use device::{Device, DeviceKind};
 pub use element::Element;
 pub use error::{ArgumentError, DeviceError, Error, OperandName, Refusal};
-pub use interpreter::InterpreterOptions;
+pub use interpreter::{InterpreterOptions, WAVE as INTERPRETER_WAVE};
 pub use kernel::Kernel;
 pub use matrix::Matrix;
 pub use pinned::PinnedMatrix;

@@ -8,12 +8,14 @@ use ptx_gemm_dsl::terms::Operand;
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 27] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
     "tile(32, 64, 8); thread(4, 4); layout(a = col, b = col, d = col); vector(4); double_buffer;",
     "tile(64, 64, 8); thread(4, 4); persistent(3);",
+    "tile(64, 64, 8); thread(4, 4); double_buffer; stream_k;",
+    "tile(64, 64, 8); thread(4, 4); load(cp_async); stages(3); pace(free); stream_k;",
     "tile(48, 80, 5); thread(3, 5); raster(group = 2, along = m);",
     "tile(64, 64); thread(8, 4); vector(4); shared(none);",
     "tile(64, 64); thread(8, 4); fragment(4, 2); vector(4); shared(none); layout(a = col, b = col); unroll(8);",

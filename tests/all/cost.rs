@@ -60,6 +60,7 @@ fn the_formula_holds_for_other_clauses() {
         "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
         "tile(32, 64, 8); thread(4, 4); layout(a = col, b = col, d = col); vector(4); double_buffer;",
         "tile(64, 64, 8); thread(4, 4); persistent(3);",
+        "tile(64, 64, 8); thread(4, 4); stream_k;",
         "tile(32, 32, 8); thread(2, 2); split_k(2, reduce = serial);",
         "tile(32, 32, 8); thread(2, 2); split_k(3, reduce = workspace);",
         "tile(48, 80, 5); thread(3, 5); raster(group = 2, along = m);",

@@ -16,6 +16,7 @@ const SWIZZLED: &str =
 const BUDGET: &str = "target(sm_90a); tile(128, 128, 8); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1); \
                       registers(producer = 40, consumer = 232)";
 const SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_80)";
+const STREAM: &str = "tile(16, 16, 8); thread(2, 2); stream_k; target(sm_80)";
 const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unroll(4); target(sm_80)";
 const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
@@ -64,6 +65,10 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (STAGED, "along n", "along z", "the raster must run along n or m"),
     (SPLIT, "parts 2", "parts 0", "k has 0 parts"),
     (ASYNC, "persistent ", "persistent blocks 0 ", "the wave has 0 blocks"),
+    (STREAM, "    persistent ", "    ;", "stream_k divides K-tiles among the blocks of a wave, and needs `persistent`"),
+    (STREAM, "    stream_k ", "    stream_k 2 ", "expected the end of the line"),
+    (STREAM, "    stream_k ", "    ;", "nothing reads the parameter `workspace`"),
+    (STREAM, "reduce acc workspace", "reduce acc serial", "blocks of stream_k add up their sums in the `workspace`"),
     // Roles.
     (STAGED, "threads 0..64", "threads 1..64", "the first must be 0"),
     (STAGED, "threads 0..64", "threads 0..1056", "exceed the 2048 threads of a multiprocessor"),

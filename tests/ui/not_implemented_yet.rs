@@ -5,7 +5,7 @@ fn main() {
     let _: Gemm = gemm! {
         tile(128, 128, 8);
         thread(8, 8);
-        stream_k;
+        cluster(2, 1);
         store(staged);
     };
 }

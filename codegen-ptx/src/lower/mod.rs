@@ -30,6 +30,7 @@ mod slot;
 mod stage;
 mod steps;
 mod stream;
+mod stream_k;
 mod tma;
 
 use ptx_gemm_dsl::target::{BOX_ALIGN, registers_per_thread};
@@ -39,12 +40,13 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
-use crate::tile::{Map, Note, Op, Program, Role, Statement, verify};
+use crate::tile::{Division, Map, Note, Op, Program, Role, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
 use ring::Carried;
 use scheduler::Units;
+use stream_k::Segment;
 
 /// The result of a lowering step, or the statement that cannot be lowered.
 type Lowered<T> = Result<T, Violation>;
@@ -160,6 +162,8 @@ struct WorkTile {
     /// Index of the product in a batch, and of the part of k.
     product: Expr,
     part: Expr,
+    /// With stream-K, the K-tiles that this block sums.
+    segment: Option<Segment>,
 }
 
 impl WorkTile {
@@ -251,13 +255,16 @@ impl<'a> Lowering<'a> {
         self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         if scheduler.persistent.is_none() {
             let unit = self.b.set(Expr::Block);
-            let work_tile = self.enter_tile(&units, unit)?;
+            let work_tile = self.enter_tile(&units, unit, None)?;
             return self.tile(&work_tile, &units, body);
+        }
+        if scheduler.division == Division::Stream {
+            return self.streamed_tiles(&units, body);
         }
         self.b.origin(&scheduler.persistent_note, "first tile of this block");
         let unit = self.b.variable(Expr::Block, u64::from(u32::MAX));
         self.b.open();
-        let work_tile = self.enter_tile(&units, unit.clone())?;
+        let work_tile = self.enter_tile(&units, unit.clone(), None)?;
         self.tile(&work_tile, &units, body)?;
         self.b.origin(&scheduler.persistent_note, "advance to this block's next tile");
         self.b.assign(&unit, unit.clone() + Expr::Blocks);

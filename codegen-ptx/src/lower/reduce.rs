@@ -16,7 +16,7 @@ use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{Access, Address, Compare, Expr, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
-use crate::tile::{Note, Statement};
+use crate::tile::{Division, Note, Statement};
 
 /// A reduction being lowered.
 struct Reduction<'a> {
@@ -39,7 +39,11 @@ impl<'a> Lowering<'a> {
         body: &'a [Statement],
         note: &'a Note,
     ) -> Lowered<()> {
-        let parts = self.program.scheduler.parts.ok_or_else(|| broken("a reduction, but k is not split"))?;
+        let parts = match self.program.scheduler.division {
+            Division::Whole => return Err(broken("a reduction, but k is not split")),
+            Division::Stream => return self.reduce_streamed(work_tile, units, acc, body, note),
+            Division::Parts(parts) => parts,
+        };
         let threads = self.threads;
         self.b.origin(note, "this thread's flag and its partial sums");
         let workspace = self.wide_arg(&Param::Workspace)?;
@@ -84,13 +88,7 @@ impl<'a> Lowering<'a> {
         let later = self.b.set_reg(work_tile.part.clone().ge(1u32));
         self.b.open();
         self.b.origin(note, "wait for the previous part");
-        self.b.open();
-        let seen = self.b.variable(Expr::Block, u64::from(u32::MAX));
-        let seen = register(&seen)?;
-        self.b.push(Op::ReadFlag { dst: seen, address: flag });
-        let again = self.b.set_reg(Expr::Reg(seen, UNBOUNDED).compare(Compare::Ne, work_tile.part.clone()));
-        let spin = self.b.close();
-        self.b.push(Op::Loop { body: spin, again });
+        self.wait_for_flag(flag, work_tile.part.clone())?;
         self.add_partials(acc, slot, *workspace, note);
         let then = self.b.close();
         self.b.origin(note, "add to the sums of the previous parts");
@@ -160,8 +158,20 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
+    /// Waits until a flag has this value.
+    pub(super) fn wait_for_flag(&mut self, flag: Address, value: Expr) -> Lowered<()> {
+        self.b.open();
+        let seen = self.b.variable(Expr::Block, u64::from(u32::MAX));
+        let seen = register(&seen)?;
+        self.b.push(Op::ReadFlag { dst: seen, address: flag });
+        let again = self.b.set_reg(Expr::Reg(seen, UNBOUNDED).compare(Compare::Ne, value));
+        let spin = self.b.close();
+        self.b.push(Op::Loop { body: spin, again });
+        Ok(())
+    }
+
     /// Resets the flag to zero for the next launch.
-    fn lower_flag(&mut self, flag: Address, workspace: Access, note: &Note) {
+    pub(super) fn lower_flag(&mut self, flag: Address, workspace: Access, note: &Note) {
         self.b.origin(note, "reset the flag for the next launch");
         let value = self.b.set_reg(Expr::Const(0));
         let memory = Memory::Global(workspace);
@@ -173,7 +183,7 @@ impl<'a> Lowering<'a> {
         Address { base: self.b.set_reg(slot.clone()), offset }
     }
 
-    fn store_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
+    pub(super) fn store_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
         self.b.origin(note, "store the partial sums");
         for (e, reg) in acc.iter().copied().enumerate() {
             let address = self.partial(slot, e);
@@ -192,7 +202,7 @@ impl<'a> Lowering<'a> {
         sums
     }
 
-    fn add_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
+    pub(super) fn add_partials(&mut self, acc: &[Reg], slot: &Expr, workspace: Access, note: &Note) {
         self.b.origin(note, "the sums of the previous parts");
         let sums = self.partials(acc.len(), slot, workspace);
         self.b.origin(note, "add this part's sums");

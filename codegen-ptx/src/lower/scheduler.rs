@@ -5,6 +5,7 @@ use ptx_gemm_dsl::types::Batch;
 
 use super::{Lowered, Lowering, WorkTile};
 use crate::kernel::{Expr, Op};
+use crate::tile::Division;
 use crate::tile::map::{Digit, WARP};
 
 /// The units of work of a launch: tiles of D, times products of the batch, times parts of k.
@@ -31,7 +32,7 @@ impl Lowering<'_> {
         // A raster along n groups rows of tiles, one along m columns.
         let (along_tiles, across_tiles) = if scheduler.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
         let along_tiles = self.b.set(along_tiles);
-        let alone = scheduler.persistent.is_none() && scheduler.parts.is_none() && program.problem.batch == Batch::One;
+        let alone = scheduler.persistent.is_none() && !scheduler.divides_k() && program.problem.batch == Batch::One;
         if alone {
             let none = Expr::Const(0);
             return Units { along_tiles, across_tiles, tiles: none.clone(), all_tiles: none.clone(), all: none };
@@ -39,18 +40,19 @@ impl Lowering<'_> {
         let across_tiles = self.b.set(across_tiles);
         let tiles = self.b.set(along_tiles.clone() * across_tiles.clone());
         let all_tiles = self.b.set(tiles.clone() * self.args.batch.clone());
-        let all = self.b.set(all_tiles.clone() * scheduler.parts.unwrap_or(1));
+        let all = self.b.set(all_tiles.clone() * scheduler.parts());
         Units { along_tiles, across_tiles, tiles, all_tiles, all }
     }
 
-    /// Computes the coordinates of a unit's tile and the thread's position in it.
-    pub(super) fn enter_tile(&mut self, units: &Units, unit: Expr) -> Lowered<WorkTile> {
+    /// Computes the coordinates of a unit's tile and the thread's position in it. `span` is the first k to sum over and its
+    /// extent, where they are known already.
+    pub(super) fn enter_tile(&mut self, units: &Units, unit: Expr, span: Option<(Expr, Expr)>) -> Lowered<WorkTile> {
         let program = self.program;
         let scheduler = &program.scheduler;
         // The part of k varies slowest: when a part waits for the previous one, that one is running or done.
         let (mut tile, mut part) = (unit, Expr::Const(0));
-        if scheduler.parts.is_some() {
-            self.b.origin(&scheduler.parts_note, "part of k that this block sums");
+        if let Division::Parts(_) = scheduler.division {
+            self.b.origin(&scheduler.division_note, "part of k that this block sums");
             part = self.b.set(tile.clone() / units.all_tiles.clone());
             tile = self.b.set(tile % units.all_tiles.clone());
         }
@@ -77,16 +79,22 @@ impl Lowering<'_> {
             self.b.set_reg(inside)
         });
         let thread = self.thread_coordinates();
-        let k = self.depth();
-        let (k0, k) = self.part_of_k(k, &part);
-        Ok(WorkTile { m0, n0, rem_m, rem_n, interior, thread, k, k0, tile: counted, product, part })
+        let (k0, k) = match span {
+            Some(span) => span,
+            None => {
+                let k = self.depth();
+                self.part_of_k(k, &part)
+            }
+        };
+        let (tile, segment) = (counted, None);
+        Ok(WorkTile { m0, n0, rem_m, rem_n, interior, thread, k, k0, tile, product, part, segment })
     }
 
     /// First k and extent of a part: whole K-tiles, distributed evenly; the last parts are shorter or empty.
     fn part_of_k(&mut self, k: Expr, part: &Expr) -> (Expr, Expr) {
         let program = self.program;
-        let Some(parts) = program.scheduler.parts else { return (Expr::Const(0), k) };
-        self.b.origin(&program.scheduler.parts_note, "first k of this part, and its extent");
+        let Division::Parts(parts) = program.scheduler.division else { return (Expr::Const(0), k) };
+        self.b.origin(&program.scheduler.division_note, "first k of this part, and its extent");
         let depth = program.block.k;
         let tiles = self.b.set((k.clone() + (depth - 1)) / depth);
         let per_part = self.b.set((tiles.clone() + (parts - 1)) / parts);
@@ -140,7 +148,7 @@ impl Lowering<'_> {
     }
 
     /// The K to sum over: 0 if a scalar of 0 multiplies the accumulator wherever it appears.
-    fn depth(&mut self) -> Expr {
+    pub(super) fn depth(&mut self) -> Expr {
         let scalars = self.dropping.acc.clone();
         let mut k = self.args.k.clone();
         let epilogue = self.epilogue_note();

@@ -14,12 +14,12 @@
 use std::sync::Arc;
 
 use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Side};
+use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Reduce, Side};
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Accumulator, Barrier, Buffer, Digit, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op, Pack,
-    Program, Ring, Role, Scheduler, Source, Span, Statement,
+    Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op,
+    Pack, Program, Ring, Role, Scheduler, Source, Span, Statement,
 };
 
 /// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
@@ -111,8 +111,12 @@ impl<'p> Builder<'p> {
                 raster_note: note(&clauses.raster),
                 persistent: plan.persistent,
                 persistent_note: note_if(plan.persistent.is_some(), &clauses.persistent),
-                parts: plan.split_k.map(|split| split.parts),
-                parts_note: note_if(plan.split_k.is_some(), &clauses.split_k),
+                division: match plan.split_k {
+                    Some(split) => Division::Parts(split.parts),
+                    None if plan.stream_k => Division::Stream,
+                    None => Division::Whole,
+                },
+                division_note: note_if(plan.split_k.is_some() || plan.stream_k, &clauses.split_k),
             },
             packs: self.packs(),
             rings: if staged { vec![self.ring()] } else { Vec::new() },
@@ -200,11 +204,10 @@ impl<'p> Builder<'p> {
         // A C with the other layout than D is read element by element.
         let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
         let store = at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue);
-        match plan.split_k {
+        let how = plan.split_k.map(|split| split.reduce).or(plan.stream_k.then_some(Reduce::Workspace));
+        match how {
             None => body.push(store),
-            Some(split) => {
-                body.push(at(Op::Reduce { acc: 0, how: split.reduce, body: vec![store] }, &clauses.split_k));
-            }
+            Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: vec![store] }, &clauses.split_k)),
         }
         if plan.persistent.is_some() && staged {
             if self.variant.load == Load::CpAsync {

@@ -9,10 +9,14 @@ use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Swizzle, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
-use super::{Module, Mover, Op, Pack, Program, Source};
+use super::{Division, Module, Mover, Op, Pack, Program, Source};
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
+
+/// K that a block of stream-K sums at least, where there are more blocks than tiles: with less, exchanging sums takes
+/// longer than computing them.
+pub const STREAM_DEPTH: u32 = 256;
 
 /// Alignment of the partial sums in the workspace, in bytes.
 pub const WORKSPACE_ALIGN: u32 = 256;
@@ -65,6 +69,18 @@ pub struct Packing {
 }
 
 impl Packing {
+    /// When a launch runs its kernel.
+    pub fn when(&self) -> String {
+        let (name, Requires { elements, bytes, .. }) = (self.operand.name(), self.requires);
+        match self.transposes {
+            true => "always".into(),
+            false => format!(
+                "unless ld{name} is a multiple of {elements} and {} at a multiple of {bytes} bytes",
+                name.to_uppercase()
+            ),
+        }
+    }
+
     /// Elements of a row of the copy, the number of rows, and the distance between them in elements.
     pub fn rows(&self, extents: Extents) -> (u64, u64, u64) {
         let own = if self.operand == Operand::B { extents.n } else { extents.m };
@@ -188,22 +204,46 @@ pub struct Grid {
     pub tile: (u32, u32),
     /// Blocks that share a tile, each computing its part of k.
     pub parts: u32,
+    /// With stream-K, the K of a tile for which there may be one block more.
+    pub stream: Option<u32>,
     /// True if the tiles repeat for each product of a batch.
     pub batched: bool,
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
     pub wave: Option<Wave>,
 }
 
-/// The workspace of a reduction: one flag per tile and thread, then, from the next multiple of [`WORKSPACE_ALIGN`]
-/// bytes, the partial sums, element by element and thread by thread.
+/// The workspace of a reduction: one flag per thread and tile (or block), then, from the next multiple of
+/// [`WORKSPACE_ALIGN`] bytes, the partial sums, element by element and thread by thread.
 ///
 /// The flags are zero before a launch, and zero again after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// Size of the flags of one tile, in bytes.
+    /// What has flags and partial sums of its own.
+    pub of: Contributor,
+    /// Size of the flags of each, in bytes.
     pub flag_bytes: u32,
-    /// Size of the partial sums of one tile, in bytes.
+    /// Size of the partial sums of each, in bytes.
     pub sum_bytes: u64,
+}
+
+/// What has flags and partial sums of its own in a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contributor {
+    /// Each tile of D, for all parts of k.
+    Tile,
+    /// Each block of the grid, for the one tile that it leaves to another block to finish.
+    Block,
+}
+
+/// What the size of a workspace follows from, besides the entry.
+#[derive(Clone, Copy)]
+pub struct Launched<'a> {
+    /// Extents of the product.
+    pub extents: Extents,
+    /// Blocks of the kernel that writes D.
+    pub blocks: u64,
+    /// The operands that are copied first.
+    pub packed: &'a dyn Fn(Operand) -> bool,
 }
 
 impl Interface {
@@ -233,27 +273,25 @@ impl Interface {
         self.entries.iter().flat_map(|entry| &entry.launches)
     }
 
-    /// The largest workspace of any entry for a product of these extents, in bytes.
-    pub fn workspace_bytes(&self, extents: Extents) -> u64 {
-        self.entries.iter().map(|entry| entry.workspace_bytes(extents, &|_| true)).max().unwrap_or(0)
+    /// The largest workspace of any entry for a product of these extents, in bytes. `resident` is the number of blocks
+    /// of an entry's last kernel that the device holds at once.
+    pub fn workspace_bytes(&self, extents: Extents, resident: impl Fn(usize) -> u32) -> u64 {
+        let bytes = |(index, entry): (usize, &Entry)| {
+            let blocks = entry.main().map_or(0, |main| main.grid.blocks(extents, resident(index)));
+            entry.workspace_bytes(Launched { extents, blocks, packed: &|_| true })
+        };
+        self.entries.iter().enumerate().map(bytes).max().unwrap_or(0)
     }
 }
 
 impl Entry {
     /// The entry of a program.
     pub fn of(program: &Program) -> Entry {
-        let grid = Grid {
-            of: Operand::D,
-            tile: (program.block.m, program.block.n),
-            parts: program.scheduler.parts.unwrap_or(1),
-            batched: program.problem.batch == Batch::Strided,
-            wave: program.scheduler.persistent,
-        };
         let main = KernelLaunch {
             kernel: program.name.clone(),
             threads: program.threads(),
             shared_bytes: u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX),
-            grid,
+            grid: Grid::of(program),
             params: program.params.clone(),
             maps: [Operand::A, Operand::B].into_iter().filter_map(|operand| TensorMap::of(program, operand)).collect(),
         };
@@ -274,6 +312,11 @@ impl Entry {
     /// The kernel that writes D: the last one.
     pub fn main(&self) -> Option<&KernelLaunch> {
         self.launches.last()
+    }
+
+    /// When a launch runs one of its kernels; `None`: always, since the kernel writes D.
+    pub fn when(&self, launch: usize) -> Option<String> {
+        self.packings.iter().find(|packing| packing.launch == launch).map(Packing::when)
     }
 
     /// The required alignment of a matrix.
@@ -301,40 +344,56 @@ impl Entry {
     }
 
     /// Size of the flags at the start of the workspace, in bytes; they must be zero before a launch.
-    pub fn flag_bytes(&self, extents: Extents) -> u64 {
-        self.workspace.map_or(0, |workspace| workspace.flags(self.tiles(extents)))
+    pub fn flag_bytes(&self, launched: Launched<'_>) -> u64 {
+        self.workspace.map_or(0, |workspace| workspace.flags(self.contributors(workspace, launched)))
     }
 
-    /// Size of the workspace in bytes, if the operands for which `packed` holds are copied.
-    pub fn workspace_bytes(&self, extents: Extents, packed: &dyn Fn(Operand) -> bool) -> u64 {
-        let copies = self.packings.iter().filter(|packing| packed(packing.operand));
-        copies.fold(self.reduction_bytes(extents), |bytes, packing| bytes.saturating_add(packing.bytes(extents)))
+    /// Size of the workspace in bytes.
+    pub fn workspace_bytes(&self, launched: Launched<'_>) -> u64 {
+        self.with_copies(&self.packings, launched)
     }
 
     /// Byte offset in the workspace of an operand's copy.
-    pub fn packed_offset(&self, of: Operand, extents: Extents, packed: &dyn Fn(Operand) -> bool) -> u64 {
-        let before = self.packings.iter().take_while(|packing| packing.operand != of);
-        let before = before.filter(|packing| packed(packing.operand));
-        before.fold(self.reduction_bytes(extents), |bytes, packing| bytes.saturating_add(packing.bytes(extents)))
+    pub fn packed_offset(&self, of: Operand, launched: Launched<'_>) -> u64 {
+        let before = self.packings.iter().position(|packing| packing.operand == of);
+        self.with_copies(&self.packings[..before.unwrap_or(self.packings.len())], launched)
+    }
+
+    /// Size of a reduction's memory, followed by these copies.
+    fn with_copies(&self, packings: &[Packing], launched: Launched<'_>) -> u64 {
+        let copies = packings.iter().filter(|packing| (launched.packed)(packing.operand));
+        copies.fold(self.reduction_bytes(launched), |bytes, packing| {
+            bytes.saturating_add(packing.bytes(launched.extents))
+        })
     }
 
     /// Size of a reduction's flags and partial sums, in whole multiples of [`WORKSPACE_ALIGN`].
-    fn reduction_bytes(&self, extents: Extents) -> u64 {
-        let tiles = self.tiles(extents);
-        let bytes = self
-            .workspace
-            .map_or(0, |workspace| workspace.flags(tiles).saturating_add(tiles.saturating_mul(workspace.sum_bytes)));
+    fn reduction_bytes(&self, launched: Launched<'_>) -> u64 {
+        let Some(workspace) = self.workspace else { return 0 };
+        let count = self.contributors(workspace, launched);
+        let bytes = workspace.flags(count).saturating_add(count.saturating_mul(workspace.sum_bytes));
         bytes.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX)
+    }
+
+    fn contributors(&self, workspace: Workspace, launched: Launched<'_>) -> u64 {
+        match workspace.of {
+            Contributor::Tile => self.tiles(launched.extents),
+            Contributor::Block => launched.blocks,
+        }
     }
 
     /// The size of the workspace as a formula, and which of its bytes must be zero before a launch.
     pub fn workspace_formula(&self, problem: &Problem) -> Option<String> {
         let batch = if problem.batch == Batch::Strided { " * batch" } else { "" };
-        let sums = self.workspace.map(|Workspace { flag_bytes, sum_bytes }| {
+        let sums = self.workspace.map(|Workspace { of, flag_bytes, sum_bytes }| {
             let (m, n) = (self.tile.m, self.tile.n);
+            let (count, meaning) = match of {
+                Contributor::Tile => ("tiles", format!("; tiles = ceil(m / {m}) * ceil(n / {n}){batch}")),
+                Contributor::Block => ("blocks", String::new()),
+            };
             format!(
-                "tiles * {flag_bytes} bytes of zeros (zero again afterwards), rounded up to a multiple of {WORKSPACE_ALIGN}, then \
-                 tiles * {sum_bytes} bytes; tiles = ceil(m / {m}) * ceil(n / {n}){batch}"
+                "{count} * {flag_bytes} bytes of zeros (zero again afterwards), rounded up to a multiple of {WORKSPACE_ALIGN}, then \
+                 {count} * {sum_bytes} bytes{meaning}"
             )
         });
         let copies = self.packings.iter().map(|packing| {
@@ -350,8 +409,8 @@ impl Entry {
 }
 
 impl Workspace {
-    fn flags(self, tiles: u64) -> u64 {
-        let flags = tiles.saturating_mul(u64::from(self.flag_bytes));
+    fn flags(self, count: u64) -> u64 {
+        let flags = count.saturating_mul(u64::from(self.flag_bytes));
         flags.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX)
     }
 }
@@ -373,6 +432,18 @@ fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
 }
 
 impl Grid {
+    /// The grid of a program.
+    pub fn of(program: &Program) -> Grid {
+        Grid {
+            of: Operand::D,
+            tile: (program.block.m, program.block.n),
+            parts: program.scheduler.parts(),
+            stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
+            batched: program.problem.batch == Batch::Strided,
+            wave: program.scheduler.persistent,
+        }
+    }
+
     /// Number of units of work: tiles, times the products of a batch, times parts of k.
     pub fn units(&self, extents: Extents) -> u64 {
         let Extents { m, n, k, batch } = extents;
@@ -382,6 +453,17 @@ impl Grid {
             Operand::C | Operand::D => (m, n),
         };
         tiles(self.tile, rows, columns).saturating_mul(batch).saturating_mul(u64::from(self.parts))
+    }
+
+    /// Number of blocks, on a device that holds `resident` of them at once.
+    pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
+        let most = match self.wave {
+            None => u64::MAX,
+            Some(Wave::Blocks(blocks)) => blocks.into(),
+            Some(Wave::Device) => resident.max(1).into(),
+        };
+        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
+        self.units(extents).saturating_mul(shares).min(most)
     }
 
     /// The number of blocks as a formula of the extents and the batch.
@@ -397,6 +479,9 @@ impl Grid {
         }
         if self.parts > 1 {
             formula.push_str(&format!(" * {}", self.parts));
+        }
+        if let Some(depth) = self.stream {
+            formula.push_str(&format!(" * max(1, ceil(k / {depth}))"));
         }
         match self.wave {
             None => formula,
@@ -464,14 +549,23 @@ fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
         kernel: pack.kernel(),
         threads: pack.threads,
         shared_bytes: pack.shared_bytes(program),
-        grid: Grid { of: pack.side.operand(), tile: (pack.extent, pack.depth), parts: 1, batched, wave: None },
+        grid: Grid {
+            of: pack.side.operand(),
+            tile: (pack.extent, pack.depth),
+            parts: 1,
+            stream: None,
+            batched,
+            wave: None,
+        },
         params: pack.params(program.problem.batch),
         maps: Vec::new(),
     }
 }
 
 fn workspace(program: &Program) -> Option<Workspace> {
-    let parts = program.scheduler.parts?;
+    if !program.scheduler.divides_k() {
+        return None;
+    }
     program.roles.iter().find_map(|role| {
         let mut found = None;
         super::walk(&role.body, &mut |statement| {
@@ -480,12 +574,14 @@ fn workspace(program: &Program) -> Option<Workspace> {
             }
         });
         let (acc, how) = found?;
+        let stream = program.scheduler.division == Division::Stream;
         let slots = match how {
             Reduce::Serial => 1,
-            Reduce::Workspace => parts,
+            Reduce::Workspace => program.scheduler.parts(),
         };
         let sums = u64::from(slots) * u64::from(acc.map.elements()) * u64::from(role.len());
         Some(Workspace {
+            of: if stream { Contributor::Block } else { Contributor::Tile },
             flag_bytes: role.len().saturating_mul(FLAG_BYTES),
             sum_bytes: sums * u64::from(program.problem.types.acc.bytes()),
         })

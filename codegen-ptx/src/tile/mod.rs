@@ -304,10 +304,37 @@ pub struct Scheduler {
     pub persistent: Option<Wave>,
     /// Note of the wave.
     pub persistent_note: Note,
-    /// Number of parts of k, each summed by its own block; `None`: k is not split, and there is nothing to reduce.
-    pub parts: Option<u32>,
-    /// Note of the parts.
-    pub parts_note: Note,
+    /// How blocks divide the sum over k.
+    pub division: Division,
+    /// Note of the division.
+    pub division_note: Note,
+}
+
+/// How blocks divide the sum over k of a tile. Where they do, `reduce` adds up what they have summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// One block computes the whole sum.
+    Whole,
+    /// Each tile's k has this many parts, each summed by its own block.
+    Parts(u32),
+    /// Stream-K: the blocks of a wave sum equally many K-tiles of the last tiles, see [`crate::lower`]; the others are
+    /// computed whole.
+    Stream,
+}
+
+impl Scheduler {
+    /// Number of parts of k, if it is divided into the same parts for every tile; otherwise 1.
+    pub fn parts(&self) -> u32 {
+        match self.division {
+            Division::Parts(parts) => parts,
+            Division::Whole | Division::Stream => 1,
+        }
+    }
+
+    /// Whether several blocks may contribute to a tile.
+    pub fn divides_k(&self) -> bool {
+        self.division != Division::Whole
+    }
 }
 
 /// A subset of the block's threads with its own program.

@@ -7,8 +7,8 @@ use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side, Swizzle, Wave};
 use ptx_gemm_dsl::words::Word;
 
 use super::{
-    Accumulator, Buffer, Digit, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring, Source, Span,
-    Statement, param_name,
+    Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring,
+    Source, Span, Statement, param_name,
 };
 
 /// Column of the notes.
@@ -76,8 +76,10 @@ impl Printer {
                 Some(Wave::Device) => out.line("persistent", &scheduler.persistent_note),
                 Some(Wave::Blocks(n)) => out.line(&format!("persistent blocks {n}"), &scheduler.persistent_note),
             }
-            if let Some(parts) = scheduler.parts {
-                out.line(&format!("parts {parts}"), &scheduler.parts_note);
+            match scheduler.division {
+                Division::Whole => {}
+                Division::Parts(parts) => out.line(&format!("parts {parts}"), &scheduler.division_note),
+                Division::Stream => out.line("stream_k", &scheduler.division_note),
             }
             for pack in &program.packs {
                 let (slow, fast) = dims(pack.side, (pack.extent, pack.depth), pack.fast);

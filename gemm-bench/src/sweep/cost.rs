@@ -237,7 +237,12 @@ impl Model<'_> {
         let (full, rest) = ((blocks / per_wave).floor(), blocks % per_wave);
         let mut cycles = 0.0;
         let mut bound = (Bound::Latency, 0.0);
-        for (waves, on_each) in [(full, f64::from(resident)), (1.0, (rest / f64::from(gpu.processors)).ceil())] {
+        // With stream-K every block has the same share of the last wave.
+        let last = match plan.stream_k {
+            true => (rest / per_wave, f64::from(resident)),
+            false => (1.0, (rest / f64::from(gpu.processors)).ceil()),
+        };
+        for (waves, on_each) in [(full, f64::from(resident)), last] {
             if waves > 0.0 && on_each > 0.0 {
                 let (why, interval) = demand.interval(on_each);
                 let time = waves * (k_tiles * interval + self.around(on_each));
@@ -352,7 +357,7 @@ impl Model<'_> {
             let times = if split.reduce == Reduce::Workspace { 2.0 } else { 2.0 * f64::from(split.parts) };
             times * tile * f64::from(plan.problem.types.acc.bytes())
         });
-        let waits = if plan.split_k.is_some() { 3.0 } else { 2.0 };
+        let waits = if plan.split_k.is_some() || plan.stream_k { 3.0 } else { 2.0 };
         waits * gpu.latencies[0] + blocks * (stored + sums) / gpu.l2_bytes_per_clock
     }
 

@@ -118,6 +118,17 @@ fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
     )
 }
 
+/// Waves of blocks. With few blocks small products have tiles that do not fill a wave, too.
+const WAVES: &[&str] = &[
+    "persistent",
+    "persistent(1)",
+    "persistent(3)",
+    "stream_k",
+    "persistent(2); stream_k",
+    "persistent(3); stream_k",
+    "persistent(5); stream_k",
+];
+
 /// Clauses that are independent of each other.
 fn others() -> impl Strategy<Value = Vec<Option<String>>> {
     let text = |all: &'static [&'static str]| of(all).prop_map(str::to_string);
@@ -145,7 +156,7 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
         .boxed(),
         maybe(40, raster).boxed(),
         maybe(15, split).boxed(),
-        maybe(15, text(&["persistent", "persistent(1)", "persistent(3)"])).boxed(),
+        maybe(30, text(WAVES)).boxed(),
         maybe(10, text(&["blocks_per_sm(1)", "blocks_per_sm(2)"])).boxed(),
         maybe(5, text(&["tail(none)"])).boxed(),
         maybe(20, text(targets)).boxed(),

@@ -10,6 +10,7 @@ use ptx_gemm_runtime::interp::Checks;
 use serde::Serialize;
 
 use crate::error::CheckError;
+use crate::landmarks::streamed;
 use crate::profile::{Profile, tiles};
 
 /// The cost of the main loop for each multiply-add of a warp.
@@ -35,9 +36,14 @@ impl MainLoop {
         let program = kernel.programs().entries.iter().find(|program| program.name == entry);
         let rings = program.map(|program| program.rings.as_slice()).unwrap_or_default();
         let slots = rings.iter().map(|ring| ring.depth as usize).max().unwrap_or(1);
-        let parts = program.and_then(|program| program.scheduler.parts).unwrap_or(1) as usize;
-        // The pipeline is full in both, in each part of k.
-        let first = parts * (slots + 1).max(2);
+        let streamed = program.and_then(streamed);
+        let parts = streamed
+            .map_or_else(|| program.map_or(1, |program| program.scheduler.parts() as usize), |(blocks, _)| blocks);
+        // The pipeline is full in both, in each part of k. Where blocks share the K-tiles, they are equally many in both.
+        let shared = streamed
+            .zip(program)
+            .map_or(0, |((blocks, depth), program)| (blocks * depth).div_ceil(program.block.k.max(1) as usize));
+        let first = (parts * (slots + 1).max(2)).max(shared);
         let k_tiles = [first, 2 * first];
         // The checks have seen this kernel on the product that is counted as a whole.
         let count = |depth| Profile::watched(kernel, tiles(kernel, 1, depth), Checks::Off);

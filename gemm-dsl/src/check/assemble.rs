@@ -6,7 +6,7 @@ use crate::check::staging::{Staging, clamp};
 use crate::plan::{Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Param, Side};
+use crate::terms::{Extent3, Operand, Operands, Param, Side, Wave};
 use crate::types::{Batch, Problem};
 
 /// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
@@ -71,8 +71,10 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         raster: settings.raster,
         tail: settings.tail,
         pace: settings.pace,
-        persistent: settings.persistent,
+        // A wave of blocks is what stream-K divides the work among.
+        persistent: settings.persistent.or(settings.stream_k.then_some(Wave::Device)),
         split_k: settings.split_k,
+        stream_k: settings.stream_k,
         expect: settings.expect.clone(),
         // What one role gives up is for the other role of the same block.
         blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
@@ -80,7 +82,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
         accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4),
         variants,
-        params: params(&settings.problem, settings.split_k.is_some()),
+        params: params(&settings.problem, settings.split_k.is_some() || settings.stream_k),
         clauses: provenance(settings, unroll, prefetch),
     })
 }
@@ -118,6 +120,7 @@ fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
 fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
     let lanes =
         settings.get(Key::Warp).map_or_else(|| settings.text(Key::Lanes, "lanes(along = n)"), |c| c.to_string());
+    let stream_k = settings.text(Key::StreamK, "one tile a block");
     Provenance {
         types: settings.text(Key::Types, "types(f32)"),
         layout: settings.text(Key::Layout, "layout(a = row, b = row, c = row, d = row)"),
@@ -137,8 +140,8 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         prefetch: settings.text(Key::Prefetch, &format!("prefetch({prefetch})")),
         batch: settings.text(Key::Batch, "one product"),
         pace: settings.text(Key::Pace, "pace(tile)"),
-        split_k: settings.text(Key::SplitK, "k in one part"),
-        persistent: settings.text(Key::Persistent, "one tile a block"),
+        split_k: settings.text(Key::SplitK, &stream_k),
+        persistent: settings.text(Key::Persistent, &stream_k),
         specialize: settings.text(Key::Specialize, "one role"),
         registers: settings.text(Key::Registers, "the same registers for all"),
     }

@@ -42,6 +42,7 @@ pub(super) struct Settings<'s> {
     pub raster: Raster,
     pub persistent: Option<Wave>,
     pub split_k: Option<SplitK>,
+    pub stream_k: bool,
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
     pub registers: Option<(u32, u32)>,
@@ -79,6 +80,7 @@ impl<'s> Settings<'s> {
             raster: Raster { group: RASTER_GROUP, along: Along::N },
             persistent: None,
             split_k: None,
+            stream_k: false,
             specialize: None,
             registers: None,
             tail: Tail::Predicate,
@@ -128,6 +130,7 @@ impl<'s> Settings<'s> {
             Clause::SplitK(SplitKClause { parts, reduce }) => {
                 self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
+            Clause::StreamK => self.stream_k = true,
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
             Clause::Tail(tail) => self.tail = *tail,

@@ -316,10 +316,14 @@ clauses! {
         ],
         example: "split_k(4)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Tiles and parts of K divided evenly among blocks, summed in a fixed order.
+    /// The K-tiles of the last tiles divided evenly among a wave of blocks, which `persistent(n)` sizes. The last tiles are
+    /// those that do not fill a wave, together with one whole wave; the others are computed whole. Each block stores its
+    /// part of a tile that it does not finish, and the block with the tile's last K-tile adds these parts up, in a fixed
+    /// order: the same device gives the same bits each run. So no multiprocessor is idle in the last wave, and small
+    /// products with some depth occupy the whole device.
     stream_k StreamK {
         syntax: "stream_k",
-        summary: "tiles and parts of K divided evenly among blocks",
+        summary: "K-tiles of the last tiles divided evenly among blocks",
         default: "whole tiles",
         arguments: [],
         example: "stream_k" in "tile(32, 32, 8); thread(4, 4)",

@@ -53,17 +53,17 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         &format!("{plain}epilogue(|acc, alpha| alpha * acc);"),
     );
     // What is not implemented is left out, whether or not it is spelt right.
-    repaired(&format!("{plain}strem_k;"), plain.trim_end());
-    repaired(&format!("{plain}stream_k;"), plain.trim_end());
+    repaired(&format!("{plain}clutser(2, 1);"), plain.trim_end());
+    repaired(&format!("{plain}cluster(2, 1);"), plain.trim_end());
 }
 
 #[test]
 fn a_misspelt_clause_that_does_not_work_is_said_not_to() {
-    let said = diagnose("tile(64, 64, 8); thread(4, 4); strem_k;", None);
+    let said = diagnose("tile(64, 64, 8); thread(4, 4); clutser(2, 1);", None);
     let [error] = said.errors().collect::<Vec<_>>()[..] else { panic!("{said}") };
     assert_eq!(
         error.to_string(),
-        "unknown clause `strem_k`; did you mean `stream_k`? it is not implemented yet: leave it out"
+        "unknown clause `clutser`; did you mean `cluster`? it is not implemented yet: leave it out"
     );
 }
 

@@ -11,7 +11,7 @@ mod shapes;
 
 use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::interface::Packing;
-use ptx_gemm_dsl::terms::Param;
+use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_interp::TensorMapArgs;
 
 use crate::arguments::Arguments;
@@ -55,7 +55,8 @@ pub(crate) fn pass(
 ) -> Result<(), Error> {
     let entry = &interface.entries[launch.entry];
     let packed = launch.packed;
-    let copy = |operand| workspace + entry.packed_offset(operand, extents.into(), &|operand| packed.holds(operand));
+    let copies = [Operand::A, Operand::B].map(|operand| workspace + launch.packed_offset(entry, extents, operand));
+    let copy = |operand| if operand == Operand::A { copies[0] } else { copies[1] };
     for (kernel, start) in entry.launches.iter().zip(&mut launch.kernels) {
         for (param, value) in kernel.params.iter().zip(&mut start.args) {
             match *param {

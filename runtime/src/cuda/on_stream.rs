@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus_enum as Capture};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
-use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE_ALIGN};
+use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
@@ -257,7 +257,7 @@ impl<'a> OnStream<'a> {
             (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
         };
         self.gemm.pass(extents, address, &mut launch)?;
-        self.zero(address, entry, extents)?;
+        self.zero(address, launch.flag_bytes(entry, extents))?;
         self.gemm.module().enqueue(&launch, handle)
     }
 
@@ -265,7 +265,7 @@ impl<'a> OnStream<'a> {
     fn reserve(&self, needed: u64, extents: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
         if let Some((DeviceVector { address, len }, _)) = &self.workspace {
             let (address, got, alignment) = (*address, *len as u64, u64::from(WORKSPACE_ALIGN));
-            let needed = self.gemm.interface().workspace_bytes(extents.into());
+            let needed = self.gemm.largest_workspace(extents);
             if got < needed || !address.is_multiple_of(alignment) {
                 return Err(ArgumentError::Workspace { got, address, needed, alignment }.into());
             }
@@ -285,9 +285,8 @@ impl<'a> OnStream<'a> {
         Ok(Some(own))
     }
 
-    /// Enqueues the zeroing of split-K's flags: an earlier use may have left anything in the workspace.
-    fn zero(&self, address: u64, entry: &Entry, extents: Extents) -> Result<(), Error> {
-        let bytes = entry.flag_bytes(extents.into());
+    /// Enqueues the zeroing of a reduction's flags: an earlier use may have left anything in the workspace.
+    fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
         if bytes == 0 {
             return Ok(());
         }

@@ -16,7 +16,7 @@
 //!               "params" name,+                            by their names in the ABI: a, lda, m, s_alpha, map_a, workspace
 //!               "raster" "group" n "along" ("n" | "m")
 //!               ["persistent" ["blocks" n]]
-//!               ["parts" n]
+//!               ["parts" n | "stream_k"]
 //! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n
 //!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
@@ -58,7 +58,7 @@ use ptx_gemm_dsl::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 use super::lexer::{self, Line, Spot, Token};
 use super::text::{Positions, TextError, TextErrors};
-use super::{Module, Note, Program, Role, Scheduler};
+use super::{Division, Module, Note, Program, Role, Scheduler};
 use crate::violation::Site;
 use cursor::{Cursor, Parsed, fresh};
 
@@ -266,15 +266,16 @@ impl<'t> Parser<'t> {
             persistent = Some(blocks.map_or(Wave::Device, Wave::Blocks));
             persistent_note = cursor.note();
         }
-        let (mut parts, mut parts_note) = (None, none);
-        if self.next_word() == "parts" {
-            let mut cursor = self.line_of("parts")?;
-            parts = Some(cursor.number()?);
+        let (mut division, mut division_note) = (Division::Whole, none);
+        let word = self.next_word().to_string();
+        if matches!(word.as_str(), "parts" | "stream_k") {
+            let mut cursor = self.line_of(&word)?;
+            division = if word == "parts" { Division::Parts(cursor.number()?) } else { Division::Stream };
             cursor.end()?;
-            parts_note = cursor.note();
+            division_note = cursor.note();
         }
         let raster = Raster { group, along };
-        Ok(Scheduler { raster, raster_note, persistent, persistent_note, parts, parts_note })
+        Ok(Scheduler { raster, raster_note, persistent, persistent_note, division, division_note })
     }
 
     fn role(&mut self, program: &mut Program, entry: usize) -> Parsed<()> {

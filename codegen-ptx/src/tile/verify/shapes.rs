@@ -6,7 +6,7 @@ use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::{Check, accumulators_of, broken, copies, packs, rule, steps, trace};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
+use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
 use crate::violation::Site;
 
 /// Largest extent of a tile along one dimension.
@@ -92,7 +92,7 @@ fn params(program: &Program) -> Check {
         needed.push(Param::Batch);
         needed.extend(plain.iter().map(|matrix| Param::BatchStride(*matrix)));
     }
-    if program.scheduler.parts.is_some() {
+    if program.scheduler.divides_k() {
         needed.push(Param::Workspace);
     }
     for param in &needed {
@@ -122,10 +122,15 @@ fn scheduler(program: &Program) -> Check {
             format!("the wave has {blocks} blocks, and must have 1 to 65535")
         })?;
     }
-    if let Some(parts) = scheduler.parts {
-        rule((1..=1024).contains(&parts), Site::Scheduler, || format!("k has {parts} parts, and must have 1 to 1024"))?;
+    match scheduler.division {
+        Division::Whole => Ok(()),
+        Division::Parts(parts) => rule((1..=1024).contains(&parts), Site::Scheduler, || {
+            format!("k has {parts} parts, and must have 1 to 1024")
+        }),
+        Division::Stream => rule(scheduler.persistent.is_some(), Site::Scheduler, || {
+            "stream_k divides K-tiles among the blocks of a wave, and needs `persistent`".into()
+        }),
     }
-    Ok(())
 }
 
 fn roles(program: &Program) -> Check {

@@ -6,7 +6,7 @@ use ptx_gemm::{DType, Diagnostics, Schedule};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
 /// Clauses in addition to `TILE`.
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 15] = [
     ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
     ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
     ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
@@ -18,6 +18,8 @@ const KINDS: [(&str, &str); 13] = [
     ("split workspace", "split_k(4, reduce = workspace); epilogue(|acc, c, beta| acc + beta * c);"),
     ("split batch", "split_k(2); batch(strided);"),
     ("persistent", "persistent; epilogue(|acc, c, beta| acc + beta * c);"),
+    ("stream", "stream_k; epilogue(|acc, c, beta| acc + beta * c);"),
+    ("stream batch", "persistent(5); stream_k; batch(strided);"),
     ("cp_async", "load(cp_async); stages(3);"),
     ("functions", "epilogue(|acc, c| exp(acc / 8) + tanh(c) * sigmoid(acc) - gelu(acc) + silu(c));"),
 ];

@@ -292,7 +292,7 @@ impl<'a> Block<'a> {
                 return Ok(false);
             }
             Op::Drain => self.land(t),
-            Op::Reduce { acc, .. } => self.reduce(t, *acc)?,
+            Op::Reduce { acc, how, .. } => self.reduce(t, *acc, *how)?,
             Op::Store { acc, .. } => self.store(t, *acc)?,
             Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
         }

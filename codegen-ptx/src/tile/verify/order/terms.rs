@@ -2,7 +2,8 @@
 
 use super::super::Check;
 use super::Block;
-use crate::tile::Span;
+use crate::tile::{Division, Span};
+use ptx_gemm_dsl::terms::Reduce;
 
 impl Block<'_> {
     pub(super) fn multiply(&mut self, t: usize, acc: usize, span: &Span, kt: Option<u32>) -> Check {
@@ -56,9 +57,15 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn reduce(&mut self, t: usize, acc: usize) -> Check {
-        if self.program.scheduler.parts.is_none() {
-            return Err(self.fault("k is not split: there is nothing to reduce"));
+    pub(super) fn reduce(&mut self, t: usize, acc: usize, how: Reduce) -> Check {
+        match (self.program.scheduler.division, how) {
+            (Division::Whole, _) => {
+                return Err(self.fault("k is not divided among blocks: there is nothing to reduce"));
+            }
+            (Division::Stream, Reduce::Serial) => {
+                return Err(self.fault("blocks of stream_k add up their sums in the `workspace`"));
+            }
+            (Division::Parts(_), _) | (Division::Stream, Reduce::Workspace) => {}
         }
         self.complete(t, acc)?;
         self.threads[t].reduced = Some(acc);
@@ -69,7 +76,7 @@ impl Block<'_> {
         self.complete(t, acc)?;
         let thread = &mut self.threads[t];
         thread.stores += 1;
-        let whole = self.program.scheduler.parts.is_none() || thread.reduced == Some(acc);
-        if whole { Ok(()) } else { Err(self.fault("the tile is stored before the parts of k are added up")) }
+        let whole = !self.program.scheduler.divides_k() || thread.reduced == Some(acc);
+        if whole { Ok(()) } else { Err(self.fault("the tile is stored before the parts of its sum are added up")) }
     }
 }

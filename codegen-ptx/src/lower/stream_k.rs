@@ -1,0 +1,196 @@
+//! Stream-K: the blocks of a wave sum equally many K-tiles of the tiles that would not fill a wave.
+//!
+//! With T tiles and p blocks, T mod p tiles are left over by the whole waves. These tiles and those of one whole wave are
+//! the first S tiles, and are *streamed*: their K-tiles, laid end to end, are cut into p runs whose lengths differ by at
+//! most one. The other tiles are computed whole afterwards, p at a time (the two-tile hybrid of Osama et al.,
+//! arXiv 2301.03598).
+//!
+//! A block walks its run backwards, tile by tile. So the first tile that it comes to is the only one that a later block
+//! may have to finish, and it stores its part of that one before it waits for anything; its last tile is the only one
+//! that earlier blocks may have begun. The block with a tile's last K-tile finishes it: it adds the sums of the blocks
+//! before it, from the nearest one down. A block waits for blocks with lower numbers alone, and the order of summation
+//! follows from the sizes and p.
+
+use ptx_gemm_dsl::terms::Param;
+
+use super::scheduler::Units;
+use super::{Lowered, Lowering, WorkTile, broken};
+use crate::kernel::{Address, Compare, Expr, Op};
+use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
+use crate::tile::{Note, Statement};
+
+/// How the streamed tiles are divided.
+#[derive(Clone)]
+pub(super) struct Streamed {
+    /// K to sum over, and the number of its K-tiles: at least 1, so that there is always a block that stores the tile.
+    k: Expr,
+    k_tiles: Expr,
+    /// Number of blocks.
+    blocks: Expr,
+    /// Whole tiles of each block, 0 or 1; the tiles left over, which they share; and the number of both.
+    each: Expr,
+    shared: Expr,
+    tiles: Expr,
+}
+
+/// The K-tiles of one tile that a block sums.
+pub(super) struct Segment {
+    pub(super) of: Streamed,
+    /// The first K-tile, and the end.
+    first: Expr,
+    last: Expr,
+}
+
+impl Segment {
+    /// First k and extent of the segment.
+    pub(super) fn span(&self, lowering: &mut Lowering<'_>) -> (Expr, Expr) {
+        let depth = lowering.program.block.k;
+        let end = lowering.b.set((self.last.clone() * depth).min(self.of.k.clone()));
+        let first = lowering.b.set((self.first.clone() * depth).min(end.clone()));
+        (first.clone(), lowering.b.set(end - first))
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Computes the tiles of a block: its run of streamed K-tiles, then whole tiles.
+    pub(super) fn streamed_tiles(&mut self, units: &Units, body: &'a [Statement]) -> Lowered<()> {
+        let note = self.program.scheduler.division_note.clone();
+        let of = self.streamed(units, &note);
+        let Streamed { k_tiles, blocks, tiles, .. } = of.clone();
+        self.b.origin(&note, "this block's run of K-tiles");
+        let block = self.b.set(Expr::Block);
+        let (first_tile, first) = self.run_begins(&of, block.clone());
+        let (end_tile, end) = self.run_begins(&of, block.clone() + 1u32);
+        let empty = first_tile.clone().compare(Compare::Eq, end_tile.clone());
+        let empty = self.b.set(empty.and(first.clone().compare(Compare::Eq, end.clone())));
+        let to_end = self.b.set(end.clone().compare(Compare::Eq, 0u32));
+        self.b.origin(&note, "the last tile of the run, or the first whole tile");
+        let last_tile = self.b.set(to_end.clone().select(end_tile.clone().max(1u32.into()) - 1u32, end_tile));
+        let whole = self.b.set(tiles.clone() + block);
+        let most = u64::from(u32::MAX);
+        let tile = self.b.variable(empty.clone().select(whole.clone(), last_tile), most);
+        let next = self.b.variable(empty.clone().select(whole.clone() + blocks.clone(), whole), most);
+        let end = self.b.set(to_end.select(k_tiles.clone(), end));
+        let last = self.b.variable(empty.select(k_tiles.clone(), end), k_tiles.bound());
+        let some = self.b.set_reg(tile.clone().lt(units.all_tiles.clone()));
+
+        self.b.open();
+        self.b.open();
+        self.b.origin(&note, "the block's K-tiles of this tile");
+        let begins = tile.clone().compare(Compare::Eq, first_tile.clone());
+        let from = self.b.set(begins.select(first, 0u32));
+        let segment = Segment { of, first: from, last: last.clone() };
+        self.b.origin(&note, "first k of the block's K-tiles, and their extent");
+        let span = segment.span(self);
+        let mut work_tile = self.enter_tile(units, tile.clone(), Some(span))?;
+        work_tile.segment = Some(segment);
+        self.tile(&work_tile, units, body)?;
+        self.b.origin(&note, "advance to the tile before it in the run, or to the next whole tile");
+        let in_run = self.b.set(tile.clone().ge(first_tile + 1u32).and(tile.clone().lt(tiles)));
+        let before = tile.clone().max(1u32.into()) - 1u32;
+        self.b.assign(&tile, in_run.clone().select(before, next.clone()));
+        self.b.assign(&next, in_run.select(next.clone(), next.clone() + blocks));
+        self.b.assign(&last, k_tiles);
+        let again = self.b.set_reg(tile.lt(units.all_tiles.clone()));
+        let body = self.b.close();
+        self.b.push(Op::Loop { body, again });
+        let any = self.b.close();
+        self.b.branch(some, any, Vec::new());
+        Ok(())
+    }
+
+    fn streamed(&mut self, units: &Units, note: &Note) -> Streamed {
+        let k = self.depth();
+        self.b.origin(note, "K-tiles of a tile");
+        let depth = self.program.block.k;
+        let k_tiles = self.b.set(((k.clone() + (depth - 1)) / depth).max(1u32.into()));
+        self.b.origin(note, "tiles that the whole waves leave over, and those of one whole wave");
+        let blocks = self.b.set(Expr::Blocks);
+        let shared = self.b.set(units.all_tiles.clone() % blocks.clone());
+        let wave = units.all_tiles.clone().ge(blocks.clone()).and(shared.clone().ge(1u32));
+        let wave = self.b.set(wave);
+        let each = self.b.set(wave.clone().select(1u32, 0u32));
+        let tiles = self.b.set(shared.clone() + wave.select(blocks.clone(), 0u32));
+        Streamed { k, k_tiles, blocks, each, shared, tiles }
+    }
+
+    /// Tile and K-tile at which a block's run begins: the block's share of the streamed tiles, rounded down to whole
+    /// K-tiles. All products fit 32 bits, since a wave has fewer than 2^16 blocks.
+    fn run_begins(&mut self, of: &Streamed, block: Expr) -> (Expr, Expr) {
+        let Streamed { k_tiles, blocks, each, shared, .. } = of;
+        let share = self.b.set(block.clone() * shared.clone());
+        let tile = self.b.set(block * each.clone() + share.clone() / blocks.clone());
+        // The rest is a fraction of a tile: so many K-tiles for each of `blocks`.
+        let rest = self.b.set(share % blocks.clone());
+        let whole = rest.clone() * (k_tiles.clone() / blocks.clone());
+        let partial = (rest * (k_tiles.clone() % blocks.clone())) / blocks.clone();
+        // The minimum changes nothing, and states the bound to the verifier.
+        (tile, self.b.set((whole + partial).min(k_tiles.clone())))
+    }
+
+    /// Adds up the sums of the blocks that share the work tile. The one with its last K-tile runs `body`.
+    pub(super) fn reduce_streamed(
+        &mut self,
+        work_tile: &WorkTile,
+        units: &Units,
+        acc: usize,
+        body: &'a [Statement],
+        note: &'a Note,
+    ) -> Lowered<()> {
+        let segment = work_tile.segment.as_ref().ok_or_else(|| broken("a tile that is not streamed"))?;
+        let Segment { of, first, last } = segment;
+        let acc = self.acc[acc].clone();
+        let workspace = self.workspace_access()?;
+        self.b.origin(note, "does a later block finish this tile?");
+        let unfinished = self.b.set_reg(last.clone().lt(of.k_tiles.clone()));
+        self.b.open();
+        let block = self.b.set(Expr::Block);
+        let (flag, slot) = self.contribution(of, block, acc.len() as u32, note)?;
+        self.store_partials(&acc, &slot, workspace, note);
+        self.b.origin(note, "hand the sums to the block that finishes the tile");
+        let value = self.b.set_reg(Expr::Const(1));
+        self.b.push(Op::RaiseFlag { address: flag, value });
+        let hand_over = self.b.close();
+
+        self.b.open();
+        self.b.origin(note, "have earlier blocks begun it?");
+        let begun = self.b.set_reg(first.clone().ge(1u32));
+        self.b.open();
+        self.b.origin(note, "the block before this one");
+        let other = self.b.variable(Expr::Block.max(1u32.into()) - 1u32, u64::from(u32::MAX));
+        self.b.open();
+        let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
+        self.b.origin(note, "wait for its sums");
+        self.wait_for_flag(flag, 1u32.into())?;
+        self.add_partials(&acc, &slot, workspace, note);
+        self.lower_flag(flag, workspace, note);
+        self.b.origin(note, "has yet another block begun the tile?");
+        let (tile, from) = self.run_begins(of, other.clone());
+        self.b.assign(&other, other.clone().max(1u32.into()) - 1u32);
+        let again = tile.compare(Compare::Eq, work_tile.tile.clone()).and(from.ge(1u32));
+        let again = self.b.set_reg(again);
+        let add = self.b.close();
+        self.b.push(Op::Loop { body: add, again });
+        let gather = self.b.close();
+        self.b.branch(begun, gather, Vec::new());
+        self.tile(work_tile, units, body)?;
+        let finish = self.b.close();
+        self.b.branch(unfinished, hand_over, finish);
+        Ok(())
+    }
+
+    /// This thread's flag and its first sum among those of a block.
+    fn contribution(&mut self, of: &Streamed, block: Expr, sums: u32, note: &Note) -> Lowered<(Address, Expr)> {
+        let (threads, bytes) = (self.threads, self.types.acc.bytes());
+        self.b.origin(note, "this thread's flag and sums there");
+        let workspace = self.wide_arg(&Param::Workspace)?;
+        let flags_of = threads * FLAG_BYTES;
+        let flag = block.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
+        let flag = self.b.set(workspace.clone() + flag);
+        let flag = Address { base: self.b.set_reg(flag), offset: 0 };
+        let flags = of.blocks.clone().wide() * flags_of + (WORKSPACE_ALIGN - 1);
+        let flags = (flags / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
+        let slot = block.wide() * (sums * threads * bytes) + (self.tid.clone() * bytes).wide();
+        Ok((flag, self.b.set(workspace + flags + slot)))
+    }
+}
