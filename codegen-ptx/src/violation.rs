@@ -17,6 +17,8 @@ pub enum Site {
     Buffer(usize),
     /// A ring.
     Ring(usize),
+    /// The stage of D.
+    Stage,
     /// A named barrier.
     Barrier(usize),
     /// A set of accumulators.

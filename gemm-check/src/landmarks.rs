@@ -7,7 +7,7 @@ use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Along, Operand, Side, Tail, Wave};
 use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_runtime::interface::{Entry, Grid};
-use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program};
+use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, Writer};
 use ptx_gemm_runtime::{INTERPRETER_WAVE, Kernel};
 
 use crate::size::Size;
@@ -71,7 +71,12 @@ impl Landmarks {
                     let global = by.global_width(program.element(program.buffers[*buffer].side));
                     widths.extend([by.chunk().map_or(1, |(width, _)| width), global].map(|width| width as usize));
                 }
-                Op::Store { width, c_width, .. } => widths.extend([*width as usize, *c_width as usize]),
+                Op::Write { by: Writer::Registers { width } } => {
+                    widths.insert(*width as usize);
+                }
+                Op::Store { width, c_width, .. } | Op::Stage { width, c_width, .. } => {
+                    widths.extend([*width as usize, *c_width as usize]);
+                }
                 Op::Steps { unroll: steps, fetches, .. } => {
                     unroll.insert(*steps as usize);
                     widths.extend(fetches.iter().map(|(fetch, _)| fetch.width as usize));

@@ -40,7 +40,7 @@ fn holders(program: &Program) -> Option<(&Role, &Accumulator)> {
     program.roles.iter().find_map(|role| {
         let mut stored = None;
         walk(&role.body, &mut |statement| {
-            if let Op::Store { acc, .. } = statement.op {
+            if let Op::Store { acc, .. } | Op::Stage { acc, .. } = statement.op {
                 stored = stored.or(program.accumulators.get(acc));
             }
         });

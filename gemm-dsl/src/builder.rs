@@ -3,14 +3,14 @@
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PackClause,
     PrefetchClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, Store, TileClause, TypesClause, VectorClause, WarpCount,
+    StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
 use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
+use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
 use crate::types::{DType, Layouts};
 
 impl Schedule {

@@ -3,7 +3,7 @@
 use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
+use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
 use crate::types::{DType, Layout};
 
 /// One clause of a schedule.
@@ -334,17 +334,6 @@ pub struct RegistersClause {
     pub producer: u32,
     /// Per consumer thread.
     pub consumer: u32,
-}
-
-/// How D is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Store {
-    /// From registers.
-    Direct,
-    /// Through shared memory.
-    Staged,
-    /// Through shared memory and the tensor memory accelerator.
-    Tma,
 }
 
 /// f32 products from narrower ones.

@@ -134,10 +134,15 @@ impl Plan {
                     fragment.m, fragment.n, sample.reads.conflicts
                 );
                 let stores = format!("{shared} ({} passes are lost in storing K-tiles)", sample.stores.conflicts);
-                match (sample.reads.conflicts, sample.stores.conflicts) {
-                    (_, 0) => format!("{reads} and {shared}"),
-                    (0, _) => stores,
-                    _ => format!("{reads} and {stores}"),
+                let staged = sample.d_writes.conflicts + sample.d_reads.conflicts;
+                let d = format!("{} ({staged} passes are lost where D is staged)", clauses.store);
+                let culprits = [(sample.reads.conflicts, &reads), (sample.stores.conflicts, &stores), (staged, &d)];
+                let found: Vec<&str> =
+                    culprits.iter().filter(|(lost, _)| *lost > 0).map(|(_, who)| who.as_str()).collect();
+                match found[..] {
+                    [] => format!("{reads} and {shared}"),
+                    [only] if only == reads => format!("{reads} and {shared}"),
+                    _ => found.join(" and "),
                 }
             }
             Metric::SectorsPerLoad if staged => format!("{}, {} and {tile}", clauses.layout, clauses.vector),

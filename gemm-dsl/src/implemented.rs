@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, Store};
+use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -32,7 +32,6 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     let lacks = [
         word.downcast_ref() == Some(&BatchKind::Grouped),
         word.downcast_ref() == Some(&Roles::Pingpong),
-        word.downcast_ref().is_some_and(|store: &Store| *store != Store::Direct),
         word.is::<Emulation>(),
     ];
     !lacks.contains(&true)
@@ -91,7 +90,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                     lacks("specialize with pingpong".into(), &[&together.to_string()]);
                 }
             }
-            Clause::Store(store) if !works(store) => lacks(whole, &["store(direct)"]),
             Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}

@@ -11,7 +11,7 @@ use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Side, SplitK,
     Swizzle, Tail, Wave,
 };
-use crate::types::{DType, Problem};
+use crate::types::{DType, Layout, Problem};
 
 /// The geometry of the threads of one block that multiply (`atom(fma)`): with `specialize`, the consumers.
 ///
@@ -125,8 +125,28 @@ pub struct Variant {
     pub b: CopyPlan,
     /// Elements per access of C.
     pub c_width: u32,
-    /// Elements per access of D.
+    /// Elements per access of D; with TMA, the elements of 16 bytes.
     pub d_width: u32,
+    /// The tile of D in shared memory; `None`: threads store it from registers.
+    pub staged: Option<StagedTile>,
+}
+
+/// A tile of D in shared memory, on its way to global memory.
+///
+/// Its lines run along D's contiguous dimension, and are cut into panels of `pitch` elements: element i of line l is at
+/// `((i / pitch) * lines + l) * pitch + i % pitch`, before the swizzle. With a pad there is one panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct StagedTile {
+    /// Byte offset in the block's shared memory.
+    pub offset_bytes: u32,
+    /// Elements from one line of a panel to the next.
+    pub pitch: u32,
+    /// XOR on the byte address.
+    pub swizzle: Swizzle,
+    /// Elements that a thread writes at once.
+    pub width: u32,
+    /// Lines of a box, where TMA copies it to global memory; else the threads do, `d_width` elements at a time.
+    pub box_lines: Option<u32>,
 }
 
 /// Every number that follows from a schedule for one target.
@@ -183,7 +203,10 @@ pub struct Plan {
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
     /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
-    /// Shared memory of a block, in bytes: all slots, and the mbarriers after them.
+    /// Bytes of all slots, and of a tile of D that is staged: in the slots' memory, or after them with producers, whose
+    /// copies go on meanwhile. The mbarriers come next.
+    pub slots_bytes: u32,
+    /// Shared memory of a block, in bytes, with the mbarriers.
     pub shared_bytes: u32,
     /// Accumulators per thread, in 32-bit registers.
     pub accumulator_registers: u32,
@@ -201,22 +224,28 @@ impl Plan {
     /// without staging.
     pub fn barrier_offset(&self, variant: &Variant) -> Option<u32> {
         let mbarriers = variant.load == Load::Tma || self.pace == Pace::Free || self.producer_warps > 0;
-        (mbarriers && self.a.placement.is_some()).then(|| self.stage_bytes * self.stages)
+        (mbarriers && self.a.placement.is_some()).then_some(self.slots_bytes)
     }
 
-    /// The parameters of an entry, in order: with TMA a tensor map takes the place of an input's address, and contains its
+    /// The parameters of an entry, in order: with TMA a tensor map takes the place of a matrix's address, and contains its
     /// leading dimension and batch stride.
     pub fn params_of(&self, variant: &Variant) -> Vec<Param> {
-        let input = |operand: Operand| matches!(operand, Operand::A | Operand::B);
+        let by_tma = |operand: Operand| match operand {
+            Operand::A | Operand::B => variant.load == Load::Tma,
+            Operand::C => false,
+            Operand::D => variant.staged.is_some_and(|staged| staged.box_lines.is_some()),
+        };
         let with_map = |param: &Param| match *param {
-            Param::Matrix(operand) if input(operand) => Some(Param::Map(operand)),
-            Param::Ld(operand) | Param::BatchStride(operand) if input(operand) => None,
+            Param::Matrix(operand) if by_tma(operand) => Some(Param::Map(operand)),
+            Param::Ld(operand) | Param::BatchStride(operand) if by_tma(operand) => None,
             ref other => Some(other.clone()),
         };
-        match variant.load {
-            Load::Tma => self.params.iter().filter_map(with_map).collect(),
-            Load::Registers | Load::CpAsync => self.params.clone(),
-        }
+        self.params.iter().filter_map(with_map).collect()
+    }
+
+    /// Lines of a tile of D along its contiguous dimension, and elements of each.
+    pub(crate) fn d_lines(&self) -> (u32, u32) {
+        if self.problem.layouts.d == Layout::Row { (self.block.m, self.block.n) } else { (self.block.n, self.block.m) }
     }
 
     /// Threads of a block: those that multiply, then those that only copy.
@@ -277,6 +306,8 @@ pub struct Provenance {
     pub pace: String,
     /// `split_k(...)` or `stream_k`.
     pub split_k: String,
+    /// `store(...)`.
+    pub store: String,
     /// `persistent`, or `stream_k`, which implies it.
     pub persistent: String,
     /// `specialize(...)`, else `one role`.

@@ -180,7 +180,7 @@ impl Plan {
         if self.problem.epilogue.uses_c() {
             table.row("C", format!("{} wide", variant.c_width));
         }
-        table.row("D", format!("{} wide", variant.d_width));
+        table.row("D", self.way_out(variant));
         let blocks = self.resident_blocks(variant);
         table.row(
             "blocks per SM",
@@ -197,6 +197,26 @@ impl Plan {
             })
             .collect();
         table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
+    }
+
+    /// How D is stored.
+    fn way_out(&self, variant: &Variant) -> String {
+        let width = variant.d_width;
+        let Some(staged) = variant.staged else { return format!("{width} wide") };
+        let (lines, elements) = self.d_lines();
+        let skew = match staged.swizzle {
+            Swizzle::Bytes(span) => format!("swizzled by {span} B"),
+            Swizzle::None => format!("{} apart", staged.pitch),
+        };
+        let tile = format!("{lines} lines of {elements}, {skew}, at {}", staged.offset_bytes);
+        match staged.box_lines {
+            None => format!("{tile}, copied {width} wide"),
+            Some(rows) => {
+                let boxes = lines / rows * (elements / staged.pitch).max(1);
+                let boxes = if boxes == 1 { "1 box".into() } else { format!("{boxes} boxes") };
+                format!("{tile}, copied as {boxes} of {rows} by {}, by one thread", staged.pitch)
+            }
+        }
     }
 
     fn access(&self, operand: &OperandPlan, copy: &CopyPlan, load: Load) -> String {

@@ -1,6 +1,7 @@
-//! The main loop's memory accesses, counted from the plan: bank conflicts, sectors, loads.
+//! Memory accesses, counted from the plan: bank conflicts, sectors, loads.
 //!
-//! Every access of the main loop follows from a plan's numbers, and so its cost is known before anything is compiled.
+//! Every access of the main loop, and of a tile of D that passes through shared memory, follows from a plan's numbers, and
+//! so its cost is known before anything is compiled.
 //! The product that is counted is the plan's *sample*: 2 x 2 tiles of D and 4 K-tiles of packed matrices, all of them
 //! whole tiles. The interpreter's counts for the same product are the same (`tests/all/contracts.rs`).
 //!
@@ -11,9 +12,10 @@
 use std::collections::BTreeMap;
 
 use crate::figure::Figure;
-use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, Variant};
+use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent3, Fast, Load, Operands, Pace, Side, Swizzle};
+use crate::types::Layout;
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
 pub const SAMPLE_TILES: u32 = 2;
@@ -38,7 +40,8 @@ pub struct Passes {
     pub conflicts: u64,
 }
 
-/// The memory accesses of one entry's main loop in the product of [`Plan::sample`].
+/// The memory accesses of one entry's main loop, and of its way out through shared memory, in the product of
+/// [`Plan::sample`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Multiply-adds, one for each warp.
@@ -55,6 +58,10 @@ pub struct Sample {
     pub register_loads: u64,
     /// Sectors that the loads touch.
     pub sectors: u64,
+    /// Elements of D written to shared memory, where tiles of D pass through it.
+    pub d_writes: Passes,
+    /// The same read again, to be stored by threads.
+    pub d_reads: Passes,
 }
 
 impl Sample {
@@ -63,7 +70,7 @@ impl Sample {
 
     /// Passes lost to bank conflicts.
     pub fn bank_conflicts(&self) -> Figure {
-        (self.reads.conflicts + self.stores.conflicts).into()
+        [self.reads, self.stores, self.d_writes, self.d_reads].iter().map(|of| of.conflicts).sum::<u64>().into()
     }
 
     /// Sectors of a load, on average.
@@ -73,7 +80,7 @@ impl Sample {
 
     /// Loads for each multiply-add.
     pub fn loads_per_fma(&self) -> Figure {
-        Figure::ratio(self.reads.accesses + self.register_loads, self.fma)
+        Figure::ratio(self.reads.accesses + self.d_reads.accesses + self.register_loads, self.fma)
     }
 }
 
@@ -84,7 +91,7 @@ impl Plan {
         Extent3 { m: SAMPLE_TILES * m, n: SAMPLE_TILES * n, k: SAMPLE_DEPTH * k }
     }
 
-    /// Counts the memory accesses of the main loop of `variant`.
+    /// Counts the memory accesses of the main loop of `variant`, and of the tiles of D in shared memory.
     pub fn sample(&self, variant: &Variant) -> Sample {
         let Geometry { threads, thread, .. } = self.geometry;
         let tiles = u64::from(SAMPLE_TILES * SAMPLE_TILES);
@@ -105,6 +112,12 @@ impl Plan {
                     }
                 }
                 None => self.direct_loads(operand, copy.width, &mut sample),
+            }
+        }
+        if let Some(staged) = variant.staged {
+            sample.d_writes = self.d_writes(&staged).times(tiles);
+            if staged.box_lines.is_none() {
+                sample.d_reads = self.d_reads(&staged, variant.d_width).times(tiles);
             }
         }
         sample
@@ -169,6 +182,48 @@ impl Plan {
             }
         });
         total
+    }
+
+    /// What the warps write of one tile of D.
+    fn d_writes(&self, staged: &StagedTile) -> Passes {
+        let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
+        let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
+        let mut total = Passes::default();
+        for warp in warps(self.geometry.threads) {
+            for line in &lines {
+                for element in elements.iter().step_by(staged.width as usize) {
+                    let starts = warp.clone().map(|thread| sides.map(|side| own(&self.geometry, thread, side)));
+                    let offsets = starts.map(|[l, e]| self.d_address(staged, l + line, e + element));
+                    total += passes(offsets.enumerate(), staged.width * self.problem.types.d.bytes());
+                }
+            }
+        }
+        total
+    }
+
+    /// What the threads that multiply read of one tile of D, `width` elements at a time.
+    fn d_reads(&self, staged: &StagedTile, width: u32) -> Passes {
+        let (lines, elements) = self.d_lines();
+        let copy = CopyPlan {
+            width,
+            store_width: width,
+            chunks_per_row: elements / width,
+            chunks: lines * (elements / width),
+            passes: (lines * (elements / width)).div_ceil(self.geometry.threads),
+        };
+        let mut total = Passes::default();
+        for_chunks(self.geometry.threads, &copy, |lanes| {
+            let offsets = lanes.iter().map(|&(lane, line, element)| (lane, self.d_address(staged, line, element)));
+            total += passes(offsets, width * self.problem.types.d.bytes());
+        });
+        total
+    }
+
+    /// The byte offset of an element of D in shared memory.
+    fn d_address(&self, staged: &StagedTile, line: u32, element: u32) -> u32 {
+        let pitch = staged.pitch;
+        let at = (element / pitch * self.d_lines().0 + line) * pitch + element % pitch;
+        swizzled(staged.offset_bytes + at * self.problem.types.d.bytes(), staged.swizzle)
     }
 
     /// All loads of an operand that is staged.
@@ -244,11 +299,14 @@ impl Slot<'_> {
 
     /// The byte offset of an element in shared memory.
     fn address(&self, own: u32, k: u32) -> u32 {
-        let address = self.placement.offset_bytes + self.offset(own, k);
-        match self.placement.swizzle {
-            Swizzle::None => address,
-            Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
-        }
+        swizzled(self.placement.offset_bytes + self.offset(own, k), self.placement.swizzle)
+    }
+}
+
+fn swizzled(address: u32, swizzle: Swizzle) -> u32 {
+    match swizzle {
+        Swizzle::None => address,
+        Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
     }
 }
 

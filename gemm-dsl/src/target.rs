@@ -65,6 +65,9 @@ pub const MAX_THREADS: u32 = 1024;
 /// The maximum number of registers of a thread, on every target.
 pub const MAX_REGISTERS: u32 = 255;
 
+/// The widest access of a thread to memory, in bytes, on every target.
+pub const MAX_ACCESS_BYTES: u32 = 16;
+
 /// Alignment in shared memory of a box that TMA copies, in bytes (PTX ISA, "cp.async.bulk.tensor").
 pub const BOX_ALIGN: u32 = 128;
 

@@ -147,6 +147,18 @@ pub enum Wave {
     Blocks(u32),
 }
 
+/// How D is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Store {
+    /// From registers.
+    Direct,
+    /// Through shared memory.
+    Staged,
+    /// Through shared memory and the tensor memory accelerator.
+    Tma,
+}
+
 /// K divided among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct SplitK {

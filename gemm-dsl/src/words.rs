@@ -1,9 +1,9 @@
 //! The closed word lists of the language, each in one table that the grammar, the printer and the suggestions share.
 
-use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills, Store};
+use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills};
 use crate::epilogue::{Axis, Function};
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
 use crate::types::{DType, Layout};
 
 /// A type whose values are words of the language.

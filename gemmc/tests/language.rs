@@ -51,8 +51,8 @@ fn explain_lists_all_and_says_all_of_one() {
     for words in ["stages(n)", "1 to 64", "Default: `stages(1)`", "State: implemented", "cp.async", "without"] {
         assert!(stages.contains(words), "no `{words}` in\n{stages}");
     }
-    let (store, _) = gemmc(&["explain", "store"], 0);
-    assert!(store.contains("implemented, but for staged and tma"), "{store}");
+    let (specialize, _) = gemmc(&["explain", "specialize"], 0);
+    assert!(specialize.contains("implemented, but for pingpong"), "{specialize}");
     let (cluster, _) = gemmc(&["explain", "cluster"], 0);
     assert!(cluster.contains("not implemented yet") && cluster.contains("changes nothing"), "{cluster}");
     for topic in ["types", "layout", "epilogue", "targets"] {
@@ -89,7 +89,7 @@ fn check_fix_writes_the_file_and_keeps_its_comments() {
     let name = path.to_str().expect("a path");
     let (out, err) = gemmc(&["check", name, "--fix"], 0);
     assert!(out.contains("legal after 3 fixes") && err.is_empty(), "{out}{err}");
-    assert_eq!(read(&path), "// A start.\ntile(128, 128, 8);\nthread(8, 8); // registers\n");
+    assert_eq!(read(&path), "// A start.\ntile(128, 128, 8);\nthread(8, 8); // registers\nstream_k;\n");
     let (out, _) = gemmc(&["check", name, "--fix"], 0);
     assert!(out.contains("nothing to fix"), "{out}");
 }

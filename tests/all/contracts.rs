@@ -8,7 +8,7 @@ use ptx_gemm_dsl::terms::Operand;
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 33] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
@@ -36,6 +36,12 @@ const OTHERS: [&str; 27] = [
     "tile(64, 64, 8); thread(4, 4); vector(4); double_buffer; pace(free); persistent(2);",
     "tile(96, 96, 16); thread(6, 6); fragment(2, 3); vector(4); unroll(2); prefetch(0); tail(none);",
     "tile(32, 32, 16); thread(2, 2); shared(a = mk + pad(2), b = nk + pad(5)); layout(b = col); vector(4);",
+    "tile(64, 64, 8); thread(4, 4); vector(4); double_buffer; store(staged);",
+    "tile(48, 40, 8); thread(3, 5); layout(d = col); load(cp_async); stages(3); store(staged);",
+    "types(f64); tile(32, 48, 8); thread(2, 2); vector(2); split_k(2); store(staged);",
+    "tile(64, 96, 8); thread(4, 6); fragment(4, 2); vector(4); load(tma); stages(3); stream_k; store(tma);",
+    "tile(64, 64, 8); thread(4, 4); layout(d = col); vector(4); load(tma); specialize(producers = 1 warp); store(tma);",
+    "tile(64, 8, 16); thread(4, 1); vector(4); load(cp_async); target(sm_90); stages(2); store(tma);",
 ];
 
 /// The counts that differ, as text.
@@ -61,12 +67,12 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
-        ("reads", sample.reads.accesses + copies, reads.accesses),
-        ("passes of reads", sample.reads.passes + words, reads.wavefronts),
-        ("conflicts of reads", sample.reads.conflicts, reads.conflicts()),
-        ("stores", sample.stores.accesses + copies, stores.accesses),
-        ("passes of stores", sample.stores.passes + words, stores.wavefronts),
-        ("conflicts of stores", sample.stores.conflicts, stores.conflicts()),
+        ("reads", sample.reads.accesses + sample.d_reads.accesses + copies, reads.accesses),
+        ("passes of reads", sample.reads.passes + sample.d_reads.passes + words, reads.wavefronts),
+        ("conflicts of reads", sample.reads.conflicts + sample.d_reads.conflicts, reads.conflicts()),
+        ("stores", sample.stores.accesses + sample.d_writes.accesses + copies, stores.accesses),
+        ("passes of stores", sample.stores.passes + sample.d_writes.passes + words, stores.wavefronts),
+        ("conflicts of stores", sample.stores.conflicts + sample.d_writes.conflicts, stores.conflicts()),
         ("loads", sample.loads + copies, of_a_and_b(loads.accesses, sample.loads + copies)),
         (
             "loads to registers",

@@ -15,6 +15,12 @@ const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128)); load(tma); stages(2); persistent";
 const BUDGET: &str = "target(sm_90a); tile(128, 128, 8); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1); \
                       registers(producer = 40, consumer = 232)";
+const OUT: &str =
+    "tile(16, 16, 8); thread(2, 2); vector(2); load(cp_async); stages(3); persistent; store(staged); target(sm_80)";
+const OUT_PLAIN: &str = "tile(16, 16, 8); thread(2, 2); double_buffer; store(staged); target(sm_80)";
+const OUT_BOXED: &str = "tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3); specialize(producers = 1 warp); \
+                         persistent; store(tma)";
+const OUT_SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); store(staged); target(sm_80)";
 const SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_80)";
 const STREAM: &str = "tile(16, 16, 8); thread(2, 2); stream_k; target(sm_80)";
 const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unroll(4); target(sm_80)";
@@ -131,6 +137,100 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "used by 0 roles",
     ),
     (STAGED, "threads 0..64", "threads 0..32", "distributed over 64 threads, but its role has 32"),
+    // The stage of D.
+    (OUT, "    stage of d", "    ; stage of d", "`stage` and `write` need a `stage of d`"),
+    (OUT, "        write d", "        ; write d", "one `stage` and one `write`, not 1 and 0"),
+    (
+        OUT,
+        "        stage acc",
+        "        store acc -> d width 2\n        ; ",
+        "one `stage` and one `write`, not 0 and 1",
+    ),
+    (OUT, "        stage acc", "        store acc -> d width 2\n        stage acc", "stored 2 times"),
+    (OUT, "stage of d", "stage of c", "expected `d`, found `c`"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 0 at 0 B", "the stage of d has a pitch of 0"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 12 at 0 B", "lines of 16 elements cannot be cut into panels of 12"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 20 at 0 B swizzle 64 B", "a swizzle of 64 B needs panels"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 20 at 8 B", "begins at 8 B, which is not a multiple of 16"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 20 at 262144 B", "B of shared memory, but sm_80 has"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 17 at 0 B", "cannot write 2 f32 at a time with a pitch of 17"),
+    (OUT, "d pitch 20 at 0 B", "d pitch 18 at 0 B", "cannot copy 4 f32 at a time from lines of 16"),
+    (
+        OUT_PLAIN,
+        "        sync                                                             ; store(staged)\n        stage",
+        "        stage",
+        "of As is read, but a tile of D is in its memory",
+    ),
+    (OUT, "stage acc width 2", "stage acc width 4", "a thread holds 2 adjacent elements of D"),
+    (OUT, "by registers width 4", "by registers width 3", "cannot copy 3 f32 at a time"),
+    (OUT, "by registers width 4", "by tma rows 16", "the parameter `map_d` is given 0 times"),
+    (OUT, "by registers width 4", "by hand width 4", "expected `registers` or `tma`"),
+    (OUT, "        drain", "        ; drain", "staged while As may still be copied to or read"),
+    (
+        OUT,
+        "        drain                                                            ; store(staged)\n        sync",
+        "        drain",
+        "staged while As may still be copied to or read",
+    ),
+    (
+        OUT,
+        "        sync                                                             ; store(staged)\n        write",
+        "        write",
+        "before all threads have staged",
+    ),
+    (
+        OUT,
+        "        sync                                                             ; persistent",
+        "        ;",
+        "the tile of D in its memory may still be read",
+    ),
+    (OUT_BOXED, "module sm_90", "module sm_80", "sm_80 has no tensor memory accelerator"),
+    (OUT_BOXED, "d pitch 32 at 6144 B swizzle 128 B", "d pitch 32 at 6144 B", ""),
+    (OUT_BOXED, "d pitch 32 at 6144 B swizzle 128 B", "d pitch 16 at 6144 B swizzle 64 B", ""),
+    (OUT_BOXED, "d pitch 32 at 6144 B swizzle 128 B", "d pitch 36 at 6144 B", "tma copies lines without gaps"),
+    (
+        OUT_BOXED,
+        "d pitch 32 at 6144 B swizzle 128 B",
+        "d pitch 2 at 6144 B",
+        "cannot write 4 f32 at a time with a pitch of 2",
+    ),
+    (OUT_BOXED, "d pitch 32 at 6144 B", "d pitch 32 at 6272 B", "begins at 6272 B, which is not a multiple of 1024"),
+    (OUT_BOXED, "d pitch 32 at 6144 B", "d pitch 32 at 8192 B", "bytes 8192 to 12288, covers mbarriers"),
+    (OUT_BOXED, "d pitch 32 at 6144 B", "d pitch 32 at 0 B", "staged while As may still be copied to or read"),
+    (OUT_BOXED, "d by tma rows 32", "d by tma rows 12", "32 lines, which are not whole boxes of 12"),
+    (OUT_BOXED, "d by tma rows 32", "d by tma rows 4", "do not begin at multiples of 1024 B"),
+    (OUT_BOXED, "d by tma rows 32", "d by tma rows 0", "not whole boxes of 0"),
+    (OUT_BOXED, "d by tma rows 32", "d by registers width 4", "the parameter `d` is given 0 times"),
+    (
+        OUT_BOXED,
+        "        meet store                                                       ; store(tma)\n        stage",
+        "        stage",
+        "the previous one may still be read",
+    ),
+    (
+        OUT_BOXED,
+        "        meet store                                                       ; store(tma)\n        write",
+        "        write",
+        "before all threads have staged",
+    ),
+    (
+        OUT_BOXED,
+        "        meet store                                                       ; store(tma)\n        stage",
+        "        sync\n        stage",
+        "waits forever",
+    ),
+    (
+        OUT_SPLIT,
+        "        reduce acc serial {",
+        "        stage acc width 1\n        reduce acc serial {",
+        "one `stage` and one `write`, not 2 and 1",
+    ),
+    (
+        OUT_SPLIT,
+        "reduce acc serial",
+        "reduce acc workspace",
+        "only one of the blocks that share a tile reaches this statement",
+    ),
     // Copies and steps.
     (
         STAGED,

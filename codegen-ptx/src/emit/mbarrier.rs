@@ -1,6 +1,8 @@
-//! mbarriers in shared memory, and the copies of boxes that they count.
+//! mbarriers in shared memory, the copies of boxes that they count, and those of boxes to global memory.
 
-use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
+use ptx_gemm_ptx::asynchronous::{
+    Arrival as Carries, BulkDone, CacheHint, Multicast, Pending, Phase, TensorMode, Wait,
+};
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order};
 use ptx_gemm_ptx::types::{Space, Type as PtxType};
 
@@ -47,6 +49,26 @@ impl Emitter<'_> {
         let coordinates = at.iter().map(|reg| Operand::from(self.reg(*reg))).collect();
         let from = Operand::TensorAddress(Box::new((Base::Reg(self.reg(map)), coordinates)));
         self.emit(guard, op, [self.address(to), from, self.address(barrier)]);
+    }
+
+    /// A box from shared memory; what is outside the matrix is not written.
+    pub(super) fn store_box(&mut self, from: &Address, map: Reg, at: &[Reg], guard: Option<Guard>) {
+        let (mode, hint) = (TensorMode::Tile, CacheHint::None);
+        let op = Opcode::TensorStore { dimensions: at.len() as u8, mode, hint };
+        let coordinates = at.iter().map(|reg| Operand::from(self.reg(*reg))).collect();
+        let to = Operand::TensorAddress(Box::new((Base::Reg(self.reg(map)), coordinates)));
+        self.emit(guard, op, [to, self.address(from)]);
+    }
+
+    /// Waits until the boxes that this thread stores have been read; their writes are complete when the kernel ends.
+    pub(super) fn settle_boxes(&mut self) {
+        self.entry.emit(Opcode::BulkCommit, []);
+        self.entry.emit(Opcode::BulkWait(BulkDone::Read), [Operand::Int(0)]);
+    }
+
+    /// Makes the thread's writes to shared memory visible to the asynchronous proxy.
+    pub(super) fn publish_writes(&mut self) {
+        self.entry.emit(Opcode::FenceProxyAsync { space: Space::SharedCta }, []);
     }
 
     /// The generic address of a tensor map, which is a parameter.

@@ -224,6 +224,9 @@ impl Emitter<'_> {
                 self.emit(*guard, Opcode::CpAsync { cache, prefetch: PrefetchSize::None }, operands);
             }
             Op::CopyBox { to, map, at, barrier, guard } => self.copy_box(to, *map, at, barrier, *guard),
+            Op::StoreBox { from, map, at, guard } => self.store_box(from, *map, at, *guard),
+            Op::SettleBoxes => self.settle_boxes(),
+            Op::PublishWrites => self.publish_writes(),
             Op::PublishBarriers => self.entry.emit(Opcode::FenceMbarrierInit, []),
             Op::CommitCopies => self.entry.emit(Opcode::CpAsyncCommit, []),
             Op::WaitCopies(n) => self.entry.emit(Opcode::CpAsyncWait, [Operand::from(*n)]),

@@ -112,6 +112,10 @@ impl Pass {
                 [to.base, *map, barrier.base].iter().chain(at).for_each(|reg| self.reads(*reg));
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }
+            Op::StoreBox { from, map, at, guard } => {
+                [from.base, *map].iter().chain(at).for_each(|reg| self.reads(*reg));
+                guard.iter().for_each(|guard| self.reads(guard.pred));
+            }
             Op::Arrive { address, guard, .. } => {
                 self.reads(address.base);
                 guard.iter().for_each(|guard| self.reads(guard.pred));
@@ -133,6 +137,7 @@ impl Pass {
             Op::Outer { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
             Op::Clear { .. } => {}
             Op::SetRegisters { .. } => {}
+            Op::SettleBoxes | Op::PublishWrites => {}
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
             Op::Param { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
         }

@@ -206,6 +206,12 @@ pub enum Op {
     /// Copies a box of a matrix to shared memory, where its bytes are counted by an mbarrier. `map` is the address of the
     /// tensor map, `at` the coordinates of the box in the matrix, innermost first; zeros are written outside the matrix.
     CopyBox { to: Address, map: Reg, at: Vec<Reg>, barrier: Address, guard: Option<Guard> },
+    /// Copies a box of a matrix from shared memory to global memory; what is outside the matrix is not written.
+    StoreBox { from: Address, map: Reg, at: Vec<Reg>, guard: Option<Guard> },
+    /// Waits until the boxes that this thread stores have been read from shared memory.
+    SettleBoxes,
+    /// Lets copies of boxes see what this thread has written to shared memory.
+    PublishWrites,
     /// Ends a group of asynchronous copies.
     CommitCopies,
     /// Waits until at most this many groups are pending.
@@ -336,6 +342,9 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             Op::Store { .. }
             | Op::CopyAsync { .. }
             | Op::CopyBox { .. }
+            | Op::StoreBox { .. }
+            | Op::SettleBoxes
+            | Op::PublishWrites
             | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)

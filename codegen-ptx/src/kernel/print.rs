@@ -122,6 +122,13 @@ impl Printer<'_> {
                 let (map, guard) = (self.reg(*map), self.guard(guard));
                 format!("copy_box {to} <- map {map} at ({}) counted by {barrier}{guard}", at.join(", "))
             }
+            Op::StoreBox { from, map, at, guard } => {
+                let at: Vec<String> = at.iter().map(|reg| self.reg(*reg)).collect();
+                let (from, map, guard) = (self.address(from), self.reg(*map), self.guard(guard));
+                format!("store_box map {map} at ({}) <- {from}{guard}", at.join(", "))
+            }
+            Op::SettleBoxes => "settle_boxes".to_string(),
+            Op::PublishWrites => "publish_writes".to_string(),
             Op::PublishBarriers => "publish_barriers".to_string(),
             Op::CommitCopies => "commit_copies".to_string(),
             Op::WaitCopies(n) => format!("wait_copies {n}"),

@@ -173,6 +173,9 @@ impl<'k> Analysis<'k> {
             Op::Store { .. }
             | Op::CopyAsync { .. }
             | Op::CopyBox { .. }
+            | Op::StoreBox { .. }
+            | Op::SettleBoxes
+            | Op::PublishWrites
             | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)

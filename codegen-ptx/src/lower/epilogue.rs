@@ -3,7 +3,8 @@
 //! The accumulators' map alone says which elements a thread has.
 //!
 //! A line runs along D's contiguous dimension. Tiles inside D are stored with the widest accesses; at an edge each
-//! element has its own predicate.
+//! element has its own predicate. A tile that is staged in shared memory first is written there whole, whatever lies
+//! outside D.
 
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
@@ -48,6 +49,14 @@ struct Plane {
     access: Access,
 }
 
+/// Where the values of D go.
+enum Target {
+    /// To global memory.
+    Global(Plane),
+    /// To the stage in shared memory, this many elements at a time.
+    Stage { width: u32 },
+}
+
 /// The accumulators of the tile, row by row of the thread's elements.
 struct Held {
     regs: Vec<Reg>,
@@ -68,9 +77,14 @@ impl Lowering<'_> {
     }
 
     /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D and `c_width` of C
-    /// per access.
-    pub(super) fn store(&mut self, work_tile: &WorkTile, acc: usize, widths: (u32, u32), note: &Note) -> Lowered<()> {
-        let (width, c_width) = widths;
+    /// per access, or writes it to the stage.
+    pub(super) fn store(
+        &mut self,
+        work_tile: &WorkTile,
+        (acc, staged): (usize, bool),
+        (width, c_width): (u32, u32),
+        note: &Note,
+    ) -> Lowered<()> {
         let (row, col) = work_tile.thread()?;
         let map = self.program.accumulators[acc].map.clone();
         let rows = Axis {
@@ -87,7 +101,10 @@ impl Lowering<'_> {
         };
         let held = Held { regs: self.held(acc, &map, &rows, &cols)?, columns: cols.count(), note: note.clone() };
         let layouts = self.program.problem.layouts;
-        let d = self.plane(work_tile, Operand::D, (&rows, &cols), layouts.d, width, note)?;
+        let d = match staged {
+            true => Target::Stage { width },
+            false => Target::Global(self.plane(work_tile, Operand::D, (&rows, &cols), layouts.d, width, note)?),
+        };
         let c = match self.program.problem.epilogue.uses_c() {
             true => Some(self.plane(work_tile, Operand::C, (&rows, &cols), layouts.c, c_width, note)?),
             false => None,
@@ -97,7 +114,9 @@ impl Lowering<'_> {
         self.b.open();
         self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?;
         let inside = self.b.close();
-        match work_tile.interior {
+        // Without C and vectors, what is staged is the same everywhere.
+        let anywhere = staged && c.is_none() && vectors.is_empty();
+        match work_tile.interior.filter(|_| !anywhere) {
             None => self.b.extend(inside),
             Some(interior) => {
                 self.b.open();
@@ -230,29 +249,36 @@ impl Lowering<'_> {
         held: &Held,
         rows: &Axis,
         cols: &Axis,
-        d: &Plane,
+        d: &Target,
         c: Option<&Plane>,
         reads_c: Option<Reg>,
         vectors: &[(Expr, Access)],
         edge: Option<&Edge>,
     ) -> Lowered<()> {
         let vectors = self.load_vectors([rows, cols], vectors, edge.is_some(), &held.note);
-        let (outer, inner) = if d.layout == Layout::Row { (rows, cols) } else { (cols, rows) };
-        let mut line = d.base.clone();
+        let layout = self.program.problem.layouts.d;
+        let (outer, inner) = if layout == Layout::Row { (rows, cols) } else { (cols, rows) };
+        let mut line = match d {
+            Target::Global(plane) => plane.base.clone(),
+            Target::Stage { .. } => outer.local.clone(),
+        };
         let mut c_line = c.map(|c| c.base.clone());
         for o in 0..outer.count() {
             if o > 0 {
                 self.b.origin(&held.note, "advance to the next line of D");
                 let step = outer.position(o) - outer.position(o - 1);
-                line = self.b.set(line + d.ld_bytes.clone() * step);
+                line = match d {
+                    Target::Global(plane) => self.b.set(line + plane.ld_bytes.clone() * step),
+                    Target::Stage { .. } => outer.local.clone() + outer.position(o),
+                };
                 if let (Some(c), Some(at)) = (c, &mut c_line) {
-                    let along = if c.layout == d.layout { c.ld_bytes.clone() * step } else { (step * c.bytes).into() };
+                    let along = if c.layout == layout { c.ld_bytes.clone() * step } else { (step * c.bytes).into() };
                     *at = self.b.set(at.clone() + along);
                 }
             }
             let guards = edge.map(|edge| self.line_guards(edge, outer, o));
             let c_regs = match (c, &c_line) {
-                (Some(c), Some(at)) => self.load_c(c, d, at, inner, reads_c, (guards.as_deref(), &held.note)),
+                (Some(c), Some(at)) => self.load_c(c, layout, at, inner, reads_c, (guards.as_deref(), &held.note)),
                 _ => Vec::new(),
             };
             self.store_line(
@@ -261,7 +287,7 @@ impl Lowering<'_> {
                 inner,
                 guards.as_deref(),
                 |e| {
-                    let (i, j) = if d.layout == Layout::Row { (o, e) } else { (e, o) };
+                    let (i, j) = if layout == Layout::Row { (o, e) } else { (e, o) };
                     (i, j, c_regs.get(e as usize).copied())
                 },
                 &vectors,
@@ -281,14 +307,14 @@ impl Lowering<'_> {
     fn load_c(
         &mut self,
         c: &Plane,
-        d: &Plane,
+        layout: Layout,
         line: &Expr,
         inner: &Axis,
         reads: Option<Reg>,
         (guards, note): (Option<&[Reg]>, &Note),
     ) -> Vec<Reg> {
         let raw = self.pool_c(inner.positions.len());
-        let same_order = c.layout == d.layout;
+        let same_order = c.layout == layout;
         let width = if guards.is_some() || !same_order { 1 } else { c.width };
         let mut at = line.clone();
         for e in (0..inner.count()).step_by(width as usize) {
@@ -339,15 +365,18 @@ impl Lowering<'_> {
     fn store_line(
         &mut self,
         held: &Held,
-        (d, line): (&Plane, &Expr),
+        (d, line): (&Target, &Expr),
         inner: &Axis,
         guards: Option<&[Reg]>,
         operands: impl Fn(u32) -> (u32, u32, Option<Reg>),
         vectors: &[Vec<Reg>],
     ) -> Lowered<()> {
         let axes: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
-        let width = if guards.is_some() { 1 } else { d.width };
-        let base = self.b.set_reg(line.clone());
+        let (width, base) = match d {
+            Target::Global(_) if guards.is_some() => (1, Some(self.b.set_reg(line.clone()))),
+            Target::Global(plane) => (plane.width, Some(self.b.set_reg(line.clone()))),
+            Target::Stage { width } => (*width, None),
+        };
         for e in (0..inner.count()).step_by(width as usize) {
             self.values_used = 0;
             self.b.origin(&held.note, "value of D");
@@ -360,10 +389,20 @@ impl Lowering<'_> {
                 let value = self.evaluate(&Element { acc, c, vectors })?;
                 src.push(self.in_d_type(value));
             }
-            self.b.origin(&held.note, "store D");
-            let guard = guards.map(|g| Guard { pred: g[e as usize], expect: true });
-            let address = Address { base, offset: i64::from(inner.position(e) * d.bytes) };
-            self.b.push(Op::Store { memory: Memory::Global(d.access), src, address, guard });
+            let position = inner.position(e);
+            match (d, base) {
+                (Target::Global(plane), Some(base)) => {
+                    self.b.origin(&held.note, "store D");
+                    let guard = guards.map(|g| Guard { pred: g[e as usize], expect: true });
+                    let address = Address { base, offset: i64::from(position * plane.bytes) };
+                    self.b.push(Op::Store { memory: Memory::Global(plane.access), src, address, guard });
+                }
+                _ => {
+                    self.b.origin(&held.note, "D's tile in shared memory");
+                    let address = self.stage_address(line.clone(), inner.local.clone() + position)?;
+                    self.b.push(Op::Store { memory: Memory::Shared, src, address, guard: None });
+                }
+            }
         }
         Ok(())
     }

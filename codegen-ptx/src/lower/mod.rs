@@ -19,6 +19,7 @@ mod expression;
 mod extent;
 mod global;
 mod multiplier;
+mod output;
 pub(crate) mod pack;
 mod pipeline;
 mod reduce;
@@ -28,6 +29,7 @@ mod scheduler;
 mod shared;
 mod slot;
 mod stage;
+
 mod steps;
 mod stream;
 mod stream_k;
@@ -57,8 +59,10 @@ type Lowered<T> = Result<T, Violation>;
 /// The rule that the program breaks, with the statement that breaks it.
 pub fn lower(program: &Program) -> Lowered<Kernel> {
     verify::verify(program)?;
-    let swizzled = program.buffers.iter().any(|buffer| buffer.swizzle != Swizzle::None);
-    let boxed = (0..program.rings.len()).any(|ring| program.by_tma(ring));
+    let mut swizzles = program.buffers.iter().map(|buffer| buffer.swizzle);
+    let swizzled = swizzles.any(|swizzle| swizzle != Swizzle::None)
+        || program.stage.as_ref().is_some_and(|stage| stage.swizzle != Swizzle::None);
+    let boxed = (0..program.rings.len()).any(|ring| program.by_tma(ring)) || program.writes_by_tma();
     let shared_bytes = u32::try_from(program.shared_bytes()).map_err(|_| broken("more than 4 GiB of shared memory"))?;
     let shared_note = program.buffers.first().map_or("", |buffer| &buffer.note);
     let kernel = Kernel {
@@ -281,7 +285,12 @@ impl<'a> Lowering<'a> {
             match &statement.op {
                 Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
-                Op::Store { acc, width, c_width } => self.store(work_tile, *acc, (*width, *c_width), note)?,
+                Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, false), (*width, *c_width), note)?,
+                Op::Stage { acc, width, c_width } => {
+                    self.store(work_tile, (*acc, true), (*width, *c_width), note)?;
+                    self.publish_stage(note);
+                }
+                Op::Write { by } => self.write(work_tile, *by, note)?,
                 Op::Reduce { acc, how, body } => self.reduce(work_tile, units, (*acc, *how), body, note)?,
                 _ if self.anywhere(statement) => {}
                 _ => return Err(misplaced(statement)),

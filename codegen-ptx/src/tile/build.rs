@@ -19,7 +19,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::{
     Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op,
-    Pack, Program, Ring, Role, Scheduler, Source, Span, Statement,
+    Pack, Program, Ring, Role, Scheduler, Source, Span, Stage, Statement, Writer,
 };
 
 /// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
@@ -121,6 +121,12 @@ impl<'p> Builder<'p> {
             packs: self.packs(),
             rings: if staged { vec![self.ring()] } else { Vec::new() },
             buffers,
+            stage: self.variant.staged.map(|staged| Stage {
+                pitch: staged.pitch,
+                swizzle: staged.swizzle,
+                offset_bytes: staged.offset_bytes,
+                note: note(&clauses.store),
+            }),
             barriers: self.barriers(),
             accumulators: vec![Accumulator {
                 name: "acc".into(),
@@ -203,31 +209,77 @@ impl<'p> Builder<'p> {
         let width = self.variant.d_width;
         // A C with the other layout than D is read element by element.
         let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
-        let store = at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue);
+        let store = match self.variant.staged {
+            None => vec![at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue)],
+            Some(staged) => {
+                // The memory of the slots is free once all threads have read the last one, and zeros copied past the end
+                // of k are there.
+                if plan.producer_warps == 0 && self.variant.load == Load::CpAsync {
+                    body.push(at(Op::Drain, &clauses.store));
+                }
+                body.push(self.meet_to_store());
+                let by = match staged.box_lines {
+                    Some(rows) => Writer::Tma { rows },
+                    None => Writer::Registers { width },
+                };
+                vec![
+                    at(Op::Stage { acc: 0, width: staged.width, c_width }, &clauses.epilogue),
+                    self.meet_to_store(),
+                    at(Op::Write { by }, &clauses.store),
+                ]
+            }
+        };
         let how = plan.split_k.map(|split| split.reduce).or(plan.stream_k.then_some(Reduce::Workspace));
         match how {
-            None => body.push(store),
-            Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: vec![store] }, &clauses.split_k)),
+            None => body.extend(store),
+            Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
         if plan.persistent.is_some() && staged {
-            if self.variant.load == Load::CpAsync {
+            if self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));
             }
             // Where the phases of mbarriers go on, the next tile's first slots are others than those that are still read.
-            if plan.barrier_offset(self.variant).is_none() {
+            // A tile of D in their memory is read by all threads, or by the one that starts the next copies as well.
+            let carried = plan.barrier_offset(self.variant).is_some();
+            let one_thread =
+                self.variant.load == Load::Tma && self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
+            let free = self.variant.staged.is_none() || plan.producer_warps > 0 || one_thread;
+            if !(carried && free) {
                 body.push(at(Op::Sync, &clauses.persistent));
             }
         }
         body
     }
 
-    /// The barrier that keeps the consumers in step if they have the block's pace but not its barrier.
+    /// A barrier of the threads that store a tile together.
+    fn meet_to_store(&self) -> Statement {
+        let op = match self.plan.producer_warps {
+            0 => Op::Sync,
+            _ => Op::Meet { barrier: self.barriers().len() - 1 },
+        };
+        at(op, &self.plan.clauses.store)
+    }
+
+    /// The barriers of the consumers, where they are not the whole block: one that keeps them in step, and one with which
+    /// they store a tile together.
     fn barriers(&self) -> Vec<Barrier> {
-        let plan = self.plan;
-        let paced = plan.producer_warps > 0 && plan.pace == Pace::Tile;
+        let (plan, clauses) = (self.plan, &self.plan.clauses);
+        if plan.producer_warps == 0 {
+            return Vec::new();
+        }
+        let wanted = [
+            (plan.pace == Pace::Tile, "pace", &clauses.pace),
+            (self.variant.staged.is_some(), "store", &clauses.store),
+        ];
+        let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip(1..);
         let threads = plan.geometry.threads;
-        let barrier = Barrier { name: "pace".into(), number: 1, threads, note: note(&plan.clauses.pace) };
-        paced.then_some(barrier).into_iter().collect()
+        let barrier = |((_, name, clause), number): ((bool, &str, &String), u32)| Barrier {
+            name: name.into(),
+            number,
+            threads,
+            note: note(clause),
+        };
+        wanted.map(barrier).collect()
     }
 
     fn ring(&self) -> Ring {

@@ -6,17 +6,16 @@
 use std::sync::Arc;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
-use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Swizzle, Tail, Wave};
+use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Tail};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
-use super::{Division, Module, Mover, Op, Pack, Program, Source};
+use super::grid::tiles;
+pub use super::grid::{Extents, Grid, STREAM_DEPTH};
+pub use super::tensor_map::TensorMap;
+use super::{Division, Module, Op, Pack, Program, Source, TMA_BYTES, Writer};
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
-
-/// K that a block of stream-K sums at least, where there are more blocks than tiles: with less, exchanging sums takes
-/// longer than computing them.
-pub const STREAM_DEPTH: u32 = 256;
 
 /// Alignment of the partial sums in the workspace, in bytes.
 pub const WORKSPACE_ALIGN: u32 = 256;
@@ -97,19 +96,6 @@ impl Packing {
     }
 }
 
-/// The extents of a product, and the products of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extents {
-    /// Rows of D.
-    pub m: u64,
-    /// Columns of D.
-    pub n: u64,
-    /// Depth of the sum.
-    pub k: u64,
-    /// Products; 1 without a batch.
-    pub batch: u64,
-}
-
 /// The required alignment of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requires {
@@ -136,80 +122,6 @@ pub struct KernelLaunch {
     pub params: Vec<Param>,
     /// The tensor maps among the parameters.
     pub maps: Vec<TensorMap>,
-}
-
-/// The boxes in which an input is copied; with the operand's address and shape it determines the tensor map to encode.
-///
-/// Dimensions are innermost first: the contiguous one, the other one, and in a batch the products.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TensorMap {
-    /// A or B.
-    pub operand: Operand,
-    /// Elements of a box along the contiguous dimension, and rows of it.
-    pub row: u32,
-    /// Rows of a box.
-    pub rows: u32,
-    /// The permutation of the box's bytes in shared memory.
-    pub swizzle: Swizzle,
-}
-
-impl TensorMap {
-    /// The boxes of an operand that is copied by TMA.
-    pub fn of(program: &Program, operand: Operand) -> Option<TensorMap> {
-        program.statements().into_iter().find_map(|statement| {
-            let Op::Copy { buffer, by: Mover::Tma { rows }, .. } = statement.op else { return None };
-            let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
-            let row = if buffer.fast == Fast::K { buffer.depth } else { buffer.extent };
-            Some(TensorMap { operand, row, rows, swizzle: buffer.swizzle })
-        })
-    }
-
-    /// The map in words, for a caller that encodes it.
-    pub fn about(&self, program: &Program) -> String {
-        let TensorMap { operand, row, rows, swizzle } = self;
-        let problem = &program.problem;
-        let (side, own) = if *operand == Operand::B { (Side::B, "n") } else { (Side::A, "m") };
-        let (inner, outer) = if program.boxed_fast(side) == Fast::K { ("k", own) } else { (own, "k") };
-        let (dtype, name) = (problem.types.of(*operand), operand.name());
-        let bytes = dtype.bytes();
-        let (pitch, stride, copy) = match program.packed(side) {
-            None => (format!("ld{name}"), format!("stride_{name}"), ""),
-            Some(pack) => {
-                let pitch = format!("({inner} rounded up to {})", pack.align(program));
-                (pitch.clone(), format!("{outer} * {pitch}"), ", or of its copy")
-            }
-        };
-        let (dims, strides, boxed) = match problem.batch {
-            Batch::One => (String::new(), String::new(), ""),
-            Batch::Strided => (", batch".to_string(), format!(", {bytes} * {stride}"), ", 1"),
-        };
-        let swizzle = match swizzle {
-            Swizzle::None => "none".to_string(),
-            Swizzle::Bytes(span) => format!("{span} B"),
-        };
-        format!(
-            "tensor map of {}{copy}: {dtype}, dims ({inner}, {outer}{dims}), strides ({bytes} * {pitch}{strides}) B, box \
-             ({row}, {rows}{boxed}), swizzle {swizzle}, zeros outside",
-            name.to_uppercase()
-        )
-    }
-}
-
-/// The blocks of a launch: one for each unit of work, or one wave of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
-    /// The matrix that is divided into tiles: D, or an operand that is packed.
-    pub of: Operand,
-    /// Rows and columns of a tile of D; extents of a tile of an operand along its own dimension and along k.
-    pub tile: (u32, u32),
-    /// Blocks that share a tile, each computing its part of k.
-    pub parts: u32,
-    /// With stream-K, the K of a tile for which there may be one block more.
-    pub stream: Option<u32>,
-    /// True if the tiles repeat for each product of a batch.
-    pub batched: bool,
-    /// One wave of persistent blocks that compute all units; `None`: one block per unit.
-    pub wave: Option<Wave>,
 }
 
 /// The workspace of a reduction: one flag per thread and tile (or block), then, from the next multiple of
@@ -293,7 +205,10 @@ impl Entry {
             shared_bytes: u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX),
             grid: Grid::of(program),
             params: program.params.clone(),
-            maps: [Operand::A, Operand::B].into_iter().filter_map(|operand| TensorMap::of(program, operand)).collect(),
+            maps: [Operand::A, Operand::B, Operand::D]
+                .into_iter()
+                .filter_map(|operand| TensorMap::of(program, operand))
+                .collect(),
         };
         Entry {
             name: program.name.clone(),
@@ -427,70 +342,6 @@ impl KernelLaunch {
     }
 }
 
-fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
-    m.div_ceil(u64::from(tile.0)).saturating_mul(n.div_ceil(u64::from(tile.1)))
-}
-
-impl Grid {
-    /// The grid of a program.
-    pub fn of(program: &Program) -> Grid {
-        Grid {
-            of: Operand::D,
-            tile: (program.block.m, program.block.n),
-            parts: program.scheduler.parts(),
-            stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
-            batched: program.problem.batch == Batch::Strided,
-            wave: program.scheduler.persistent,
-        }
-    }
-
-    /// Number of units of work: tiles, times the products of a batch, times parts of k.
-    pub fn units(&self, extents: Extents) -> u64 {
-        let Extents { m, n, k, batch } = extents;
-        let (rows, columns) = match self.of {
-            Operand::A => (m, k),
-            Operand::B => (n, k),
-            Operand::C | Operand::D => (m, n),
-        };
-        tiles(self.tile, rows, columns).saturating_mul(batch).saturating_mul(u64::from(self.parts))
-    }
-
-    /// Number of blocks, on a device that holds `resident` of them at once.
-    pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
-        let most = match self.wave {
-            None => u64::MAX,
-            Some(Wave::Blocks(blocks)) => blocks.into(),
-            Some(Wave::Device) => resident.max(1).into(),
-        };
-        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
-        self.units(extents).saturating_mul(shares).min(most)
-    }
-
-    /// The number of blocks as a formula of the extents and the batch.
-    pub fn formula(&self) -> String {
-        let (rows, columns) = match self.of {
-            Operand::A => ("m", "k"),
-            Operand::B => ("n", "k"),
-            Operand::C | Operand::D => ("m", "n"),
-        };
-        let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0, self.tile.1);
-        if self.batched {
-            formula.push_str(" * batch");
-        }
-        if self.parts > 1 {
-            formula.push_str(&format!(" * {}", self.parts));
-        }
-        if let Some(depth) = self.stream {
-            formula.push_str(&format!(" * max(1, ceil(k / {depth}))"));
-        }
-        match self.wave {
-            None => formula,
-            Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
-            Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
-        }
-    }
-}
-
 /// Elements of the widest access to each matrix.
 fn widths(program: &Program) -> [(Operand, u32); 4] {
     let mut widths = [(Operand::A, 1), (Operand::B, 1), (Operand::C, 1), (Operand::D, 1)];
@@ -516,6 +367,11 @@ fn widths(program: &Program) -> [(Operand, u32); 4] {
             Op::Store { width, c_width, .. } => {
                 widen(Operand::D, *width);
                 widen(Operand::C, *c_width);
+            }
+            Op::Stage { c_width, .. } => widen(Operand::C, *c_width),
+            Op::Write { by: Writer::Registers { width } } => widen(Operand::D, *width),
+            Op::Write { by: Writer::Tma { .. } } => {
+                widen(Operand::D, TMA_BYTES / program.problem.types.d.bytes());
             }
             _ => {}
         }

@@ -18,6 +18,7 @@
 //! The text form is in [`print`] and [`parse`]; the grammar is at the top of [`parse`]. The rules are in [`verify`].
 
 pub mod build;
+mod grid;
 pub mod interface;
 mod lexer;
 
@@ -25,6 +26,7 @@ pub mod map;
 pub mod parse;
 pub mod print;
 mod statement;
+mod tensor_map;
 pub mod text;
 pub mod verify;
 
@@ -33,10 +35,10 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::target::Target;
 use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Raster, Side, Swizzle, Tail, Wave};
-use ptx_gemm_dsl::types::{Batch, DType, Problem};
+use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
-pub use statement::{Fetch, Index, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, walk};
+pub use statement::{Fetch, Index, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, Writer, walk};
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
 ///
@@ -83,6 +85,8 @@ pub struct Program {
     pub buffers: Vec<Buffer>,
     /// Rings of slots.
     pub rings: Vec<Ring>,
+    /// The tile of D in shared memory, if it passes through there.
+    pub stage: Option<Stage>,
     /// Named barriers.
     pub barriers: Vec<Barrier>,
     /// Sets of accumulators.
@@ -209,6 +213,44 @@ impl Buffer {
         let last_row = u64::from(rows.saturating_sub(1)) * u64::from(self.pitch);
         (last_row + u64::from(row)) * u64::from(element.bytes())
     }
+}
+
+/// A tile of D in shared memory, on its way to global memory.
+///
+/// Its lines run along D's contiguous dimension, and are cut into panels of `pitch` elements, which a line may fill only in
+/// part if there is one. Each panel holds its part of every line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Elements from one line of a panel to the next.
+    pub pitch: u32,
+    /// XOR on byte addresses.
+    pub swizzle: Swizzle,
+    /// Byte offset in the block's shared memory.
+    pub offset_bytes: u32,
+    /// Its note.
+    pub note: Note,
+}
+
+impl Stage {
+    /// Number of panels that lines of so many elements are cut into.
+    pub fn panels(&self, elements: u32) -> u32 {
+        elements.div_ceil(self.pitch.max(1))
+    }
+
+    /// Size in bytes, of a tile with these lines.
+    pub fn bytes(&self, lines: Lines, element: DType) -> u64 {
+        let panel = u64::from(lines.count) * u64::from(self.pitch) * u64::from(element.bytes());
+        u64::from(self.panels(lines.elements)) * panel
+    }
+}
+
+/// The lines of a tile of D, along its contiguous dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// Elements of a line.
+    pub elements: u32,
+    /// Number of lines.
+    pub count: u32,
 }
 
 /// A ring of slots; each holds one K-tile of some buffers.
@@ -384,6 +426,19 @@ impl Program {
         self.problem.types.of(side.operand())
     }
 
+    /// The lines of a tile of D.
+    pub fn lines(&self) -> Lines {
+        match self.problem.layouts.d {
+            Layout::Row => Lines { elements: self.block.n, count: self.block.m },
+            Layout::Col => Lines { elements: self.block.m, count: self.block.n },
+        }
+    }
+
+    /// Whether TMA copies the tile of D to global memory.
+    pub fn writes_by_tma(&self) -> bool {
+        self.statements().iter().any(|statement| matches!(statement.op, Op::Write { by: Writer::Tma { .. } }))
+    }
+
     /// How an operand is packed, if it is.
     pub fn packed(&self, side: Side) -> Option<&Pack> {
         self.packs.iter().find(|pack| pack.side == side)
@@ -413,6 +468,17 @@ impl Program {
         self.by_tma(ring) || self.carried(ring)
     }
 
+    /// Whether the stage of D uses memory of a ring's slots.
+    pub fn is_staged_in(&self, ring: usize) -> bool {
+        let Some(stage) = &self.stage else { return false };
+        let ring = &self.rings[ring];
+        let start = |buffer: &usize| u64::from(self.buffers[*buffer].offset_bytes);
+        let slots = ring.buffers.iter().map(start).min().unwrap_or(0);
+        let end = slots + u64::from(ring.depth) * u64::from(ring.slot_bytes);
+        let first = u64::from(stage.offset_bytes);
+        first < end && slots < first + stage.bytes(self.lines(), self.problem.types.d)
+    }
+
     /// The ring that contains a buffer.
     pub fn ring_of(&self, buffer: usize) -> Option<usize> {
         self.rings.iter().position(|ring| ring.buffers.contains(&buffer))
@@ -426,7 +492,11 @@ impl Program {
             let mbarriers = ring.mbarriers.map_or(0, |at| u64::from(at) + MBARRIER_PAIR * u64::from(ring.depth));
             slots.max(mbarriers)
         };
-        self.rings.iter().map(end).max().unwrap_or(0)
+        let staged = self
+            .stage
+            .as_ref()
+            .map_or(0, |stage| u64::from(stage.offset_bytes) + stage.bytes(self.lines(), self.problem.types.d));
+        self.rings.iter().map(end).max().unwrap_or(0).max(staged)
     }
 }
 

@@ -8,7 +8,7 @@ use ptx_gemm_dsl::words::Word;
 
 use super::{
     Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring,
-    Source, Span, Statement, param_name,
+    Source, Span, Stage, Statement, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -87,6 +87,9 @@ impl Printer {
             }
             program.buffers.iter().for_each(|buffer| out.buffer(buffer));
             program.rings.iter().for_each(|ring| out.ring(program, ring));
+            if let Some(Stage { pitch, swizzle, offset_bytes, note }) = &program.stage {
+                out.line(&format!("stage of d pitch {pitch} at {offset_bytes} B{}", swizzle_text(*swizzle)), note);
+            }
             for barrier in &program.barriers {
                 let text = format!("barrier {} number {} threads {}", barrier.name, barrier.number, barrier.threads);
                 out.line(&text, &barrier.note);
@@ -106,10 +109,7 @@ impl Printer {
 
     fn buffer(&mut self, buffer: &Buffer) {
         let (slow, fast) = dims(buffer.side, (buffer.extent, buffer.depth), buffer.fast);
-        let swizzle = match buffer.swizzle {
-            Swizzle::None => String::new(),
-            Swizzle::Bytes(bytes) => format!(" swizzle {bytes} B"),
-        };
+        let swizzle = swizzle_text(buffer.swizzle);
         let (name, pitch, at) = (&buffer.name, buffer.pitch, buffer.offset_bytes);
         let text = format!("buffer {name} of {} {slow}{fast} pitch {pitch} at {at} B{swizzle}", side(buffer.side));
         self.line(&text, &buffer.note);
@@ -185,6 +185,8 @@ pub fn name(op: &Op) -> &'static str {
         Op::Meet { .. } => "meet",
         Op::Drain => "drain",
         Op::Reduce { .. } => "reduce",
+        Op::Stage { .. } => "stage",
+        Op::Write { .. } => "write",
         Op::Store { .. } => "store",
     }
 }
@@ -194,6 +196,7 @@ fn head(program: &Program, op: &Op) -> String {
     let name = name(op);
     let ring = |r: usize| program.rings[r].name.as_str();
     let acc = |a: usize| program.accumulators[a].name.as_str();
+    let c = |width: u32| if program.problem.epilogue.uses_c() { format!(" c width {width}") } else { String::new() };
     match op {
         Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain => name.into(),
         Op::Loop { .. } => format!("{name} kt"),
@@ -222,10 +225,10 @@ fn head(program: &Program, op: &Op) -> String {
         Op::Promote { from, into } => format!("{name} {} into {}", acc(*from), acc(*into)),
         Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
         Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
-        Op::Store { acc: a, width, c_width } => {
-            let c = if program.problem.epilogue.uses_c() { format!(" c width {c_width}") } else { String::new() };
-            format!("{name} {} -> d width {width}{c}", acc(*a))
-        }
+        Op::Stage { acc: a, width, c_width } => format!("{name} {} width {width}{}", acc(*a), c(*c_width)),
+        Op::Write { by: Writer::Registers { width } } => format!("{name} d by registers width {width}"),
+        Op::Write { by: Writer::Tma { rows } } => format!("{name} d by tma rows {rows}"),
+        Op::Store { acc: a, width, c_width } => format!("{name} {} -> d width {width}{}", acc(*a), c(*c_width)),
     }
 }
 
@@ -257,6 +260,13 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
 
 fn multiply_text(program: &Program, multiply: &Multiply) -> String {
     format!("multiply {} += a * b order {}", program.accumulators[multiply.acc].name, multiply.order.word())
+}
+
+fn swizzle_text(swizzle: Swizzle) -> String {
+    match swizzle {
+        Swizzle::None => String::new(),
+        Swizzle::Bytes(bytes) => format!(" swizzle {bytes} B"),
+    }
 }
 
 /// The operand's letter.

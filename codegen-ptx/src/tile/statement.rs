@@ -150,9 +150,24 @@ pub enum Op {
     /// Combines the parts of a tile that was split along k: partial sums are added in the order of the parts, and the
     /// last contributor runs the body.
     Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
+    /// Applies the epilogue and writes the tile of D to its stage in shared memory, `width` elements per access; C is read
+    /// `c_width` elements per access.
+    Stage { acc: usize, width: u32, c_width: u32 },
+    /// Copies the staged tile to D, and waits until it has been read.
+    Write { by: Writer },
     /// Applies the epilogue and stores the tile of D, `width` elements per access; C is read `c_width` elements per
     /// access.
     Store { acc: usize, width: u32, c_width: u32 },
+}
+
+/// How a staged tile of D is copied to global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each variant's sentence names its fields
+pub enum Writer {
+    /// By all threads of the role, `width` elements per access.
+    Registers { width: u32 },
+    /// By TMA, started by one thread, in boxes of `rows` lines of a panel.
+    Tma { rows: u32 },
 }
 
 /// `acc += a * b`, one step at a time.
@@ -180,6 +195,8 @@ impl Op {
             | Op::Sync
             | Op::Meet { .. }
             | Op::Drain
+            | Op::Stage { .. }
+            | Op::Write { .. }
             | Op::Store { .. } => &[],
         }
     }

@@ -41,7 +41,7 @@ use std::fmt;
 
 use ptx_gemm::Plan;
 use ptx_gemm_dsl::plan::{OperandPlan, Variant};
-use ptx_gemm_dsl::sample::Sample;
+use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
 use serde::{Deserialize, Serialize};
 
@@ -264,7 +264,7 @@ impl Model<'_> {
             waves: blocks / per_wave,
             loads_per_fma: sample.loads_per_fma().as_f64(),
             passes_per_fma: per_fma(sample.reads.passes + sample.stores.passes),
-            bank_conflicts: sample.reads.conflicts + sample.stores.conflicts,
+            bank_conflicts: sample.bank_conflicts().as_f64() as u64,
             sectors_per_load: sample.sectors_per_load().as_f64(),
         }
     }
@@ -349,8 +349,9 @@ impl Model<'_> {
 
     /// Cycles of a wave before its first and after its last K-tile, with `blocks` blocks on each multiprocessor.
     fn around(&self, blocks: f64) -> f64 {
-        let (plan, gpu) = (self.plan, self.gpu);
+        let Model { plan, gpu, sample, .. } = self;
         let tile = f64::from(plan.block.m * plan.block.n);
+        let staged = (sample.d_writes.passes + sample.d_reads.passes) as f64 / f64::from(SAMPLE_TILES * SAMPLE_TILES);
         let stored = tile * f64::from(plan.problem.types.d.bytes());
         // Sums of the parts are written and read.
         let sums = plan.split_k.map_or(0.0, |split| {
@@ -358,7 +359,7 @@ impl Model<'_> {
             times * tile * f64::from(plan.problem.types.acc.bytes())
         });
         let waits = if plan.split_k.is_some() || plan.stream_k { 3.0 } else { 2.0 };
-        waits * gpu.latencies[0] + blocks * (stored + sums) / gpu.l2_bytes_per_clock
+        waits * gpu.latencies[0] + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
     }
 
     /// Cycles in which operands are copied first: a launch each, which reads and writes the operand.

@@ -157,6 +157,7 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
         maybe(40, raster).boxed(),
         maybe(15, split).boxed(),
         maybe(30, text(WAVES)).boxed(),
+        maybe(30, text(&["store(staged)", "store(staged)", "store(tma)"])).boxed(),
         maybe(10, text(&["blocks_per_sm(1)", "blocks_per_sm(2)"])).boxed(),
         maybe(5, text(&["tail(none)"])).boxed(),
         maybe(20, text(targets)).boxed(),

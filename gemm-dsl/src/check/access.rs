@@ -1,14 +1,12 @@
 //! Access widths: how many elements each global and shared access moves, and the entries that follow.
 
+use crate::check::output::Lines;
 use crate::check::settings::Settings;
-use crate::check::staging::Staging;
-use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Variant};
-use crate::target::MAX_BOX;
-use crate::terms::{Extent3, Fast, Load, Side};
+use crate::check::staging::{Staging, clamp};
+use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
+use crate::target::{MAX_ACCESS_BYTES, MAX_BOX};
+use crate::terms::{Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
-
-/// The widest access of the hardware, in bytes.
-pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 
 /// The widest power of two that is at most `bound` elements and 16 bytes, and divides every one of `runs`.
 pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
@@ -173,14 +171,46 @@ pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
+/// The tile of D on its way through shared memory; `None` if it is stored from registers. TMA needs an aligned D:
+/// elsewhere the threads copy the tile.
+fn staged_tile(
+    settings: &Settings,
+    staging: Option<&Staging>,
+    geometry: &Geometry,
+    aligned: bool,
+) -> Option<StagedTile> {
+    let (types, layouts) = (settings.problem.types, settings.problem.layouts);
+    let (staging, lines) = (staging?, Lines::of(settings, settings.tile?));
+    let panels = lines.panels(types.d).filter(|_| settings.store == Store::Tma && aligned);
+    let (pitch, swizzle) =
+        panels.as_ref().map_or((lines.padded(types.d), Swizzle::None), |panels| (panels.pitch, panels.swizzle));
+    let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
+    let offset_bytes = clamp(staging.d_offset(settings.stages));
+    let box_lines = panels.map(|panels| panels.box_lines);
+    (settings.store != Store::Direct).then_some(StagedTile { offset_bytes, pitch, swizzle, width, box_lines })
+}
+
 /// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs:
 /// unless both are packed where they are not, the last entry of its schedules copies by `cp.async`, into the same slots.
-pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry) -> Vec<Variant> {
+pub(super) fn variants(
+    settings: &Settings,
+    inputs: &[Input; 2],
+    geometry: &Geometry,
+    staging: Option<&Staging>,
+) -> Vec<Variant> {
     let bound = settings.vector.all.unwrap_or(1);
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
     let [a, b] = inputs;
     let output = |demand: Option<u32>, dtype, run| widest(demand.unwrap_or(bound), dtype, &[run]);
-    let d_width = output(settings.vector.d, types.d, d_run(layouts, geometry));
+    let d_width = match (settings.store, settings.tile) {
+        (Store::Tma, _) => tma_width(types.d),
+        // Lines of the tile in shared memory, not what a thread has computed.
+        (Store::Staged, Some(tile)) => {
+            let most = settings.vector.d.unwrap_or(tma_width(types.d));
+            widest(most, types.d, &[Lines::of(settings, tile).elements])
+        }
+        (Store::Direct, _) | (Store::Staged, None) => output(settings.vector.d, types.d, d_run(layouts, geometry)),
+    };
     let c_width = match settings.problem.epilogue.uses_c() {
         true => output(settings.vector.c, types.c, c_run(layouts, geometry)),
         false => 1,
@@ -188,31 +218,34 @@ pub(super) fn variants(settings: &Settings, inputs: &[Input; 2], geometry: &Geom
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
     let copying = settings.copying_threads(geometry);
     let load = if settings.load == Load::Tma { Load::CpAsync } else { settings.load };
-    let variant = |a_width, b_width, c_width: u32, d_width| Variant {
+    let staged = |aligned| staged_tile(settings, staging, geometry, aligned);
+    let variant = |a_width, b_width, (c_width, d_width): (u32, u32), aligned| Variant {
         entry: format!("gemm_v{}", c_width.max(d_width).max(a_width).max(b_width)),
         load,
         a: a.copy(a_width, copying),
         b: b.copy(b_width, copying),
         c_width,
         d_width,
+        staged: staged(aligned),
     };
-    let scalar = variant(1, 1, 1, 1);
+    let scalar = variant(1, 1, (1, 1), false);
     if settings.load == Load::Tma {
-        let by_tma = |c_width: u32, d_width: u32| Variant {
+        let by_tma = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_tma_v{}", c_width.max(d_width)),
             load: Load::Tma,
             a: a.boxes(),
             b: b.boxes(),
             c_width,
             d_width,
+            staged: staged(aligned),
         };
-        let mut entries = vec![by_tma(c_width, d_width), by_tma(1, 1)];
+        let mut entries = vec![by_tma((c_width, d_width), true), by_tma((1, 1), false)];
         entries.dedup();
         if !(settings.pack.a && settings.pack.b) {
             entries.push(scalar);
         }
         return entries;
     }
-    let widest = variant(a_width, b_width, c_width, d_width);
+    let widest = variant(a_width, b_width, (c_width, d_width), true);
     if widest == scalar { vec![scalar] } else { vec![widest, scalar] }
 }

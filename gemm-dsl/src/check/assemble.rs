@@ -40,7 +40,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     let block = block(settings)?;
     let unroll = settings.unroll.unwrap_or(block.k);
     let inputs = access::inputs(settings, block, &geometry, staging.as_ref());
-    let variants = access::variants(settings, &inputs, &geometry);
+    let variants = access::variants(settings, &inputs, &geometry, staging.as_ref());
     let prefetch = match settings.operands {
         Operands::Registers => {
             settings.prefetch.unwrap_or_else(|| default_prefetch(settings, &geometry)).min(unroll - 1)
@@ -79,6 +79,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         // What one role gives up is for the other role of the same block.
         blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
+        slots_bytes: clamp(staging.map_or(0, |s| s.slots_bytes(settings.stages))),
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
         accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4),
         variants,
@@ -142,6 +143,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         pace: settings.text(Key::Pace, "pace(tile)"),
         split_k: settings.text(Key::SplitK, &stream_k),
         persistent: settings.text(Key::Persistent, &stream_k),
+        store: settings.text(Key::Store, "store(direct)"),
         specialize: settings.text(Key::Specialize, "one role"),
         registers: settings.text(Key::Registers, "the same registers for all"),
     }

@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
-use crate::terms::{Load, Operands, Reads};
+use crate::terms::{Load, Operands, Reads, Reduce, SplitK, Store};
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -92,6 +92,9 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
     }
     if settings.load != Load::Registers {
         contradiction(Key::Load, "no tiles travel to shared memory");
+    }
+    if settings.store != Store::Direct {
+        contradiction(Key::Store, "a tile of D passes through shared memory only where those of A and B do");
     }
     if settings.specialize.is_some() {
         contradiction(Key::Specialize, "there is nothing for producers to copy");
@@ -186,6 +189,21 @@ fn companions(settings: &Settings, findings: &mut Findings) {
             let finding = findings.error("companion", key, &[other], format!("{clause} needs {what}"));
             finding.remove(name, format!("add it, or leave {name} out"));
         }
+    }
+    if let (Some(store), Some(SplitK { reduce: Reduce::Workspace, parts })) =
+        (settings.get(Key::Store).filter(|_| settings.store != Store::Direct), settings.split_k)
+    {
+        let message = format!(
+            "{store} conflicts with split_k({parts}, reduce = workspace): there each thread finishes what it finds complete, \
+             and the threads of a block do not stage one tile together"
+        );
+        findings
+            .error("store-split", Key::Store, &[Key::SplitK], message)
+            .set(
+                format!("split_k({parts}, reduce = serial)"),
+                "with reduce = serial the last block finishes the whole tile",
+            )
+            .set("store(direct)", "store(direct) needs no other thread");
     }
     if let (Some(split), Some(stream)) = (settings.get(Key::SplitK), settings.get(Key::StreamK)) {
         let message = format!("{split} conflicts with {stream}: both divide K among blocks");

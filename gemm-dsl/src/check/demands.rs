@@ -1,11 +1,12 @@
 //! A width demanded by `vector(a = 4)` must be possible.
 
-use crate::check::access::{Input, MAX_ACCESS_BYTES, c_run, d_run, widest};
+use crate::check::access::{Input, c_run, d_run, widest};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, VectorClause};
 use crate::plan::Geometry;
 use crate::table::Key;
+use crate::target::MAX_ACCESS_BYTES;
 use crate::terms::{Fast, Load, Side};
 use crate::types::{DType, Layout};
 

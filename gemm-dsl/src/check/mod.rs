@@ -12,6 +12,7 @@ mod demands;
 mod finding;
 mod fixes;
 mod geometry;
+mod output;
 mod problem;
 mod registers;
 mod requirements;

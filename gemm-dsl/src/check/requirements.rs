@@ -1,10 +1,10 @@
 //! Instructions that only some targets have.
 
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Store};
+use crate::clause::{Atom, Clause};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Load, Pace};
+use crate::terms::{Load, Pace, Store};
 use crate::types::DType;
 
 /// The replacements that every target can multiply with; a schedule for tensor cores may lack the work of a thread, or

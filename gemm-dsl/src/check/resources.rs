@@ -13,7 +13,8 @@ use crate::target::{Target, WARP};
 use crate::words::Word;
 
 /// The clauses that determine the size of a stage.
-const STAGE: [Key; 6] = [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize];
+const STAGE: [Key; 8] =
+    [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize, Key::Store, Key::Layout];
 
 /// What the limits are compared with.
 pub(super) struct Needs<'a> {
@@ -110,8 +111,12 @@ impl<'a> Needs<'a> {
             0 => String::new(),
             bytes => format!(" + mbarriers {bytes}"),
         };
+        let d = match staging.d_bytes {
+            0 => String::new(),
+            bytes => format!("; a tile of D {bytes}"),
+        };
         let message = format!(
-            "{subject} needs {} B of shared memory, {allowed} (A {} + B {}{barriers} per stage)",
+            "{subject} needs {} B of shared memory, {allowed} (A {} + B {}{barriers} per stage{d})",
             staging.shared_bytes, staging.a_bytes, staging.b_bytes
         );
         let finding = findings.error("shared-limit", key, choice.depends(), message);
@@ -121,6 +126,9 @@ impl<'a> Needs<'a> {
             if fewer < stages {
                 finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
             }
+        }
+        if staging.d_bytes > 0 {
+            finding.set("store(direct)", "store(direct) stages no tile of D");
         }
         if let Some(Clause::Shared(SharedClause::Orders { a, b })) = self.settings.get(Key::Shared) {
             let plain = |order: StagedOrder| StagedOrder { skew: Skew::None, ..order };

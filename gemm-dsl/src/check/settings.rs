@@ -10,7 +10,9 @@ use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, SplitK, Tail, Wave};
+use crate::terms::{
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, SplitK, Store, Tail, Wave,
+};
 use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 /// What a schedule says, defaults included.
@@ -43,6 +45,7 @@ pub(super) struct Settings<'s> {
     pub persistent: Option<Wave>,
     pub split_k: Option<SplitK>,
     pub stream_k: bool,
+    pub store: Store,
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
     pub registers: Option<(u32, u32)>,
@@ -81,6 +84,7 @@ impl<'s> Settings<'s> {
             persistent: None,
             split_k: None,
             stream_k: false,
+            store: Store::Direct,
             specialize: None,
             registers: None,
             tail: Tail::Predicate,
@@ -131,6 +135,7 @@ impl<'s> Settings<'s> {
                 self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
             Clause::StreamK => self.stream_k = true,
+            Clause::Store(store) => self.store = *store,
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
             Clause::Tail(tail) => self.tail = *tail,

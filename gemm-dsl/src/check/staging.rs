@@ -1,5 +1,6 @@
 //! K-tiles in shared memory: orders, pads, slots, stages.
 
+use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{Skew, StagedOrder, TileClause};
 use crate::plan::Placement;
@@ -8,6 +9,9 @@ use crate::terms::{Fast, Load, Swizzle};
 
 /// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them.
 const BARRIER_BYTES: u64 = 16;
+
+/// Bytes after which the widest swizzle repeats.
+const SWIZZLE_PERIOD: u64 = 1024;
 
 /// Where the two operands are staged.
 #[derive(Clone, Copy)]
@@ -22,14 +26,31 @@ pub(super) struct Staging {
     pub stage_bytes: u64,
     /// Bytes of the mbarriers of one stage; 0 in a ring without.
     pub barrier_bytes: u64,
+    /// Bytes of a tile of D on its way to global memory; 0 if it is stored from registers.
+    pub d_bytes: u64,
+    /// Whether this tile has memory of its own: producers fill slots while it is there.
+    d_apart: bool,
     /// All stages, and the mbarriers after them.
     pub shared_bytes: u64,
 }
 
 impl Staging {
-    /// Shared memory of a ring of `stages` slots, mbarriers included.
+    /// Shared memory of a ring of `stages` slots, of a tile of D, and of the mbarriers.
     pub fn bytes_of(&self, stages: u32) -> u64 {
-        (self.stage_bytes + self.barrier_bytes) * u64::from(stages)
+        self.slots_bytes(stages) + self.barrier_bytes * u64::from(stages)
+    }
+
+    /// The same without the mbarriers, which come last.
+    pub fn slots_bytes(&self, stages: u32) -> u64 {
+        let ring = self.stage_bytes * u64::from(stages);
+        let end = ring.max(self.d_offset(stages) + self.d_bytes);
+        end.next_multiple_of(BARRIER_BYTES)
+    }
+
+    /// Byte offset of the tile of D.
+    pub fn d_offset(&self, stages: u32) -> u64 {
+        let ring = self.stage_bytes * u64::from(stages);
+        if self.d_apart { ring.next_multiple_of(SWIZZLE_PERIOD) } else { 0 }
     }
 }
 
@@ -53,7 +74,9 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
-    let staging = Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, shared_bytes: 0 };
+    let d_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
+    let d_apart = settings.producer_warps() > 0 && d_bytes > 0;
+    let staging = Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, d_bytes, d_apart, shared_bytes: 0 };
     Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }
 

@@ -1,21 +1,23 @@
 //! The rules of `load(tma)`: what a tensor map and its boxes can express (CUDA driver API, `cuTensorMapEncodeTiled`).
 
-use crate::check::access::{Input, MAX_ACCESS_BYTES, tma_width};
+use crate::check::access::{Input, tma_width};
 use crate::check::finding::{Finding, Findings};
+use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{
     Clause, LayoutClause, PackClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount,
 };
 use crate::table::Key;
-use crate::target::MAX_BOX;
-use crate::terms::{Fast, Load, Side};
+use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
+use crate::terms::{Fast, Load, Side, Store};
 use crate::types::Layout;
 
 /// What every rule about a box depends on.
 const DEPENDS: [Key; 5] = [Key::Tile, Key::Shared, Key::Layout, Key::Types, Key::Load];
 
-/// Every rule about `load(tma)`.
+/// Every rule about `load(tma)` and `store(tma)`.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
+    stored(settings, findings);
     if settings.load != Load::Tma {
         return;
     }
@@ -33,6 +35,29 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
         }
         row(settings, input, order, findings);
     }
+}
+
+/// A tile of D consists of boxes of whole pieces of 16 bytes.
+fn stored(settings: &Settings, findings: &mut Findings) {
+    let Some(tile) = settings.tile.filter(|_| settings.store == Store::Tma) else { return };
+    let (lines, dtype) = (Lines::of(settings, tile), settings.problem.types.d);
+    if lines.panels(dtype).is_some() {
+        return;
+    }
+    let along = if settings.problem.layouts.d == Layout::Row { "n" } else { "m" };
+    let why = match lines.elements.is_multiple_of(tma_width(dtype)) {
+        false => format!("store(tma) copies lines in pieces of {MAX_ACCESS_BYTES} B"),
+        true => format!(
+            "{} such lines are not boxes of at most {MAX_BOX} x {MAX_BOX} elements that begin at multiples of {BOX_ALIGN} B",
+            lines.count
+        ),
+    };
+    let (elements, bytes) = (lines.elements, dtype.bytes());
+    let message = format!("a line of D's tile has {elements} elements of {bytes} B along {along}, and {why}");
+    let depends = [Key::Tile, Key::Layout, Key::Types, Key::Store];
+    let finding = findings.error("tma-line", Key::Store, &depends, message);
+    finding.set("store(staged)", "store(staged) copies single elements");
+    finding.set("store(direct)", "store(direct) stores single elements");
 }
 
 /// One thread starts all copies, and its warp has nothing else to do.

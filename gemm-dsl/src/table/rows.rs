@@ -3,10 +3,10 @@
 //! The documentation of a row is the meaning of its clause.
 
 use super::{Argument, Info, Key, Values, words};
-use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills, Store};
+use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills};
 use crate::limits;
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
 use crate::types::{DType, Layout};
 
 clauses! {
@@ -372,7 +372,11 @@ clauses! {
         ],
         example: "registers(producer = 40, consumer = 232)" in "target(sm_90a); tile(128, 128, 16); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1)",
     }
-    /// How D leaves: from registers, through shared memory, or through shared memory by the tensor memory accelerator.
+    /// How D leaves. From registers (`direct`), a warp's accesses reach as many lines of D as its lanes do. Through shared
+    /// memory (`staged`), the threads of a block first put their tile together, and then copy whole lines with the widest
+    /// accesses, whatever the shape of a thread's part. With `tma`, one thread copies the assembled tile in boxes, of which
+    /// what is outside D is left out, and nothing waits for D at an edge; where D is not aligned, the entry stages. The
+    /// tile takes the memory of the K-tiles, or, with `specialize`, memory of its own, since producers go on meanwhile.
     store Store {
         syntax: "store(direct | staged | tma)",
         summary: "how D leaves",
@@ -380,7 +384,7 @@ clauses! {
         arguments: [
             "way" in "store({})" => Values::Words(words::<Store>),
         ],
-        example: "store(direct)" in "tile(32, 32, 8); thread(4, 4)",
+        example: "store(staged)" in "tile(32, 32, 8); thread(4, 4)",
     }
     /// Add the tensor core's sums to a full-precision accumulator every n instructions.
     promote Promote {

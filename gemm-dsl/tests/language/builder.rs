@@ -1,7 +1,7 @@
 //! The builder, text and extension produce the same schedules, and all fail at the same time: when the schedule is
 //! checked.
 
-use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Tail};
+use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
 use ptx_gemm_dsl::types::Layouts;
 use ptx_gemm_dsl::{DType, Diagnostics, Layout, Schedule, Target, clause::*};
 

@@ -97,6 +97,14 @@ pub const WRONG: &[&str] = &[
     "tile(32, 32); thread(1, 1); shared(none); double_buffer",
     "tile(32, 32); thread(1, 1); shared(none); load(cp_async)",
     "tile(32, 32); thread(1, 1); shared(none); operands(shared)",
+    "tile(32, 32); thread(1, 1); shared(none); store(staged)",
+    "tile(32, 32, 8); thread(1, 1); split_k(4, reduce = workspace); store(staged)",
+    "tile(30, 30, 8); thread(1, 1); store(tma)",
+    "tile(300, 20, 8); thread(10, 2); store(tma)",
+    "types(f64); layout(d = col); tile(33, 32, 8); thread(1, 1); store(tma)",
+    "tile(128, 128, 8); thread(8, 8); store(tma); target(sm_80)",
+    "tile(192, 128, 8); thread(8, 8); store(staged); target(sm_75)",
+    "tile(64, 64, 8); thread(8, 8); fragment(8, 1); store(staged); expect { bank_conflicts = 0 }",
     "tile(32, 32, 8); thread(1, 1); shared(none)",
     "tile(128, 128, 8); thread(8, 8); operands(shared); prefetch(2)",
     "tile(128, 128, 8); thread(8, 8); operands(shared); prefetch(0, volatile)",
@@ -285,7 +293,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(a = mk + pad(4)); pace(free); persistent",
     // Not implemented yet.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
-    "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); store(staged)",
+    "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); cluster(2, 1)",
     "tile(128, 128, 8); thread(8, 8); shared(a = km + swizzle(128)); epilogue(|acc| gelu(acc))",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",

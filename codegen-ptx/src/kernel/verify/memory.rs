@@ -94,6 +94,10 @@ impl<'k> Analysis<'k> {
                 self.shared_range(to, bytes, BOX_ALIGN, &None)?;
                 self.shared(barrier, 8, &None)
             }
+            Op::StoreBox { from, map, at, .. } => {
+                let bytes = self.boxed(*map, at)?;
+                self.shared_range(from, bytes, BOX_ALIGN, &None)
+            }
             Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.shared(address, 8, &None),
             Op::TestBarrier { dst, address, .. } => {
                 self.shared(address, 8, &None)?;
@@ -106,7 +110,9 @@ impl<'k> Analysis<'k> {
             Op::RaiseFlag { address, .. } => self.flag(address),
             Op::IsZero { dst, .. } => self.unknown(*dst),
             // Data, and statements without operands.
-            Op::PublishBarriers
+            Op::SettleBoxes
+            | Op::PublishWrites
+            | Op::PublishBarriers
             | Op::SetRegisters { .. }
             | Op::CommitCopies
             | Op::WaitCopies(_)

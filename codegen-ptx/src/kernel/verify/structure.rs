@@ -71,6 +71,13 @@ impl Structure<'_> {
                 self.typed(to.base, Type::U32)?;
                 self.typed(barrier.base, Type::U32)
             }
+            Op::StoreBox { from, map, at, guard } => {
+                self.guard(guard)?;
+                at.iter().try_for_each(|reg| self.typed(*reg, Type::U32))?;
+                self.typed(*map, Type::U64)?;
+                self.typed(from.base, Type::U32)
+            }
+            Op::SettleBoxes | Op::PublishWrites => Ok(()),
             Op::InitBarrier { address, .. } => self.typed(address.base, Type::U32),
             Op::Arrive { address, guard, .. } => {
                 self.guard(guard)?;

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
-use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Program, Ring, param_name};
+use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Program, Ring, Stage, param_name};
 use crate::violation::Site;
 
 /// Reads a declaration into the program; `mark` records its position.
@@ -45,6 +45,15 @@ pub(super) fn item(
             program.rings[ring].mbarriers = Some(cursor.bytes()?);
             program.rings[ring].mbarrier_note = cursor.note();
         }
+        "stage" if program.stage.is_some() => return cursor.error_before("the tile of D is staged already"),
+        "stage" => {
+            mark(Site::Stage, &cursor);
+            cursor.word("of")?;
+            cursor.word("d")?;
+            let pitch = cursor.named("pitch")?;
+            let (offset_bytes, swizzle) = place(&mut cursor)?;
+            program.stage = Some(Stage { pitch, swizzle, offset_bytes, note: cursor.note() });
+        }
         "barrier" => {
             mark(Site::Barrier(program.barriers.len()), &cursor);
             let name = fresh(&mut cursor, program.barriers.iter().map(|b| &b.name))?;
@@ -63,7 +72,7 @@ pub(super) fn item(
         }
         other => {
             return cursor.error_before(format!(
-                "expected `pack`, `buffer`, `ring`, `mbarriers`, `barrier`, `accumulator` or `role`, found `{other}`"
+                "expected `pack`, `buffer`, `ring`, `mbarriers`, `stage`, `barrier`, `accumulator` or `role`, found `{other}`"
             ));
         }
     }
@@ -73,7 +82,7 @@ pub(super) fn item(
 pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<Param>> {
     let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Workspace];
     all.extend(problem.matrices().flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
-    all.extend([Operand::A, Operand::B].map(Param::Map));
+    all.extend([Operand::A, Operand::B, Operand::D].map(Param::Map));
     all.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
     all.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
     let mut params = Vec::new();
@@ -97,17 +106,23 @@ pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<P
     Ok(params)
 }
 
-fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {
-    cursor.word("of")?;
-    let side = cursor.side()?;
-    let (extent, depth, fast) = dims(cursor, side)?;
-    let pitch = cursor.named("pitch")?;
+/// Byte offset and swizzle.
+fn place(cursor: &mut Cursor<'_>) -> Parsed<(u32, Swizzle)> {
     cursor.word("at")?;
     let offset_bytes = cursor.bytes()?;
     let swizzle = match cursor.takes(Token::Word("swizzle")) {
         true => Swizzle::Bytes(cursor.bytes()?),
         false => Swizzle::None,
     };
+    Ok((offset_bytes, swizzle))
+}
+
+fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {
+    cursor.word("of")?;
+    let side = cursor.side()?;
+    let (extent, depth, fast) = dims(cursor, side)?;
+    let pitch = cursor.named("pitch")?;
+    let (offset_bytes, swizzle) = place(cursor)?;
     Ok(Buffer { name, side, extent, depth, fast, pitch, swizzle, offset_bytes, note: cursor.note() })
 }
 

@@ -21,6 +21,7 @@
 //!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
 //!             | "mbarriers" ring "at" n "B"
+//!             | "stage" "of" "d" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "barrier" name "number" n "threads" n
 //!             | "accumulator" name "threads" digit* ["warps" digit+] "holds" digit*
 //! full        = "barrier" | "copy_groups" "(" n ")" | "mbarrier" "(" n ")"
@@ -36,6 +37,8 @@
 //!             | "clear" acc | "promote" acc "into" acc | "sync" | "meet" barrier | "drain"
 //!             | "reduce" acc ("serial" | "workspace") "{" statement* "}"
 //!             | "store" acc "->" "d" "width" n ["c" "width" n]
+//!             | "stage" acc "width" n ["c" "width" n]
+//!             | "write" "d" "by" ("registers" "width" n | "tma" "rows" n)
 //! tile        = n | "kt" ["+" n]
 //! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n | "tma" "rows" n
 //! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product") ["volatile"]
@@ -224,6 +227,7 @@ impl<'t> Parser<'t> {
             packs: Vec::new(),
             buffers: Vec::new(),
             rings: Vec::new(),
+            stage: None,
             barriers: Vec::new(),
             accumulators: Vec::new(),
             roles: Vec::new(),

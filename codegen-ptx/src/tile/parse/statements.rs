@@ -5,7 +5,7 @@ use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reads, Reduce};
 use super::Parser;
 use super::cursor::{Cursor, Parsed};
 use crate::tile::lexer::Token;
-use crate::tile::{Fetch, Index, Mover, Multiply, Op, Program, Source, Span, Statement};
+use crate::tile::{Fetch, Index, Mover, Multiply, Op, Program, Source, Span, Statement, Writer};
 use crate::violation::Site;
 
 /// Statements nested deeper than this are rejected before they overflow the stack.
@@ -84,15 +84,25 @@ impl<'t> Parser<'t> {
                         let acc = cursor.find("an accumulator", accumulators())?;
                         cursor.mark("->")?;
                         cursor.word("d")?;
-                        let width = cursor.named("width")?;
-                        let c_width = match program.problem.epilogue.uses_c() {
-                            true => {
-                                cursor.word("c")?;
-                                cursor.named("width")?
-                            }
-                            false => 1,
-                        };
+                        let (width, c_width) = widths(&mut cursor, program)?;
                         Op::Store { acc, width, c_width }
+                    }
+                    "stage" => {
+                        let acc = cursor.find("an accumulator", accumulators())?;
+                        let (width, c_width) = widths(&mut cursor, program)?;
+                        Op::Stage { acc, width, c_width }
+                    }
+                    "write" => {
+                        cursor.word("d")?;
+                        cursor.word("by")?;
+                        let by = match cursor.any_word("`registers` or `tma`")? {
+                            "registers" => Writer::Registers { width: cursor.named("width")? },
+                            "tma" => Writer::Tma { rows: cursor.named("rows")? },
+                            other => {
+                                return cursor.error_before(format!("expected `registers` or `tma`, found `{other}`"));
+                            }
+                        };
+                        Op::Write { by }
                     }
                     other => return cursor.error_before(format!("`{other}` is not a statement")),
                 };
@@ -134,6 +144,19 @@ impl<'t> Parser<'t> {
         self.close()?;
         Ok(Op::Steps { span, unroll, fetches, multiply: Multiply { acc, order }, multiply_note })
     }
+}
+
+/// Elements per access of D, and of C if the epilogue reads it.
+fn widths(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<(u32, u32)> {
+    let width = cursor.named("width")?;
+    let c_width = match program.problem.epilogue.uses_c() {
+        true => {
+            cursor.word("c")?;
+            cursor.named("width")?
+        }
+        false => 1,
+    };
+    Ok((width, c_width))
 }
 
 fn copy(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Op> {

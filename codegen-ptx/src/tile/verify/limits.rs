@@ -1,5 +1,7 @@
 //! Limits of one access, one thread and one unrolled body.
 
+use ptx_gemm_dsl::terms::Swizzle;
+
 use crate::tile::Map;
 
 /// Most bytes of one access.
@@ -23,4 +25,13 @@ pub(super) fn run(map: &Map, along_n: bool) -> u32 {
 /// Whether vector accesses of this width exist.
 pub(super) fn vector(width: u32, element_bytes: u32) -> bool {
     width.is_power_of_two() && width <= MAX_VECTOR && width * element_bytes <= MAX_ACCESS_BYTES
+}
+
+/// The alignment of a slot: 16 bytes for the widest access, or the period of a swizzle, which is eight rows of its
+/// span.
+pub(super) fn alignment(swizzle: Swizzle) -> u32 {
+    match swizzle {
+        Swizzle::None => MAX_ACCESS_BYTES,
+        Swizzle::Bytes(span) => 8 * span,
+    }
 }

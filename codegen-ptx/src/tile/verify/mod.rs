@@ -13,6 +13,7 @@ mod limits;
 mod order;
 mod packs;
 mod shapes;
+mod staged;
 mod steps;
 pub mod trace;
 
@@ -65,7 +66,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
     let mut all = Vec::new();
     walk(&role.body, &mut |statement| {
         let used = match &statement.op {
-            Op::Clear { acc } | Op::Reduce { acc, .. } | Op::Store { acc, .. } => vec![*acc],
+            Op::Clear { acc } | Op::Reduce { acc, .. } | Op::Stage { acc, .. } | Op::Store { acc, .. } => vec![*acc],
             Op::Steps { multiply, .. } => vec![multiply.acc],
             Op::Promote { from, into } => vec![*from, *into],
             Op::Tiles { .. }
@@ -78,6 +79,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Release { .. }
             | Op::Sync
             | Op::Meet { .. }
+            | Op::Write { .. }
             | Op::Drain => Vec::new(),
         };
         used.into_iter().for_each(|acc| {

@@ -4,8 +4,8 @@ use ptx_gemm_dsl::target::{Target, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Fast, Operand, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
-use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
-use super::{Check, accumulators_of, broken, copies, packs, rule, steps, trace};
+use super::limits::{MAX_PRODUCTS, alignment, run, vector};
+use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, trace};
 use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
 use crate::violation::Site;
 
@@ -33,6 +33,7 @@ pub(super) fn check(program: &Program) -> Check {
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
     program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
     program.rings.iter().enumerate().try_for_each(|(index, ring)| self::ring(program, index, ring))?;
+    staged::check(program)?;
     overlaps(program)?;
     accumulators(program)?;
     barriers(program)?;
@@ -41,7 +42,15 @@ pub(super) fn check(program: &Program) -> Check {
             match node.op {
                 Op::Copy { buffer, by, .. } => copies::check(program, role, *buffer, *by, node.site())?,
                 Op::Steps { .. } => steps::check(program, &node)?,
-                Op::Store { acc, width, c_width } => store(program, *acc, (*width, *c_width), node.site())?,
+                Op::Store { acc, width, c_width } => {
+                    store(program, *acc, *width, node.site())?;
+                    read_c(program, *acc, *c_width, node.site())?;
+                }
+                Op::Stage { acc, width, c_width } => {
+                    staged::stage(program, *acc, *width, node.site())?;
+                    read_c(program, *acc, *c_width, node.site())?;
+                }
+                Op::Write { by } => staged::write(program, *by, node.site())?,
                 _ => {}
             }
         }
@@ -80,6 +89,10 @@ fn params(program: &Program) -> Check {
             .enumerate()
             .filter(|(ring, _)| program.by_tma(*ring))
             .any(|(_, ring)| ring.buffers.iter().any(|buffer| program.buffers[*buffer].side.operand() == *operand))
+    };
+    let mapped = |operand: &Operand| match operand {
+        Operand::D => program.writes_by_tma(),
+        Operand::A | Operand::B | Operand::C => mapped(operand),
     };
     let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix)).collect();
     let address = |matrix: &Operand| if mapped(matrix) { Param::Map(*matrix) } else { Param::Matrix(*matrix) };
@@ -236,13 +249,16 @@ fn references(program: &Program) -> Check {
                     Some(uses) => *uses += 1,
                     None => return missing("barrier", node.site()),
                 },
-                Op::Clear { acc: a } | Op::Reduce { acc: a, .. } | Op::Store { acc: a, .. } => acc(*a)?,
+                Op::Clear { acc: a }
+                | Op::Reduce { acc: a, .. }
+                | Op::Stage { acc: a, .. }
+                | Op::Store { acc: a, .. } => acc(*a)?,
                 Op::Promote { from, into } => {
                     acc(*from)?;
                     acc(*into)?;
                     rule(from != into, node.site(), || "a set of accumulators cannot be promoted into itself".into())?;
                 }
-                Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain => {}
+                Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain | Op::Write { .. } => {}
             }
         }
     }
@@ -267,15 +283,6 @@ fn unused(ring: &str, uses: &[usize; 4]) -> String {
     let done: Vec<&str> = absent().map(|(_, done)| *done).collect();
     let written: Vec<String> = absent().map(|(name, _)| format!("`{name} {ring}`")).collect();
     format!("{ring} is never {}: there is no {}", done.join(" nor "), written.join(" and no "))
-}
-
-/// The alignment of a slot: 16 bytes for the widest access, or the period of a swizzle, which is eight rows of its
-/// span.
-fn alignment(swizzle: Swizzle) -> u32 {
-    match swizzle {
-        Swizzle::None => MAX_ACCESS_BYTES,
-        Swizzle::Bytes(span) => 8 * span,
-    }
 }
 
 fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check {
@@ -382,6 +389,14 @@ fn overlaps(program: &Program) -> Check {
             taken.push((start, start + MBARRIER_PAIR * u64::from(ring.depth), Site::Ring(index)));
         }
     }
+    if let Some(stage) = &program.stage {
+        let start = u64::from(stage.offset_bytes);
+        let end = start + stage.bytes(program.lines(), program.problem.types.d);
+        // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers.
+        let mut mbarriers = taken.iter().filter(|(_, _, site)| matches!(site, Site::Ring(_)));
+        let apart = mbarriers.all(|(first, last, _)| *last <= start || end <= *first);
+        rule(apart, Site::Stage, || format!("the stage of d, bytes {start} to {end}, covers mbarriers"))?;
+    }
     taken.sort_by_key(|(start, end, _)| (*start, *end));
     for pair in taken.windows(2) {
         let [(_, end, _), (start, _, site)] = pair else { continue };
@@ -444,21 +459,21 @@ fn barriers(program: &Program) -> Check {
     Ok(())
 }
 
-fn store(program: &Program, acc: usize, (width, c_width): (u32, u32), site: Site) -> Check {
-    let (types, layouts) = (program.problem.types, program.problem.layouts);
-    let map = &program.accumulators[acc].map;
-    let run = run(map, layouts.d == Layout::Row);
-    let fits = |width: u32, bytes: u32| vector(width, bytes) && run.is_multiple_of(width);
-    rule(fits(width, types.d.bytes()), site.clone(), || {
-        format!("D is stored {width} {} at a time, but a thread holds {run} adjacent ones", types.d)
-    })?;
-    let c_fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
-        true => fits(c_width, types.c.bytes()),
+fn store(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+    let (dtype, layouts) = (program.problem.types.d, program.problem.layouts);
+    let run = run(&program.accumulators[acc].map, layouts.d == Layout::Row);
+    rule(vector(width, dtype.bytes()) && run.is_multiple_of(width), site, || {
+        format!("D is stored {width} {dtype} at a time, but a thread holds {run} adjacent ones")
+    })
+}
+
+fn read_c(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+    let (dtype, layouts) = (program.problem.types.c, program.problem.layouts);
+    let run = run(&program.accumulators[acc].map, layouts.d == Layout::Row);
+    let fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
+        true => vector(width, dtype.bytes()) && run.is_multiple_of(width),
         // A C whose rows run across those of D is read element by element.
-        false => c_width == 1,
+        false => width == 1,
     };
-    rule(c_fits, site, || {
-        format!("C is read {c_width} {} at a time, but a thread holds {run} adjacent ones", types.c)
-    })?;
-    Ok(())
+    rule(fits, site, || format!("C is read {width} {dtype} at a time, but a thread holds {run} adjacent ones"))
 }

@@ -6,7 +6,7 @@ use ptx_gemm::{DType, Diagnostics, Schedule};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
 /// Clauses in addition to `TILE`.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 20] = [
     ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
     ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
     ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
@@ -20,6 +20,14 @@ const KINDS: [(&str, &str); 15] = [
     ("persistent", "persistent; epilogue(|acc, c, beta| acc + beta * c);"),
     ("stream", "stream_k; epilogue(|acc, c, beta| acc + beta * c);"),
     ("stream batch", "persistent(5); stream_k; batch(strided);"),
+    ("staged", "double_buffer; store(staged); epilogue(|acc, c, beta| acc + beta * c);"),
+    ("staged columns", "layout(d = col); load(cp_async); stages(3); persistent(5); batch(strided); store(staged);"),
+    ("staged sums", "split_k(3); store(staged); epilogue(|acc, bias| relu(acc + bias[n]));"),
+    ("boxed", "load(tma); stages(3); stream_k; store(tma); epilogue(|acc, bias| relu(acc + bias[n]));"),
+    (
+        "boxed columns",
+        "layout(d = col); load(tma); stages(2); persistent(5); batch(strided); specialize(producers = 1 warp); store(tma);",
+    ),
     ("cp_async", "load(cp_async); stages(3);"),
     ("functions", "epilogue(|acc, c| exp(acc / 8) + tanh(c) * sigmoid(acc) - gelu(acc) + silu(c));"),
 ];

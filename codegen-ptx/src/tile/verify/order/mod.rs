@@ -6,12 +6,16 @@
 //! value.
 
 mod rings;
+mod staged;
 mod terms;
+
+use ptx_gemm_dsl::terms::Reduce;
+use staged::Staged;
 
 use super::trace::{Event, Node, events, nodes};
 use super::{Check, broken};
 use crate::Violation;
-use crate::tile::{Op, Program, Role, Source, Span};
+use crate::tile::{Division, Op, Program, Role, Source, Span};
 use crate::violation::Site;
 
 /// Number of threads of a role that are run.
@@ -105,6 +109,7 @@ struct Thread<'a> {
     terms: Vec<Terms>,
     tile: u32,
     stores: u32,
+    /// The accumulators whose parts the block adds up, inside the body of `reduce`.
     reduced: Option<usize>,
     /// The barrier at which it waits.
     blocked: Option<usize>,
@@ -123,6 +128,7 @@ struct Block<'a> {
     empty: Vec<Vec<Mbarrier>>,
     /// By ring: whether one thread fills it by TMA.
     by_tma: Vec<bool>,
+    staged: Staged,
 }
 
 impl<'a> Block<'a> {
@@ -155,7 +161,8 @@ impl<'a> Block<'a> {
         let barrier = Mbarrier { pending: vec![0; count], done: vec![0; count], ..Mbarrier::default() };
         let barriers = || program.rings.iter().map(|ring| vec![barrier.clone(); ring.depth as usize]).collect();
         let by_tma = (0..program.rings.len()).map(|ring| program.by_tma(ring)).collect();
-        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), by_tma }
+        let staged = Staged::new(count);
+        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), by_tma, staged }
     }
 
     fn run(&mut self) -> Check {
@@ -260,8 +267,7 @@ impl<'a> Block<'a> {
             Event::Do { node, kt } => (node, kt),
         };
         let op = self.threads[t].nodes[node].op;
-        if self.threads[t].reduced.is_some() && !matches!(op, Op::Store { .. } | Op::Promote { .. } | Op::Clear { .. })
-        {
+        if self.threads[t].reduced.is_some() && !self.may_be_reduced(op) {
             return Err(self.fault("only one of the blocks that share a tile reaches this statement"));
         }
         match op {
@@ -293,10 +299,35 @@ impl<'a> Block<'a> {
             }
             Op::Drain => self.land(t),
             Op::Reduce { acc, how, .. } => self.reduce(t, *acc, *how)?,
+            Op::Stage { acc, .. } => self.stage(t, *acc)?,
+            Op::Write { by } => self.write_out(t, *by)?,
             Op::Store { acc, .. } => self.store(t, *acc)?,
             Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
         }
         Ok(true)
+    }
+
+    /// Whether a statement may be in the body of `reduce`, which only one of the blocks that share a tile runs. Where they
+    /// count the parts, each thread decides for itself; elsewhere a block runs it as a whole, but other roles do not.
+    fn may_be_reduced(&self, op: &Op) -> bool {
+        let together = !self.program.statements().iter().any(|statement| {
+            let counts = matches!(statement.op, Op::Reduce { how: Reduce::Workspace, .. });
+            counts && self.program.scheduler.division != Division::Stream
+        });
+        match op {
+            Op::Store { .. } | Op::Promote { .. } | Op::Clear { .. } => true,
+            Op::Stage { .. } | Op::Write { .. } => together,
+            Op::Sync => together && self.program.roles.len() == 1,
+            Op::Meet { barrier } => {
+                let meets = |thread: &&Thread<'_>| {
+                    thread.nodes.iter().any(|node| matches!(node.op, Op::Meet { barrier: of } if of == barrier))
+                };
+                let mut roles: Vec<usize> = self.threads.iter().filter(meets).map(|thread| thread.role).collect();
+                roles.dedup();
+                together && roles.len() == 1
+            }
+            _ => false,
+        }
     }
 
     fn end(&mut self, t: usize) -> Check {

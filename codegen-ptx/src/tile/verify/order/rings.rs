@@ -103,6 +103,7 @@ impl Block<'_> {
     /// A thread's part of a slot is written, or the write begins. `acquire` has already checked that its readers are
     /// done.
     pub(super) fn write(&mut self, t: usize, buffer: usize, slot: usize, k_tile: u32, done: Option<u32>) -> Check {
+        self.not_staged(t, buffer)?;
         let name = &self.program.buffers[buffer].name;
         let tile = (self.threads[t].tile, k_tile);
         let state = &self.slots[buffer][slot];
@@ -263,7 +264,8 @@ impl Block<'_> {
         let tile = (thread.tile, kt);
         let state = &self.slots[buffer][slot];
         if state.written.iter().all(Option::is_none) {
-            return Err(self.fault(format_args!("slot {slot} of {name} is read, but nothing filled it")));
+            let why = if self.is_staged_in(buffer) { "a tile of D is in its memory" } else { "nothing filled it" };
+            return Err(self.fault(format_args!("slot {slot} of {name} is read, but {why}")));
         }
         for (writer, written) in state.written.iter().enumerate().filter_map(|(w, of)| Some((w, of.as_ref()?))) {
             if written.tile != tile {

@@ -74,9 +74,16 @@ impl Block<'_> {
 
     pub(super) fn store(&mut self, t: usize, acc: usize) -> Check {
         self.complete(t, acc)?;
-        let thread = &mut self.threads[t];
-        thread.stores += 1;
-        let whole = !self.program.scheduler.divides_k() || thread.reduced == Some(acc);
-        if whole { Ok(()) } else { Err(self.fault("the tile is stored before the parts of its sum are added up")) }
+        self.threads[t].stores += 1;
+        self.whole(t, acc, "stored")
+    }
+
+    /// Checks that the parts of the sum have been added up, if there are any.
+    pub(super) fn whole(&self, t: usize, acc: usize, done: &str) -> Check {
+        let whole = !self.program.scheduler.divides_k() || self.threads[t].reduced == Some(acc);
+        match whole {
+            true => Ok(()),
+            false => Err(self.fault(format_args!("the tile is {done} before the parts of its sum are added up"))),
+        }
     }
 }

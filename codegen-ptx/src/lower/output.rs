@@ -1,0 +1,157 @@
+//! The tile of D on its way through shared memory: where its elements are, and the copy to global memory.
+//!
+//! TMA copies boxes of it, started by one thread, and leaves out what is outside D. Otherwise the threads copy it, chunk
+//! by chunk along its lines, with the widest accesses if the tile lies inside D, and element by element at an edge.
+
+use ptx_gemm_dsl::terms::{Operand, Param, Reads};
+use ptx_gemm_dsl::types::{Batch, Layout};
+
+use super::{Lowered, Lowering, WorkTile, broken};
+use crate::kernel::{Address, Expr, Guard, Memory, Op, Reg};
+use crate::tile::{Note, Stage, Writer};
+
+impl Lowering<'_> {
+    fn the_stage(&self) -> Lowered<&Stage> {
+        self.program.stage.as_ref().ok_or_else(|| broken("there is no stage of d"))
+    }
+
+    /// The address of an element of the staged tile.
+    pub(super) fn stage_address(&mut self, line: Expr, element: Expr) -> Lowered<Address> {
+        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
+        let &Stage { pitch, swizzle, offset_bytes, .. } = self.the_stage()?;
+        let offset = if pitch >= lines.elements {
+            line * (pitch * bytes) + element * bytes
+        } else {
+            let panel = self.b.set(element.clone() / pitch);
+            panel * (lines.count * pitch * bytes) + line * (pitch * bytes) + (element % pitch) * bytes
+        };
+        // A constant that the swizzle does not concern is the same for all elements of the thread.
+        let base = self.b.set(Expr::SharedBase + offset.swizzle(swizzle));
+        Ok(Address { base: self.b.set_reg(base), offset: offset_bytes.into() })
+    }
+
+    /// Makes what the thread has staged visible to copies of boxes: those of D, or those of the next tile's K-tiles into
+    /// the same memory.
+    pub(super) fn publish_stage(&mut self, note: &Note) {
+        let program = self.program;
+        let next = program.scheduler.persistent.is_some()
+            && (0..program.rings.len()).any(|ring| program.by_tma(ring) && program.is_staged_in(ring));
+        if program.writes_by_tma() || next {
+            self.b.origin(note, "make the tile visible to TMA");
+            self.b.push(Op::PublishWrites);
+        }
+    }
+
+    /// Copies the staged tile to D.
+    pub(super) fn write(&mut self, work_tile: &WorkTile, by: Writer, note: &Note) -> Lowered<()> {
+        match by {
+            Writer::Tma { rows } => self.write_boxes(work_tile, rows, note),
+            Writer::Registers { width } => {
+                self.b.open();
+                self.write_chunks(work_tile, (width, width), false, note)?;
+                let inside = self.b.close();
+                match work_tile.interior {
+                    None => self.b.extend(inside),
+                    Some(interior) => {
+                        self.b.open();
+                        self.write_chunks(work_tile, (width, 1), true, note)?;
+                        let at_edge = self.b.close();
+                        self.b.origin(note, "the widest accesses if the tile lies inside D");
+                        self.b.branch(interior, inside, at_edge);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// First line and element of the tile in D, and how many are left of D from there.
+    fn tile_in_d(&self, work_tile: &WorkTile) -> [(Expr, Expr); 2] {
+        let (rows, cols) =
+            ((work_tile.m0.clone(), work_tile.rem_m.clone()), (work_tile.n0.clone(), work_tile.rem_n.clone()));
+        if self.program.problem.layouts.d == Layout::Row { [rows, cols] } else { [cols, rows] }
+    }
+
+    fn write_boxes(&mut self, work_tile: &WorkTile, rows: u32, note: &Note) -> Lowered<()> {
+        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
+        let &Stage { pitch, offset_bytes, .. } = self.the_stage()?;
+        let panels = self.the_stage()?.panels(lines.elements);
+        let [(line, _), (element, _)] = self.tile_in_d(work_tile);
+        self.b.origin(note, "tensor map of D");
+        let map = self.wide_arg(&Param::Map(Operand::D))?;
+        let map = self.b.set_reg(map);
+        let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
+        self.b.origin(note, "one thread starts the copies");
+        let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
+        let guard = Some(Guard { pred: leader, expect: true });
+        self.b.origin(note, "copy the tile to D");
+        let from = self.b.set_reg(Expr::SharedBase + offset_bytes);
+        for panel in 0..panels {
+            for first in (0..lines.count).step_by(rows as usize) {
+                let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + first), product.clone()];
+                let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
+                let offset = i64::from((panel * lines.count + first) * pitch * bytes);
+                self.b.push(Op::StoreBox { from: Address { base: from, offset }, map, at, guard });
+            }
+        }
+        self.b.origin(note, "wait until the tile has been read");
+        self.b.push(Op::SettleBoxes);
+        Ok(())
+    }
+
+    /// Copies the tile in chunks of `chunk` elements, each by one thread with accesses of `width`.
+    fn write_chunks(
+        &mut self,
+        work_tile: &WorkTile,
+        (chunk, width): (u32, u32),
+        at_edge: bool,
+        note: &Note,
+    ) -> Lowered<()> {
+        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
+        let per_line = lines.elements / chunk;
+        let chunks = per_line * lines.count;
+        let [(line0, lines_left), (element0, elements_left)] = self.tile_in_d(work_tile);
+        self.b.origin(note, "address of the tile in D");
+        let base = self.matrix(work_tile, Operand::D)?;
+        let ld = self.wide_arg(&Param::Ld(Operand::D))?;
+        let ld_bytes = self.b.set(ld * bytes);
+        let base = self.b.set(base + line0.wide() * ld_bytes.clone() + element0.wide() * bytes);
+        let access = self.plane_access(work_tile, Operand::D)?;
+        let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
+        for first in (0..chunks).step_by(self.threads as usize) {
+            self.b.origin(note, "copy a part of a line to D");
+            let index = self.b.set(self.tid.clone() + first);
+            let partial = first + self.threads > chunks;
+            let exists = partial.then(|| self.b.set_reg(index.clone().lt(chunks)));
+            if exists.is_some() {
+                self.b.open();
+            }
+            // The last pass may count further than there are chunks.
+            let index = if partial { index.min((chunks - 1).into()) } else { index };
+            let line = self.b.set(index.clone() / per_line);
+            let element = self.b.set((index % per_line) * chunk);
+            let src = self.b.fresh_many(family, chunk as usize);
+            let from = self.stage_address(line.clone(), element.clone())?;
+            let (memory, locality) = (Memory::Shared, crate::kernel::Locality::Unknown);
+            let reads = Reads::Movable;
+            self.b.push(Op::Load { memory, dst: src.clone(), address: from, guard: None, locality, reads });
+            let to = self.b.set(base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes);
+            for part in (0..chunk).step_by(width as usize) {
+                let guard = at_edge.then(|| {
+                    let inside = line.clone().lt(lines_left.clone());
+                    let inside = inside.and((element.clone() + part).lt(elements_left.clone()));
+                    Guard { pred: self.b.set_reg(inside), expect: true }
+                });
+                let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from(part * bytes) };
+                let src = src[part as usize..(part + width) as usize].to_vec();
+                self.b.push(Op::Store { memory: Memory::Global(access), src, address, guard });
+            }
+            if let Some(exists) = exists {
+                let then = self.b.close();
+                self.b.origin(note, "is there another part?");
+                self.b.branch(exists, then, Vec::new());
+            }
+        }
+        Ok(())
+    }
+}

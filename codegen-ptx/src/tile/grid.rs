@@ -1,0 +1,104 @@
+//! The number of blocks of a launch.
+
+use ptx_gemm_dsl::terms::{Operand, Wave};
+use ptx_gemm_dsl::types::Batch;
+
+use super::{Division, Program};
+
+/// K that a block of stream-K sums at least, where there are more blocks than tiles: with less, exchanging sums takes
+/// longer than computing them.
+pub const STREAM_DEPTH: u32 = 256;
+
+/// The extents of a product, and the products of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    /// Rows of D.
+    pub m: u64,
+    /// Columns of D.
+    pub n: u64,
+    /// Depth of the sum.
+    pub k: u64,
+    /// Products; 1 without a batch.
+    pub batch: u64,
+}
+
+/// The blocks of a launch: one for each unit of work, or one wave of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// The matrix that is divided into tiles: D, or an operand that is packed.
+    pub of: Operand,
+    /// Rows and columns of a tile of D; extents of a tile of an operand along its own dimension and along k.
+    pub tile: (u32, u32),
+    /// Blocks that share a tile, each computing its part of k.
+    pub parts: u32,
+    /// With stream-K, the K of a tile for which there may be one block more.
+    pub stream: Option<u32>,
+    /// True if the tiles repeat for each product of a batch.
+    pub batched: bool,
+    /// One wave of persistent blocks that compute all units; `None`: one block per unit.
+    pub wave: Option<Wave>,
+}
+
+pub(super) fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
+    m.div_ceil(u64::from(tile.0)).saturating_mul(n.div_ceil(u64::from(tile.1)))
+}
+
+impl Grid {
+    /// The grid of a program.
+    pub fn of(program: &Program) -> Grid {
+        Grid {
+            of: Operand::D,
+            tile: (program.block.m, program.block.n),
+            parts: program.scheduler.parts(),
+            stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
+            batched: program.problem.batch == Batch::Strided,
+            wave: program.scheduler.persistent,
+        }
+    }
+
+    /// Number of units of work: tiles, times the products of a batch, times parts of k.
+    pub fn units(&self, extents: Extents) -> u64 {
+        let Extents { m, n, k, batch } = extents;
+        let (rows, columns) = match self.of {
+            Operand::A => (m, k),
+            Operand::B => (n, k),
+            Operand::C | Operand::D => (m, n),
+        };
+        tiles(self.tile, rows, columns).saturating_mul(batch).saturating_mul(u64::from(self.parts))
+    }
+
+    /// Number of blocks, on a device that holds `resident` of them at once.
+    pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
+        let most = match self.wave {
+            None => u64::MAX,
+            Some(Wave::Blocks(blocks)) => blocks.into(),
+            Some(Wave::Device) => resident.max(1).into(),
+        };
+        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
+        self.units(extents).saturating_mul(shares).min(most)
+    }
+
+    /// The number of blocks as a formula of the extents and the batch.
+    pub fn formula(&self) -> String {
+        let (rows, columns) = match self.of {
+            Operand::A => ("m", "k"),
+            Operand::B => ("n", "k"),
+            Operand::C | Operand::D => ("m", "n"),
+        };
+        let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0, self.tile.1);
+        if self.batched {
+            formula.push_str(" * batch");
+        }
+        if self.parts > 1 {
+            formula.push_str(&format!(" * {}", self.parts));
+        }
+        if let Some(depth) = self.stream {
+            formula.push_str(&format!(" * max(1, ceil(k / {depth}))"));
+        }
+        match self.wave {
+            None => formula,
+            Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
+            Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Tensor maps: what a caller encodes for the matrices that TMA copies.
+
+use ptx_gemm_dsl::terms::{Fast, Operand, Side, Swizzle};
+use ptx_gemm_dsl::types::{Batch, Layout};
+
+use super::{Mover, Op, Program, Writer};
+
+/// The boxes in which a matrix is copied; with the operand's address and shape it determines the tensor map to encode.
+///
+/// Dimensions are innermost first: the contiguous one, the other one, and in a batch the products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorMap {
+    /// A, B or D.
+    pub operand: Operand,
+    /// Elements of a box along the contiguous dimension, and rows of it.
+    pub row: u32,
+    /// Rows of a box.
+    pub rows: u32,
+    /// The permutation of the box's bytes in shared memory.
+    pub swizzle: Swizzle,
+}
+
+impl TensorMap {
+    /// The boxes of a matrix that is copied by TMA.
+    pub fn of(program: &Program, operand: Operand) -> Option<TensorMap> {
+        if operand == Operand::D {
+            let stage = program.stage.as_ref()?;
+            return program.statements().into_iter().find_map(|statement| match statement.op {
+                Op::Write { by: Writer::Tma { rows } } => {
+                    Some(TensorMap { operand, row: stage.pitch, rows, swizzle: stage.swizzle })
+                }
+                _ => None,
+            });
+        }
+        program.statements().into_iter().find_map(|statement| {
+            let Op::Copy { buffer, by: Mover::Tma { rows }, .. } = statement.op else { return None };
+            let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
+            let row = if buffer.fast == Fast::K { buffer.depth } else { buffer.extent };
+            Some(TensorMap { operand, row, rows, swizzle: buffer.swizzle })
+        })
+    }
+
+    /// The map in words, for a caller that encodes it.
+    pub fn about(&self, program: &Program) -> String {
+        let TensorMap { operand, row, rows, swizzle } = self;
+        let problem = &program.problem;
+        let (side, own) = if *operand == Operand::B { (Side::B, "n") } else { (Side::A, "m") };
+        let (inner, outer) = match (operand, problem.layouts.d) {
+            (Operand::D, Layout::Row) => ("n", "m"),
+            (Operand::D, Layout::Col) => ("m", "n"),
+            _ if program.boxed_fast(side) == Fast::K => ("k", own),
+            _ => (own, "k"),
+        };
+        let (dtype, name) = (problem.types.of(*operand), operand.name());
+        let bytes = dtype.bytes();
+        let (pitch, stride, copy) = match program.packed(side).filter(|_| *operand != Operand::D) {
+            None => (format!("ld{name}"), format!("stride_{name}"), ""),
+            Some(pack) => {
+                let pitch = format!("({inner} rounded up to {})", pack.align(program));
+                (pitch.clone(), format!("{outer} * {pitch}"), ", or of its copy")
+            }
+        };
+        let (dims, strides, boxed) = match problem.batch {
+            Batch::One => (String::new(), String::new(), ""),
+            Batch::Strided => (", batch".to_string(), format!(", {bytes} * {stride}"), ", 1"),
+        };
+        let swizzle = match swizzle {
+            Swizzle::None => "none".to_string(),
+            Swizzle::Bytes(span) => format!("{span} B"),
+        };
+        format!(
+            "tensor map of {}{copy}: {dtype}, dims ({inner}, {outer}{dims}), strides ({bytes} * {pitch}{strides}) B, box \
+             ({row}, {rows}{boxed}), swizzle {swizzle}, zeros outside",
+            name.to_uppercase()
+        )
+    }
+}

@@ -1,0 +1,100 @@
+//! The tile of D in shared memory: written by all threads of a role, read by all of them or by the one that starts TMA, in
+//! memory that slots may use before and after.
+
+use super::super::Check;
+use super::{Block, COPIES_OF_A_ROLE};
+use crate::tile::Writer;
+
+/// What the threads did to the stage.
+#[derive(Clone)]
+pub(super) struct Staged {
+    /// Per thread: the tile that it wrote last, and when.
+    written: Vec<Option<(u32, u32)>>,
+    /// Per thread: the time of its last read (0: never).
+    read: Vec<u32>,
+}
+
+impl Staged {
+    pub(super) fn new(threads: usize) -> Staged {
+        Staged { written: vec![None; threads], read: vec![0; threads] }
+    }
+}
+
+impl Block<'_> {
+    /// A thread writes its part of the tile.
+    pub(super) fn stage(&mut self, t: usize, acc: usize) -> Check {
+        self.complete(t, acc)?;
+        self.whole(t, acc, "staged")?;
+        let clock = self.threads[t].clock.clone();
+        let late = |times: &[u32]| times.iter().zip(&clock).any(|(time, seen)| seen < time);
+        if late(&self.staged.read) {
+            return Err(self.fault("a tile of D is staged while the previous one may still be read"));
+        }
+        for buffer in self.shared_with_slots() {
+            let name = &self.program.buffers[buffer].name;
+            for slot in &self.slots[buffer] {
+                let landed = |(writer, written): (usize, &Option<super::Written>)| {
+                    written.is_none_or(|written| written.done.is_some_and(|done| done <= clock[writer]))
+                };
+                if late(&slot.read) || !slot.written.iter().enumerate().all(landed) {
+                    let message = format_args!("a tile of D is staged while {name} may still be copied to or read");
+                    return Err(self.fault(message));
+                }
+            }
+            self.slots[buffer].iter_mut().for_each(|slot| slot.written.fill(None));
+        }
+        self.staged.written[t] = Some((self.threads[t].tile, clock[t]));
+        Ok(())
+    }
+
+    /// The tile is copied to global memory.
+    pub(super) fn write_out(&mut self, t: usize, by: Writer) -> Check {
+        self.threads[t].stores += 1;
+        let thread = &self.threads[t];
+        let reads = match by {
+            Writer::Registers { .. } => true,
+            Writer::Tma { .. } => t.is_multiple_of(COPIES_OF_A_ROLE),
+        };
+        if !reads {
+            return Ok(());
+        }
+        for (writer, written) in self.staged.written.iter().enumerate() {
+            if self.threads[writer].role != thread.role {
+                continue;
+            }
+            if written.is_none_or(|(tile, time)| tile != thread.tile || thread.clock[writer] < time) {
+                return Err(self.fault("D is written before all threads have staged their parts of the tile"));
+            }
+        }
+        self.staged.read[t] = thread.clock[t];
+        Ok(())
+    }
+
+    /// Checks that a slot's memory is free of the tile of D.
+    pub(super) fn not_staged(&self, t: usize, buffer: usize) -> Check {
+        if !self.shared_with_slots().contains(&buffer) {
+            return Ok(());
+        }
+        let clock = &self.threads[t].clock;
+        let written = self.staged.written.iter().map(|written| written.map_or(0, |(_, time)| time));
+        let late = |times: &mut dyn Iterator<Item = u32>| times.zip(clock).any(|(time, seen)| *seen < time);
+        if late(&mut written.into_iter()) || late(&mut self.staged.read.iter().copied()) {
+            let name = &self.program.buffers[buffer].name;
+            return Err(
+                self.fault(format_args!("{name} is copied to while the tile of D in its memory may still be read"))
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether a tile of D took the memory of a buffer's slots.
+    pub(super) fn is_staged_in(&self, buffer: usize) -> bool {
+        self.staged.written.iter().any(Option::is_some) && self.shared_with_slots().contains(&buffer)
+    }
+
+    /// The buffers with slots in the stage's memory.
+    fn shared_with_slots(&self) -> Vec<usize> {
+        let rings = (0..self.program.rings.len()).filter(|ring| self.program.is_staged_in(*ring));
+        rings.flat_map(|ring| self.program.rings[ring].buffers.iter().copied()).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! The stage of D: extents, alignments, and what TMA can copy from it.
+
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX};
+use ptx_gemm_dsl::terms::Swizzle;
+use ptx_gemm_dsl::types::Layout;
+
+use super::limits::{MAX_ACCESS_BYTES, alignment, run, vector};
+use super::{Check, broken, rule};
+use crate::tile::{Op, Program, Stage, TMA_BYTES, Writer};
+use crate::violation::Site;
+
+/// Checks the declaration, and that the tile passes through it once.
+pub(super) fn check(program: &Program) -> Check {
+    let count = |of: fn(&Op) -> bool| program.statements().iter().filter(|statement| of(&statement.op)).count();
+    let uses = (count(|op| matches!(op, Op::Stage { .. })), count(|op| matches!(op, Op::Write { .. })));
+    let Some(stage) = &program.stage else {
+        return rule(uses == (0, 0), Site::Tile, || "`stage` and `write` need a `stage of d`".into());
+    };
+    rule(uses == (1, 1), Site::Stage, || {
+        format!("the stage of d needs one `stage` and one `write`, not {} and {}", uses.0, uses.1)
+    })?;
+    let (lines, element) = (program.lines(), program.problem.types.d);
+    rule(stage.pitch > 0, Site::Stage, || "the stage of d has a pitch of 0".into())?;
+    let whole = stage.pitch >= lines.elements || lines.elements.is_multiple_of(stage.pitch);
+    rule(whole, Site::Stage, || {
+        format!("lines of {} elements cannot be cut into panels of {}", lines.elements, stage.pitch)
+    })?;
+    if let Swizzle::Bytes(span) = stage.swizzle {
+        let fits = [32, 64, 128].contains(&span) && stage.pitch.saturating_mul(element.bytes()) == span;
+        rule(fits, Site::Stage, || {
+            format!("a swizzle of {span} B needs panels of 32, 64 or 128 B, as wide as its span")
+        })?;
+    }
+    let align = alignment(stage.swizzle).max(if program.writes_by_tma() { BOX_ALIGN } else { MAX_ACCESS_BYTES });
+    rule(stage.offset_bytes.is_multiple_of(align), Site::Stage, || {
+        format!("the stage of d begins at {} B, which is not a multiple of {align}", stage.offset_bytes)
+    })
+}
+
+/// A thread's writes to the stage.
+pub(super) fn stage(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+    let Some(stage) = &program.stage else { return Ok(()) };
+    let element = program.problem.types.d;
+    let run = run(&program.accumulators[acc].map, program.problem.layouts.d == Layout::Row);
+    let fits = vector(width, element.bytes()) && run.is_multiple_of(width) && stage.pitch.is_multiple_of(width);
+    rule(fits, site, || {
+        format!(
+            "a thread holds {run} adjacent elements of D, and cannot write {width} {element} at a time with a pitch of {}",
+            stage.pitch
+        )
+    })
+}
+
+/// The copy from the stage to global memory. A thread copies as many elements as it holds.
+pub(super) fn write(program: &Program, by: Writer, site: Site) -> Check {
+    let Some(stage) = &program.stage else { return Ok(()) };
+    match by {
+        Writer::Registers { width } => registers(program, stage, width, site),
+        Writer::Tma { rows } => boxes(program, stage, rows, site),
+    }
+}
+
+fn registers(program: &Program, stage: &Stage, width: u32, site: Site) -> Check {
+    let (lines, element) = (program.lines(), program.problem.types.d);
+    let wide = vector(width, element.bytes()) && lines.elements.is_multiple_of(width);
+    rule(wide && stage.pitch.is_multiple_of(width), site, || {
+        format!(
+            "cannot copy {width} {element} at a time from lines of {} elements with a pitch of {}",
+            lines.elements, stage.pitch
+        )
+    })
+}
+
+fn boxes(program: &Program, stage: &Stage, rows: u32, site: Site) -> Check {
+    let (lines, element) = (program.lines(), program.problem.types.d);
+    let at = || site.clone();
+    if program.target.capability < 90 {
+        return Err(broken(format!("{} has no tensor memory accelerator", program.target)).at(site));
+    }
+    let bytes = stage.pitch.saturating_mul(element.bytes());
+    let whole = stage.pitch <= MAX_BOX && bytes.is_multiple_of(TMA_BYTES) && lines.elements.is_multiple_of(stage.pitch);
+    rule(whole, at(), || {
+        format!(
+            "tma copies lines without gaps of up to {MAX_BOX} elements and whole {TMA_BYTES} B, and the panels' are {} elements \
+             of {element}",
+            stage.pitch
+        )
+    })?;
+    let divides = (1..=MAX_BOX).contains(&rows) && lines.count.is_multiple_of(rows);
+    rule(divides, at(), || {
+        format!("the tile has {} lines, which are not whole boxes of {rows}, at most {MAX_BOX}", lines.count)
+    })?;
+    // A single box does not have to end where another could begin.
+    let boxes = lines.count / rows * stage.panels(lines.elements);
+    let align = alignment(stage.swizzle).max(BOX_ALIGN);
+    rule(boxes == 1 || (rows * bytes).is_multiple_of(align), at(), || {
+        format!("boxes of {rows} lines of {bytes} B do not begin at multiples of {align} B")
+    })
+}

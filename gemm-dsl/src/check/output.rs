@@ -1,0 +1,73 @@
+//! Tiles of D in shared memory, on their way to global memory.
+
+use crate::check::settings::Settings;
+use crate::clause::TileClause;
+use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
+use crate::terms::{Store, Swizzle};
+use crate::types::{DType, Layout};
+
+/// Lines after which a swizzle repeats.
+const SWIZZLED_LINES: u32 = 8;
+
+/// The lines of a tile of D in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    /// Elements of a line, and the number of lines.
+    pub elements: u32,
+    pub count: u32,
+}
+
+/// Lines cut into panels, and the panels into boxes that TMA copies.
+pub(super) struct Panels {
+    /// Elements of a line of a panel.
+    pub pitch: u32,
+    pub swizzle: Swizzle,
+    /// Lines of a box.
+    pub box_lines: u32,
+}
+
+impl Lines {
+    pub fn of(settings: &Settings, tile: TileClause) -> Lines {
+        match settings.problem.layouts.d {
+            Layout::Row => Lines { elements: tile.n, count: tile.m },
+            Layout::Col => Lines { elements: tile.m, count: tile.n },
+        }
+    }
+
+    /// The distance between lines where the threads copy the tile, in elements: with a pad of 16 bytes, so that threads one
+    /// below the other use different banks, and 16 bytes can be read at once.
+    pub fn padded(self, dtype: DType) -> u32 {
+        let width = MAX_ACCESS_BYTES / dtype.bytes();
+        self.elements.next_multiple_of(width) + width
+    }
+
+    /// The panels for TMA: swizzled, and as wide as the swizzle's span, the widest that suits the tile; else whole lines.
+    /// `None`: no box of this tile can be copied.
+    pub fn panels(self, dtype: DType) -> Option<Panels> {
+        let spans = [128, 64, 32].map(|span| (span / dtype.bytes(), Swizzle::Bytes(span)));
+        spans.into_iter().chain([(self.elements, Swizzle::None)]).find_map(|(pitch, swizzle)| {
+            let bytes = pitch * dtype.bytes();
+            let whole =
+                self.elements.is_multiple_of(pitch) && pitch <= MAX_BOX && bytes.is_multiple_of(MAX_ACCESS_BYTES);
+            let box_lines =
+                (1..=self.count.min(MAX_BOX)).rev().find(|lines| self.boxed(pitch, bytes, swizzle, *lines))?;
+            whole.then_some(Panels { pitch, swizzle, box_lines })
+        })
+    }
+
+    /// Whether every box of so many lines begins where one may begin; where there is one box, it does.
+    fn boxed(self, pitch: u32, bytes: u32, swizzle: Swizzle, lines: u32) -> bool {
+        let align = match swizzle {
+            Swizzle::None => BOX_ALIGN,
+            Swizzle::Bytes(span) => SWIZZLED_LINES * span,
+        };
+        let single = lines == self.count && pitch == self.elements;
+        self.count.is_multiple_of(lines) && (single || (lines * bytes).is_multiple_of(align))
+    }
+
+    /// Bytes of the tile: with pads, which take more than panels.
+    pub fn bytes(self, dtype: DType, store: Store) -> u64 {
+        let padded = if store == Store::Direct { 0 } else { self.padded(dtype) };
+        u64::from(padded) * u64::from(self.count) * u64::from(dtype.bytes())
+    }
+}
