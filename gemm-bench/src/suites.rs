@@ -105,11 +105,19 @@ const TRIED: [(Suite, &[&str]); 7] = [
     (Suite::Odd, SQUARES),
     (
         Suite::Skinny,
-        &["nn_128x128", "nn_64x64", "nn_64x64_split4", "nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8"],
+        &[
+            "nn_128x128",
+            "nn_64x64",
+            "nn_64x64_split4",
+            "nn_64x64_split32",
+            "nn_16x128_split8",
+            "nn_128x16_split8",
+            "nn_64x128_tma",
+        ],
     ),
-    (Suite::Deep, &["nn_128x128", "nn_128x128_split8", "nn_64x64_split4", "nn_64x64_split32"]),
+    (Suite::Deep, &["nn_128x128", "nn_128x128_split8", "nn_64x64_split4", "nn_64x64_split32", "nn_64x128_tma"]),
     (Suite::Small, &["nn_64x64", "nn_64x64_split4", "nn_32x32"]),
-    (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128"]),
+    (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128", "nn_64x128_tma", "nn_128x256_tma"]),
 ];
 
 impl Suite {
