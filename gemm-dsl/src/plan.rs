@@ -13,6 +13,10 @@ use crate::terms::{
 };
 use crate::types::{DType, Layout, Problem};
 
+/// K that a block of stream-K sums at least, where there are more blocks than tiles: with less, exchanging sums takes
+/// longer than computing them.
+pub const STREAM_DEPTH: u32 = 256;
+
 /// The geometry of the threads of one block that multiply (`atom(fma)`): with `specialize`, the consumers.
 ///
 /// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each

@@ -160,9 +160,11 @@ impl CompiledGemm {
         CompiledGemm::from_kernel(self.kernel.clone(), device)
     }
 
-    /// The same kernel on the interpreter: the same PTX, with every step checked.
+    /// The same kernel on the interpreter: the same PTX, with every step checked, and as many blocks, among which `stream_k`
+    /// divides the sums.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
-        CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())
+        let there = CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())?;
+        Ok(CompiledGemm { resident: self.resident.clone(), ..there })
     }
 
     /// Runs on matrices that are in device memory already, and waits for completion.

@@ -7,8 +7,11 @@ use ptx_gemm_dsl::terms::{Operand, Param, Reads};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::{Lowered, Lowering, WorkTile, broken};
-use crate::kernel::{Address, Expr, Guard, Memory, Op, Reg};
+use crate::kernel::{Address, Expr, Guard, Locality, Memory, Op, Reg};
 use crate::tile::{Note, Stage, Writer};
+
+/// Most parts of lines that a thread copies at once, which hides the latency of shared memory.
+const MOST_AT_ONCE: u32 = 8;
 
 impl Lowering<'_> {
     fn the_stage(&self) -> Lowered<&Stage> {
@@ -118,22 +121,29 @@ impl Lowering<'_> {
         let base = self.b.set(base + line0.wide() * ld_bytes.clone() + element0.wide() * bytes);
         let access = self.plane_access(work_tile, Operand::D)?;
         let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
-        for first in (0..chunks).step_by(self.threads as usize) {
+        let (threads, passes) = (self.threads, chunks.div_ceil(self.threads));
+        let partial = !chunks.is_multiple_of(threads);
+        let at_once = (1..=MOST_AT_ONCE).rev().find(|n| passes.is_multiple_of(*n)).unwrap_or(1);
+        let turns = passes / at_once;
+        self.b.origin(note, "the first part that this thread copies");
+        let tid = self.b.set(self.tid.clone());
+        let first = if turns > 1 { self.b.variable(tid, u64::from((passes + at_once) * threads)) } else { tid };
+        let left = (turns > 1).then(|| self.b.variable(Expr::Const(u64::from(turns)), u64::from(turns) + 1));
+        self.b.open();
+        for pass in 0..at_once {
             self.b.origin(note, "copy a part of a line to D");
-            let index = self.b.set(self.tid.clone() + first);
-            let partial = first + self.threads > chunks;
+            let index = self.b.set(first.clone() + pass * threads);
             let exists = partial.then(|| self.b.set_reg(index.clone().lt(chunks)));
             if exists.is_some() {
                 self.b.open();
             }
             // The last pass may count further than there are chunks.
-            let index = if partial { index.min((chunks - 1).into()) } else { index };
+            let index = if turns > 1 || partial { index.min((chunks - 1).into()) } else { index };
             let line = self.b.set(index.clone() / per_line);
             let element = self.b.set((index % per_line) * chunk);
             let src = self.b.fresh_many(family, chunk as usize);
             let from = self.stage_address(line.clone(), element.clone())?;
-            let (memory, locality) = (Memory::Shared, crate::kernel::Locality::Unknown);
-            let reads = Reads::Movable;
+            let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
             self.b.push(Op::Load { memory, dst: src.clone(), address: from, guard: None, locality, reads });
             let to = self.b.set(base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes);
             for part in (0..chunk).step_by(width as usize) {
@@ -152,6 +162,18 @@ impl Lowering<'_> {
                 self.b.branch(exists, then, Vec::new());
             }
         }
+        let Some(left) = left else {
+            let body = self.b.close();
+            self.b.extend(body);
+            return Ok(());
+        };
+        self.b.origin(note, "the next parts");
+        self.b.assign(&first, first.clone() + at_once * threads);
+        self.b.assign(&left, left.clone() - 1u32);
+        let again = self.b.set_reg(left.ge(1u32));
+        let body = self.b.close();
+        self.b.origin(note, "over the parts of the tile");
+        self.b.push(Op::Loop { body, again });
         Ok(())
     }
 }

@@ -1,13 +1,10 @@
 //! The number of blocks of a launch.
 
+pub use ptx_gemm_dsl::plan::STREAM_DEPTH;
 use ptx_gemm_dsl::terms::{Operand, Wave};
 use ptx_gemm_dsl::types::Batch;
 
 use super::{Division, Program};
-
-/// K that a block of stream-K sums at least, where there are more blocks than tiles: with less, exchanging sums takes
-/// longer than computing them.
-pub const STREAM_DEPTH: u32 = 256;
 
 /// The extents of a product, and the products of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
