@@ -7,11 +7,32 @@ use ptx_gemm_dsl::terms::{Operand, Param, Reads};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::{Lowered, Lowering, WorkTile, broken};
+use crate::kernel::extent::Access;
 use crate::kernel::{Address, Expr, Guard, Locality, Memory, Op, Reg};
 use crate::tile::{Note, Stage, Writer};
 
 /// Most parts of lines that a thread copies at once, which hides the latency of shared memory.
 const MOST_AT_ONCE: u32 = 8;
+
+/// The part of D that a tile covers.
+struct Plane {
+    /// Address of its first element.
+    base: Expr,
+    ld_bytes: Expr,
+    access: Access,
+    /// Lines of D, and elements of each, from there on.
+    left: (Expr, Expr),
+}
+
+/// How a thread copies a part of a line.
+struct Part {
+    /// Elements of it, and those of one access to D.
+    chunk: u32,
+    width: u32,
+    /// Whether some of them may be outside D.
+    at_edge: bool,
+    plane: Plane,
+}
 
 impl Lowering<'_> {
     fn the_stage(&self) -> Lowered<&Stage> {
@@ -110,21 +131,12 @@ impl Lowering<'_> {
         at_edge: bool,
         note: &Note,
     ) -> Lowered<()> {
-        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
-        let per_line = lines.elements / chunk;
-        let chunks = per_line * lines.count;
-        let [(line0, lines_left), (element0, elements_left)] = self.tile_in_d(work_tile);
-        self.b.origin(note, "address of the tile in D");
-        let base = self.matrix(work_tile, Operand::D)?;
-        let ld = self.wide_arg(&Param::Ld(Operand::D))?;
-        let ld_bytes = self.b.set(ld * bytes);
-        let base = self.b.set(base + line0.wide() * ld_bytes.clone() + element0.wide() * bytes);
-        let access = self.plane_access(work_tile, Operand::D)?;
-        let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
-        let (threads, passes) = (self.threads, chunks.div_ceil(self.threads));
-        let partial = !chunks.is_multiple_of(threads);
+        let (lines, threads) = (self.program.lines(), self.threads);
+        let chunks = lines.elements / chunk * lines.count;
+        let passes = chunks.div_ceil(threads);
         let at_once = (1..=MOST_AT_ONCE).rev().find(|n| passes.is_multiple_of(*n)).unwrap_or(1);
         let turns = passes / at_once;
+        let part = Part { chunk, width, at_edge, plane: self.part_of_d(work_tile, note)? };
         self.b.origin(note, "the first part that this thread copies");
         let tid = self.b.set(self.tid.clone());
         let first = if turns > 1 { self.b.variable(tid, u64::from((passes + at_once) * threads)) } else { tid };
@@ -133,47 +145,69 @@ impl Lowering<'_> {
         for pass in 0..at_once {
             self.b.origin(note, "copy a part of a line to D");
             let index = self.b.set(first.clone() + pass * threads);
-            let exists = partial.then(|| self.b.set_reg(index.clone().lt(chunks)));
-            if exists.is_some() {
-                self.b.open();
+            // As a bound, too: a variable may count further than there are chunks.
+            let last = index.clone().min((chunks - 1).into());
+            if chunks.is_multiple_of(threads) {
+                self.write_chunk(&part, if turns > 1 { last } else { index })?;
+                continue;
             }
-            // The last pass may count further than there are chunks.
-            let index = if turns > 1 || partial { index.min((chunks - 1).into()) } else { index };
-            let line = self.b.set(index.clone() / per_line);
-            let element = self.b.set((index % per_line) * chunk);
-            let src = self.b.fresh_many(family, chunk as usize);
-            let from = self.stage_address(line.clone(), element.clone())?;
-            let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
-            self.b.push(Op::Load { memory, dst: src.clone(), address: from, guard: None, locality, reads });
-            let to = self.b.set(base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes);
-            for part in (0..chunk).step_by(width as usize) {
-                let guard = at_edge.then(|| {
-                    let inside = line.clone().lt(lines_left.clone());
-                    let inside = inside.and((element.clone() + part).lt(elements_left.clone()));
-                    Guard { pred: self.b.set_reg(inside), expect: true }
-                });
-                let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from(part * bytes) };
-                let src = src[part as usize..(part + width) as usize].to_vec();
-                self.b.push(Op::Store { memory: Memory::Global(access), src, address, guard });
-            }
-            if let Some(exists) = exists {
-                let then = self.b.close();
-                self.b.origin(note, "is there another part?");
-                self.b.branch(exists, then, Vec::new());
-            }
+            let exists = self.b.set_reg(index.lt(chunks));
+            self.b.open();
+            self.write_chunk(&part, last)?;
+            let then = self.b.close();
+            self.b.origin(note, "is there another part?");
+            self.b.branch(exists, then, Vec::new());
         }
-        let Some(left) = left else {
-            let body = self.b.close();
-            self.b.extend(body);
-            return Ok(());
-        };
-        self.b.origin(note, "the next parts");
-        self.b.assign(&first, first.clone() + at_once * threads);
-        self.b.assign(&left, left.clone() - 1u32);
-        let again = self.b.set_reg(left.ge(1u32));
+        if let Some(left) = &left {
+            self.b.origin(note, "the next parts");
+            self.b.assign(&first, first.clone() + at_once * threads);
+            self.b.assign(left, left.clone() - 1u32);
+        }
+        let again = left.map(|left| self.b.set_reg(left.ge(1u32)));
         let body = self.b.close();
         self.b.origin(note, "over the parts of the tile");
-        self.b.push(Op::Loop { body, again });
+        match again {
+            Some(again) => self.b.push(Op::Loop { body, again }),
+            None => self.b.extend(body),
+        }
+        Ok(())
+    }
+
+    /// The part of D that a tile covers.
+    fn part_of_d(&mut self, work_tile: &WorkTile, note: &Note) -> Lowered<Plane> {
+        let bytes = self.program.problem.types.d.bytes();
+        let [(line, lines_left), (element, elements_left)] = self.tile_in_d(work_tile);
+        self.b.origin(note, "address of the tile in D");
+        let base = self.matrix(work_tile, Operand::D)?;
+        let ld = self.wide_arg(&Param::Ld(Operand::D))?;
+        let ld_bytes = self.b.set(ld * bytes);
+        let base = self.b.set(base + line.wide() * ld_bytes.clone() + element.wide() * bytes);
+        let access = self.plane_access(work_tile, Operand::D)?;
+        Ok(Plane { base, ld_bytes, access, left: (lines_left, elements_left) })
+    }
+
+    /// Copies one chunk of the tile: those of the first line come first.
+    fn write_chunk(&mut self, part: &Part, index: Expr) -> Lowered<()> {
+        let Part { chunk, width, at_edge, plane: Plane { base, ld_bytes, access, left } } = part;
+        let (per_line, bytes) = (self.program.lines().elements / chunk, self.program.problem.types.d.bytes());
+        let line = self.b.set(index.clone() / per_line);
+        let element = self.b.set((index % per_line) * *chunk);
+        let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
+        let src = self.b.fresh_many(family, *chunk as usize);
+        let address = self.stage_address(line.clone(), element.clone())?;
+        let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
+        self.b.push(Op::Load { memory, dst: src.clone(), address, guard: None, locality, reads });
+        let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
+        let to = self.b.set(to);
+        for first in (0..*chunk).step_by(*width as usize) {
+            let guard = at_edge.then(|| {
+                let inside = line.clone().lt(left.0.clone()).and((element.clone() + first).lt(left.1.clone()));
+                Guard { pred: self.b.set_reg(inside), expect: true }
+            });
+            let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from(first * bytes) };
+            let src = src[first as usize..(first + width) as usize].to_vec();
+            self.b.push(Op::Store { memory: Memory::Global(*access), src, address, guard });
+        }
         Ok(())
     }
 }

@@ -37,8 +37,9 @@ impl Block<'_> {
                     written.is_none_or(|written| written.done.is_some_and(|done| done <= clock[writer]))
                 };
                 if late(&slot.read) || !slot.written.iter().enumerate().all(landed) {
-                    let message = format_args!("a tile of D is staged while {name} may still be copied to or read");
-                    return Err(self.fault(message));
+                    return Err(
+                        self.fault(format_args!("a tile of D is staged while {name} may still be copied to or read"))
+                    );
                 }
             }
             self.slots[buffer].iter_mut().for_each(|slot| slot.written.fill(None));
