@@ -27,6 +27,8 @@ pub(crate) struct Landmarks {
     /// Tiles in a band of the rasterisation, and whether bands are rows of tiles; parts that k is split into.
     pub(crate) band: (usize, Along),
     pub(crate) parts: usize,
+    /// Blocks of a persistent grid in the interpreter, at most a few.
+    pub(crate) wave: Option<usize>,
     /// With stream-K, the blocks of a wave in the interpreter, and the k of a tile for which there may be one more.
     pub(crate) streamed: Option<(usize, usize)>,
     /// Steps of the unrolled bodies.
@@ -92,6 +94,7 @@ impl Landmarks {
             slots,
             band: (program.scheduler.raster.group.max(1) as usize, program.scheduler.raster.along),
             parts: program.scheduler.parts() as usize,
+            wave: program.scheduler.persistent.map(|wave| blocks(wave) as usize),
             streamed: streamed(program),
             unroll,
             packs: program
@@ -115,11 +118,15 @@ impl Landmarks {
 /// more.
 pub(crate) fn streamed(program: &Program) -> Option<(usize, usize)> {
     let depth = Grid::of(program).stream?;
-    let wave = match program.scheduler.persistent {
-        Some(Wave::Blocks(blocks)) => blocks.min(INTERPRETER_WAVE),
-        Some(Wave::Device) | None => INTERPRETER_WAVE,
-    };
-    Some((wave as usize, depth as usize))
+    Some((program.scheduler.persistent.map_or(INTERPRETER_WAVE, blocks) as usize, depth as usize))
+}
+
+/// Blocks of a wave in the interpreter, at most a few.
+fn blocks(wave: Wave) -> u32 {
+    match wave {
+        Wave::Blocks(blocks) => blocks.min(INTERPRETER_WAVE),
+        Wave::Device => INTERPRETER_WAVE,
+    }
 }
 
 /// Rows of a warp, of a thread, and of the piece that begins with a thread's first row; 0 where there is none.

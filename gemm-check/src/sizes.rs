@@ -73,6 +73,15 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     beyond(landmarks, &mut sizes);
     packed(landmarks, &mut sizes);
     streamed(landmarks, &mut sizes);
+    // A block's second tile, also with nothing to sum: then no barrier of the main loop stands between two tiles.
+    let second = |wave: usize| {
+        [
+            Size::new((wave + 1) * m, 3, 0),
+            Size::new((wave + 1) * m - 1, 3, 0),
+            Size::new((2 * wave - 1) * m + 1, n, k + 1),
+        ]
+    };
+    sizes.extend(landmarks.wave.iter().copied().flat_map(second));
     sizes
 }
 
@@ -89,7 +98,6 @@ fn streamed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
         Size::new(1, (2 * wave + 1) * n, 3 * k),
         Size::new(2 * m + 1, wave * n + 1, k),
         Size::new(2 * m, wave * n, k + 1),
-        Size::new((wave + 1) * m, 3, 0),
     ]);
 }
 

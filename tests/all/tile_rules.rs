@@ -182,7 +182,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         OUT,
         "        sync                                                             ; persistent",
         "        ;",
-        "the tile of D in its memory may still be read",
+        "a staged tile of D that may still be read",
     ),
     (OUT_BOXED, "module sm_90", "module sm_80", "sm_80 has no tensor memory accelerator"),
     (OUT_BOXED, "d pitch 32 at 6144 B swizzle 128 B", "d pitch 32 at 6144 B", ""),
@@ -224,6 +224,18 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "        reduce acc serial {",
         "        stage acc width 1\n        reduce acc serial {",
         "one `stage` and one `write`, not 2 and 1",
+    ),
+    (
+        OUT_SPLIT,
+        "          write d by registers width 4                                   ; store(staged)\n        }",
+        "        }\n        write d by registers width 4",
+        "D is written outside the reduction",
+    ),
+    (
+        "tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(2); persistent(2); store(staged)",
+        "        write d by registers width 4                                     ; store(staged)\n        sync",
+        "        sync\n        write d by registers width 4",
+        "a staged tile of D that may still be read",
     ),
     (
         OUT_SPLIT,

@@ -4,6 +4,7 @@
 //! must therefore be rejected, or result in a different program that computes what its text says, under all checks; an
 //! edit that leaves the kernel unchanged needs a reason.
 
+use ptx_gemm_runtime::interface::Interface;
 use ptx_gemm_runtime::interp::{Checks, Options};
 use ptx_gemm_runtime::ptx::normal::instructions;
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions};
@@ -20,7 +21,7 @@ pub enum TileVerdict {
     Refused(String),
     /// A different kernel, which computes what the text says.
     AnotherProgram,
-    /// The same instructions.
+    /// The same instructions, launched in the same way.
     SameKernel,
     /// It was accepted, but breaks a rule of the interpreter or computes something other than the text says.
     Wrong(String),
@@ -42,6 +43,7 @@ impl TileVerdict {
 pub struct TileJudge {
     text: String,
     instructions: String,
+    interface: Interface,
     device: Device,
 }
 
@@ -58,7 +60,8 @@ impl TileJudge {
         let options = Options { checks: Checks::Full, max_instructions: Some(1 << 24), ..Options::default() };
         let device = Device::interpreter_with(InterpreterOptions { options, misalign: 0 });
         let gemm = CompiledGemm::from_tile(&text, &device)?;
-        Ok(TileJudge { instructions: instructions(gemm.kernel().ptx()), text, device })
+        let interface = gemm.kernel().interface().clone();
+        Ok(TileJudge { instructions: instructions(gemm.kernel().ptx()), interface, text, device })
     }
 
     /// Every edit of the text.
@@ -77,7 +80,8 @@ impl TileJudge {
             Ok(gemm) => gemm,
             Err(error) => return TileVerdict::Refused(error.to_string()),
         };
-        if instructions(gemm.kernel().ptx()) == self.instructions {
+        // How many blocks there are is not in the instructions.
+        if instructions(gemm.kernel().ptx()) == self.instructions && *gemm.kernel().interface() == self.interface {
             return TileVerdict::SameKernel;
         }
         let mut sizes = edge_sizes(gemm.kernel());

@@ -96,10 +96,8 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
         return Err(Failure::Other { clause: "schedules", message, help, status: Status::Refused });
     }
     if let Some(picture) = &args.plot {
-        let (rows, peak) = report::read(&results).ok_or_else(none)?;
-        let rows: Vec<&Row> = rows.iter().collect();
-        let suite = rows.first().map_or("", |row| row.suite.as_str());
-        draw(picture, suite, results["device"].as_str().unwrap_or_default(), &rows, peak)?;
+        let (rows, _) = report::read(&results).ok_or_else(none)?;
+        draw(picture, rows.first().map_or("", |row| row.suite.as_str()), &results)?;
     }
     if let Some(copy) = args.json.as_deref().filter(|copy| *copy != Path::new("-")) {
         source::write(copy, report::file(&results))?;
@@ -261,7 +259,7 @@ impl Results<'_> {
         };
         let results = report::json(&self.device, &self.command, self.peak, &rows);
         source::write(&folder.join(format!("{stem}.json")), report::file(&results))?;
-        draw(&folder.join(format!("{stem}.svg")), suite, &self.device, &rows, self.peak)
+        draw(&folder.join(format!("{stem}.svg")), suite, &results)
     }
 
     fn reply(self) -> Result<Reply, Failure> {
@@ -272,7 +270,7 @@ impl Results<'_> {
             source::write(path, report::file(&json))?;
         }
         if let Some(path) = &self.args.plot {
-            draw(path, &self.suites().join(", "), &self.device, &rows, self.peak)?;
+            draw(path, &self.suites().join(", "), &json)?;
         }
         let mut text = format!("{}\n", self.device);
         self.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
@@ -313,8 +311,11 @@ impl Results<'_> {
     }
 }
 
-fn draw(path: &Path, suite: &str, device: &str, rows: &[&Row], peak: f64) -> Result<(), Failure> {
-    source::write(path, plot::plot(suite, device, rows, peak))
+/// Draws what is in a file of results, whose figures are rounded: whoever draws the file again gets the same picture.
+fn draw(path: &Path, suite: &str, results: &Value) -> Result<(), Failure> {
+    let (rows, peak) = report::read(results).unwrap_or_default();
+    let rows: Vec<&Row> = rows.iter().collect();
+    source::write(path, plot::plot(suite, results["device"].as_str().unwrap_or_default(), &rows, peak))
 }
 
 /// An argument, quoted for a shell.

@@ -5,6 +5,9 @@ use super::super::Check;
 use super::{Block, COPIES_OF_A_ROLE};
 use crate::tile::Writer;
 
+/// Found by whichever comes first, the thread that reads the tile or the one that copies.
+const LOST: &str = "K-tiles are copied to the memory of a staged tile of D that may still be read";
+
 /// What the threads did to the stage.
 #[derive(Clone)]
 pub(super) struct Staged {
@@ -12,11 +15,13 @@ pub(super) struct Staged {
     written: Vec<Option<(u32, u32)>>,
     /// Per thread: the time of its last read (0: never).
     read: Vec<u32>,
+    /// Whether K-tiles have been copied to its memory since.
+    lost: bool,
 }
 
 impl Staged {
     pub(super) fn new(threads: usize) -> Staged {
-        Staged { written: vec![None; threads], read: vec![0; threads] }
+        Staged { written: vec![None; threads], read: vec![0; threads], lost: false }
     }
 }
 
@@ -44,6 +49,7 @@ impl Block<'_> {
             }
             self.slots[buffer].iter_mut().for_each(|slot| slot.written.fill(None));
         }
+        self.staged.lost = false;
         self.staged.written[t] = Some((self.threads[t].tile, clock[t]));
         Ok(())
     }
@@ -51,6 +57,11 @@ impl Block<'_> {
     /// The tile is copied to global memory.
     pub(super) fn write_out(&mut self, t: usize, by: Writer) -> Check {
         self.threads[t].stores += 1;
+        if self.program.scheduler.divides_k() && self.threads[t].reduced.is_none() {
+            return Err(
+                self.fault("D is written outside the reduction, where only one of the blocks has staged the tile")
+            );
+        }
         let thread = &self.threads[t];
         let reads = match by {
             Writer::Registers { .. } => true,
@@ -67,12 +78,15 @@ impl Block<'_> {
                 return Err(self.fault("D is written before all threads have staged their parts of the tile"));
             }
         }
+        if self.staged.lost {
+            return Err(self.fault(LOST));
+        }
         self.staged.read[t] = thread.clock[t];
         Ok(())
     }
 
-    /// Checks that a slot's memory is free of the tile of D.
-    pub(super) fn not_staged(&self, t: usize, buffer: usize) -> Check {
+    /// Checks that a slot's memory is free of the tile of D, which is lost now.
+    pub(super) fn not_staged(&mut self, t: usize, buffer: usize) -> Check {
         if !self.shared_with_slots().contains(&buffer) {
             return Ok(());
         }
@@ -80,11 +94,9 @@ impl Block<'_> {
         let written = self.staged.written.iter().map(|written| written.map_or(0, |(_, time)| time));
         let late = |times: &mut dyn Iterator<Item = u32>| times.zip(clock).any(|(time, seen)| *seen < time);
         if late(&mut written.into_iter()) || late(&mut self.staged.read.iter().copied()) {
-            let name = &self.program.buffers[buffer].name;
-            return Err(
-                self.fault(format_args!("{name} is copied to while the tile of D in its memory may still be read"))
-            );
+            return Err(self.fault(LOST));
         }
+        self.staged.lost = true;
         Ok(())
     }
 
