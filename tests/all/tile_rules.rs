@@ -73,6 +73,12 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (ASYNC, "persistent ", "persistent blocks 0 ", "the wave has 0 blocks"),
     (STREAM, "    persistent ", "    ;", "stream_k divides K-tiles among the blocks of a wave, and needs `persistent`"),
     (STREAM, "    stream_k ", "    stream_k 2 ", "expected the end of the line"),
+    (
+        "tile(16, 16, 8); thread(2, 2); double_buffer; stream_k; target(sm_80)",
+        "        }\n        sync                                                             ; stream_k",
+        "          sync\n        }",
+        "of another tile",
+    ),
     (STREAM, "    stream_k ", "    ;", "nothing reads the parameter `workspace`"),
     (STREAM, "reduce acc workspace", "reduce acc serial", "blocks of stream_k add up their sums in the `workspace`"),
     // Roles.

@@ -7,10 +7,10 @@ use crate::violation::Site;
 /// of the loop around it; before the loop there is none.
 pub fn statements(role: &Role, k_tiles: u32) -> Vec<(&Op, Option<u32>)> {
     let nodes = nodes(0, &role.body);
-    let events = events(role, &nodes, 1, k_tiles);
+    let events = events(role, &nodes, Tiles { count: 1, first: Part::Last }, k_tiles);
     let done = events.into_iter().filter_map(|event| match event {
         Event::Do { node, kt } => Some((nodes[node].op, kt)),
-        Event::Begin | Event::End | Event::Reduced => None,
+        Event::Begin | Event::End | Event::Reduced | Event::Skipped => None,
     });
     done.collect()
 }
@@ -52,23 +52,44 @@ pub(super) enum Event {
     End,
     /// The end of the part that only the last contributor to a tile executes.
     Reduced,
+    /// That part, executed by another block.
+    Skipped,
     /// A statement, by its node, with the K-tile of the enclosing loop; `None` before the loop.
     Do { node: usize, kt: Option<u32> },
 }
 
-/// What a thread executes over `tiles` tiles of D with `k_tiles` K-tiles each.
-pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: u32, k_tiles: u32) -> Vec<Event> {
+/// Which part of a tile's sum a block has, where K is divided among blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The one whose block completes the tile.
+    Last,
+    /// Another one.
+    Other,
+}
+
+/// The tiles of D that a block computes.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles {
+    pub count: u32,
+    /// Its part of the first one; it completes all others.
+    pub first: Part,
+}
+
+/// What a thread executes over some tiles of D with `k_tiles` K-tiles each.
+pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32) -> Vec<Event> {
     // Most statements are in the loop over the K-tiles.
-    let events = Vec::with_capacity(nodes.len() * (tiles * (k_tiles + 1)) as usize);
-    let mut unroller = Unroller { tiles, k_tiles, next: 0, events };
+    let events = Vec::with_capacity(nodes.len() * (tiles.count * (k_tiles + 1)) as usize);
+    let mut unroller = Unroller { tiles, k_tiles, part: tiles.first, next: 0, events };
     unroller.body(&role.body, None);
     debug_assert_eq!(unroller.next, nodes.len());
     unroller.events
 }
 
 struct Unroller {
-    tiles: u32,
+    tiles: Tiles,
     k_tiles: u32,
+    /// The part of the tile's sum.
+    part: Part,
     /// Index of the next node, in the order of [`nodes`].
     next: usize,
     events: Vec<Event>,
@@ -80,7 +101,8 @@ impl Unroller {
             let node = self.next;
             self.next += 1;
             match &statement.op {
-                Op::Tiles { body } => self.repeat(body, self.tiles, |unroller, body, _| {
+                Op::Tiles { body } => self.repeat(body, self.tiles.count, |unroller, body, tile| {
+                    unroller.part = if tile == 0 { unroller.tiles.first } else { Part::Last };
                     unroller.events.push(Event::Begin);
                     unroller.body(body, None);
                     unroller.events.push(Event::End);
@@ -94,8 +116,9 @@ impl Unroller {
                 }
                 Op::Reduce { body, .. } => {
                     self.events.push(Event::Do { node, kt });
-                    self.body(body, kt);
-                    self.events.push(Event::Reduced);
+                    let last = self.part == Part::Last;
+                    self.repeat(body, u32::from(last), |unroller, body, _| unroller.body(body, kt));
+                    self.events.push(if last { Event::Reduced } else { Event::Skipped });
                 }
                 _ => self.events.push(Event::Do { node, kt }),
             }

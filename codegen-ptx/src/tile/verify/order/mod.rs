@@ -12,7 +12,7 @@ mod terms;
 use ptx_gemm_dsl::terms::Reduce;
 use staged::Staged;
 
-use super::trace::{Event, Node, events, nodes};
+use super::trace::{Event, Node, Part, Tiles, events, nodes};
 use super::{Check, broken};
 use crate::Violation;
 use crate::tile::{Division, Op, Program, Role, Source, Span};
@@ -27,12 +27,17 @@ pub(super) fn check(program: &Program) -> Check {
     let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
     let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).collect();
     counts.dedup();
-    let tiles = if program.scheduler.persistent.is_some() { 2 } else { 1 };
+    let persistent = program.scheduler.persistent.is_some();
+    let mut tiles = vec![Tiles { count: if persistent { 2 } else { 1 }, first: Part::Last }];
+    if persistent && program.scheduler.divides_k() {
+        // What only the block with the last part of a tile executes cannot order its accesses for the next tile.
+        tiles.push(Tiles { count: 2, first: Part::Other });
+    }
     let roles: Vec<Vec<Node<'_>>> =
         program.roles.iter().enumerate().map(|(index, role)| nodes(index, &role.body)).collect();
     let segments = segments(program);
     for k_tiles in counts {
-        Block::new(program, &roles, &segments, tiles, k_tiles).run()?;
+        tiles.iter().try_for_each(|tiles| Block::new(program, &roles, &segments, *tiles, k_tiles).run())?;
     }
     Ok(())
 }
@@ -132,7 +137,7 @@ struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn new(program: &'a Program, roles: &'a [Vec<Node<'a>>], segments: &'a [u32], tiles: u32, k_tiles: u32) -> Self {
+    fn new(program: &'a Program, roles: &'a [Vec<Node<'a>>], segments: &'a [u32], tiles: Tiles, k_tiles: u32) -> Self {
         let count = program.roles.len() * COPIES_OF_A_ROLE;
         let thread = |index: usize, role: &Role, nodes: &'a [Node<'a>]| Thread {
             role: index / COPIES_OF_A_ROLE,
@@ -173,7 +178,7 @@ impl<'a> Block<'a> {
                     self.threads[thread].clock[thread] += 1;
                     let done = self.step(thread, event).map_err(|violation| match event {
                         Event::Do { node, .. } => violation.at(self.threads[thread].nodes[node].site()),
-                        Event::Begin | Event::End | Event::Reduced => {
+                        Event::Begin | Event::End | Event::Reduced | Event::Skipped => {
                             violation.at(Site::Role(self.threads[thread].role))
                         }
                     })?;
@@ -195,7 +200,7 @@ impl<'a> Block<'a> {
             Some(thread) => {
                 let site = match thread.events[thread.at] {
                     Event::Do { node, .. } => thread.nodes[node].site(),
-                    Event::Begin | Event::End | Event::Reduced => Site::Role(thread.role),
+                    Event::Begin | Event::End | Event::Reduced | Event::Skipped => Site::Role(thread.role),
                 };
                 Err(self.fault("this statement waits forever").at(site))
             }
@@ -262,6 +267,12 @@ impl<'a> Block<'a> {
             Event::End => return self.end(t).map(|()| true),
             Event::Reduced => {
                 self.threads[t].reduced = None;
+                return Ok(true);
+            }
+            Event::Skipped => {
+                // Another block stores the tile.
+                self.threads[t].reduced = None;
+                self.threads[t].stores += 1;
                 return Ok(true);
             }
             Event::Do { node, kt } => (node, kt),
