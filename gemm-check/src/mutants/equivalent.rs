@@ -222,9 +222,23 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::And(_)) && one_more(mutant),
-        notes: &["this thread's part of"],
+        notes: &["this thread's part of", "D's tile in shared memory"],
         entry: any,
         reason: "the bit that is kept as well is 0: an eighth of the distance of whole pieces of 16 bytes is even",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Min { .. }),
+        notes: &["copy a part of a line to D"],
+        entry: any,
+        reason: "the last part of the last line lies outside D where the tile does not lie inside",
+    },
+    Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
+        notes: &["advance to the next slot"],
+        entry: any,
+        reason: "the slot that is filled next is the one that was read, and both registers have its offset",
     },
     Family {
         kinds: &[MutantKind::Bound],
