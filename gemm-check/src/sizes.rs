@@ -73,7 +73,7 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     beyond(landmarks, &mut sizes);
     packed(landmarks, &mut sizes);
     streamed(landmarks, &mut sizes);
-    // A block's second tile, also with nothing to sum: then no barrier of the main loop stands between two tiles.
+    // A block's second tile, also with nothing to sum: then no barrier of the main loop is between two tiles.
     let second = |wave: usize| {
         [
             Size::new((wave + 1) * m, 3, 0),

@@ -120,7 +120,7 @@ impl<'a> Lowering<'a> {
         let Streamed { k_tiles, blocks, each, shared, .. } = of;
         let share = self.b.set(block.clone() * shared.clone());
         let tile = self.b.set(block * each.clone() + share.clone() / blocks.clone());
-        // The rest is a fraction of a tile: so many K-tiles for each of `blocks`.
+        // The rest is a fraction of a tile, in units of 1 / `blocks`.
         let rest = self.b.set(share % blocks.clone());
         let whole = rest.clone() * (k_tiles.clone() / blocks.clone());
         let partial = (rest * (k_tiles.clone() % blocks.clone())) / blocks.clone();

@@ -232,7 +232,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Number of panels that lines of so many elements are cut into.
+    /// Number of panels that lines of this many elements are cut into.
     pub fn panels(&self, elements: u32) -> u32 {
         elements.div_ceil(self.pitch.max(1))
     }

@@ -55,7 +55,7 @@ impl Lines {
         })
     }
 
-    /// Whether every box of so many lines begins where one may begin; where there is one box, it does.
+    /// Whether every box of `lines` lines begins where a box may begin; a single one always does.
     fn boxed(self, pitch: u32, bytes: u32, swizzle: Swizzle, lines: u32) -> bool {
         let align = match swizzle {
             Swizzle::None => BOX_ALIGN,
