@@ -89,6 +89,9 @@ const SQUARES: &[&str] = &[
     "nn_128x128",
     "nn_64x64",
     "nn_64x64_split4",
+    "tn_64x64_split4",
+    "nt_64x64_split4",
+    "tt_64x64_split4",
     "nn_128x256_tma",
     "nn_128x128_tma",
     "nn_64x128_tma",
@@ -116,7 +119,10 @@ const TRIED: [(Suite, &[&str]); 7] = [
         ],
     ),
     (Suite::Deep, &["nn_128x128", "nn_128x128_split8", "nn_64x64_split4", "nn_64x64_split32", "nn_64x128_tma"]),
-    (Suite::Small, &["nn_64x64", "nn_64x64_split4", "nn_32x32"]),
+    (
+        Suite::Small,
+        &["nn_64x64", "nn_64x64_split4", "tn_64x64_split4", "nt_64x64_split4", "tt_64x64_split4", "nn_32x32"],
+    ),
     (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128", "nn_64x128_tma", "nn_128x256_tma"]),
 ];
 

@@ -37,6 +37,15 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
+/// Sizes at which the K-tiles of a tile are divided among blocks, for every entry that does so.
+pub(crate) fn divided_tiles(kernel: &Kernel) -> Vec<Size> {
+    let mut sizes = BTreeSet::new();
+    for landmarks in of_kernel(kernel) {
+        streamed(&landmarks, &mut sizes);
+    }
+    sizes.into_iter().collect()
+}
+
 fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     let [m, n, k] = landmarks.tile;
     let mut sizes = BTreeSet::new();

@@ -59,23 +59,25 @@ fn has_narrow_output(kernel: &Kernel) -> bool {
     entries.iter().any(of_d) && entries.iter().any(|entry| !entry.requires.is_empty() && !of_d(entry))
 }
 
-/// Four products at a size at which something ends in the middle: with aligned rows and without, with data that find
-/// dropped, doubled or misplaced products, and with data that find products with the zeros of an edge.
-pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> [Request; 4] {
+/// Products at a size at which something ends in the middle: with aligned rows and without, and with only those of D
+/// unaligned if that runs another entry; with data that find dropped, doubled or misplaced products and scalars that
+/// let every matrix of the epilogue count, and with data that find products with the zeros of an edge.
+pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> Vec<Request> {
     let problem = kernel.problem();
     let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
-    let (exact, infinite) = (Request::exact(m, n, k), Request::infinite(m, n, k));
-    let narrow = |request: Request| match turn % 2 == 1 && has_narrow_output(kernel) {
-        true => request.odd_output(problem),
-        false => request,
-    };
+    let exact = with_scalars(problem, Request::exact(m, n, k), &WHOLE, turn);
+    let infinite = Request::infinite(m, n, k);
+    // Not in turns: the turn decides where m and n end.
+    let narrow =
+        has_narrow_output(kernel).then(|| [&exact, &infinite].map(|r| r.clone().aligned().odd_output(problem)));
     let all = [
-        narrow(exact.clone().aligned()),
-        narrow(infinite.clone().aligned()),
+        exact.clone().aligned(),
+        infinite.clone().aligned(),
         exact.padded(problem, 1),
         infinite.padded(problem, turn % 3),
     ];
-    all.map(|request| Request { seed: turn as u64, ..request.batch(products) })
+    let all = all.into_iter().chain(narrow.into_iter().flatten());
+    all.map(|request| Request { seed: turn as u64, ..request.batch(products) }).collect()
 }
 
 /// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with

@@ -235,7 +235,7 @@ struct InterpreterModule {
 
 /// Blocks of a persistent grid in the interpreter: few, so that each computes several tiles, and the same number on every
 /// machine.
-pub const WAVE: u32 = 6;
+pub const WAVE: u32 = 5;
 
 impl Module for InterpreterModule {
     fn resident_blocks(&self, _entry: usize, _kernel: usize) -> Result<u32, Error> {

@@ -14,6 +14,9 @@ struct Family {
     notes: &'static [&'static str],
     /// In such entries only.
     entry: fn(&Entry) -> bool,
+    /// Whether the reason holds for each of these edits, wherever it is. Then orders and sizes beyond the suite are not
+    /// tried; most survivors are of these families.
+    certain: bool,
     reason: &'static str,
 }
 
@@ -46,6 +49,12 @@ fn one_more(mutant: &Mutant) -> bool {
     last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 16 == 0 && after == before + 1)
 }
 
+/// Whether the constant that was added, and now is subtracted, is a multiple of 16.
+fn halves_of_a_panel(mutant: &Mutant) -> bool {
+    let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
+    mutant.after.starts_with("sub") && last(&mutant.after).is_some_and(|number| number % 16 == 0)
+}
+
 const IN_INDICES: &[MutantKind] = &[
     MutantKind::SwappedOperands,
     MutantKind::Constant,
@@ -58,14 +67,15 @@ const IN_INDICES: &[MutantKind] = &[
 
 const BOUNDS: &[MutantKind] = &[MutantKind::Bound, MutantKind::Comparison];
 
-/// Each is asked only about mutants that survived every size, order and rule; an edit of the same family that does make a
-/// difference is killed before.
+/// Each is asked only about mutants that survived every size, order and rule, or the suite in the forward order if it is
+/// certain; an edit of the same family that does make a difference is killed before.
 const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::OtherBarrier],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
         notes: &[],
         entry: any,
+        certain: true,
         reason: "a barrier's number is a name: all threads come to it, and to no other of that number",
     },
     Family {
@@ -73,6 +83,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["lie inside"],
         entry: any,
+        certain: true,
         reason: "a tile that just fits takes the path with guards, which computes the same",
     },
     Family {
@@ -80,6 +91,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
         notes: &["K needed for a copy without guards"],
         entry: any,
+        certain: true,
         reason: "a tile that fits takes the path with guards, which computes the same",
     },
     Family {
@@ -87,6 +99,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["K-steps per round", "K left after this round"],
         entry: any,
+        certain: false,
         reason: "what would be the last whole round is done by the loop for the rest of K, which computes the same",
     },
     Family {
@@ -94,6 +107,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Eq, .. }),
         notes: &[],
         entry: any,
+        certain: true,
         reason: "equality is symmetric",
     },
     Family {
@@ -101,6 +115,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
         notes: &["elements of this chunk inside the matrix"],
         entry: Entry::suits_all,
+        certain: false,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
@@ -108,6 +123,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["elements of this chunk inside the matrix"],
         entry: any,
+        certain: false,
         reason: "of the row or column after the last one no element is left to copy either way",
     },
     Family {
@@ -115,6 +131,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["is there anything to sum over?"],
         entry: any,
+        certain: false,
         reason: "without anything to sum over, a K-tile that lies outside is summed: zeros",
     },
     Family {
@@ -122,6 +139,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["is there anything to sum over?"],
         entry: any,
+        certain: false,
         reason: "the other register is an extent as well: without anything to sum over, a K-tile outside is summed: zeros",
     },
     Family {
@@ -129,6 +147,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Ld { .. }),
         notes: &["operand of one product"],
         entry: any,
+        certain: false,
         reason: "the product before read the same operand, and the register holds it",
     },
     Family {
@@ -142,6 +161,7 @@ const FAMILIES: &[Family] = &[
             "store D",
         ],
         entry: one_element,
+        certain: false,
         reason: "the one thread has index 0, and a tile of one element lies inside: the path of edges never runs",
     },
     Family {
@@ -149,6 +169,7 @@ const FAMILIES: &[Family] = &[
         is: |_| true,
         notes: &[],
         entry: one_element,
+        certain: false,
         reason: "a barrier of one thread orders nothing that is not in order",
     },
     Family {
@@ -156,6 +177,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         notes: &["elements of C"],
         entry: any,
+        certain: false,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
     },
     Family {
@@ -163,6 +185,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
         notes: &["which elements of this line lie inside D"],
         entry: any,
+        certain: false,
         reason: "of a line whose later element lies inside D an earlier one does as well",
     },
     Family {
@@ -170,6 +193,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Ld { .. }),
         notes: &["from global memory, step"],
         entry: any,
+        certain: false,
         reason: "read ahead of a round that does not come, from a row that is not the last: the values are not used",
     },
     Family {
@@ -182,6 +206,7 @@ const FAMILIES: &[Family] = &[
             "address of this thread's part of D",
         ],
         entry: one_line,
+        certain: false,
         reason: "a tile of one row or column that is there at all lies inside, and what is added to its first is 0",
     },
     Family {
@@ -189,6 +214,7 @@ const FAMILIES: &[Family] = &[
         is: waits_for_more,
         notes: &[],
         entry: any,
+        certain: true,
         reason: "to wait for more copies than needed takes longer, and that is all",
     },
     Family {
@@ -196,6 +222,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
         notes: &["synchronise the threads of `pace`"],
         entry: any,
+        certain: false,
         reason: "the barrier keeps warps in step; what they read and write is ordered by mbarriers",
     },
     Family {
@@ -203,6 +230,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["zeros outside the matrix"],
         entry: any,
+        certain: true,
         reason: "a copy of no bytes reads nowhere, whatever its address",
     },
     Family {
@@ -210,6 +238,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Selp(_)),
         notes: &["zeros outside the matrix"],
         entry: any,
+        certain: true,
         reason: "a copy of no bytes reads nowhere, whatever its address",
     },
     Family {
@@ -217,6 +246,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
         notes: &["zeros outside the matrix"],
         entry: Entry::suits_all,
+        certain: false,
         reason: "a chunk of one element: whether any is left is all that counts, and nothing is left of nothing",
     },
     Family {
@@ -224,13 +254,23 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::And(_)) && one_more(mutant),
         notes: &["this thread's part of", "D's tile in shared memory"],
         entry: any,
+        certain: false,
         reason: "the bit that is kept as well is 0: an eighth of the distance of whole pieces of 16 bytes is even",
+    },
+    Family {
+        kinds: &[MutantKind::OtherOperation],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }) && halves_of_a_panel(mutant),
+        notes: &["D's tile in shared memory"],
+        entry: any,
+        certain: false,
+        reason: "a panel has 32 columns at most: some way to the right or the same way to the left is the same column of it",
     },
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Min { .. }),
         notes: &["copy a part of a line to D"],
         entry: any,
+        certain: false,
         reason: "the last part of the last line lies outside D where the tile does not lie inside",
     },
     Family {
@@ -238,6 +278,7 @@ const FAMILIES: &[Family] = &[
         is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
         notes: &["advance to the next slot"],
         entry: any,
+        certain: false,
         reason: "the slot that is filled next is the one that was read, and both registers have its offset",
     },
     Family {
@@ -245,6 +286,7 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["advance to the next steps"],
         entry: any,
+        certain: false,
         reason: "the steps left are a multiple of those of a body, of which there are more than one",
     },
     Family {
@@ -252,19 +294,29 @@ const FAMILIES: &[Family] = &[
         is: compares,
         notes: &["this thread has read the slot", "advance to the next slot"],
         entry: any,
+        certain: false,
         reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
     },
 ];
 
 /// Why a surviving mutant of this entry is no fault, if a family explains it.
 pub fn equivalent(mutant: &Mutant, entry: &Entry) -> Option<&'static str> {
+    family(mutant, entry).map(|family| family.reason)
+}
+
+/// Whether it is known to be no fault without being run at every size and in every order.
+pub fn certainly_equivalent(mutant: &Mutant, entry: &Entry) -> bool {
+    family(mutant, entry).is_some_and(|family| family.certain)
+}
+
+fn family(mutant: &Mutant, entry: &Entry) -> Option<&'static Family> {
     let fits = |family: &&Family| {
         family.kinds.contains(&mutant.kind)
             && (family.is)(mutant)
             && (family.notes.is_empty() || family.notes.iter().any(|note| mutant.note.contains(note)))
             && (family.entry)(entry)
     };
-    FAMILIES.iter().find(fits).map(|family| family.reason)
+    FAMILIES.iter().find(fits)
 }
 
 #[cfg(test)]

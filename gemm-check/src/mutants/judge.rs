@@ -3,19 +3,21 @@
 use std::cell::OnceCell;
 use std::fmt;
 
+use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::interp::{Checks, Options, ViolationKind};
 use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions, Kernel};
 use rayon::prelude::*;
 
-use super::{Mutant, equivalent::equivalent};
+use super::Mutant;
+use super::equivalent::{certainly_equivalent, equivalent};
 use crate::data::HostMatrix;
 use crate::error::CheckError;
 use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::every_end;
+use crate::sizes::{divided_tiles, every_end};
 use crate::suite::{end_requests, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
@@ -130,11 +132,16 @@ impl Judge {
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
         let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), turn % 3 == 1);
-        let of_end = |(turn, size)| end_requests(&kernel, size, turn).map(|request| (request, false));
-        let rounding = nearly.into_iter().flat_map(|size| rounding_requests(&kernel, size));
+        let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(|request| (request, false));
+        // And a whole one, which takes the path without guards.
+        let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);
+        let whole = whole.min_by_key(|size| size.k).copied();
+        let rounding = nearly.into_iter().chain(whole).flat_map(|size| rounding_requests(&kernel, size));
         let rounding = rounding.map(|request| (request, false));
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
-        let thorough = turns(costly).flat_map(of_edge).chain(turns(every_end(&kernel)).flat_map(of_end));
+        // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.
+        let ends = every_end(&kernel).into_iter().chain(divided_tiles(&kernel)).collect();
+        let thorough = turns(costly).flat_map(of_edge).chain(turns(ends).flat_map(of_end));
         judge.suite = judge.trials(&itself, suite.collect())?;
         judge.thorough = judge.trials(&itself, thorough.collect())?;
         let trials = judge.suite.iter().chain(&judge.thorough);
@@ -184,10 +191,14 @@ impl Judge {
 
     /// Why a surviving mutant is not a fault, if the reason is known.
     pub fn equivalent(&self, mutant: &Mutant) -> Option<&'static str> {
+        equivalent(mutant, self.entry(mutant)?)
+    }
+
+    /// The entry of the interface that a mutant's kernel belongs to.
+    fn entry(&self, mutant: &Mutant) -> Option<&Entry> {
         let kernel = &self.module.entries.get(mutant.entry)?.name;
         let mut entries = self.kernel.interface().entries.iter();
-        let entry = entries.find(|entry| entry.launches.iter().any(|launch| launch.kernel == *kernel))?;
-        equivalent(mutant, entry)
+        entries.find(|entry| entry.launches.iter().any(|launch| launch.kernel == *kernel))
     }
 
     /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and the
@@ -220,7 +231,9 @@ impl Judge {
             Err(error) => return Verdict::Refused(error.to_string()),
         };
         let orders = [None, Some(Order::Backward), Some(Order::Random(1))].map(|order| (order, &self.suite));
-        for (order, trials) in orders.into_iter().chain([(None, &self.thorough)]) {
+        let certain = self.entry(mutant).is_some_and(|entry| certainly_equivalent(mutant, entry));
+        let runs = if certain { 1 } else { usize::MAX };
+        for (order, trials) in orders.into_iter().chain([(None, &self.thorough)]).take(runs) {
             match self.in_order(&kernel, order, trials, mutant) {
                 Verdict::Survived => {}
                 Verdict::Violation(kind) if order.is_some() => return Verdict::ViolationElsewhere(kind),
