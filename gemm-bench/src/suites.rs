@@ -98,6 +98,7 @@ const SQUARES: &[&str] = &[
     "tn_128x256_tma",
     "nt_128x256_tma",
     "tt_128x256_tma",
+    "tt_128x128_tma",
     "tn_64x128_tma",
     "nt_64x128_tma",
     "tt_64x128_tma",

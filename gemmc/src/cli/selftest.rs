@@ -15,7 +15,7 @@ pub(crate) struct Selftest {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only rows whose names contain this text: schedules, or the claims below them
-    #[arg(long, value_name = "TEXT", conflicts_with = "sanitize")]
+    #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
     #[arg(long)]

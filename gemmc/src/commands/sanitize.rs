@@ -18,43 +18,61 @@ use crate::reply::{Failure, Reply, Status};
 const PROGRAM: &str = "compute-sanitizer";
 /// The exit status that the tool uses if it finds something, different from every status of this program.
 const FOUND: i32 = 9;
-/// Lines of its output that are shown in that case.
+/// Lines of its findings that are shown in that case.
 const SHOWN: usize = 40;
+/// What the lines begin with that are the tool's, not those of the program that it watches.
+const MARK: &str = "=========";
 
 pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
     let DeviceKind::Cuda(ordinal) = args.device.open(0)?.kind() else {
         return Err(Failure::refused("device", "compute-sanitizer watches a GPU; the interpreter watches itself"));
     };
-    let schedules = selftest::schedules().count();
+    let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let schedules = selftest::schedules().filter(|(name, _)| wanted(name)).count();
     let mut text = format!("{schedules} schedules under each tool, inside and at the edges\n\n");
     // Not a table of comfy-table: a tool's report is written below its row.
     text.push_str(&format!("{:12} {:>9}  verdict\n", "tool", "seconds"));
     let (mut rows, mut worst) = (Vec::new(), Status::Fine);
     for tool in &args.tool {
         let start = Instant::now();
-        let output = watched(tool, ordinal)?;
+        let output = watched(tool, args.only.as_deref(), ordinal)?;
         let seconds = start.elapsed().as_secs_f64();
         let log = [output.stdout, output.stderr].concat();
         let log = String::from_utf8_lossy(&log);
         let Verdict { words: verdict, status } = verdict(output.status.code(), &log);
         text.push_str(&format!("{tool:12} {seconds:>9.1}  {verdict}\n"));
-        let tail: Vec<&str> = log.lines().rev().take(SHOWN).collect::<Vec<_>>().into_iter().rev().collect();
+        let shown = excerpt(&log);
         if status != Status::Fine {
-            tail.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
+            shown.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
         }
-        rows.push(json!({ "tool": tool, "seconds": seconds, "verdict": verdict, "log": tail }));
+        rows.push(json!({ "tool": tool, "seconds": seconds, "verdict": verdict, "log": shown }));
         worst = worse(worst, status);
     }
     let json = json!({ "ok": worst == Status::Fine, "schedules": schedules, "tools": rows });
     Ok(Reply { text, json, status: worst })
 }
 
+/// What is shown of a tool's output: the first of its findings, which are often the same one thousands of times, and the
+/// end, where the program's own results and the summary are.
+fn excerpt(log: &str) -> Vec<&str> {
+    let lines: Vec<&str> = log.lines().collect();
+    let end = lines.len().saturating_sub(SHOWN / 2);
+    let findings = lines[..end].iter().copied().filter(|line| line.starts_with(MARK)).take(SHOWN);
+    findings.chain(lines[end..].iter().copied()).collect()
+}
+
 /// Runs this program under a tool.
-fn watched(tool: &str, ordinal: usize) -> Result<Output, Failure> {
+fn watched(tool: &str, only: Option<&str>, ordinal: usize) -> Result<Output, Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::refused("file", error.to_string()))?;
     let mut command = Command::new(PROGRAM);
     command.args(["--tool", tool, "--error-exitcode", &FOUND.to_string()]);
+    if tool == "initcheck" {
+        // It does not see what TMA writes, and would report every copy of such a D to the host. An element that is not
+        // written at all is a wrong result.
+        command.args(["--check-api-memory-access", "no"]);
+    }
     command.arg(own).args(["selftest", "--quick", "--device", &format!("cuda:{ordinal}")]);
+    command.args(only.iter().flat_map(|only| ["--only", only]));
     command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             Failure::refused("sanitize", format!("{PROGRAM} was not found; it is part of the CUDA toolkit"))
@@ -72,8 +90,7 @@ struct Verdict {
 
 fn verdict(exit: Option<i32>, log: &str) -> Verdict {
     let said = |words, status| Verdict { words, status };
-    // The tool's own lines begin like this; those of the monitored program do not.
-    let lines = || log.lines().filter_map(|line| line.strip_prefix("=========")).map(str::trim);
+    let lines = || log.lines().filter_map(|line| line.strip_prefix(MARK)).map(str::trim);
     let summaries: Vec<&str> = lines().filter(|line| line.contains("SUMMARY:")).collect();
     let is_routine = |line: &&str| line.is_empty() || *line == "COMPUTE-SANITIZER" || summaries.contains(line);
     // There is more than one if it followed a second process.
@@ -108,13 +125,25 @@ fn worse(x: Status, y: Status) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOUND, findings, verdict};
+    use super::{FOUND, MARK, SHOWN, excerpt, findings, verdict};
     use crate::reply::Status;
 
     #[track_caller]
     fn check(exit: Option<i32>, log: &str, words: &str, status: Status) {
         let verdict = verdict(exit, log);
         assert_eq!((verdict.words, verdict.status), (words, status), "{exit:?}\n{log}");
+    }
+
+    #[test]
+    fn the_first_findings_are_shown_and_the_end() {
+        let finding = |i: usize| format!("{MARK} finding {i}\nthe program says {i}\n");
+        let log: String = (0..1000).map(finding).collect();
+        let shown = excerpt(&log);
+        assert_eq!(shown[0], format!("{MARK} finding 0"));
+        assert_eq!(shown[SHOWN - 1], format!("{MARK} finding {}", SHOWN - 1));
+        assert_eq!(shown.last(), Some(&"the program says 999"));
+        assert_eq!(shown.len(), SHOWN + SHOWN / 2);
+        assert_eq!(excerpt("one\ntwo"), ["one", "two"], "what is short is shown whole, once");
     }
 
     #[test]
