@@ -88,6 +88,7 @@ mod exec;
 mod flags;
 mod global;
 mod grid;
+mod groups;
 mod history;
 mod knowledge;
 mod launch;

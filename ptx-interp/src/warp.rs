@@ -5,6 +5,7 @@
 //! that reaches a barrier alone is parked until the warp's other groups arrive there or can no longer do so.
 
 use crate::address::StateSpace;
+use crate::groups::Flight;
 use crate::knowledge::Knowledge;
 use crate::op::{Code, Slot};
 use crate::row::{LANES, Row32, Row64};
@@ -101,6 +102,8 @@ pub(crate) struct Warp {
     /// Local memory: word w of lane l is at index 32 w + l.
     pub(crate) local: Vec<u32>,
     pub(crate) polls: Polls,
+    /// Its part of the multiplications of its warp group.
+    pub(crate) flight: Flight,
     /// What the warp knew when it last fenced the initialisation of mbarriers.
     pub(crate) published: Knowledge,
     /// Whether groups have synchronised at a `bar.warp.sync` while they were parked.
@@ -163,6 +166,7 @@ impl Warp {
         self.groups.clear();
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
+        self.flight.reset(code.group_registers.slots.len());
         self.met = false;
         self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
