@@ -390,6 +390,13 @@ impl Agents {
         }
     }
 
+    /// The column and the clock of the copy that wrote 16 bytes last, if one did.
+    #[inline(always)]
+    pub(crate) fn written(&self, offset: u32) -> Option<(u32, u32)> {
+        let granule = self.granules.get(offset as usize / GRAIN)?;
+        Some((granule.column.checked_sub(1)?, granule.clock))
+    }
+
     /// The column that counts a warp group's multiplications, once it has one.
     pub(crate) fn column_of_group(&self, group: usize) -> Option<u32> {
         self.multipliers.get(group).filter(|group| !group.uses.is_empty()).map(|group| group.column)

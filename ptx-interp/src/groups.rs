@@ -61,6 +61,9 @@ pub(crate) struct Multiplication {
     pub(crate) terms: Terms,
     /// Offsets in shared memory of the 16-byte pieces of A and B.
     pub(crate) pieces: [Vec<u32>; 2],
+    /// If asynchronous copies wrote everything that it reads: what a thread has to know of them, as the columns and clocks
+    /// of their mbarriers.
+    pub(crate) copies: Option<Vec<(u32, u32)>>,
     /// Absent until one of the warps needs them.
     pub(crate) operands: Option<Operands>,
     /// Number of warps that have written their accumulators.
@@ -102,7 +105,8 @@ impl Groups {
         match group.flying.get((number - group.first) as usize) {
             Some(known) => Some(known.terms),
             None => {
-                group.flying.push_back(Multiplication { terms, pieces: Default::default(), operands: None, landed: 0 });
+                let pieces = Default::default();
+                group.flying.push_back(Multiplication { terms, pieces, copies: None, operands: None, landed: 0 });
                 None
             }
         }

@@ -1,6 +1,6 @@
 //! Instructions of the tensor cores, with operands of 16 bits.
 
-use ptx_gemm_ptx::instruction::{Base, Instruction, Opcode, Operand};
+use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
 use ptx_gemm_ptx::matrix::{Element, Transpose};
 use ptx_gemm_ptx::module::Statement;
 use ptx_gemm_ptx::types::{Space, Type};
@@ -140,24 +140,23 @@ impl Decoder<'_> {
             let Statement::Instruction(instruction) = statement else { continue };
             let first = registers.used.len() as u32;
             if !matches!(instruction.op, Opcode::Wgmma { .. }) {
-                self.used(instruction, &mut registers);
+                self.used(&instruction.operands, &mut registers);
             }
             registers.by_instruction.push(first..registers.used.len() as u32);
         }
         registers
     }
 
-    fn used(&self, instruction: &Instruction, registers: &mut GroupRegisters) {
-        let mut operands: Vec<&Operand> = instruction.operands.iter().collect();
-        while let Some(operand) = operands.pop() {
+    fn used(&self, operands: &[Operand], registers: &mut GroupRegisters) {
+        for operand in operands {
             match operand {
-                Operand::Vector(elements) => operands.extend(elements),
-                Operand::Pair(pair) => operands.extend([&pair.0, &pair.1]),
+                Operand::Vector(elements) => self.used(elements, registers),
+                Operand::Pair(pair) => self.used(&[pair.0.clone(), pair.1.clone()], registers),
                 Operand::Reg(reg) => registers.used.extend(self.of_groups(&Base::Reg(*reg), registers)),
                 Operand::Address(address) => registers.used.extend(self.of_groups(&address.0, registers)),
                 Operand::TensorAddress(address) => {
                     registers.used.extend(self.of_groups(&address.0, registers));
-                    operands.extend(&address.1);
+                    self.used(&address.1, registers);
                 }
                 _ => {}
             }

@@ -174,9 +174,17 @@ fn part(role: Role) -> &'static str {
 /// Checks that instructions do not use registers of multiplications in flight.
 #[inline(always)]
 pub(in crate::exec) fn untouched(warp: &mut Warp, env: &Env, pc: u32, len: u32) -> Checked {
-    for &number in env.code.group_registers.used_by(pc, len) {
-        if let Err(touch) = warp.flight.touch(number, pc) {
-            return Err(touched(warp, env, number, touch));
+    let registers = &env.code.group_registers;
+    if registers.used_by(pc, len).is_empty() {
+        return Ok(());
+    }
+    for at in pc..pc + len {
+        for &number in registers.used_by(at, 1) {
+            if let Err(touch) = warp.flight.touch(number, at) {
+                let mut fault = touched(warp, env, number, touch);
+                fault.pc = Some(at);
+                return Err(fault);
+            }
         }
     }
     Ok(())
@@ -223,18 +231,36 @@ fn pieces(warp: &Warp, block: &BlockMemory, multiply: &GroupMultiply, terms: &Te
 fn read(warp: &Warp, block: &mut BlockMemory, env: &Env, number: u32, pc: u32) -> Checked {
     let own = warp.index as usize;
     let Some(multiplication) = block.groups.get_mut(own, number) else { return Ok(()) };
+    let lanes = if block.clocks.lanes_differ(own) { LANES } else { 1 };
+    if lanes == 1
+        && let Some(copies) = &multiplication.copies
+        && copies.iter().all(|(column, clock)| block.clocks.knows_copies(first_thread(own), *column, *clock))
+    {
+        // The first warp has looked at every piece.
+        return Ok(());
+    }
+    let mut copies = Some(Vec::new());
     let pieces = std::mem::take(&mut multiplication.pieces);
     let reading = Use { clock: number + 1, thread: first_thread(own), pc, began: block.clocks.now(own) };
-    let lanes = if block.clocks.lanes_differ(own) { LANES } else { 1 };
     for &offset in pieces.iter().flatten() {
         for lane in 0..lanes {
             let starter = Starter { thread: first_thread(own) + lane as u16, lane, pc };
             read_piece(block, env, starter, offset as usize)?;
         }
         block.agents.multiply(own / WARPS, offset, reading);
+        match block.agents.written(offset) {
+            Some(copy) if block.shadow.has_no_writer(offset as usize, PIECE as usize) => {
+                if let Some(known) = &mut copies
+                    && !known.contains(&copy)
+                {
+                    known.push(copy);
+                }
+            }
+            _ => copies = None,
+        }
     }
     if let Some(multiplication) = block.groups.get_mut(own, number) {
-        multiplication.pieces = pieces;
+        (multiplication.pieces, multiplication.copies) = (pieces, copies);
     }
     Ok(())
 }

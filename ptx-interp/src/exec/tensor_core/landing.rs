@@ -1,5 +1,7 @@
 //! Computes the multiplications of a warp group, for one warp at a time: 16 rows of D each.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::fragments::{self, Undefined};
 use super::sums::{self, COLUMNS, DEPTH, Left as LeftRows, ROWS, Right};
 use crate::env::{BlockMemory, Env};
@@ -20,7 +22,7 @@ pub(super) fn land<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, 
         let operands = multiplication.operands.take();
         let pieces = std::mem::take(&mut multiplication.pieces);
         let operands = operands.unwrap_or_else(|| fetch::<WATCH>(block, multiply, &pieces));
-        pulp::Arch::new().dispatch(|| product(warp, multiply, &operands, adds));
+        Arch::new().dispatch(Product { warp, multiply, operands: &operands, adds });
         if WATCH {
             taint(warp, multiply, &operands, adds, pc);
         }
@@ -95,6 +97,23 @@ fn tiles(multiply: &GroupMultiply) -> impl Iterator<Item = &[R32]> {
 #[inline(always)]
 fn negated<const N: usize>(rows: &mut [[u16; N]]) {
     rows.iter_mut().flatten().for_each(|bits| *bits ^= 0x8000);
+}
+
+/// A warp's part of a product, dispatched to the widest instruction set of the host.
+struct Product<'a> {
+    warp: &'a mut Warp,
+    multiply: &'a GroupMultiply,
+    operands: &'a Operands,
+    adds: bool,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        product(self.warp, self.multiply, self.operands, self.adds);
+    }
 }
 
 /// The 16 rows of D that a warp holds.

@@ -8,6 +8,8 @@ mod landing;
 mod matrices;
 mod sums;
 
+use pulp::{Arch, Simd, WithSimd};
+
 use self::fragments::Undefined;
 use self::sums::{COLUMNS, DEPTH, Left, ROWS, Right};
 use crate::env::{BlockMemory, Env};
@@ -31,7 +33,7 @@ pub(super) fn execute<const WATCH: bool>(
         }
         Op::Multiply { index } => {
             let multiply = &env.code.multiplies[index as usize];
-            pulp::Arch::new().dispatch(|| product(warp, multiply));
+            Arch::new().dispatch(Product { warp, multiply });
             if WATCH {
                 taint(warp, multiply);
             }
@@ -53,6 +55,21 @@ fn whole(warp: &Warp, env: &Env) -> Checked {
         (warp.exists & !warp.live).count_ones()
     );
     Err(Fault::new(ViolationKind::BarrierMismatch, warp.live, message))
+}
+
+/// The product of one warp, dispatched to the widest instruction set of the host.
+struct Product<'a> {
+    warp: &'a mut Warp,
+    multiply: &'a Multiply,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        product(self.warp, self.multiply);
+    }
 }
 
 /// D = A B + C over the fragments of one warp.
