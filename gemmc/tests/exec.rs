@@ -130,6 +130,30 @@ fn a_pipeline_fed_by_tma_is_right_in_every_order() {
 }
 
 #[test]
+fn products_of_a_warp_group_are_right_in_every_order() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/ptx");
+    let launch = examples.join("wgmma_gemm.json");
+    let found = answer(&exec(&examples.join("wgmma_gemm.ptx"), &launch, &["--json", "--order", "all"]), 0);
+    assert_eq!((&found["ok"], &found["violations"], &found["warnings"]), (&json!(true), &json!([]), &json!([])));
+    let (m, n, k) = (128, 64, 360);
+    let [a, b, d] = ["a", "b", "d"].map(|name| elements(&found["buffers"][name]));
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let want: f64 = (0..k).map(|l| f64::from(a[i * k + l]) * f64::from(b[j * k + l])).sum();
+        let found = f64::from(d[i * n + j]);
+        // 23 sums, each cut off at the last bit of a value below 32.
+        assert!((found - want).abs() <= 23.0 * 32.0 * 2f64.powi(-23), "D[{i}, {j}] is {found}, not {want}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(examples.join("wgmma_gemm.ptx")).unwrap();
+    let wait = "wgmma.wait_group.sync.aligned 0; // drain";
+    assert!(text.contains(wait));
+    let path = folder.path().join("wgmma_gemm.ptx");
+    fs::write(&path, text.replace(wait, "")).unwrap();
+    let found = answer(&exec(&path, &launch, &["--json"]), 2);
+    assert_eq!(found["violations"][0]["rule"], json!("warp-group"));
+}
+
+#[test]
 fn faults_planted_in_the_pipeline_are_named() {
     /// A name, a replacement, rules of which one is broken, and instructions of which one is named.
     type Fault<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);

@@ -276,8 +276,20 @@ impl Warp {
     pub(crate) fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        self.regs.r32.iter().flat_map(|row| row.0).for_each(|value| mix(u64::from(value)));
-        self.regs.r64.iter().flat_map(|row| row.0).for_each(&mut mix);
+        // Lane by lane, so that the loops vectorise: a warp that waits is hashed each time it looks.
+        let (mut narrow, mut wide) = ([0u32; LANES], [0u64; LANES]);
+        for row in &self.regs.r32 {
+            for (lane, value) in narrow.iter_mut().zip(row.0) {
+                *lane = (lane.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9);
+            }
+        }
+        for row in &self.regs.r64 {
+            for (lane, value) in wide.iter_mut().zip(row.0) {
+                *lane = (lane.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+        }
+        narrow.iter().for_each(|value| mix(u64::from(*value)));
+        wide.iter().for_each(|value| mix(*value));
         self.regs.preds.iter().for_each(|value| mix(u64::from(*value)));
         self.groups.iter().for_each(|group| mix(u64::from(group.pc) << 32 | u64::from(group.mask)));
         hash

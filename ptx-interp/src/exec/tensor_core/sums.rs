@@ -178,17 +178,15 @@ pub(super) fn multiply(
                 sums[column] += (term ^ sign).wrapping_sub(sign) as i32;
             }
         }
+        let mut totals = [0.0; COLUMNS];
         for column in 0..COLUMNS {
             let of_c = (f64::from(before[column]) * power(FRACTION - top[column])).trunc();
-            let total = (f64::from(sums[column]) + of_c) * power(top[column] - FRACTION);
-            c[row][column] = match sum {
-                Sum::F32 => towards_zero(total),
-                Sum::F16 => {
-                    let bits = round::from_f64(Type::F16, total, Round::NearestTiesToEven);
-                    f16::from_bits(bits as u16).to_f32()
-                }
-            };
+            totals[column] = (f64::from(sums[column]) + of_c) * power(top[column] - FRACTION);
         }
+        c[row] = match sum {
+            Sum::F32 => totals.map(towards_zero),
+            Sum::F16 => totals.map(nearest_half),
+        };
         if special != 0 {
             for column in (0..COLUMNS).filter(|column| special >> column & 1 != 0) {
                 c[row][column] =
@@ -204,6 +202,11 @@ fn towards_zero(value: f64) -> f32 {
     let nearest = value as f32;
     let beyond = f64::from(nearest).abs() > value.abs() && value.abs() < power(128);
     f32::from_bits(nearest.to_bits() - u32::from(beyond))
+}
+
+/// Rounds to the nearest f16.
+fn nearest_half(value: f64) -> f32 {
+    f16::from_bits(round::from_f64(Type::F16, value, Round::NearestTiesToEven) as u16).to_f32()
 }
 
 /// The sum if a term is an infinity or a NaN, as IEEE 754 has it.
