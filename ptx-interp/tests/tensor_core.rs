@@ -201,7 +201,7 @@ const PLAIN: Product = Product { bf16: true, half_sums: false, k: 16, trans: [fa
 #[test]
 fn every_lane_gets_its_elements() {
     // Element (r, c) of matrix i is 64 i + 8 r + c.
-    let input: Vec<u32> = (0..128).map(|word| 2 * word | (2 * word + 1) << 16).collect();
+    let input: Vec<u32> = (0..128).map(|word| (2 * word) | ((2 * word + 1) << 16)).collect();
     for (count, registers) in [(1, "{%r4}"), (2, "{%r4, %r5}"), (4, "{%r4, %r5, %r6, %r7}")] {
         for trans in ["", ".trans"] {
             let stores: String =

@@ -94,7 +94,7 @@ impl Product {
             Swizzle::Bytes64 => 2,
             Swizzle::Bytes32 => 3,
         };
-        let constant = mode << 62 | stride / 16 << 32 | leading / 16 << 16;
+        let constant = mode << 62 | (stride / 16) << 32 | (leading / 16) << 16;
         format!(
             "mov.u32 %r0, {name}; add.u32 %r0, %r0, {offset}; and.b32 %r0, %r0, 0x3ffff; shr.u32 %r0, %r0, 4;
              cvt.u64.u32 %rd{register}, %r0; or.b64 %rd{register}, %rd{register}, {constant:#x}; // {name} {step}\n"

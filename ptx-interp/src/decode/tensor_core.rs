@@ -24,7 +24,7 @@ impl Decoder<'_> {
             }
             (&Opcode::Mma { shape, d, a, b, c, .. }, [to, left, right, from]) => {
                 let (factor, sum) = types(a, d)
-                    .filter(|_| a == b && c == d && shape.m == 16)
+                    .filter(|_| a == b && c == d && (shape.m, shape.n) == (16, 8) && matches!(shape.k, 8 | 16))
                     .ok_or_else(|| format!("mma.sync of .{} with sums in .{} is not supported", a.name(), d.name()))?;
                 let multiply = Multiply {
                     factor,

@@ -95,10 +95,10 @@ impl Left {
         let none = [[0; DEPTH]; ROWS];
         let mut left = Left { magnitudes: none, signs: none, exponents: [[0; DEPTH]; ROWS], bits: *bits, special: 0 };
         let shift = FRACTION as u32 - 2 * fraction(factor);
-        for row in 0..ROWS {
+        for (row, bits) in bits.iter().enumerate() {
             let mut any = false;
-            for k in 0..DEPTH {
-                let parts = split(factor, bits[row][k]);
+            for (k, bits) in bits.iter().enumerate() {
+                let parts = split(factor, *bits);
                 left.magnitudes[row][k] = parts.magnitude << shift;
                 (left.signs[row][k], left.exponents[row][k]) = (parts.sign, parts.exponent);
                 any |= parts.special;
@@ -116,9 +116,9 @@ impl Right {
         let mut right =
             Right { magnitudes: none, signs: none, exponents: [[0; COLUMNS]; DEPTH], bits: *bits, special: 0 };
         let mut any = [false; COLUMNS];
-        for k in 0..DEPTH {
-            for column in 0..COLUMNS {
-                let parts = split(factor, bits[k][column]);
+        for (k, bits) in bits.iter().enumerate() {
+            for (column, bits) in bits.iter().enumerate() {
+                let parts = split(factor, *bits);
                 (right.magnitudes[k][column], right.signs[k][column]) = (parts.magnitude, parts.sign);
                 right.exponents[k][column] = parts.exponent;
                 any[column] |= parts.special;
@@ -150,8 +150,8 @@ pub(super) fn multiply(
         Sum::F32 => -126,
         Sum::F16 => -14,
     };
-    for row in 0..ROWS {
-        let before = c[row];
+    for (row, c) in c.iter_mut().enumerate() {
+        let before = *c;
         let mut special = if left.special >> row & 1 != 0 { u32::MAX } else { right.special };
         let mut top = [LEAST; COLUMNS];
         for column in 0..COLUMNS {
@@ -163,8 +163,8 @@ pub(super) fn multiply(
         }
         for k in 0..depth {
             let exponent = left.exponents[row][k];
-            for column in 0..COLUMNS {
-                top[column] = top[column].max(exponent + right.exponents[k][column]);
+            for (top, other) in top.iter_mut().zip(&right.exponents[k]) {
+                *top = (*top).max(exponent + other);
             }
         }
         // Sixteen terms below 4 x 2^25 fit 32 bits. Magnitudes are cut off, so that terms are rounded towards zero.
@@ -183,14 +183,14 @@ pub(super) fn multiply(
             let of_c = (f64::from(before[column]) * power(FRACTION - top[column])).trunc();
             totals[column] = (f64::from(sums[column]) + of_c) * power(top[column] - FRACTION);
         }
-        c[row] = match sum {
+        *c = match sum {
             Sum::F32 => totals.map(towards_zero),
             Sum::F16 => totals.map(nearest_half),
         };
         if special != 0 {
             for column in (0..COLUMNS).filter(|column| special >> column & 1 != 0) {
-                c[row][column] =
-                    unbounded(factor, depth, &left.bits[row], right, column, before[column]).unwrap_or(c[row][column]);
+                let unbounded = unbounded(factor, depth, &left.bits[row], right, column, before[column]);
+                c[column] = unbounded.unwrap_or(c[column]);
             }
         }
     }
