@@ -399,6 +399,11 @@ fn operands_are_complete_and_visible() {
     let store = "mov.u32 %r0, b; mad.lo.u32 %r0, %t, 4, %r0; st.shared.u32 [%r0], 0;";
     let stored =
         |fence: &str, barrier: &str| change(&PLAIN.text(), "// operands", &format!("{store}\n{fence}\n{barrier}\n"));
+    let text = PLAIN.text();
+    let copy = text.lines().find(|line| line.contains("[%mb, ")).expect("there");
+    let half = change(&change(&text, copy, ""), "_, [bar], 16384;", "_, [bar], 8192;");
+    let loaded = &["%d0 is stored", "loaded at line", "wgmma.mma_async"];
+    breaks_with("never written", &half, 128, &[Uninitialised], "st.global.v2", loaded);
     let (fence, barrier) = ("fence.proxy.async.shared::cta;", "bar.sync 0;");
     PLAIN.run(&stored(fence, barrier), 128, &Options::default()).expect("right");
     breaks_with(
