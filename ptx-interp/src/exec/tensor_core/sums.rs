@@ -7,9 +7,10 @@
 //!
 //! Sources: P. Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv:2511.10909),
 //! and F. A. Khattak and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv:2512.07004), which both compared
-//! such models with the hardware, bit by bit. Of the results that the latter published with their models, 5,000 each of an
-//! H200 for bf16, for f16, and for f16 with sums in f16, all have the bits that [`multiply`] gives. The constants are those of sm_90, for `mma.sync` and `wgmma` alike: 16
-//! terms and 25 bits, two more than f32 has. (sm_80 to sm_89 add 8 terms at a time, and keep 24 bits.)
+//! such models with the hardware, bit by bit. Of the results that the latter published with their models, 5,000 each of
+//! an H200 for bf16, for f16, and for f16 with sums in f16, all have the bits that [`multiply`] gives. The constants are
+//! those of sm_90, for `mma.sync` and `wgmma` alike: 16 terms and 25 bits, two more than f32 has. (sm_80 to sm_89 add 8
+//! terms at a time, and keep 24 bits.)
 
 use half::{bf16, f16};
 use ptx_gemm_ptx::types::Type;
