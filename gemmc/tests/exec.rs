@@ -130,6 +130,38 @@ fn a_pipeline_fed_by_tma_is_right_in_every_order() {
 }
 
 #[test]
+fn products_of_tensor_cores_are_right_in_every_order() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/ptx");
+    for (name, m, n, k) in [("wgmma_gemm", 128, 64, 360), ("mma_gemm", 64, 32, 160)] {
+        let [ptx, launch] = ["ptx", "json"].map(|kind| examples.join(format!("{name}.{kind}")));
+        let found = answer(&exec(&ptx, &launch, &["--json", "--order", "all"]), 0);
+        assert_eq!((&found["ok"], &found["violations"], &found["warnings"]), (&json!(true), &json!([]), &json!([])));
+        let [a, b, d] = ["a", "b", "d"].map(|name| elements(&found["buffers"][name]));
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let want: f64 = (0..k).map(|l| f64::from(a[i * k + l]) * f64::from(b[j * k + l])).sum();
+            let found = f64::from(d[i * n + j]);
+            // Sums of 16 products stay below 32: each is cut off at its last bit, and its 17 terms two bits further down.
+            let bound = (k as f64 / 16.0).ceil() * (1.0 + 17.0 / 4.0) * 16.0 * 2f64.powi(-23);
+            assert!((found - want).abs() <= bound, "{name}: D[{i}, {j}] is {found}, not {want}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let faults = [
+        ("wgmma_gemm", "wgmma.wait_group.sync.aligned 0; // drain", "warp-group"),
+        ("mma_gemm", "bar.warp.sync 0xffffffff; // filled", "race"),
+        ("mma_gemm", "bar.warp.sync 0xffffffff; // read", "race"),
+    ];
+    for (name, line, rule) in faults {
+        let text = fs::read_to_string(examples.join(format!("{name}.ptx"))).unwrap();
+        assert!(text.contains(line), "{name}: {line}");
+        let path = folder.path().join("fault.ptx");
+        fs::write(&path, text.replace(line, "")).unwrap();
+        let found = answer(&exec(&path, &examples.join(format!("{name}.json")), &["--json"]), 2);
+        assert_eq!(found["violations"][0]["rule"], json!(rule), "{name} without {line}");
+    }
+}
+
+#[test]
 fn faults_planted_in_the_pipeline_are_named() {
     /// A name, a replacement, rules of which one is broken, and instructions of which one is named.
     type Fault<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);

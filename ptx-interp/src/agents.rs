@@ -13,6 +13,8 @@
 //! - **Fences** between the proxies are recorded by thread, with the clock at which each was executed: an access is
 //!   fenced if its thread executed a fence after it and before the synchronisation that orders it before the
 //!   asynchronous access.
+//! - The multiplications of a **warp group** read shared memory the same way: they have a column, and each granule
+//!   records the last one of each group that reads it ([`crate::groups`]).
 //! - **Global** memory has its own shadow ([`crate::global::shadow`]). There, a load is a read by a thread that
 //!   represents its mbarrier's copies, and a store is a write that no thread knows of until its own thread has waited
 //!   for it. This module only tracks what is in flight, for reports.
@@ -122,6 +124,26 @@ struct Granule {
     read: (u32, u32),
 }
 
+/// A read of 16 bytes by a multiplication of a warp group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Use {
+    /// The number of the multiplication, counted from 1; 0 if there was none.
+    pub(crate) clock: u32,
+    /// The first thread of the first warp that started it, the instruction, and the warp's clock then.
+    pub(crate) thread: u16,
+    pub(crate) pc: u32,
+    pub(crate) began: u32,
+}
+
+/// The multiplications of a warp group as readers of shared memory.
+#[derive(Clone, Debug, Default)]
+struct Multiplier {
+    /// The column that counts them.
+    column: u32,
+    /// The last read of each granule; empty until the first.
+    uses: Vec<Use>,
+}
+
 /// A copy that conflicts with an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clash {
@@ -140,6 +162,8 @@ pub(crate) enum How {
     Reading,
     /// It has written, and the accessing thread has not waited for it.
     Written,
+    /// It is a multiplication that reads, and the accessing thread does not know that it is complete.
+    Multiplying,
 }
 
 /// What a fence orders.
@@ -191,6 +215,8 @@ pub(crate) struct Agents {
     pub(crate) pending: Vec<Pending>,
     /// Empty until the first copy starts.
     granules: Vec<Granule>,
+    /// By warp group.
+    multipliers: Vec<Multiplier>,
     shared_bytes: usize,
     /// Column and newest clock of each mbarrier, by offset.
     columns: HashMap<u32, (u32, u32)>,
@@ -208,6 +234,7 @@ impl Agents {
     pub(crate) fn reset(&mut self, landing: Landing, block: u64, shared_bytes: u32) {
         self.pending.clear();
         self.granules.clear();
+        self.multipliers.clear();
         self.columns.clear();
         self.fences = Default::default();
         self.committed.clear();
@@ -345,6 +372,46 @@ impl Agents {
         (*column, *newest)
     }
 
+    /// Records that a warp group's multiplication reads 16 bytes.
+    pub(crate) fn multiply(&mut self, group: usize, offset: u32, reading: Use) {
+        if self.multipliers.len() <= group {
+            self.multipliers.resize_with(group + 1, Multiplier::default);
+        }
+        if self.multipliers[group].uses.is_empty() {
+            let next = self.columns.len() as u32;
+            // No mbarrier has this offset.
+            self.columns.insert(u32::MAX - group as u32, (next, 0));
+            let uses = vec![Use::default(); self.shared_bytes.div_ceil(GRAIN)];
+            self.multipliers[group] = Multiplier { column: next, uses };
+        }
+        let last = &mut self.multipliers[group].uses[offset as usize / GRAIN];
+        if last.clock < reading.clock {
+            *last = reading;
+        }
+    }
+
+    /// The column and the clock of the copy that wrote 16 bytes last, if one did.
+    #[inline(always)]
+    pub(crate) fn written(&self, offset: u32) -> Option<(u32, u32)> {
+        let granule = self.granules.get(offset as usize / GRAIN)?;
+        Some((granule.column.checked_sub(1)?, granule.clock))
+    }
+
+    /// The column that counts a warp group's multiplications, once it has one.
+    pub(crate) fn column_of_group(&self, group: usize) -> Option<u32> {
+        self.multipliers.get(group).filter(|group| !group.uses.is_empty()).map(|group| group.column)
+    }
+
+    /// A multiplication that reads bytes which a thread writes, if the thread does not know that it is complete.
+    fn multiplied(&self, clocks: &Clocks, thread: u16, offset: usize, bytes: usize) -> Option<Clash> {
+        self.multipliers.iter().find_map(|Multiplier { column, uses }| {
+            let last = (offset + bytes).div_ceil(GRAIN).min(uses.len());
+            let unknown = |read: &&Use| read.clock != 0 && !clocks.knows_copies(thread, *column, read.clock);
+            let Use { thread, pc, began, .. } = *uses.get(offset / GRAIN..last)?.iter().find(unknown)?;
+            Some(Clash { thread, pc, began, how: How::Multiplying })
+        })
+    }
+
     /// Records that a copy has completed at its mbarrier.
     pub(crate) fn landed(&mut self, pending: &Pending) {
         let (column, clock) = pending.known;
@@ -369,6 +436,9 @@ impl Agents {
         bytes: usize,
         writes: bool,
     ) -> Option<Clash> {
+        if writes && let Some(clash) = self.multiplied(clocks, thread, offset, bytes) {
+            return Some(clash);
+        }
         if self.granules.is_empty() {
             return None;
         }

@@ -31,6 +31,10 @@ enum Status {
     },
     /// At a wait for the cluster's barrier.
     AtCluster,
+    /// Waits until its warp group has started this many multiplications.
+    AtGroup {
+        count: u32,
+    },
     /// At an instruction that requests more registers than are available.
     Starved {
         what: Resizing,
@@ -99,6 +103,7 @@ impl Block {
         }
         self.memory.mbarriers.reset();
         self.memory.agents.reset(env.landing, number, env.shared_bytes);
+        self.memory.groups.reset(env.warps() as usize);
         self.memory.warnings.reset();
         self.cluster.reset(env.warps() as usize);
         self.pool.reset(env.registers, env.warps() as usize);
@@ -166,6 +171,7 @@ impl Block {
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
                 };
+                progress |= self.wake_groups();
                 let wrote = std::mem::take(&mut self.memory.wrote_shared);
                 if wrote || moved {
                     self.idle.fill(0);
@@ -246,6 +252,7 @@ impl Block {
             }
             Stop::ClusterArrive { relaxed } => self.arrive_at_cluster(env, index, relaxed)?,
             Stop::ClusterWait => self.wait_at_cluster(env, index)?,
+            Stop::GroupWait { count } => self.status[index] = Status::AtGroup { count },
             Stop::Resize(what) => self.resize(env, index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);

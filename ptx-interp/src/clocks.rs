@@ -241,6 +241,11 @@ impl Clocks {
                 .is_some_and(|alone| alone.of(self.block).is_some_and(|known| known.knows_copies(column, clock)))
     }
 
+    /// Whether the lanes of a warp know different things.
+    pub(crate) fn lanes_differ(&self, warp: usize) -> bool {
+        !self.further[warp].alone.is_empty()
+    }
+
     /// The newest clock of a thread of any block that is ordered before what thread `me` does now.
     pub(crate) fn newest(&self, block: u32, thread: u16, me: u16) -> u32 {
         let (warp, lane) = (usize::from(me) / LANES, usize::from(me) % LANES);

@@ -14,6 +14,7 @@ use crate::cost::{Counters, Region};
 use crate::flags::Flags;
 use crate::global::GlobalTable;
 use crate::global::shadow::Detail;
+use crate::groups::Groups;
 use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
@@ -93,6 +94,9 @@ pub(crate) struct BlockMemory {
     /// By warp, the copies that are not complete; empty if copies complete at once.
     pub(crate) copies: Vec<Copies>,
     pub(crate) agents: Agents,
+    pub(crate) groups: Groups,
+    /// Whether a warp has started a multiplication since the flag was last cleared.
+    pub(crate) moved_group: bool,
     /// The rule that a copy broke when it was completed.
     pub(crate) landing_fault: Option<Box<Fault>>,
     /// Broken rules that do not end the launch.
@@ -170,6 +174,11 @@ impl Env<'_> {
     /// Whether an instruction accesses memory through the asynchronous proxy.
     pub(crate) fn is_bulk(&self, pc: u32) -> bool {
         matches!(self.code.instrs[pc as usize].op, Op::Bulk { .. })
+    }
+
+    /// Whether an instruction is a multiplication of a warp group.
+    pub(crate) fn is_multiplication(&self, pc: u32) -> bool {
+        matches!(self.code.instrs[pc as usize].op, Op::GroupMultiply { .. })
     }
 
     /// Whether a rule is checked.

@@ -25,6 +25,10 @@
 //!   rules for their arguments.
 //! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]). So does
 //!   a generic read before an asynchronous write, by default as a warning ([`ViolationKind::ProxyWar`]).
+//! - **Tensor cores**: `mma.sync` and `wgmma` of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of
+//!   every swizzle. Sums are those of the hardware, in fixed point and cut off as sm_90 does. The multiplications of a
+//!   warp group are asynchronous: their registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and
+//!   they read shared memory as an agent of its own, whose progress one thread's wait is enough to know.
 //! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock.
 //! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
 //!   again after a launch ([`Memory::set_zero_after`]).
@@ -36,9 +40,10 @@
 //!   at a time. The others run in parallel, and run again one at a time if two of them race. Of several violations,
 //!   that of the lowest block is reported.
 //!
-//! Not supported yet, and reported with their line when reached: tensor cores, clusters of more than one block (a block
-//! is its own cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the
-//! module in global memory.
+//! Not supported yet, and reported with their line when reached: other types on tensor cores (tf32, 8 bits, integers,
+//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than one block (a block is its own
+//! cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the module in
+//! global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -88,6 +93,7 @@ mod exec;
 mod flags;
 mod global;
 mod grid;
+mod groups;
 mod history;
 mod knowledge;
 mod launch;

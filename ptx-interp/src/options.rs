@@ -104,8 +104,8 @@ pub enum BlockOrder {
     Seeded(u64),
 }
 
-/// When asynchronous copies complete, among the times that the ISA allows. A correct kernel gives the same result with
-/// each.
+/// When asynchronous copies, and multiplications of warp groups, complete, among the times that the ISA allows. A
+/// correct kernel gives the same result with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Landing {
     /// When a thread waits for them and could continue.

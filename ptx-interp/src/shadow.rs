@@ -297,6 +297,13 @@ impl Shadow {
         })
     }
 
+    /// Whether no thread, and no copy by a thread, has written these words since a bulk copy did.
+    #[inline(always)]
+    pub(crate) fn has_no_writer(&self, offset: usize, bytes: usize) -> bool {
+        let words = &self.words[offset / 4..(offset + bytes) / 4];
+        words.iter().all(|word| word.writer.clock == 0 && word.further | word.split == 0 && !word.in_flight)
+    }
+
     /// A copy completes: its thread writes now.
     pub(crate) fn land(&mut self, clocks: &Clocks, offset: usize, bytes: usize) {
         let _ = self.each(offset, bytes, |shadow, index| {

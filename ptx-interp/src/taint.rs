@@ -97,6 +97,14 @@ impl Taint {
         }
     }
 
+    /// Gives the active lanes of `d` exactly this taint, with an origin.
+    pub(crate) fn set(&mut self, d: usize, tainted: u32, origin: u32, active: u32) {
+        self.masks[d] = self.masks[d] & !active | tainted & active;
+        if tainted & active != 0 {
+            self.origins[d] = origin;
+        }
+    }
+
     /// Marks a slot that holds values from the start; does nothing if taint is not tracked.
     pub(crate) fn define(&mut self, slot: Slot) {
         let at = self.at(slot);

@@ -36,6 +36,11 @@ pub enum ViolationKind {
     Registers,
     /// An instruction uses something as a tensor map that is not one, or one that it does not support.
     TensorMap,
+    /// A matrix descriptor that does not describe an operand, or one that is not supported.
+    Descriptor,
+    /// The asynchronous multiplications of a warp group: registers that are used before they were waited for or without a
+    /// fence, warps that disagree about a multiplication, one that nothing waits for.
+    Wgmma,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
     /// Memory that has to be zero after a launch is not zero.
@@ -52,7 +57,7 @@ pub enum ViolationKind {
 
 impl ViolationKind {
     /// All kinds.
-    pub const ALL: [ViolationKind; 19] = [
+    pub const ALL: [ViolationKind; 21] = [
         ViolationKind::Launch,
         ViolationKind::OutOfBounds,
         ViolationKind::Misaligned,
@@ -66,6 +71,8 @@ impl ViolationKind {
         ViolationKind::ProxyInit,
         ViolationKind::Registers,
         ViolationKind::TensorMap,
+        ViolationKind::Descriptor,
+        ViolationKind::Wgmma,
         ViolationKind::WrittenTwice,
         ViolationKind::NotZero,
         ViolationKind::InvalidOperand,
@@ -85,6 +92,7 @@ impl ViolationKind {
             | ViolationKind::ProxyWar
             | ViolationKind::ProxyInit
             | ViolationKind::Registers
+            | ViolationKind::Wgmma
             | ViolationKind::WrittenTwice
             | ViolationKind::NotZero
             | ViolationKind::InvalidOperand => true,
@@ -93,6 +101,7 @@ impl ViolationKind {
             | ViolationKind::Misaligned
             | ViolationKind::Deadlock
             | ViolationKind::TensorMap
+            | ViolationKind::Descriptor
             | ViolationKind::UnknownInstruction
             | ViolationKind::Trap
             | ViolationKind::InstructionLimit => false,
@@ -115,6 +124,8 @@ impl ViolationKind {
             ViolationKind::ProxyInit => "mbarrier not fenced",
             ViolationKind::Registers => "registers",
             ViolationKind::TensorMap => "tensor map",
+            ViolationKind::Descriptor => "matrix descriptor",
+            ViolationKind::Wgmma => "warp group",
             ViolationKind::WrittenTwice => "written twice",
             ViolationKind::NotZero => "not zero",
             ViolationKind::InvalidOperand => "invalid operand",

@@ -5,6 +5,7 @@
 //! that reaches a barrier alone is parked until the warp's other groups arrive there or can no longer do so.
 
 use crate::address::StateSpace;
+use crate::groups::Flight;
 use crate::knowledge::Knowledge;
 use crate::op::{Code, Slot};
 use crate::row::{LANES, Row32, Row64};
@@ -101,6 +102,8 @@ pub(crate) struct Warp {
     /// Local memory: word w of lane l is at index 32 w + l.
     pub(crate) local: Vec<u32>,
     pub(crate) polls: Polls,
+    /// Its part of the multiplications of its warp group.
+    pub(crate) flight: Flight,
     /// What the warp knew when it last fenced the initialisation of mbarriers.
     pub(crate) published: Knowledge,
     /// Whether groups have synchronised at a `bar.warp.sync` while they were parked.
@@ -163,6 +166,7 @@ impl Warp {
         self.groups.clear();
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
+        self.flight.reset(code.group_registers.slots.len());
         self.met = false;
         self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
@@ -272,8 +276,20 @@ impl Warp {
     pub(crate) fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        self.regs.r32.iter().flat_map(|row| row.0).for_each(|value| mix(u64::from(value)));
-        self.regs.r64.iter().flat_map(|row| row.0).for_each(&mut mix);
+        // Lane by lane, so that the loops vectorise: a warp that waits is hashed each time it looks.
+        let (mut narrow, mut wide) = ([0u32; LANES], [0u64; LANES]);
+        for row in &self.regs.r32 {
+            for (lane, value) in narrow.iter_mut().zip(row.0) {
+                *lane = (lane.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9);
+            }
+        }
+        for row in &self.regs.r64 {
+            for (lane, value) in wide.iter_mut().zip(row.0) {
+                *lane = (lane.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+        }
+        narrow.iter().for_each(|value| mix(u64::from(*value)));
+        wide.iter().for_each(|value| mix(*value));
         self.regs.preds.iter().for_each(|value| mix(u64::from(*value)));
         self.groups.iter().for_each(|group| mix(u64::from(group.pc) << 32 | u64::from(group.mask)));
         hash

@@ -3,7 +3,7 @@
 
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMismatch, BarrierMisuse, InvalidOperand, NotZero, Proxy, ProxyInit, ProxyWar, Race, Registers,
-    Uninitialised, WrittenTwice,
+    Uninitialised, Wgmma, WrittenTwice,
 };
 use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, Severity, launch};
 
@@ -34,6 +34,14 @@ fn broken() -> Vec<(ViolationKind, String)> {
         (
             InvalidOperand,
             "mov.u32 %r0, 8;\n@%p0 cp.async.ca.shared.global [a], [%in], 4, %r0;\ncp.async.wait_all;".into(),
+        ),
+        // Without a fence of the registers before.
+        (
+            Wgmma,
+            "mov.u32 %r0, a;\nshr.u32 %r0, %r0, 4;\ncvt.u64.u32 %rd0, %r0;\nor.b64 %rd0, %rd0, 0x800400000;
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd0, 0, 1, 1, 0, 0;
+             wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
+                .into(),
         ),
     ]
 }

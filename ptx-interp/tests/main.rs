@@ -23,5 +23,8 @@ mod registers;
 mod ring;
 mod run;
 mod tensor;
+mod tensor_core;
 mod tma_gemm;
 mod violations;
+mod wgmma;
+mod wgmma_gemm;

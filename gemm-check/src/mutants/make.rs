@@ -106,6 +106,7 @@ impl Maker<'_> {
         self.guards(instruction);
         self.numbers(instruction);
         self.operations(instruction);
+        self.tensor_core(instruction);
         self.registers(instruction);
         if !is_synchronisation(&instruction.op) && !matches!(instruction.op, Opcode::Bra { .. }) {
             self.push(MutantKind::Deleted, Vec::new());

@@ -68,6 +68,8 @@ pub enum MutantKind {
     OtherRegister,
     /// An operation is replaced by another one.
     OtherOperation,
+    /// A switch of a product of tensor cores is set the other way: the sum, a sign, a transposition, a swizzle.
+    Switch,
     /// An instruction is deleted.
     Deleted,
     /// Two instructions that access memory are swapped.
@@ -76,7 +78,7 @@ pub enum MutantKind {
 
 impl MutantKind {
     /// Every kind.
-    pub const ALL: [MutantKind; 23] = [
+    pub const ALL: [MutantKind; 24] = [
         MutantKind::DeletedSync,
         MutantKind::MovedSync,
         MutantKind::OtherBarrier,
@@ -98,6 +100,7 @@ impl MutantKind {
         MutantKind::SwappedOperands,
         MutantKind::OtherRegister,
         MutantKind::OtherOperation,
+        MutantKind::Switch,
         MutantKind::Deleted,
         MutantKind::SwappedAccesses,
     ];
@@ -126,6 +129,7 @@ impl MutantKind {
             MutantKind::SwappedOperands => "swapped-operands",
             MutantKind::OtherRegister => "other-register",
             MutantKind::OtherOperation => "other-operation",
+            MutantKind::Switch => "switch",
             MutantKind::Deleted => "deleted",
             MutantKind::SwappedAccesses => "swapped-accesses",
         }

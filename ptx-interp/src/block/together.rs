@@ -65,6 +65,22 @@ impl Block {
         }
     }
 
+    /// Lets warps continue whose whole warp group has started what they wait for; returns whether any warp has started a
+    /// multiplication.
+    pub(super) fn wake_groups(&mut self) -> bool {
+        if !std::mem::take(&mut self.memory.moved_group) {
+            return false;
+        }
+        for (index, status) in self.status.iter_mut().enumerate() {
+            if let Status::AtGroup { count } = *status
+                && self.memory.groups.have_started(index, count)
+            {
+                *status = Status::Ready;
+            }
+        }
+        true
+    }
+
     /// A warp releases registers or requests some.
     pub(super) fn resize(&mut self, env: &Env, index: usize, what: Resizing) -> Checked {
         match self.pool.execute(index, what) {
@@ -125,6 +141,13 @@ impl Block {
                     self.cluster.state()
                 ),
             )),
+            Status::AtGroup { count } => self.memory.groups.laggard(index, count).map(|(late, started)| {
+                let message = format!(
+                    "{{thread}} waits for {count} multiplications of its warp group, but warp {late} of the block has started \
+                     {started} of them, and cannot continue"
+                );
+                (index, message)
+            }),
             _ => None,
         });
         let (index, message) = starved?;
@@ -141,6 +164,15 @@ impl Block {
                     "the warp of {{thread}} has changed its registers {fewest} times, another one of its warp group {most} times"
                 );
                 return Some(self.report(env, warp, *Fault::new(ViolationKind::Registers, 0, message)));
+            }
+            let left = self.warps.iter().position(|warp| warp.flight.complete < warp.flight.started);
+            if let Some(index) = left
+                && env.watches(ViolationKind::Wgmma)
+            {
+                let message = "the warp of {thread} has exited, and has not waited for its last multiplication";
+                let mut fault = Fault::new(ViolationKind::Wgmma, 0, message);
+                fault.at = Some(((index * LANES) as u16, self.warps[index].flight.last));
+                return Some(self.report(env, index, *fault));
             }
             if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env)
                 && env.watches(ViolationKind::Race)

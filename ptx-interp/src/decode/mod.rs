@@ -15,6 +15,7 @@ mod mbarrier;
 mod memory;
 mod operand;
 mod symbols;
+mod tensor_core;
 
 use std::collections::HashMap;
 
@@ -180,6 +181,13 @@ impl<'a> Decoder<'a> {
             Opcode::ClusterArrive { .. } | Opcode::ClusterWait { .. } | Opcode::SetMaxNReg(_) => {
                 self.together(&instruction.op, operands)
             }
+            Opcode::Mma { .. }
+            | Opcode::Wgmma { .. }
+            | Opcode::WgmmaFence
+            | Opcode::WgmmaCommit
+            | Opcode::WgmmaWait
+            | Opcode::LdMatrix { .. }
+            | Opcode::StMatrix { .. } => self.tensor_core(&instruction.op, operands),
             // Tensor maps are always read from memory here, so that there is no stale copy of them.
             &Opcode::FenceProxyTensormap { scope, .. } => Ok(Op::Fence { scope: crate::op::scope(scope) }),
             // Hints to the hardware, which have no effect here.
@@ -213,6 +221,7 @@ impl<'a> Decoder<'a> {
         for &target in self.labels.values() {
             targets[target as usize] = true;
         }
+        self.code.group_registers = self.group_registers();
         fuse_runs(&mut self.code, &targets);
         self.code.copies_from_global = self.code.bulks.iter().any(Bulk::reads_global);
         self.code.slots32 = self.names32.len() as u32;

@@ -25,6 +25,7 @@ mod registers;
 mod round;
 mod rows;
 mod scalar;
+mod tensor_core;
 mod timeline;
 mod watch;
 
@@ -61,6 +62,10 @@ pub(crate) enum Stop {
         relaxed: bool,
     },
     ClusterWait,
+    /// It waits until its warp group has started this many multiplications.
+    GroupWait {
+        count: u32,
+    },
     /// It is at a `setmaxnreg`.
     Resize(Resizing),
     /// All its threads have exited.
@@ -103,6 +108,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
     // The state of the running group; the warp's own fields are up to date only outside the loop.
     let (mut pc, mut mask, mut steps) = (warp.pc, warp.mask, start);
     let mut meeting_point = warp.meeting_point();
+    let groups = !env.code.group_multiplies.is_empty() && env.watches(ViolationKind::Wgmma);
     macro_rules! save {
         ($pc:expr, $mask:expr) => {
             (warp.pc, warp.mask, warp.steps) = ($pc, $mask, steps)
@@ -168,6 +174,10 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
         };
         let lanes = Lanes { active, full: active == warp.live };
+        if WATCH && groups {
+            let len = if let Op::FmaRun32 { len, .. } | Op::MadRun32 { len, .. } = instr.op { len } else { 1 };
+            check!(tensor_core::group::untouched(warp, env, pc, len));
+        }
         if WATCH && let Some(counters) = &mut block.counters {
             counters.count(pc, &instr.op);
         }
@@ -231,6 +241,34 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             Op::Bulk { index } => {
                 let op = &env.code.bulks[index as usize];
                 check!(bulk::execute(warp, block, env, op, active, pc));
+            }
+            Op::Matrices { .. } | Op::Multiply { .. } => {
+                if active != warp.live {
+                    warp.groups.extend(other(pc + 1, mask & !active));
+                    park!(pc, active, Parked::Barrier);
+                }
+                check!(tensor_core::execute::<WATCH>(warp, block, env, &instr.op, pc));
+            }
+            Op::GroupMultiply { .. } | Op::GroupFence | Op::GroupCommit | Op::GroupWait { .. } => {
+                if active != warp.live {
+                    warp.groups.extend(other(pc + 1, mask & !active));
+                    park!(pc, active, Parked::Barrier);
+                }
+                match instr.op {
+                    Op::GroupMultiply { index } => {
+                        check!(tensor_core::group::start::<WATCH>(warp, block, env, index, pc));
+                        block.moved_group = true;
+                    }
+                    Op::GroupFence => warp.flight.fence(),
+                    Op::GroupCommit => warp.flight.commit(),
+                    Op::GroupWait { pending } => {
+                        if let Some(count) = tensor_core::group::wait::<WATCH>(warp, block, env, pending, pc) {
+                            save!(pc, mask);
+                            return Stop::GroupWait { count };
+                        }
+                    }
+                    _ => {}
+                }
             }
             Op::BarrierArrive { id, count } => {
                 let arrival = arrive(warp, env, active, id, count);

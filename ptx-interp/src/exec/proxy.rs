@@ -1,5 +1,6 @@
 //! Conflicts between accesses of the generic proxy and asynchronous copies, and missing fences between them.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use super::locate::AccessKind;
@@ -64,6 +65,7 @@ fn disturbed(
         How::Writing => ("is copying to", "and the copy has not been waited for"),
         How::Written => ("has copied to", "and this thread has not waited for the copy"),
         How::Reading => ("is copying from", "and no thread has waited until the copy has read it"),
+        How::Multiplying => ("is multiplying", "and this thread does not know that its warp group has waited for that"),
     };
     let message = format!(
         "{{thread}} {} {} at {space}{address:#x}, which thread {} {did} at {}, {why}",
@@ -130,10 +132,14 @@ pub(super) fn fenced(
                 Did::Write => (ViolationKind::Proxy, Severity::Deny, "wrote"),
                 Did::Read | Did::ReadBefore => (ViolationKind::ProxyWar, env.proxy_war, "read"),
             };
-            let copies = if kind == AccessKind::Write { "to" } else { "from" };
+            let starts = match kind {
+                _ if env.is_multiplication(starter.pc) => "a multiplication of what is at",
+                AccessKind::Write => "a copy to",
+                AccessKind::Read => "a copy from",
+            };
             let message = || {
                 format!(
-                    "{{thread}} starts a copy {copies} shared address {address:#x}, where thread {} {word} at {} \
+                    "{{thread}} starts {starts} shared address {address:#x}, where thread {} {word} at {} \
                      without a proxy fence between that and what orders the two",
                     thread(env, other),
                     line(env, past.pc)
@@ -245,5 +251,17 @@ fn thread(env: &Env, thread: u16) -> String {
 pub(super) fn line(env: &Env, pc: u32) -> String {
     let origin = &env.code.origins[pc as usize];
     let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
-    format!("line {} (`{}`{clause})", origin.line, origin.text)
+    format!("line {} (`{}`{clause})", origin.line, brief(&origin.text))
+}
+
+/// An instruction's text without the middle of a long list of registers.
+fn brief(text: &str) -> Cow<'_, str> {
+    match (text.find('{'), text.find('}')) {
+        (Some(open), Some(close)) if close > open + 80 => {
+            let elements: Vec<&str> = text[open + 1..close].split(", ").collect();
+            let (Some(first), Some(last)) = (elements.first(), elements.last()) else { return text.into() };
+            format!("{}{{{first}, ..., {last}{}", &text[..open], &text[close..]).into()
+        }
+        _ => text.into(),
+    }
 }

@@ -100,8 +100,9 @@ pub(super) fn stored(
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // the two callers differ only in the access kind
-fn shared(
+/// Lanes of a row access shared memory.
+#[allow(clippy::too_many_arguments)] // an access has this many properties
+pub(super) fn shared(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,

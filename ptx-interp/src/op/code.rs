@@ -3,7 +3,10 @@
 use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
-use super::{Access, Bulk, Carry, Instr, MbarrierOp, Modified, P, Quad, R32, R64, Scalar, Slot};
+use super::{
+    Access, Bulk, Carry, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp, Modified, Multiply, P, Quad, R32,
+    R64, Scalar, Slot,
+};
 
 /// An instruction by which the lanes of a warp exchange values.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +75,10 @@ pub(crate) struct Code {
     pub(crate) bulks: Vec<Bulk>,
     /// Whether any of them reads global memory.
     pub(crate) copies_from_global: bool,
+    pub(crate) matrices: Vec<Matrices>,
+    pub(crate) multiplies: Vec<Multiply>,
+    pub(crate) group_multiplies: Vec<GroupMultiply>,
+    pub(crate) group_registers: GroupRegisters,
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,

@@ -8,6 +8,7 @@ mod code;
 mod extended;
 mod mbarrier;
 mod scalar;
+mod tensor_core;
 
 use ptx_gemm_ptx::warp::Resize;
 
@@ -17,6 +18,7 @@ pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
+pub(crate) use self::tensor_core::{Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Sum, Way};
 use crate::flags::Scope;
 
 /// Slot of a register up to 32 bits wide.
@@ -360,6 +362,25 @@ pub(crate) enum Op {
         relaxed: bool,
     },
     ClusterWait,
+    /// Between registers and shared memory: index into [`Code::matrices`].
+    Matrices {
+        index: u32,
+    },
+    /// `mma.sync`: index into [`Code::multiplies`].
+    Multiply {
+        index: u32,
+    },
+    /// `wgmma.mma_async`: index into [`Code::group_multiplies`].
+    GroupMultiply {
+        index: u32,
+    },
+    /// The fence between a warp's registers and its group's multiplications.
+    GroupFence,
+    GroupCommit,
+    /// Waits until at most the newest `pending` groups of multiplications are in flight.
+    GroupWait {
+        pending: u32,
+    },
     /// `count` registers per thread.
     SetMaxNReg {
         resize: Resize,

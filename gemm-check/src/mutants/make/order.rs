@@ -30,7 +30,7 @@ impl Maker<'_> {
                     self.push(MutantKind::OtherBarrier, edited(1, Operand::Int((threads - 32).max(32))));
                 }
             }
-            Opcode::CpAsyncWait | Opcode::BulkWait(_) => {
+            Opcode::CpAsyncWait | Opcode::BulkWait(_) | Opcode::WgmmaWait => {
                 if let Some(Operand::Int(groups)) = instruction.operands.first() {
                     self.push(MutantKind::WaitGroup, edited(0, Operand::Int(groups + 1)));
                     if *groups > 0 {
@@ -93,10 +93,18 @@ impl Maker<'_> {
         let end = behind.map_or(body.len(), |edge| at + 1 + edge);
         // Its position matters only relative to the instructions that it orders: the copies before it belong to its
         // group.
-        let groups = matches!(&body[at], Statement::Instruction(Instruction { op: Opcode::CpAsyncCommit, .. }));
-        let ordered = |statement: &Statement| match statement {
-            Statement::Instruction(Instruction { op, .. }) if groups => matches!(op, Opcode::CpAsync { .. }),
-            statement => touches_memory(statement),
+        let own = match &body[at] {
+            Statement::Instruction(Instruction { op, .. }) => Some(op),
+            _ => None,
+        };
+        let ordered = |statement: &Statement| match (own, statement) {
+            (Some(Opcode::CpAsyncCommit), Statement::Instruction(Instruction { op, .. })) => {
+                matches!(op, Opcode::CpAsync { .. })
+            }
+            (Some(Opcode::WgmmaCommit | Opcode::WgmmaFence), Statement::Instruction(Instruction { op, .. })) => {
+                matches!(op, Opcode::Wgmma { .. })
+            }
+            (_, statement) => touches_memory(statement),
         };
         let touches = |statements: &[Statement]| statements.iter().any(ordered);
         if touches(&body[start..at]) {
@@ -155,6 +163,9 @@ pub(super) fn is_synchronisation(op: &Opcode) -> bool {
             | Opcode::BulkWait(_)
             | Opcode::ClusterArrive { .. }
             | Opcode::ClusterWait { .. }
+            | Opcode::WgmmaFence
+            | Opcode::WgmmaCommit
+            | Opcode::WgmmaWait
     )
 }
 
@@ -164,6 +175,7 @@ fn touches_memory(statement: &Statement) -> bool {
         Opcode::Ld { space, .. } => *space != Space::Param,
         Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => true,
         Opcode::BulkCopy { .. } | Opcode::TensorLoad { .. } | Opcode::TensorStore { .. } => true,
+        Opcode::Wgmma { .. } | Opcode::LdMatrix { .. } | Opcode::StMatrix { .. } => true,
         _ => false,
     }
 }

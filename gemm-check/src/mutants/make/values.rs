@@ -1,6 +1,7 @@
 //! Faults in what is computed and accessed: constants, offsets, operations, registers.
 
 use ptx_gemm_runtime::ptx::instruction::{Base, Compare, Instruction, Opcode, Operand, Reg};
+use ptx_gemm_runtime::ptx::matrix::Transpose;
 use ptx_gemm_runtime::ptx::module::Statement;
 use ptx_gemm_runtime::ptx::types::Type;
 
@@ -16,18 +17,22 @@ impl Maker<'_> {
             vec![edited]
         };
         let counts_itself = is_synchronisation(&instruction.op)
-            || matches!(instruction.op, Opcode::MbarrierInit { .. } | Opcode::CpAsync { .. } | Opcode::Shfl(_));
+            || matches!(
+                instruction.op,
+                Opcode::MbarrierInit { .. } | Opcode::CpAsync { .. } | Opcode::Shfl(_) | Opcode::Wgmma { .. }
+            );
         for (index, operand) in instruction.operands.iter().enumerate() {
             match operand {
                 Operand::Int(value) if !counts_itself => {
                     let bound = matches!(instruction.op, Opcode::Setp { .. });
                     let kind = if bound { MutantKind::Bound } else { MutantKind::Constant };
-                    self.push(kind, edited(index, Operand::Int(value + 1)));
+                    // The constants of a descriptor have all 64 bits.
+                    self.push(kind, edited(index, Operand::Int(value.wrapping_add(1))));
                     if *value > 0 {
                         self.push(kind, edited(index, Operand::Int(value - 1)));
                     }
                     if !bound && *value > 1 {
-                        self.push(kind, edited(index, Operand::Int(value * 2)));
+                        self.push(kind, edited(index, Operand::Int(value.wrapping_mul(2))));
                     }
                 }
                 Operand::Address(address) if !matches!(address.0, Base::Symbol(_)) && address.0 != Base::None => {
@@ -50,6 +55,59 @@ impl Maker<'_> {
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Products of tensor cores with a switch the other way: D added to or not, a sign, a transposition; with another
+    /// swizzle; and with two registers of a fragment swapped.
+    pub(super) fn tensor_core(&mut self, instruction: &Instruction) {
+        let edited = |index: usize, operand: Operand| {
+            let mut edited = instruction.clone();
+            edited.operands[index] = operand;
+            vec![edited]
+        };
+        match &instruction.op {
+            Opcode::Wgmma { .. } => {
+                for (index, operand) in instruction.operands.iter().enumerate() {
+                    let Operand::Int(value) = operand else { continue };
+                    // The two after scale-d are signs.
+                    let other = if matches!(index, 4 | 5) { -value } else { 1 - (*value).clamp(0, 1) };
+                    self.push(MutantKind::Switch, edited(index, Operand::Int(other)));
+                }
+            }
+            Opcode::LdMatrix { matrices, transpose, space } => {
+                let transpose = transposed(*transpose);
+                let op = Opcode::LdMatrix { matrices: *matrices, transpose, space: *space };
+                self.push(MutantKind::Switch, vec![Instruction { op, ..instruction.clone() }]);
+            }
+            Opcode::StMatrix { matrices, transpose, space } => {
+                let transpose = transposed(*transpose);
+                let op = Opcode::StMatrix { matrices: *matrices, transpose, space: *space };
+                self.push(MutantKind::Switch, vec![Instruction { op, ..instruction.clone() }]);
+            }
+            // The swizzle of a descriptor is in its two highest bits.
+            Opcode::Or(Type::B64) => {
+                for (index, operand) in instruction.operands.iter().enumerate() {
+                    let Operand::Int(value) = operand else { continue };
+                    if (*value as u64) >> 62 != 0 {
+                        let other = (*value as u64).wrapping_add(1 << 62) as i64;
+                        self.push(MutantKind::Switch, edited(index, Operand::Int(other)));
+                    }
+                }
+            }
+            _ => {}
+        }
+        let fragments = matches!(
+            instruction.op,
+            Opcode::Mma { .. } | Opcode::Wgmma { .. } | Opcode::LdMatrix { .. } | Opcode::StMatrix { .. }
+        );
+        for (index, operand) in instruction.operands.iter().enumerate().filter(|_| fragments) {
+            let Operand::Vector(registers) = operand else { continue };
+            if registers.len() > 1 && registers[0] != registers[1] {
+                let mut registers = registers.clone();
+                registers.swap(0, 1);
+                self.push(MutantKind::SwappedOperands, edited(index, Operand::Vector(registers)));
             }
         }
     }
@@ -189,5 +247,12 @@ fn bits(ty: Type) -> Type {
         64 => Type::B64,
         16 => Type::B16,
         _ => Type::B32,
+    }
+}
+
+fn transposed(transpose: Transpose) -> Transpose {
+    match transpose {
+        Transpose::No => Transpose::Yes,
+        Transpose::Yes => Transpose::No,
     }
 }

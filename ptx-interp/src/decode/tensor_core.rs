@@ -1,0 +1,200 @@
+//! Instructions of the tensor cores, with operands of 16 bits.
+
+use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
+use ptx_gemm_ptx::matrix::{Element, Transpose};
+use ptx_gemm_ptx::module::Statement;
+use ptx_gemm_ptx::types::{Space, Type};
+
+use super::Decoder;
+use super::memory::state_space;
+use crate::op::{
+    Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Op, Pointer, R32, Slot, Sum, Way,
+};
+
+const UNFIT: &str = "the operands do not fit the instruction";
+
+impl Decoder<'_> {
+    pub(super) fn tensor_core(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
+        match (opcode, operands) {
+            (&Opcode::LdMatrix { matrices, transpose, space }, [values, address]) => {
+                self.matrices(Way::Load, matrices, transpose, space, [values, address])
+            }
+            (&Opcode::StMatrix { matrices, transpose, space }, [address, values]) => {
+                self.matrices(Way::Store, matrices, transpose, space, [values, address])
+            }
+            (&Opcode::Mma { shape, d, a, b, c, .. }, [to, left, right, from]) => {
+                let (factor, sum) = types(a, d)
+                    .filter(|_| a == b && c == d && (shape.m, shape.n) == (16, 8) && matches!(shape.k, 8 | 16))
+                    .ok_or_else(|| format!("mma.sync of .{} with sums in .{} is not supported", a.name(), d.name()))?;
+                let multiply = Multiply {
+                    factor,
+                    sum,
+                    k: shape.k as u8,
+                    d: self.fragment(to, Decoder::d32)?,
+                    a: self.fragment(left, |decoder, value| decoder.r32(value, Type::B32))?,
+                    b: self.fragment(right, |decoder, value| decoder.r32(value, Type::B32))?,
+                    c: self.fragment(from, |decoder, value| decoder.r32(value, d.register()))?,
+                };
+                self.code.multiplies.push(multiply);
+                Ok(Op::Multiply { index: self.code.multiplies.len() as u32 - 1 })
+            }
+            (&Opcode::Wgmma { shape, d, a, b, .. }, [to, left, right, scale_d, signs @ ..]) => {
+                let (factor, sum) = types(a, d)
+                    .filter(|_| a == b)
+                    .ok_or_else(|| format!("wgmma of .{} with sums in .{} is not supported", a.name(), d.name()))?;
+                let (negate, majors) = signs_and_majors(signs)?;
+                let Operand::Vector(registers) = to else { return Err(UNFIT.into()) };
+                let d = registers.iter().map(|register| self.d32(register)).collect::<Result<Vec<R32>, String>>()?;
+                let (a, b_major) = match (left, majors) {
+                    (Operand::Vector(_), [b_major, None]) => {
+                        let registers = self.fragment(left, |decoder, value| decoder.r32(value, Type::B32))?;
+                        (Left::Registers(registers), b_major)
+                    }
+                    (left, [major, Some(b_major)]) => {
+                        let descriptor = self.r64(left, Type::B64)?;
+                        (Left::Descriptor { descriptor, major: major.unwrap_or(Major::K) }, Some(b_major))
+                    }
+                    _ => return Err(UNFIT.into()),
+                };
+                let multiply = GroupMultiply {
+                    factor,
+                    sum,
+                    n: shape.n,
+                    d,
+                    a,
+                    b: self.r64(right, Type::B64)?,
+                    b_major: b_major.ok_or(UNFIT)?,
+                    scale_d: self.pred(scale_d)?,
+                    negate,
+                };
+                self.code.group_multiplies.push(multiply);
+                Ok(Op::GroupMultiply { index: self.code.group_multiplies.len() as u32 - 1 })
+            }
+            (Opcode::WgmmaFence, []) => Ok(Op::GroupFence),
+            (Opcode::WgmmaCommit, []) => Ok(Op::GroupCommit),
+            (Opcode::WgmmaWait, &[Operand::Int(pending)]) => {
+                Ok(Op::GroupWait { pending: u32::try_from(pending).map_err(|_| "a negative number of groups")? })
+            }
+            _ => Err(UNFIT.into()),
+        }
+    }
+
+    fn matrices(
+        &mut self,
+        way: Way,
+        count: u8,
+        transpose: Transpose,
+        space: Space,
+        [values, address]: [&Operand; 2],
+    ) -> Result<Op, String> {
+        let values = match way {
+            Way::Load => self.fragment(values, Decoder::d32)?,
+            Way::Store => self.fragment(values, |decoder, value| decoder.r32(value, Type::B32))?,
+        };
+        let space = state_space(space);
+        let (base, offset) = self.address(address, space)?;
+        let address = Pointer { space, base, offset };
+        self.code.matrices.push(Matrices { way, count, transposed: transpose == Transpose::Yes, address, values });
+        Ok(Op::Matrices { index: self.code.matrices.len() as u32 - 1 })
+    }
+
+    /// The registers of a fragment; those that it lacks repeat its last one.
+    fn fragment<const N: usize>(
+        &mut self,
+        operand: &Operand,
+        mut slot: impl FnMut(&mut Self, &Operand) -> Result<R32, String>,
+    ) -> Result<[R32; N], String> {
+        let values = match operand {
+            Operand::Vector(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut slots = Vec::with_capacity(N);
+        for value in values {
+            slots.push(slot(self, value)?);
+        }
+        let last = *slots.last().ok_or(UNFIT)?;
+        slots.resize(N.max(slots.len()), last);
+        slots.try_into().map_err(|_| UNFIT.into())
+    }
+
+    /// Finds the registers that multiplications of a warp group use, and which other instructions use those.
+    pub(super) fn group_registers(&self) -> GroupRegisters {
+        let mut registers = GroupRegisters::default();
+        if self.code.group_multiplies.is_empty() {
+            return registers;
+        }
+        let mut numbers = vec![None; self.names32.len()];
+        let of_groups = self.code.group_multiplies.iter().flat_map(|multiply| {
+            let of_a = if let Left::Registers(a) = &multiply.a { a.as_slice() } else { &[] };
+            multiply.d.iter().chain(of_a)
+        });
+        for slot in of_groups {
+            let number = &mut numbers[slot.0 as usize];
+            if number.is_none() {
+                *number = Some(registers.slots.len() as u32);
+                registers.slots.push(*slot);
+            }
+        }
+        registers.numbers = numbers;
+        for statement in &self.entry.body {
+            let Statement::Instruction(instruction) = statement else { continue };
+            let first = registers.used.len() as u32;
+            if !matches!(instruction.op, Opcode::Wgmma { .. }) {
+                self.used(&instruction.operands, &mut registers);
+            }
+            registers.by_instruction.push(first..registers.used.len() as u32);
+        }
+        registers
+    }
+
+    fn used(&self, operands: &[Operand], registers: &mut GroupRegisters) {
+        for operand in operands {
+            match operand {
+                Operand::Vector(elements) => self.used(elements, registers),
+                Operand::Pair(pair) => self.used(&[pair.0.clone(), pair.1.clone()], registers),
+                Operand::Reg(reg) => registers.used.extend(self.of_groups(&Base::Reg(*reg), registers)),
+                Operand::Address(address) => registers.used.extend(self.of_groups(&address.0, registers)),
+                Operand::TensorAddress(address) => {
+                    registers.used.extend(self.of_groups(&address.0, registers));
+                    self.used(&address.1, registers);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn of_groups(&self, base: &Base, registers: &GroupRegisters) -> Option<u32> {
+        let Base::Reg(reg) = base else { return None };
+        let Some(Slot::R32(slot)) = self.registers.get(&(reg.family, reg.index)) else { return None };
+        registers.numbers.get(slot.0 as usize).copied().flatten()
+    }
+}
+
+fn types(factor: Element, sum: Element) -> Option<(Factor, Sum)> {
+    let factor = match factor {
+        Element::F16 => Factor::F16,
+        Element::Bf16 => Factor::Bf16,
+        _ => return None,
+    };
+    let sum = match sum {
+        Element::F32 => Sum::F32,
+        Element::F16 => Sum::F16,
+        _ => return None,
+    };
+    Some((factor, sum))
+}
+
+/// `scale-a, scale-b, [trans-a,] trans-b`.
+fn signs_and_majors(operands: &[Operand]) -> Result<([bool; 2], [Option<Major>; 2]), String> {
+    let number = |operand: &Operand| match operand {
+        Operand::Int(value) => Ok(*value),
+        _ => Err(UNFIT.to_owned()),
+    };
+    let major = |operand: &Operand| Ok::<_, String>(Some(if number(operand)? == 0 { Major::K } else { Major::Mn }));
+    let (signs, majors) = match operands {
+        [a, b, first] => ([a, b], [major(first)?, None]),
+        [a, b, first, second] => ([a, b], [major(first)?, major(second)?]),
+        _ => return Err(UNFIT.into()),
+    };
+    Ok(([number(signs[0])? < 0, number(signs[1])? < 0], majors))
+}

@@ -1,0 +1,169 @@
+//! Computes the multiplications of a warp group, for one warp at a time: 16 rows of D each.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::fragments::{self, Undefined};
+use super::sums::{self, COLUMNS, DEPTH, Left as LeftRows, ROWS, Right};
+use crate::env::{BlockMemory, Env};
+use crate::groups::{Operands, WARPS};
+use crate::op::{Factor, GroupMultiply, Left, Major, Op, R32};
+use crate::warp::Warp;
+
+/// Completes a warp's first `count` multiplications.
+pub(super) fn land<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, count: u32) {
+    let own = warp.index as usize;
+    while warp.flight.landed < count {
+        let number = warp.flight.landed;
+        warp.flight.landed += 1;
+        let Some(multiplication) = block.groups.get_mut(own, number) else { continue };
+        let Op::GroupMultiply { index } = env.code.instrs[multiplication.terms.pc as usize].op else { continue };
+        let multiply = &env.code.group_multiplies[index as usize];
+        let (adds, pc) = (multiplication.terms.adds, multiplication.terms.pc);
+        let operands = multiplication.operands.take();
+        let pieces = std::mem::take(&mut multiplication.pieces);
+        let operands = operands.unwrap_or_else(|| fetch::<WATCH>(block, multiply, &pieces));
+        Arch::new().dispatch(Product { warp, multiply, operands: &operands, adds });
+        if WATCH {
+            taint(warp, multiply, &operands, adds, pc);
+        }
+        if let Some(multiplication) = block.groups.get_mut(own, number) {
+            (multiplication.operands, multiplication.pieces) = (Some(operands), pieces);
+        }
+        block.groups.land(own, number);
+    }
+}
+
+/// Reads both operands from shared memory.
+fn fetch<const WATCH: bool>(block: &BlockMemory, multiply: &GroupMultiply, pieces: &[Vec<u32>; 2]) -> Operands {
+    let n = usize::from(multiply.n);
+    let mut operands = Operands {
+        a: vec![[0; DEPTH]; pieces[0].len() / 2],
+        b: vec![[[0; COLUMNS]; DEPTH]; n / COLUMNS],
+        undefined_rows: 0,
+        undefined_columns: vec![0; n / COLUMNS],
+    };
+    let elements = |offset: u32| -> [u16; 8] {
+        let words = &block.shared.words[offset as usize / 4..][..4];
+        std::array::from_fn(|index| (words[index / 2] >> (16 * (index % 2))) as u16)
+    };
+    // Which of the eight elements were never written.
+    let unwritten = |offset: u32| -> u32 {
+        if !WATCH || block.shared.is_written(offset as usize, 16) {
+            return 0;
+        }
+        let missing = |element: &usize| !block.shared.is_written(offset as usize + 2 * element, 2);
+        (0..8usize).filter(missing).fold(0, |mask, element| mask | 1 << element)
+    };
+    if let Left::Descriptor { major, .. } = multiply.a {
+        for (index, &offset) in pieces[0].iter().enumerate() {
+            let (values, missing) = (elements(offset), unwritten(offset));
+            match major {
+                Major::K => {
+                    operands.a[index / 2][index % 2 * 8..][..8].copy_from_slice(&values);
+                    operands.undefined_rows |= u64::from(missing != 0) << (index / 2);
+                }
+                Major::Mn => {
+                    let first = index / DEPTH * 8;
+                    values.iter().enumerate().for_each(|(row, value)| operands.a[first + row][index % DEPTH] = *value);
+                    operands.undefined_rows |= u64::from(missing) << first;
+                }
+            }
+        }
+    }
+    for (index, &offset) in pieces[1].iter().enumerate() {
+        let (values, missing) = (elements(offset), unwritten(offset));
+        match multiply.b_major {
+            Major::K => {
+                let (column, first) = (index / 2, index % 2 * 8);
+                let tile = &mut operands.b[column / COLUMNS];
+                values.iter().enumerate().for_each(|(k, value)| tile[first + k][column % COLUMNS] = *value);
+                operands.undefined_columns[column / COLUMNS] |= u8::from(missing != 0) << (column % COLUMNS);
+            }
+            Major::Mn => {
+                operands.b[index / DEPTH][index % DEPTH] = values;
+                operands.undefined_columns[index / DEPTH] |= missing as u8;
+            }
+        }
+    }
+    operands
+}
+
+/// The registers of D, for every eight columns.
+fn tiles(multiply: &GroupMultiply) -> impl Iterator<Item = &[R32]> {
+    multiply.d.chunks_exact(fragments::sum_registers(multiply.sum))
+}
+
+/// Changes the signs of 16-bit floats.
+#[inline(always)]
+fn negated<const N: usize>(rows: &mut [[u16; N]]) {
+    rows.iter_mut().flatten().for_each(|bits| *bits ^= 0x8000);
+}
+
+/// A warp's part of a product, dispatched to the widest instruction set of the host.
+struct Product<'a> {
+    warp: &'a mut Warp,
+    multiply: &'a GroupMultiply,
+    operands: &'a Operands,
+    adds: bool,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        product(self.warp, self.multiply, self.operands, self.adds);
+    }
+}
+
+/// The 16 rows of D that a warp holds.
+#[inline(always)]
+fn product(warp: &mut Warp, multiply: &GroupMultiply, operands: &Operands, adds: bool) {
+    let GroupMultiply { factor, sum, negate, .. } = multiply;
+    let factor: Factor = *factor;
+    let mut left = [[0; DEPTH]; ROWS];
+    match &multiply.a {
+        Left::Registers(a) => fragments::left(&warp.regs, a, &mut left),
+        Left::Descriptor { .. } => {
+            let first = warp.index as usize % WARPS * ROWS;
+            left.copy_from_slice(&operands.a[first..][..ROWS]);
+        }
+    }
+    if negate[0] {
+        negated(&mut left);
+    }
+    let left = LeftRows::new(factor, &left);
+    for (tile, right) in tiles(multiply).zip(&operands.b) {
+        let mut right = *right;
+        if negate[1] {
+            negated(&mut right);
+        }
+        let right = Right::new(factor, &right);
+        let mut sums = [[0.0; COLUMNS]; ROWS];
+        if adds {
+            fragments::sums(&warp.regs, *sum, tile, &mut sums);
+        }
+        sums::multiply((factor, *sum), DEPTH, &left, &right, &mut sums);
+        fragments::store_sums(&mut warp.regs, *sum, tile, &sums);
+    }
+    warp.fma += (ROWS * DEPTH) as u64 * u64::from(multiply.n);
+}
+
+/// An element of D depends on a row of A, a column of B, and what it is added to.
+fn taint(warp: &mut Warp, multiply: &GroupMultiply, operands: &Operands, adds: bool, pc: u32) {
+    let first = warp.index as usize % WARPS * ROWS;
+    let mut rows = Undefined { rows: (operands.undefined_rows >> first) as u32 & 0xffff, columns: 0, origin: pc + 1 };
+    if let Left::Registers(a) = &multiply.a {
+        rows.add_left(&warp.taint, a);
+    }
+    for (tile, columns) in tiles(multiply).zip(&operands.undefined_columns) {
+        let undefined = Undefined { columns: u32::from(*columns), ..rows };
+        for (index, slot) in tile.iter().enumerate() {
+            let at = warp.taint.at32(*slot);
+            let of_sum = if adds { warp.taint.mask(at) } else { 0 };
+            let of_products = undefined.lanes(multiply.sum, index);
+            let origin = if of_products != 0 { undefined.origin } else { warp.taint.origin(at) };
+            warp.taint.set(at, of_products | of_sum, origin, u32::MAX);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Instructions of the tensor cores: matrices between registers and shared memory, and products of matrices. All 32
+//! threads of a warp execute them together.
+
+mod descriptor;
+mod fragments;
+pub(super) mod group;
+mod landing;
+mod matrices;
+mod sums;
+
+use pulp::{Arch, Simd, WithSimd};
+
+use self::fragments::Undefined;
+use self::sums::{COLUMNS, DEPTH, Left, ROWS, Right};
+use crate::env::{BlockMemory, Env};
+use crate::op::{Multiply, Op};
+use crate::violation::{Checked, Fault, ViolationKind};
+use crate::warp::Warp;
+
+/// Executes an instruction of one warp.
+#[inline(never)]
+pub(super) fn execute<const WATCH: bool>(
+    warp: &mut Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    op: &Op,
+    pc: u32,
+) -> Checked {
+    whole(warp, env)?;
+    match *op {
+        Op::Matrices { index } => {
+            matrices::execute::<WATCH>(warp, block, env, &env.code.matrices[index as usize], pc)?;
+        }
+        Op::Multiply { index } => {
+            let multiply = &env.code.multiplies[index as usize];
+            Arch::new().dispatch(Product { warp, multiply });
+            if WATCH {
+                taint(warp, multiply);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Checks that all 32 threads of a warp execute an instruction.
+fn whole(warp: &Warp, env: &Env) -> Checked {
+    if warp.live == u32::MAX || !env.watches(ViolationKind::BarrierMismatch) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} threads of a warp execute an instruction that needs all 32 of them: {} do not exist, {} have exited",
+        warp.live.count_ones(),
+        (!warp.exists).count_ones(),
+        (warp.exists & !warp.live).count_ones()
+    );
+    Err(Fault::new(ViolationKind::BarrierMismatch, warp.live, message))
+}
+
+/// The product of one warp, dispatched to the widest instruction set of the host.
+struct Product<'a> {
+    warp: &'a mut Warp,
+    multiply: &'a Multiply,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        product(self.warp, self.multiply);
+    }
+}
+
+/// D = A B + C over the fragments of one warp.
+#[inline(always)]
+fn product(warp: &mut Warp, multiply: &Multiply) {
+    let Multiply { factor, sum, k, d, a, b, c } = multiply;
+    let depth = usize::from(*k);
+    let (mut left, mut right) = ([[0; DEPTH]; ROWS], [[0; COLUMNS]; DEPTH]);
+    let mut sums = [[0.0; COLUMNS]; ROWS];
+    fragments::left(&warp.regs, &a[..depth / 4], &mut left);
+    fragments::right(&warp.regs, &b[..depth / 8], &mut right);
+    fragments::sums(&warp.regs, *sum, c, &mut sums);
+    let (left, right) = (Left::new(*factor, &left), Right::new(*factor, &right));
+    sums::multiply((*factor, *sum), depth, &left, &right, &mut sums);
+    fragments::store_sums(&mut warp.regs, *sum, d, &sums);
+    warp.fma += (ROWS * COLUMNS * depth) as u64;
+}
+
+/// An element of D depends on a row of A, a column of B and an element of C.
+fn taint(warp: &mut Warp, multiply: &Multiply) {
+    let Multiply { sum, k, d, a, b, c, .. } = multiply;
+    let mut undefined = Undefined::default();
+    undefined.add_left(&warp.taint, &a[..usize::from(*k) / 4]);
+    undefined.add_right(&warp.taint, &b[..usize::from(*k) / 8]);
+    let count = fragments::sum_registers(*sum);
+    let of_c = c.map(|slot| (warp.taint.mask(warp.taint.at32(slot)), warp.taint.origin(warp.taint.at32(slot))));
+    for (index, slot) in d[..count].iter().enumerate() {
+        let (mask, origin) = of_c[index];
+        let of_products = undefined.lanes(*sum, index);
+        let origin = if of_products != 0 { undefined.origin } else { origin };
+        warp.taint.set(warp.taint.at32(*slot), of_products | mask, origin, u32::MAX);
+    }
+}

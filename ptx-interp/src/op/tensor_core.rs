@@ -1,0 +1,112 @@
+//! Decoded instructions of the tensor cores.
+
+use std::ops::Range;
+
+use super::{P, Pointer, R32, R64};
+
+/// The type of the elements of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Factor {
+    F16,
+    Bf16,
+}
+
+/// The type of the elements of C and D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sum {
+    F32,
+    F16,
+}
+
+/// The direction between registers and shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Load,
+    Store,
+}
+
+/// `ldmatrix` or `stmatrix`: `count` matrices of 8 x 8 elements of 16 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrices {
+    pub(crate) way: Way,
+    /// 1, 2 or 4.
+    pub(crate) count: u8,
+    pub(crate) transposed: bool,
+    pub(crate) address: Pointer,
+    /// One per matrix.
+    pub(crate) values: [R32; 4],
+}
+
+/// `mma.sync`, m16n8k8 or m16n8k16. Registers that the shape or the types do not use repeat others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Multiply {
+    pub(crate) factor: Factor,
+    pub(crate) sum: Sum,
+    /// 8 or 16.
+    pub(crate) k: u8,
+    pub(crate) d: [R32; 4],
+    pub(crate) a: [R32; 4],
+    pub(crate) b: [R32; 2],
+    pub(crate) c: [R32; 4],
+}
+
+/// Where a matrix is contiguous in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Major {
+    /// Along k.
+    K,
+    /// Along m or n.
+    Mn,
+}
+
+/// A of a `wgmma`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Left {
+    Registers([R32; 4]),
+    Descriptor { descriptor: R64, major: Major },
+}
+
+/// `wgmma.mma_async`, m64nNk16.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupMultiply {
+    pub(crate) factor: Factor,
+    pub(crate) sum: Sum,
+    /// 8 to 256.
+    pub(crate) n: u16,
+    /// n / 2 registers, or n / 4 for sums in f16.
+    pub(crate) d: Vec<R32>,
+    pub(crate) a: Left,
+    pub(crate) b: R64,
+    pub(crate) b_major: Major,
+    /// D is added to if this is true.
+    pub(crate) scale_d: P,
+    /// A and B are negated.
+    pub(crate) negate: [bool; 2],
+}
+
+/// The registers that an entry's multiplications by warp groups read and write, numbered in order of appearance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GroupRegisters {
+    pub(crate) slots: Vec<R32>,
+    /// By slot.
+    pub(crate) numbers: Vec<Option<u32>>,
+    /// Numbers of the registers that other instructions use, one instruction after the other.
+    pub(crate) used: Vec<u32>,
+    /// The part of `used` that belongs to each instruction.
+    pub(crate) by_instruction: Vec<Range<u32>>,
+}
+
+impl GroupRegisters {
+    /// Numbers of the registers that some consecutive instructions use.
+    #[inline(always)]
+    pub(crate) fn used_by(&self, pc: u32, len: u32) -> &[u32] {
+        match (self.by_instruction.get(pc as usize), self.by_instruction.get((pc + len - 1) as usize)) {
+            (Some(first), Some(last)) => &self.used[first.start as usize..last.end as usize],
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn number(&self, slot: R32) -> usize {
+        self.numbers[slot.0 as usize].unwrap_or(0) as usize
+    }
+}
