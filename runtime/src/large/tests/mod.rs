@@ -1,0 +1,4 @@
+//! Plans, their order and their runs on interpreter devices.
+
+mod plans;
+mod races;
