@@ -24,6 +24,8 @@ mod module;
 #[cfg(feature = "cuda")]
 mod on_stream;
 #[cfg(feature = "cuda")]
+mod peer;
+#[cfg(feature = "cuda")]
 mod pinned;
 #[cfg(feature = "cuda")]
 mod ptx;
@@ -36,14 +38,16 @@ mod status;
 mod tensor_map;
 
 #[cfg(not(feature = "cuda"))]
-pub(crate) use absent::open;
-#[cfg(not(feature = "cuda"))]
 pub use absent::status;
+#[cfg(not(feature = "cuda"))]
+pub(crate) use absent::{are_linked, open};
 #[cfg(feature = "cuda")]
 pub use cublas::{Cublas, CublasProduct};
 /// The crate whose contexts, streams and slices this one accepts: use this version of it, or a compatible one.
 #[cfg(feature = "cuda")]
 pub use cudarc;
+#[cfg(feature = "cuda")]
+pub(crate) use device::are_linked;
 #[cfg(feature = "cuda")]
 pub use device::assemble;
 #[cfg(feature = "cuda")]
