@@ -16,6 +16,8 @@ mod driver;
 #[cfg(feature = "cuda")]
 mod gpu;
 #[cfg(feature = "cuda")]
+mod large;
+#[cfg(feature = "cuda")]
 mod link;
 #[cfg(feature = "cuda")]
 mod locked;
@@ -54,6 +56,8 @@ pub use device::assemble;
 pub use driver::status;
 #[cfg(feature = "cuda")]
 pub(crate) use gpu::open;
+#[cfg(feature = "cuda")]
+pub(crate) use large::Gpus;
 #[cfg(feature = "cuda")]
 pub(crate) use locked::Locked;
 #[cfg(feature = "cuda")]

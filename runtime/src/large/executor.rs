@@ -13,6 +13,9 @@ pub(crate) trait Executor {
     /// not wait.
     fn poll(&mut self, ended: &mut dyn FnMut(usize)) -> Vec<(usize, Error)>;
 
+    /// True if some event has ended since the last call.
+    fn has_advanced(&mut self) -> bool;
+
     /// True if nothing that was started is still running, except on devices that have failed.
     fn is_idle(&mut self) -> bool;
 

@@ -13,17 +13,17 @@
 //! ```
 
 mod error;
-mod executor;
-mod host;
+pub(crate) mod executor;
+pub(crate) mod host;
 mod linear;
-mod operation;
+pub(crate) mod operation;
 mod perform;
 pub mod plan;
 mod product;
 pub mod races;
 mod region;
 mod sequential;
-mod site;
+pub(crate) mod site;
 mod sums;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,7 @@ use super::plan::Plan;
 use super::region::Region;
 use crate::error::Error;
 
-/// How long the other devices may take to end what they have started after a device has failed, without any of them
-/// finishing a strip.
+/// How long it may take after a device has failed until the next event of another ends. No launch takes this long.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at the devices at the end of a plan.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -78,13 +77,13 @@ pub(crate) fn perform(
     }
     let mut since = Instant::now();
     loop {
-        if state.poll(executor) {
-            since = Instant::now();
-        }
+        state.poll(executor);
         if executor.is_idle() {
             break;
         }
-        if !state.dead.is_empty() && since.elapsed() > PATIENCE {
+        if state.dead.is_empty() || executor.has_advanced() {
+            since = Instant::now();
+        } else if since.elapsed() > PATIENCE {
             for (device, error) in executor.abandon() {
                 state.fail(device, None, error);
             }
@@ -110,9 +109,7 @@ impl State<'_> {
         }
     }
 
-    /// True if a strip has been finished since the last time.
-    fn poll(&mut self, executor: &mut dyn Executor) -> bool {
-        let before = self.performed.finished.len();
+    fn poll(&mut self, executor: &mut dyn Executor) {
         let failed = executor.poll(&mut |index| {
             if let Action::Download { host, .. } = self.plan.operations[index].action {
                 self.performed.finished.push(host);
@@ -120,6 +117,5 @@ impl State<'_> {
             }
         });
         failed.into_iter().for_each(|(device, error)| self.fail(device, None, error));
-        self.performed.finished.len() > before
     }
 }

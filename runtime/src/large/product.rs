@@ -21,7 +21,7 @@ use crate::checks::{self, GivenVector};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::element::Element;
-use crate::error::ArgumentError;
+use crate::error::{ArgumentError, Error};
 use crate::kernel::Kernel;
 use crate::shape::{Laid, Stack};
 use crate::view::{AnyRef, AsMatrix, AsMatrixMut, Strides};
@@ -304,8 +304,13 @@ impl Large {
             return (Performed { finished: Vec::new(), failures }, Duration::ZERO);
         }
         let begun = Instant::now();
-        let mut executor = executor(&sites, host);
-        let performed = perform(plan, 0..plan.operations.len(), &mut *executor, report);
+        let performed = match executor(&sites, host) {
+            Ok(mut executor) => perform(plan, 0..plan.operations.len(), &mut *executor, report),
+            Err((device, error)) => {
+                let failures = vec![Failure { device, operation: None, error }];
+                Performed { finished: Vec::new(), failures }
+            }
+        };
         (performed, begun.elapsed())
     }
 
@@ -450,9 +455,17 @@ fn links(devices: &[Device]) -> Links {
     Links::Pairs(devices.iter().map(|to| devices.iter().map(|from| join(to, from)).collect()).collect())
 }
 
-/// The executor for devices of one kind; a mixture runs one operation after another.
-pub(super) fn executor<'e, 'h>(sites: &'e [Option<Site>], host: &'e mut Host<'h>) -> Box<dyn Executor + 'e> {
-    Box::new(Sequential::new(sites, host))
+/// The executor for GPUs; any other devices, and a mixture, run one operation after another. An error comes with the index
+/// of its device.
+pub(super) fn executor<'e, 'h>(
+    sites: &'e [Option<Site>],
+    host: &'e mut Host<'h>,
+) -> Result<Box<dyn Executor + 'e>, (usize, Error)> {
+    #[cfg(feature = "cuda")]
+    if sites.iter().flatten().all(|site| matches!(site.device.kind(), DeviceKind::Cuda(_))) {
+        return Ok(Box::new(crate::cuda::Gpus::new(sites, host)?));
+    }
+    Ok(Box::new(Sequential::new(sites, host)))
 }
 
 /// The same regions, with those that are next to each other joined.

@@ -61,6 +61,10 @@ impl Executor for Sequential<'_, '_> {
         Vec::new()
     }
 
+    fn has_advanced(&mut self) -> bool {
+        false
+    }
+
     fn is_idle(&mut self) -> bool {
         true
     }

@@ -144,13 +144,16 @@ struct Product {
     want: Matrix<f32>,
 }
 
+/// Rows and columns of D.
+const M: usize = 30;
+const N: usize = 26;
 /// An element of D that has not been written.
 const UNTOUCHED: f32 = -12345.0;
 
 impl Product {
     fn new() -> Product {
         let schedule: Schedule = "tile(4, 4, 4); thread(2, 2); epilogue(|acc, c| relu(acc + c));".parse().unwrap();
-        let (m, n, k) = (15, 14, 11);
+        let (m, n, k) = (M, N, 11);
         let packed = |rows, cols, seed| integers(rows, cols, Layout::Row, cols, seed);
         let (a, b, c) = (packed(m, k, 1), packed(k, n, 2), packed(m, n, 3));
         let gemm = CompiledGemm::new(&schedule, &Device::interpreter()).unwrap();
@@ -160,7 +163,7 @@ impl Product {
 
     fn run(&self, devices: &[Device], on_failure: OnFailure) -> (Matrix<f32>, Result<LargeRun, LargeError>) {
         let tuning = Tuning { depth: Some(4), ring: Some(2), strips: Some(2) };
-        let large = Large::new(&self.schedule).unwrap().devices(devices).budget(3100).tuning(tuning);
+        let large = Large::new(&self.schedule).unwrap().devices(devices).budget(3300).tuning(tuning);
         let mut d = Matrix::from_fn(self.want.rows(), self.want.cols(), |_, _| UNTOUCHED);
         let run = large.on_failure(on_failure).run(&mut d, &self.a, &self.b, &mut Arguments::new().c(&self.c));
         (d, run)
@@ -195,17 +198,17 @@ fn at_every_point(
 
 #[test]
 fn every_fault_names_what_is_finished() {
-    for (fault, least) in [(Fault::Copy, 12), (Fault::Death, 4), (Fault::Memory, 5)] {
+    for (fault, least) in [(Fault::Copy, 12), (Fault::Death, 4), (Fault::Memory, 4)] {
         let points = at_every_point(fault, OnFailure::Stop, |product, d, run| {
             let Err(LargeError::Incomplete(incomplete)) = run else { panic!("{fault:?}: {run:?}") };
             assert_eq!(incomplete.failures.iter().map(|failure| failure.device).collect::<Vec<_>>(), [1]);
             let regions = || incomplete.finished.iter().chain(&incomplete.left);
-            assert_eq!(regions().map(Region::elements).sum::<u64>(), 15 * 14, "{incomplete}");
+            assert_eq!(regions().map(Region::elements).sum::<u64>() as usize, M * N, "{incomplete}");
             assert!(incomplete.finished.iter().all(|strip| product.is_right(d, strip)), "{incomplete}");
             // What is not listed as finished was not written, up to what the failed copy itself wrote.
-            let written = (0..15).flat_map(|row| (0..14).map(move |col| (row, col))).filter(|at| d[*at] != UNTOUCHED);
+            let written = (0..M).flat_map(|row| (0..N).map(move |col| (row, col))).filter(|at| d[*at] != UNTOUCHED);
             let finished = incomplete.finished.iter().map(Region::elements).sum::<u64>();
-            assert!(written.count() as u64 <= finished + 8 * 8, "{incomplete}");
+            assert!(written.count() as u64 <= finished + 8 * 32, "{incomplete}");
             let error = incomplete.to_string();
             assert!(error.starts_with("device 1 failed: ") && error.contains("strips of D are finished"), "{error}");
             let typed = match fault {

@@ -224,7 +224,7 @@ impl Small {
             d: d.as_any_mut().unwrap(),
             origin: [0, 0],
         };
-        let mut executor = executor(sites, &mut host);
+        let mut executor = executor(sites, &mut host).unwrap_or_else(|(_, error)| panic!("{error}"));
         let performed = perform(plan, order.into_iter(), &mut *executor, &mut |_| ());
         drop(executor);
         performed.failures.into_iter().next().map_or(Ok(d), Err)
