@@ -12,6 +12,7 @@
 //!                             perform -> executor: GPUs, or any devices one operation at a time
 //! ```
 
+mod arguments;
 mod error;
 pub(crate) mod executor;
 pub(crate) mod host;
@@ -22,17 +23,20 @@ pub mod plan;
 mod product;
 pub mod races;
 mod region;
+mod run;
 mod sequential;
 pub(crate) mod site;
 mod sums;
 #[cfg(test)]
 mod tests;
 
+pub use arguments::{Arguments, Progress};
 pub use error::{Incomplete, LargeError};
 pub use linear::shuffled;
 pub use operation::{Access, AccessKind, Action, Buffer, Memory, Operation, Place, Product, Stream};
 pub use perform::Failure;
 pub use plan::{Plan, PlanError};
-pub use product::{Arguments, Large, LargeRun, OnFailure, Progress};
+pub use product::{Large, OnFailure};
 pub use region::Region;
+pub use run::LargeRun;
 pub use sums::Part;
