@@ -56,6 +56,8 @@ pub struct Large {
     devices: Vec<Device>,
     budget: Option<u64>,
     links: Option<Links>,
+    /// Whether plans without arguments read C, if the epilogue uses it.
+    planned: Addend,
     pub(super) tuning: Tuning,
     rates: Rates,
     pub(super) on_failure: OnFailure,
@@ -78,6 +80,7 @@ impl Large {
             devices: Vec::new(),
             budget: None,
             links: None,
+            planned: Addend::Read,
             tuning: Tuning::default(),
             rates: Rates::h200(DEFAULT_FLOPS),
             on_failure: OnFailure::Stop,
@@ -114,6 +117,13 @@ impl Large {
         Large { on_failure, ..self }
     }
 
+    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C. Without this, C counts as read. It does not
+    /// concern [`Large::run`], which has its own scalars.
+    pub fn planned_with(self, scalars: &[f64]) -> Large {
+        let planned = if self.sums.problem.epilogue.reads_c(scalars) { Addend::Read } else { Addend::Absent };
+        Large { planned, ..self }
+    }
+
     /// The plan of a product on its devices. Nothing is reserved and nothing runs.
     pub fn plan(&self, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
         let devices = self.chosen()?;
@@ -134,8 +144,9 @@ impl Large {
         }
     }
 
+    /// Whether C is read as far as a plan without arguments can tell.
     fn may_read_c(&self) -> Addend {
-        if self.sums.problem.epilogue.uses_c() { Addend::Read } else { Addend::Absent }
+        if self.sums.problem.epilogue.uses_c() { self.planned } else { Addend::Absent }
     }
 
     pub(super) fn request(
