@@ -22,6 +22,9 @@ const DEFAULT_FLOPS: f64 = 55e12;
 /// Blocks of a persistent grid in plans without a device: one for each multiprocessor of an H200.
 const BLOCKS: u32 = 132;
 
+/// Bytes of workspace of one kernel, by its m, n and k.
+type Need = Box<dyn Fn(usize, usize, usize) -> u64>;
+
 /// What happens to the rest of a product when a device fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
@@ -182,7 +185,7 @@ impl Large {
     /// The plan of a request, with the workspace that the kernels need.
     pub(super) fn plan_of(&self, request: Request, device: Option<&Device>) -> Result<Plan, LargeError> {
         let parts = Part::ALL.into_iter().filter_map(|part| self.sums.schedule(part));
-        let mut needs: Vec<Box<dyn Fn(usize, usize, usize) -> u64>> = Vec::new();
+        let mut needs: Vec<Need> = Vec::new();
         for schedule in parts {
             match device {
                 Some(device) => {

@@ -2,13 +2,8 @@
 
 use ptx_gemm_dsl::types::DType;
 
-use super::geometry::Homes;
-use super::{Geometry, Plan, Request};
+use super::{Plan, Request};
 use crate::large::operation::{Action, Operation, Stream};
-
-/// The share of their time that copies are expected to cost even where they overlap with products, so that of two
-/// geometries bound by products the one with less traffic is chosen.
-const CROWDING: f64 = 0.1;
 
 /// Bytes that a plan moves, counted in its operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,32 +126,4 @@ impl Plan {
         let last = self.strips().last().map_or(0, |strip| strip.elements() * u64::from(types.d.bytes()));
         (fill, last as f64 / rates.down)
     }
-}
-
-/// The same estimate from the geometry alone, to choose one: without the ends, which depend little on it.
-pub(super) fn seconds(request: &Request, geometry: &Geometry) -> f64 {
-    let Request { k, types, rates, devices, .. } = request;
-    let size = |dtype: DType| f64::from(dtype.bytes());
-    let [rows, cols] = geometry.block.map(|extent| extent as f64);
-    let rounds = geometry.rounds.map(|rounds| rounds as f64).iter().product::<f64>();
-    let (k, devices) = (*k as f64, *devices as f64);
-    let sums = 2.0 * geometry.slabs as f64 * rows * cols * size(types.acc);
-    let products = rounds * (2.0 * rows * cols * k / rates.flops + sums / rates.memory);
-    // Devices of a row of the grid share its slab of A, if they are linked.
-    let shared = |others: usize| if request.links.join(0, others) { others as f64 } else { 1.0 };
-    let [shared_a, shared_b] = match geometry.grid {
-        [_, 1] => [1.0, shared(geometry.grid[0])],
-        [1, _] => [shared(geometry.grid[1]), 1.0],
-        [i, j] => [shared(j), shared(i)],
-    };
-    let (all_a, all_b) = (rows * k * size(types.a), k * cols * size(types.b));
-    let slabs = all_a / shared_a + all_b / shared_b;
-    let peer = rounds * (all_a + all_b - slabs) / rates.peer;
-    let addend = if Homes::of(request).addend.is_some() { rows * cols * size(types.c) } else { 0.0 };
-    let (up, down) = (rounds * (slabs + addend), rounds * rows * cols * size(types.d));
-    let host = (devices * up / rates.host[0]).max(devices * (up + down) / rates.host[2]);
-    // Filling the ring for the first time.
-    let fill = slabs / geometry.slabs as f64 / rates.up;
-    let (up, down) = (up / rates.up, down / rates.down);
-    products.max(up).max(down).max(host).max(peer) + fill + CROWDING * (up + down + host + peer)
 }

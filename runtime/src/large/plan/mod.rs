@@ -5,12 +5,13 @@
 //! order, slab by slab; plans with slabs of the same depth give the same bits, however many devices and blocks they have.
 //!
 //! ```text
-//! Request -> geometry (grid, blocks, slabs, ring) -> steps in the order of one thread -> dependencies -> operations
+//! Request -> choose a geometry (grid, blocks, slabs, ring) -> steps in the order of one thread -> dependencies -> operations
 //! ```
 //!
 //! The steps alone, run one after another, are a correct program. Each says what it reads and writes, and from that follow
 //! the events that order steps on different streams (`schedule`). [`crate::large::races`] checks the result independently.
 
+mod choose;
 mod estimate;
 mod geometry;
 mod schedule;
@@ -181,7 +182,7 @@ pub enum PlanError {
     /// No device at all.
     #[error("no device to plan for; at least one is needed")]
     NoDevice,
-    /// The epilogue reads C in a way that does not allow slabs, or a depth was requested.
+    /// The budget does not hold the smallest block with its slabs.
     #[error(
         "a budget of {budget} bytes per device is too small: {needed} bytes hold one {rows} x {cols} tile of D with slabs of \
          {depth} of K{why}"
@@ -237,7 +238,7 @@ impl Plan {
     /// # Errors
     /// [`PlanError`]: a budget that does not hold the smallest block, and numbers outside their range.
     pub fn new(request: Request, workspace: Workspace<'_>) -> Result<Plan, PlanError> {
-        let geometry = Geometry::choose(&request, workspace)?;
+        let geometry = choose::choose(&request, workspace)?;
         let buffers = geometry.buffers(&request);
         let workspace_bytes = geometry.workspace_bytes(&request, workspace);
         let steps = steps::steps(&request, &geometry);

@@ -215,7 +215,7 @@ impl Small {
     }
 
     /// D after the operations in this order, and the first failure.
-    fn run(&self, sites: &[Option<Site>], plan: &Plan, order: Vec<usize>) -> Result<Matrix<f32>, Failure> {
+    fn run(&self, sites: &[Option<Site>], plan: &Plan, order: Vec<usize>) -> Result<Matrix<f32>, Box<Failure>> {
         let mut d = Matrix::from_fn(self.want.rows(), self.want.cols(), |_, _| f32::NAN);
         let mut host = Host {
             a: self.a.as_any().unwrap(),
@@ -227,7 +227,7 @@ impl Small {
         let mut executor = executor(sites, &mut host).unwrap_or_else(|(_, error)| panic!("{error}"));
         let performed = perform(plan, order.into_iter(), &mut *executor, &mut |_| ());
         drop(executor);
-        performed.failures.into_iter().next().map_or(Ok(d), Err)
+        performed.failures.into_iter().next().map_or(Ok(d), |failure| Err(failure.into()))
     }
 }
 
