@@ -115,6 +115,26 @@
 //! # }
 //! ```
 //!
+//! # Matrices that do not fit, and several GPUs
+//!
+//! [`large::Large`] multiplies matrices on the host with any schedule, on one or several devices, within a budget of device
+//! memory. The plan can be printed before it runs.
+//!
+//! ```
+//! # use ptx_gemm::large::{Arguments, Large};
+//! # use ptx_gemm::{Device, Matrix, gemm};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel = gemm! { tile(16, 16, 8); thread(2, 2); };
+//! let devices = [Device::interpreter(), Device::interpreter()];
+//! let large = Large::new(kernel.schedule())?.devices(&devices).budget(24 << 10);
+//! println!("{}", large.plan(60, 50, 70)?);
+//! let (a, b) = (Matrix::<f32>::random(60, 70, 1), Matrix::<f32>::random(70, 50, 2));
+//! let mut d = Matrix::zeros(60, 50);
+//! large.run(&mut d, &a, &b, &mut Arguments::new())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Levels
 //!
 //! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan
@@ -154,7 +174,7 @@ pub use ptx_gemm_runtime::{
     DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, HostBytes, HostBytesMut, Interface,
     InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal,
     Resident, ResidentCall, Run, Runs, RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda,
-    interp, random,
+    interp, large, random,
 };
 pub use tile::TileProgram;
 

@@ -8,6 +8,7 @@
 //! and not the rows before it.
 
 mod agree;
+pub mod cpu;
 mod host;
 pub mod markdown;
 mod measure;

@@ -8,6 +8,7 @@ mod draw;
 mod exec;
 mod extent;
 mod language;
+mod large;
 mod mutants;
 mod new;
 mod profile;
@@ -31,6 +32,7 @@ pub(crate) use diff::Diff;
 pub(crate) use draw::{Draw, Scheme, ends_in};
 pub(crate) use exec::{Exec, SecondOpinion};
 pub(crate) use language::{Check, Explain, Fmt, Ir, Level, Ptx};
+pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
 pub(crate) use new::New;
 pub(crate) use profile::Profile;
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Every schedule of a text with alternatives: which are legal, which is fastest
     Sweep(Box<Sweep>),
+    /// Products of matrices on the host, larger than a GPU's memory or on several GPUs
+    Large(Box<Large>),
     /// What this machine has to compile and run with.
     Doctor(Plain),
     /// Shell completions for commands and their arguments.

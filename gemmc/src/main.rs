@@ -86,6 +86,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Man(args) => commands::completions::man(args),
         Command::Sweep(args) => commands::sweep::run(args, format),
         Command::SweepWorker(args) => commands::sweep::work(args),
+        Command::Large(args) => commands::large::run(args, format),
         Command::Doctor(_) => Ok(commands::doctor::run()),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use ptx_gemm::large::LargeError;
 use ptx_gemm::{Contract, Diagnostic, Diagnostics, Error, TextError, TextErrors};
 use ptx_gemm_check::CheckError;
 use serde_json::{Value, json};
@@ -193,6 +194,16 @@ impl From<Error> for Failure {
             _ => ("run", Status::Refused),
         };
         Failure::Other { clause, message: error.to_string(), help: None, status }
+    }
+}
+
+impl From<LargeError> for Failure {
+    fn from(error: LargeError) -> Failure {
+        match error {
+            LargeError::Run(error) => error.into(),
+            LargeError::Incomplete(_) => Failure::refused("device", error.to_string()),
+            error => Failure::refused("large", error.to_string()),
+        }
     }
 }
 

@@ -47,3 +47,22 @@ fn every_case_is_in_the_table_and_in_the_files() {
     assert_eq!(folder_missing.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&folder_missing.stderr).contains("no/such/folder/ladder.svg"));
 }
+
+#[test]
+fn the_steps_on_the_cpu_are_next_to_libraries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plot = folder.path().join("cpu.svg");
+    let output = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .args(["ladder", "--cpu", "--sizes", "16,64", "--json", "--plot"])
+        .arg(&plot)
+        .output()
+        .expect("gemmc starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let rungs: Vec<&str> =
+        json["rows"].as_array().expect("a list").iter().filter_map(|row| row["rung"].as_str()).collect();
+    for rung in ["naive", "reordered", "blocked", "simd", "threads", "matrixmultiply", "faer"] {
+        assert_eq!(rungs.iter().filter(|found| **found == rung).count(), 2, "{rung}");
+    }
+    assert!(std::fs::read_to_string(&plot).expect("a file").contains("naive"));
+}

@@ -88,6 +88,11 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Bytes of memory that are free; `None` if they are those of the host.
+    fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
     /// Encodes a tensor map for this device.
     fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error>;
 

@@ -34,6 +34,7 @@ mod faults;
 mod health;
 mod interpreter;
 mod kernel;
+pub mod large;
 mod launch;
 mod matrix;
 mod pinned;

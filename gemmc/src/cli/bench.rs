@@ -61,6 +61,15 @@ pub(crate) struct Bench {
 pub(crate) struct Ladder {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
+    /// The steps of a product on the CPU next to libraries, instead of the cases
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) cpu: bool,
+    /// Sizes of the products on the CPU [default: 16 to 65536, as far as memory and --seconds allow]
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "cpu")]
+    pub(crate) sizes: Vec<usize>,
+    /// Leave out products on the CPU that are expected to take longer
+    #[arg(long, value_name = "S", default_value_t = 10.0, requires = "cpu")]
+    pub(crate) seconds: f64,
     /// One JSON object on standard output, and nothing else; also written to FILE if there is one
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,

@@ -61,7 +61,7 @@ pub(crate) struct Run {
     pub(crate) misalign: u32,
 }
 
-fn assignment(text: &str) -> Result<(String, f64), String> {
+pub(super) fn assignment(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=X, such as gamma=0.5")?;
     let value = value.trim().parse().map_err(|_| format!("`{}` is not a number", value.trim()))?;
     Ok((name.trim().to_string(), value))

@@ -1,4 +1,5 @@
-//! `gemmc ladder`: every case in one table, with its cost, and on a GPU its time compared with cuBLAS.
+//! `gemmc ladder`: every case in one table, with its cost, and on a GPU its time compared with cuBLAS; with `--cpu` the steps of
+//! a product on the CPU.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use ptx_gemm_check::Case;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_check::ladder::{Climb, Ladder, Timing};
 use ptx_gemm_draw::Scheme;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli;
 use crate::progress;
@@ -17,15 +18,21 @@ use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 use ptx_gemm_bench::suites::{Named, Size};
 use ptx_gemm_bench::timing::time;
-use ptx_gemm_bench::{Program, report};
+use ptx_gemm_bench::{Program, cpu, report};
 
 /// The cube that is timed on a GPU.
 const EXTENT: usize = 4096;
+
+/// How long a product on the CPU is repeated.
+const REPEAT: Duration = Duration::from_millis(200);
 
 /// The last measurement of a case starts within this time.
 const BUDGET: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
+    if args.cpu {
+        return on_the_cpu(args, format);
+    }
     let gpu = Device::best().ok().filter(|device| matches!(device.kind(), DeviceKind::Cuda(_)));
     let timer = |case: &Case, kernel: &Kernel| timed(gpu.as_ref()?, case, kernel);
     let capability = gpu.as_ref().and_then(|gpu| gpu.limits().target).map(|target| target.capability);
@@ -38,6 +45,35 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     })?;
     bar.finish_and_clear();
     reply(&ladder, args, gpu.as_ref().and_then(peak))
+}
+
+/// The steps of a product on the CPU, next to libraries.
+fn on_the_cpu(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
+    let sizes = if args.sizes.is_empty() { cpu::fitting() } else { args.sizes.clone() };
+    let product = Duration::try_from_secs_f64(args.seconds);
+    let product = product.map_err(|error| Failure::refused("seconds", format!("{}: {error}", args.seconds)))?;
+    let budget = cpu::Budget { product, repeat: REPEAT };
+    let bar = progress::bar(0, format);
+    let rows = cpu::climb(&sizes, budget, &mut |done, all, what| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        bar.set_message(what.to_string());
+    });
+    bar.finish_and_clear();
+    let ok = rows.iter().all(|row| row.max_error <= 1.0);
+    let json = json!({ "host": cpu::host(), "rows": rows });
+    let mut text = format!("{}\n\n{}", cpu::host(), cpu::table(&rows));
+    for row in rows.iter().filter(|row| row.max_error > 1.0) {
+        text.push_str(&format!("WRONG: {} at {}: {} of the bound\n", row.rung, row.n, row.max_error));
+    }
+    if let Some(path) = args.json.as_deref().filter(|path| *path != Path::new("-")) {
+        source::write(path, pretty(&json))?;
+    }
+    if let Some(path) = &args.plot {
+        source::write(path, cpu::plot(&rows))?;
+        text.push_str(&format!("\nwrote {}\n", path.display()));
+    }
+    Ok(Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } })
 }
 
 /// The peak of a GPU in f32, in TFLOP/s.

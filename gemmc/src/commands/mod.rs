@@ -15,6 +15,7 @@ pub(crate) mod fmt;
 pub(crate) mod fuzz;
 pub(crate) mod ir;
 pub(crate) mod ladder;
+pub(crate) mod large;
 pub(crate) mod mutants;
 pub(crate) mod new;
 pub(crate) mod plan;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::status::CudaStatus;
 use crate::backend::Backend;
+use crate::device::Device;
 use crate::error::DeviceError;
 
 /// Looks for a driver and counts its devices.
@@ -14,6 +15,11 @@ pub fn status() -> Result<CudaStatus, DeviceError> {
 /// A GPU by its number.
 pub(crate) fn open(_ordinal: usize) -> Result<Arc<dyn Backend>, DeviceError> {
     Err(without_feature())
+}
+
+/// Whether one GPU can copy from the memory of another.
+pub(crate) fn are_linked(_to: &Device, _from: &Device) -> bool {
+    false
 }
 
 fn without_feature() -> DeviceError {

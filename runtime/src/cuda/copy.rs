@@ -18,7 +18,7 @@ pub(super) struct Piece {
 }
 
 /// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
-const MAX_PITCH: usize = (1 << 31) - 1;
+pub(super) const MAX_PITCH: usize = (1 << 31) - 1;
 
 /// An operand split into pieces that one copy can move: each matrix as a whole, or run by run where they are too far
 /// apart.
@@ -76,23 +76,28 @@ impl Piece {
 
     /// The parts that both directions share.
     fn copy(self) -> sys::CUDA_MEMCPY2D {
-        sys::CUDA_MEMCPY2D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            srcHost: ptr::null(),
-            srcDevice: 0,
-            srcArray: ptr::null_mut(),
-            srcPitch: self.pitch,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            dstHost: ptr::null_mut(),
-            dstDevice: 0,
-            dstArray: ptr::null_mut(),
-            dstPitch: self.pitch,
-            WidthInBytes: self.run,
-            Height: self.runs,
-        }
+        block(self.run, self.runs, self.pitch, self.pitch)
+    }
+}
+
+/// A copy of `runs` runs of `run` bytes each, without its two ends.
+pub(super) fn block(run: usize, runs: usize, from_pitch: usize, to_pitch: usize) -> sys::CUDA_MEMCPY2D {
+    sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+        srcHost: ptr::null(),
+        srcDevice: 0,
+        srcArray: ptr::null_mut(),
+        srcPitch: from_pitch,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
+        dstHost: ptr::null_mut(),
+        dstDevice: 0,
+        dstArray: ptr::null_mut(),
+        dstPitch: to_pitch,
+        WidthInBytes: run,
+        Height: runs,
     }
 }

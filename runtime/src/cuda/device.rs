@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
 
-use super::driver;
 use super::gpu::Gpu;
+use super::{driver, peer};
 use crate::device::{Device, DeviceKind};
 use crate::error::{DeviceError, Error};
 
@@ -24,6 +24,12 @@ impl Device {
         let backend: &dyn Any = self.backend().as_ref();
         backend.downcast_ref().ok_or_else(none)
     }
+}
+
+/// Whether one GPU can copy from the memory of another, the same GPU included; lets it do so.
+pub(crate) fn are_linked(to: &Device, from: &Device) -> bool {
+    let (Ok(to), Ok(from)) = (to.gpu(), from.gpu()) else { return false };
+    peer::enable(&to.shared, &from.shared)
 }
 
 /// PTX text to a cubin, by the driver's linker for a GPU. Text that it rejects is an error with the linker's log and

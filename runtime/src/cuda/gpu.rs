@@ -159,6 +159,12 @@ impl Backend for Gpu {
         &self.limits
     }
 
+    fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        self.shared.enter()?;
+        let (free, _) = result::mem_get_info().map_err(|error| self.shared.failed("cuMemGetInfo", error))?;
+        Ok(Some(free as u64))
+    }
+
     fn encode(&self, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
         tensor_map::encode(&self.shared, args)
     }

@@ -16,6 +16,8 @@ mod driver;
 #[cfg(feature = "cuda")]
 mod gpu;
 #[cfg(feature = "cuda")]
+mod large;
+#[cfg(feature = "cuda")]
 mod link;
 #[cfg(feature = "cuda")]
 mod locked;
@@ -23,6 +25,8 @@ mod locked;
 mod module;
 #[cfg(feature = "cuda")]
 mod on_stream;
+#[cfg(feature = "cuda")]
+mod peer;
 #[cfg(feature = "cuda")]
 mod pinned;
 #[cfg(feature = "cuda")]
@@ -36,20 +40,24 @@ mod status;
 mod tensor_map;
 
 #[cfg(not(feature = "cuda"))]
-pub(crate) use absent::open;
-#[cfg(not(feature = "cuda"))]
 pub use absent::status;
+#[cfg(not(feature = "cuda"))]
+pub(crate) use absent::{are_linked, open};
 #[cfg(feature = "cuda")]
 pub use cublas::{Cublas, CublasProduct};
 /// The crate whose contexts, streams and slices this one accepts: use this version of it, or a compatible one.
 #[cfg(feature = "cuda")]
 pub use cudarc;
 #[cfg(feature = "cuda")]
+pub(crate) use device::are_linked;
+#[cfg(feature = "cuda")]
 pub use device::assemble;
 #[cfg(feature = "cuda")]
 pub use driver::status;
 #[cfg(feature = "cuda")]
 pub(crate) use gpu::open;
+#[cfg(feature = "cuda")]
+pub(crate) use large::Gpus;
 #[cfg(feature = "cuda")]
 pub(crate) use locked::Locked;
 #[cfg(feature = "cuda")]

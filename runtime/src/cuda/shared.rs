@@ -35,6 +35,11 @@ impl Shared {
         self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
     }
 
+    /// The context has been ended, for this reason: nothing is given to it any more.
+    pub(super) fn died(&self, reason: String) -> DeviceError {
+        self.health.died(&self.name, reason)
+    }
+
     pub(super) fn out_of_memory(&self, what: &str, bytes: u64) -> DeviceError {
         DeviceError::OutOfMemory { device: self.name.clone(), what: what.into(), bytes }
     }

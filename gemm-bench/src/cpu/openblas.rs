@@ -1,0 +1,59 @@
+//! OpenBLAS, if this machine has it: the library is loaded at run time.
+#![allow(unsafe_code)] // A function of another language.
+
+use std::ffi::c_int;
+
+/// `cblas_sgemm` (BLAS Technical Forum, "C interface to the legacy BLAS").
+type Sgemm = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    f32,
+    *const f32,
+    c_int,
+    *const f32,
+    c_int,
+    f32,
+    *mut f32,
+    c_int,
+);
+
+/// The library, and the function that is used of it.
+pub(super) struct Library {
+    sgemm: Sgemm,
+    /// Keeps the function loaded.
+    _library: libloading::Library,
+}
+
+const NAMES: [&str; 4] = ["libopenblas.so.0", "libopenblas.so", "libopenblas.dylib", "libopenblas.dll"];
+const ROW_MAJOR: c_int = 101;
+const AS_IT_IS: c_int = 111;
+
+impl Library {
+    /// The first of its usual names that is found.
+    pub(super) fn find() -> Option<Library> {
+        NAMES.into_iter().find_map(|name| {
+            // SAFETY: loading OpenBLAS runs its initialisation, which requires nothing.
+            let library = unsafe { libloading::Library::new(name) }.ok()?;
+            // SAFETY: the type is that of the function in the standard.
+            let sgemm = unsafe { library.get::<Sgemm>(b"cblas_sgemm\0") }.ok().map(|sgemm| *sgemm)?;
+            Some(Library { sgemm, _library: library })
+        })
+    }
+
+    /// C = A B, n x n, row major.
+    pub(super) fn multiply(&self, n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
+        let Ok(extent) = c_int::try_from(n) else { return };
+        assert!(a.len() >= n * n && b.len() >= n * n && c.len() >= n * n);
+        let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+        // SAFETY: each slice has n * n elements, as the line above checks.
+        unsafe {
+            (self.sgemm)(
+                ROW_MAJOR, AS_IT_IS, AS_IT_IS, extent, extent, extent, 1.0, a, extent, b, extent, 0.0, c, extent,
+            );
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The arguments of `gemmc large`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Compile;
+
+#[derive(Args, Debug)]
+pub(crate) struct Large {
+    #[command(subcommand)]
+    pub(crate) command: LargeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LargeCommand {
+    /// What is copied where, how long it takes, and what binds; needs no device
+    Plan(LargePlan),
+    /// Multiply random matrices on GPUs, or on interpreters
+    Run(LargeRun),
+}
+
+/// A product, and the memory for it.
+#[derive(Args, Debug)]
+pub(crate) struct Sizes {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Rows of A and D
+    #[arg(short = 'm', value_name = "M")]
+    pub(crate) m: usize,
+    /// Columns of B and D
+    #[arg(short = 'n', value_name = "N")]
+    pub(crate) n: usize,
+    /// Columns of A, rows of B
+    #[arg(short = 'k', value_name = "K")]
+    pub(crate) k: usize,
+    /// Memory of each device that may be used, such as 8GiB [default: nine tenths of an H200's, or of what is free]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) budget: Option<u64>,
+    /// Depth of a slab of K [default: what takes least time]
+    #[arg(long, value_name = "ELEMENTS")]
+    pub(crate) depth: Option<usize>,
+    /// Slabs that a device holds at once
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) ring: Option<usize>,
+    /// Strips in which a block of D is finished
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) strips: Option<usize>,
+    /// Everything through the host, also where devices are linked
+    #[arg(long)]
+    pub(crate) no_links: bool,
+    /// Speed of one device in TFLOP/s, for the estimate
+    #[arg(long, value_name = "X", default_value_t = 55.0)]
+    pub(crate) tflops: f64,
+    /// Value of any scalar of the epilogue [default: 0 for beta, else 1]
+    #[arg(long, value_name = "NAME=X", value_parser = super::run::assignment, allow_hyphen_values = true)]
+    pub(crate) set: Vec<(String, f64)>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LargePlan {
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// The number of devices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) devices: usize,
+    /// Every copy, launch and event as well
+    #[arg(long)]
+    pub(crate) operations: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LargeRun {
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// GPUs to use, from number 0 on [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "interp")]
+    pub(crate) devices: Option<usize>,
+    /// Interpreters to use, instead of GPUs
+    #[arg(long, value_name = "N")]
+    pub(crate) interp: Option<usize>,
+    /// Compare with A (B t) for random vectors t where the epilogue is plain, and blocks of D element by element
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Which data
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Where the host's matrices are
+    #[arg(long, value_enum, default_value_t = Place::Pinned)]
+    pub(crate) memory: Place,
+    /// What happens when a device fails
+    #[arg(long, value_enum, default_value_t = OnFailureName::Stop)]
+    pub(crate) on_failure: OnFailureName,
+}
+
+/// The host's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// Page-locked: copies are fast, and overlap
+    Pinned,
+    /// Ordinary
+    Pageable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnFailureName {
+    /// Say which strips of D are finished
+    Stop,
+    /// The other devices do the rest
+    Continue,
+}
+
+/// Reads a number of bytes with an optional unit.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return Err("a whole number of bytes, with KiB, MiB, GiB or TiB".into()),
+    };
+    let number: u64 = number.parse().map_err(|_| "a whole number of bytes, such as 8GiB".to_string())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "2^64 bytes or more".into())
+}

@@ -1,0 +1,230 @@
+//! `gemmc large`: plans and runs products of matrices on the host.
+
+use std::time::Instant;
+
+use ptx_gemm::large::{Arguments, Large, LargeRun, OnFailure, Plan, plan};
+use ptx_gemm::{DType, Device, Element, PinnedMatrix, Problem, Schedule, Shape};
+use serde_json::{Value, json};
+
+use crate::cli::{self, LargeCommand, OnFailureName, Place, Sizes};
+use crate::progress;
+use crate::reply::{Failure, Format, Reply, Status};
+use crate::source::{self, Loaded};
+use sample::{Checked, Host, fill};
+
+mod sample;
+
+/// Bytes of a device in a plan without one: nine tenths of an H200's memory.
+const BUDGET: u64 = 141 * (1 << 30) / 10 * 9;
+
+pub(crate) fn run(args: &cli::Large, format: Format) -> Result<Reply, Failure> {
+    match &args.command {
+        LargeCommand::Plan(args) => planned(args),
+        LargeCommand::Run(args) => performed(args, format),
+    }
+}
+
+fn planned(args: &cli::LargePlan) -> Result<Reply, Failure> {
+    let (large, _) = large(&args.sizes)?;
+    let Sizes { m, n, k, budget, .. } = args.sizes;
+    let plan = large.plan_for(args.devices, budget.unwrap_or(BUDGET), m, n, k)?;
+    let mut text = plan.to_string();
+    if args.operations {
+        text.push('\n');
+        plan.operations.iter().for_each(|operation| text.push_str(&format!("{operation}\n")));
+    }
+    Ok(Reply::fine(text, figures(&plan)))
+}
+
+/// The product of a schedule, without devices.
+fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
+    let Loaded::Schedule { schedule, .. } = source::load(&sizes.compile)? else {
+        let message = "a large product is divided by changing its schedule, and a .tile file has none";
+        return Err(Failure::refused("large", message));
+    };
+    let schedule = match sizes.compile.target {
+        Some(target) => source::for_target(&schedule, target),
+        None => schedule,
+    };
+    let tuning = plan::Tuning { depth: sizes.depth, ring: sizes.ring, strips: sizes.strips };
+    let rates = plan::Rates::h200(sizes.tflops * 1e12);
+    let large = Large::new(&schedule)?.tuning(tuning).rates(rates);
+    let large = if sizes.no_links { large.links(plan::Links::Host) } else { large };
+    let values: Vec<f64> = scalars(sizes, &schedule.problem()?).into_iter().map(|(_, value)| value).collect();
+    let large = large.planned_with(&values);
+    Ok((sizes.budget.iter().fold(large, |large, &budget| large.budget(budget)), schedule))
+}
+
+/// The value of each scalar of the epilogue: as given, or else 0 for `beta` and 1 for the others.
+fn scalars(sizes: &Sizes, problem: &Problem) -> Vec<(String, f64)> {
+    let default = |name: &str| if name == "beta" { 0.0 } else { 1.0 };
+    let given = |name: &str| sizes.set.iter().rev().find(|(set, _)| set == name).map(|(_, value)| *value);
+    let names = problem.epilogue.scalars.iter();
+    names.map(|name| (name.clone(), given(name).unwrap_or_else(|| default(name)))).collect()
+}
+
+/// A plan for tools.
+fn figures(plan: &Plan) -> Value {
+    let (traffic, estimate) = (plan.traffic(), plan.estimate());
+    let seconds: serde_json::Map<String, Value> =
+        estimate.seconds.iter().map(|(bound, seconds)| (bound.name().to_string(), json!(seconds))).collect();
+    json!({
+        "m": plan.request.m,
+        "n": plan.request.n,
+        "k": plan.request.k,
+        "devices": plan.request.devices,
+        "grid": plan.geometry.grid,
+        "rounds": plan.geometry.rounds,
+        "block": plan.geometry.block,
+        "slabs": plan.geometry.slabs,
+        "depth": plan.geometry.depth,
+        "ring": plan.geometry.ring,
+        "device_bytes": plan.device_bytes(),
+        "budget": plan.request.budget,
+        "operations": plan.operations.len(),
+        "events": plan.events,
+        "up_bytes": traffic.up,
+        "down_bytes": traffic.down,
+        "peer_bytes": traffic.peer,
+        "seconds": seconds,
+        "fill": estimate.fill,
+        "drain": estimate.drain,
+        "binds": estimate.bound().0.name(),
+        "total": estimate.total(),
+    })
+}
+
+fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
+    let (large, schedule) = large(&args.sizes)?;
+    let devices = match (args.interp, args.devices.unwrap_or(1)) {
+        (Some(count), _) => (0..count).map(|_| Device::interpreter_with(Default::default())).collect(),
+        (None, count) => (0..count).map(Device::cuda).collect::<Result<Vec<Device>, _>>()?,
+    };
+    if devices.is_empty() {
+        return Err(plan_error(plan::PlanError::NoDevice));
+    }
+    let on_failure = match args.on_failure {
+        OnFailureName::Stop => OnFailure::Stop,
+        OnFailureName::Continue => OnFailure::Continue,
+    };
+    let large = large.devices(&devices).on_failure(on_failure);
+    let problem = schedule.problem()?;
+    let types = problem.types;
+    if [types.b, types.c, types.d].iter().any(|dtype| *dtype != types.a) {
+        let message = "gemmc large run makes matrices of one type, f64, f32 or i32; the library takes any";
+        return Err(Failure::refused("types", message));
+    }
+    match types.a {
+        DType::F64 => multiplied::<f64>(args, &large, &devices, &problem, format),
+        DType::F32 => multiplied::<f32>(args, &large, &devices, &problem, format),
+        DType::I32 => multiplied::<i32>(args, &large, &devices, &problem, format),
+        other => {
+            Err(Failure::refused("types", format!("gemmc large run makes f64, f32 and i32 matrices, not {other}")))
+        }
+    }
+}
+
+fn plan_error(error: plan::PlanError) -> Failure {
+    ptx_gemm::large::LargeError::from(error).into()
+}
+
+fn multiplied<T: Element>(
+    args: &cli::LargeRun,
+    large: &Large,
+    devices: &[Device],
+    problem: &Problem,
+    format: Format,
+) -> Result<Reply, Failure> {
+    let Sizes { m, n, k, .. } = args.sizes;
+    let begun = Instant::now();
+    // Pageable memory is that of a device that locks none.
+    let memory = if args.memory == Place::Pinned { devices[0].clone() } else { Device::interpreter() };
+    let matrix = |rows, cols, layout, seed: Option<u64>| -> Result<PinnedMatrix<T>, Failure> {
+        let mut matrix = memory.pinned(Shape::packed(rows, cols, layout), T::default())?;
+        if let Some(seed) = seed {
+            fill(matrix.as_mut_slice()?, seed);
+        }
+        Ok(matrix)
+    };
+    let layouts = problem.layouts;
+    let a = matrix(m, k, layouts.a, Some(args.seed))?;
+    let b = matrix(k, n, layouts.b, Some(args.seed + 1))?;
+    let c = problem.epilogue.uses_c().then(|| matrix(m, n, layouts.c, Some(args.seed + 2))).transpose()?;
+    let mut d = matrix(m, n, layouts.d, None)?;
+    let len = |axis| if axis == ptx_gemm::builder::Axis::M { m } else { n };
+    let vectors: Vec<(String, Vec<T>)> = problem
+        .epilogue
+        .vectors
+        .iter()
+        .enumerate()
+        .map(|(index, vector)| {
+            let mut elements = vec![T::default(); len(vector.axis)];
+            fill(&mut elements, args.seed + 3 + index as u64);
+            (vector.name.clone(), elements)
+        })
+        .collect();
+    let preparing = begun.elapsed();
+    let scalars = scalars(&args.sizes, problem);
+    let known = |(name, _): &&(String, f64)| !problem.epilogue.scalars.contains(name);
+    let unknown = args.sizes.set.iter().filter(known).cloned();
+    let bar = progress::bar(100, format);
+    let mut arguments =
+        scalars.iter().cloned().chain(unknown).fold(Arguments::new(), |all, (name, x)| all.set(&name, x));
+    arguments = vectors.iter().fold(arguments, |all, (name, elements)| all.vector(name, elements));
+    if let Some(c) = &c {
+        arguments = arguments.c(c);
+    }
+    let mut arguments = arguments.progress(|done| bar.set_position(done.finished * 100 / done.elements.max(1)));
+    let run = large.run(&mut d, &a, &b, &mut arguments);
+    drop(arguments);
+    bar.finish_and_clear();
+    let run = run?;
+    let host = Host {
+        problem,
+        a: (a.as_slice()?, a.shape()),
+        b: (b.as_slice()?, b.shape()),
+        c: c.as_ref().map(|c| Ok::<_, Failure>((c.as_slice()?, c.shape()))).transpose()?,
+        d: (d.as_slice()?, d.shape()),
+        scalars: scalars.iter().map(|(_, value)| *value).collect(),
+        vectors: vectors.iter().map(|(_, elements)| elements.iter().map(|x| x.to_f64()).collect()).collect(),
+    };
+    let checked = args.check.then(|| host.check(args.seed));
+    Ok(reply(&run, preparing.as_secs_f64(), checked, devices))
+}
+
+fn reply(run: &LargeRun, preparing: f64, checked: Option<Checked>, devices: &[Device]) -> Reply {
+    let plan = &run.plan;
+    let (seconds, estimate) = (run.time.as_secs_f64(), plan.estimate().total());
+    let flops = 2.0 * plan.request.m as f64 * plan.request.n as f64 * plan.request.k as f64;
+    let tflops = flops / seconds.max(1e-9) / 1e12;
+    let mut text = plan.to_string();
+    text.push('\n');
+    for (index, device) in devices.iter().enumerate() {
+        text.push_str(&format!("device {index}   {device}\n"));
+    }
+    text.push_str(&format!("prepared   {preparing:.3} s: memory and data\n"));
+    text.push_str(&format!("measured   {seconds:.3} s, {tflops:.2} TFLOP/s; estimated {estimate:.3} s\n"));
+    for failure in &run.failures {
+        text.push_str(&format!("failed     device {}: {}\n", failure.device, failure.error));
+    }
+    let mut json = figures(plan);
+    json["measured"] = json!(seconds);
+    json["preparing"] = json!(preparing);
+    json["tflops"] = json!(tflops);
+    json["failed"] = run.failures.iter().map(|failure| json!(failure.device)).collect();
+    let mut status = Status::Fine;
+    if let Some(checked) = checked {
+        let ok = checked.max_error <= 1.0;
+        status = if ok { Status::Fine } else { Status::Wrong };
+        text.push_str(&format!(
+            "checked    {} elements, {} of them sums by random vectors; largest error {:.6} of the bound\n{}\n",
+            checked.compared,
+            checked.sums,
+            checked.max_error,
+            if ok { "right" } else { "WRONG" }
+        ));
+        json["max_error"] = json!(checked.max_error.min(f64::MAX));
+        json["compared"] = json!(checked.compared);
+    }
+    Reply { text, json, status }
+}

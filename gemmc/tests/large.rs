@@ -1,0 +1,93 @@
+//! `gemmc large`: plans without a device, and products on interpreters.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn large(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("large").args(args).output().expect("gemmc starts")
+}
+
+#[track_caller]
+fn answers(args: &[&str]) -> String {
+    let output = large(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[track_caller]
+fn refused(args: &[&str], words: &str) {
+    let output = large(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+    assert!(stderr.contains(words), "{args:?} does not say `{words}`: {stderr}");
+}
+
+const SIZES: [&str; 6] = ["-m", "65536", "-n", "65536", "-k", "65536"];
+const SMALL: [&str; 8] = ["-e", "tile(16, 16, 8); thread(2, 2);", "-m", "60", "-n", "50", "-k", "70"];
+
+#[test]
+fn a_plan_says_what_binds() {
+    let plan = |more: &[&str]| answers(&[&["plan", "tma_snake"], &SIZES[..], more].concat());
+    let text = plan(&["--devices", "4"]);
+    assert!(text.starts_with("65536 x 65536 x 65536 on 4 devices\n") && text.contains("the products bind"), "{text}");
+    let json: Value = serde_json::from_str(&plan(&["--devices", "4", "--json"])).expect("one object");
+    assert_eq!(
+        (&json["ok"], &json["grid"], &json["binds"]),
+        (&true.into(), &vec![2, 2].into(), &"the products".into())
+    );
+    // Each device gets a half of its slabs from the host: 65536 x 65536 x 4 B of A and of B, divided among four.
+    assert_eq!(json["up_bytes"][0], 2u64 * (1 << 32));
+    assert_eq!(json["peer_bytes"][3], 2u64 * (1 << 32));
+    let total = json["total"].as_f64().expect("a number");
+    assert!((2.56..2.7).contains(&total), "{total}");
+    let alone: Value = serde_json::from_str(&plan(&["--devices", "4", "--no-links", "--json"])).expect("one object");
+    assert_eq!((&alone["up_bytes"][0], &alone["peer_bytes"][0]), (&(4u64 * (1 << 32)).into(), &0.into()));
+    // C is read as well if beta is not 0.
+    let with_c: Value =
+        serde_json::from_str(&plan(&["--devices", "4", "--set", "beta=1", "--json"])).expect("one object");
+    assert_eq!(with_c["up_bytes"][0], 3u64 * (1 << 32));
+    // Tensor cores would be faster than the bus.
+    let fast: Value =
+        serde_json::from_str(&plan(&["--devices", "4", "--tflops", "5000", "--json"])).expect("one object");
+    assert_ne!(fast["binds"], "the products");
+    let eight = plan(&["--budget", "8GiB"]);
+    assert!(eight.contains("of 8.00 GiB per device"), "{eight}");
+}
+
+#[test]
+fn operations_are_listed() {
+    let text = answers(&[&["plan", "--operations", "--devices", "2", "--depth", "32"], &SMALL[..]].concat());
+    assert!(text.contains("device 1 exchange  copy") && text.contains("device 0 download  copy sums"), "{text}");
+}
+
+#[test]
+fn interpreters_multiply_and_are_checked() {
+    let run = |more: &[&str]| {
+        answers(&[&["run", "--interp", "3", "--check", "--budget", "24KiB"], &SMALL[..], more].concat())
+    };
+    let text = run(&[]);
+    assert!(text.ends_with("right\n") && text.contains("120 of them sums by random vectors"), "{text}");
+    let json: Value = serde_json::from_str(&run(&["--json"])).expect("one object");
+    assert!(json["max_error"].as_f64().expect("a number") <= 1.0);
+    assert_eq!(json["devices"], 3);
+    for clauses in [
+        "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, alpha, bias| relu(alpha * acc + c + bias[n]));",
+        "types(f64); tile(16, 16, 8); thread(2, 2); layout(a = col, d = col);",
+        "types(i32); tile(16, 16, 8); thread(2, 2);",
+    ] {
+        let sizes = ["-m", "60", "-n", "50", "-k", "70"];
+        let text =
+            answers(&[&["run", "--interp", "2", "--check", "--budget", "48KiB", "-e", clauses], &sizes[..]].concat());
+        assert!(text.ends_with("right\n"), "{clauses}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_says_why() {
+    refused(&[&["plan", "--budget", "100"], &SMALL[..]].concat(), "a budget of 100 bytes per device is too small");
+    refused(&[&["plan", "--devices", "0"], &SMALL[..]].concat(), "no device to plan for");
+    refused(&[&["plan", "--budget", "8 apples"], &SMALL[..]].concat(), "KiB, MiB, GiB or TiB");
+    refused(&[&["run", "--interp", "0"], &SMALL[..]].concat(), "no device to plan for");
+    refused(&[&["run", "--interp", "1", "--set", "beta=2"], &SMALL[..]].concat(), "beta");
+}

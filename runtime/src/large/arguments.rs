@@ -1,0 +1,63 @@
+//! What a large product takes besides A, B and D.
+
+use std::fmt;
+
+use ptx_gemm_dsl::DType;
+
+use crate::element::Element;
+use crate::view::{AnyRef, AsMatrix, Strides};
+
+/// The epilogue's operands besides A B, and where to report progress.
+#[derive(Default)]
+pub struct Arguments<'a> {
+    pub(super) c: Option<Result<AnyRef<'a>, Strides>>,
+    pub(super) scalars: Vec<(String, f64)>,
+    pub(super) vectors: Vec<(String, DType, &'a [u8])>,
+    pub(super) progress: Option<Box<dyn FnMut(Progress) + 'a>>,
+}
+
+/// How far a product is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Elements of D that are finished.
+    pub finished: u64,
+    /// Elements of D.
+    pub elements: u64,
+}
+
+impl<'a> Arguments<'a> {
+    /// No arguments.
+    pub fn new() -> Arguments<'a> {
+        Arguments::default()
+    }
+
+    /// The matrix that the epilogue calls `c`. It is not D: a strip of D that is not finished could not be computed again.
+    pub fn c(mut self, c: &'a impl AsMatrix) -> Arguments<'a> {
+        self.c = Some(c.as_any());
+        self
+    }
+
+    /// The value of a run-time scalar.
+    pub fn set(mut self, name: &str, value: impl Into<f64>) -> Arguments<'a> {
+        self.scalars.push((name.into(), value.into()));
+        self
+    }
+
+    /// A vector of the epilogue: as many elements as D has rows (`name[m]`) or columns (`name[n]`).
+    pub fn vector<T: Element>(mut self, name: &str, elements: &'a [T]) -> Arguments<'a> {
+        self.vectors.push((name.into(), T::DTYPE, bytemuck::cast_slice(elements)));
+        self
+    }
+
+    /// Is called whenever a strip of D is finished.
+    pub fn progress(mut self, report: impl FnMut(Progress) + 'a) -> Arguments<'a> {
+        self.progress = Some(Box::new(report));
+        self
+    }
+}
+
+impl fmt::Debug for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arguments({:?}, {} vectors)", self.scalars, self.vectors.len())
+    }
+}

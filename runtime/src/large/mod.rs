@@ -1,0 +1,42 @@
+//! Products of host matrices of any size, on one or several devices whose memory need not hold them.
+//!
+//! C stays: each device keeps a block of it, and slabs of K stream past through a ring. Devices exchange slabs directly where
+//! there is a link. Copies in both directions, exchanges and products overlap; streams and events alone order them.
+//!
+//! ```text
+//! Schedule -> sums (a schedule for the first, middle and last slab)
+//!                |
+//! sizes, devices, budget -> plan (copies, launches, events; no device) -> races (checks the order)
+//!                                |
+//!                                v
+//!                             perform -> executor: GPUs, or any devices one operation at a time
+//! ```
+
+mod arguments;
+mod error;
+pub(crate) mod executor;
+pub(crate) mod host;
+mod linear;
+pub(crate) mod operation;
+mod perform;
+pub mod plan;
+mod product;
+pub mod races;
+mod region;
+mod run;
+mod sequential;
+pub(crate) mod site;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use arguments::{Arguments, Progress};
+pub use error::{Incomplete, LargeError};
+pub use linear::shuffled;
+pub use operation::{Access, AccessKind, Action, Buffer, Memory, Operation, Place, Product, Stream};
+pub use perform::Failure;
+pub use plan::{Plan, PlanError};
+pub use product::{Large, OnFailure};
+pub use region::Region;
+pub use run::LargeRun;
+pub use sums::Part;

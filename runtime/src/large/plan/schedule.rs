@@ -1,0 +1,84 @@
+//! From steps in the order of one thread to operations on streams: adds the events that keep every two steps in order
+//! that access the same memory, one of them writing.
+//!
+//! *Requires*: steps without events. *Ensures*: the same steps in the same order, each preceded by the waits for steps of
+//! other streams that it depends on and that nothing orders yet, and followed by a record if another step waits for it.
+//! What is ordered already is known by vector clocks: each stream's clock says how many steps of every stream precede
+//! its next one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::large::operation::{Access, AccessKind, Action, Memory, Operation, Stream};
+
+/// The number of steps of each stream that have happened before.
+type Clock = Vec<u32>;
+
+/// A step that a later one may depend on.
+struct Earlier {
+    access: Access,
+    step: usize,
+}
+
+/// The operations, and the number of events.
+pub(super) fn schedule(steps: Vec<Operation>, devices: usize) -> (Vec<Operation>, usize) {
+    let waits = waits(&steps, devices);
+    let awaited: BTreeSet<usize> = waits.iter().flatten().copied().collect();
+    let events: BTreeMap<usize, usize> = awaited.into_iter().enumerate().map(|(event, step)| (step, event)).collect();
+    let mut operations = Vec::with_capacity(steps.len() * 2);
+    for (index, (step, before)) in steps.into_iter().zip(&waits).enumerate() {
+        let Operation { device, stream, .. } = step;
+        let on_stream = |action| Operation { device, stream, action };
+        operations.extend(before.iter().map(|earlier| on_stream(Action::Wait(events[earlier]))));
+        operations.push(step);
+        operations.extend(events.get(&index).map(|event| on_stream(Action::Record(*event))));
+    }
+    (operations, events.len())
+}
+
+/// For each step, the steps of other streams that it waits for.
+fn waits(steps: &[Operation], devices: usize) -> Vec<Vec<usize>> {
+    let streams = devices * Stream::ALL.len();
+    let mut now: Vec<Clock> = vec![vec![0; streams]; streams];
+    // The clock of each step includes the step itself.
+    let mut clocks: Vec<Clock> = Vec::with_capacity(steps.len());
+    let mut memory: BTreeMap<Memory, Vec<Earlier>> = BTreeMap::new();
+    let mut waits = Vec::with_capacity(steps.len());
+    for (index, step) in steps.iter().enumerate() {
+        let stream = stream_index(step);
+        let accesses = step.accesses();
+        let mut needed: BTreeSet<usize> = BTreeSet::new();
+        for access in &accesses {
+            let earlier = memory.entry(access.memory).or_default();
+            let conflicts = earlier.iter().filter(|earlier| earlier.access.conflicts(access));
+            needed.extend(conflicts.map(|earlier| earlier.step));
+        }
+        let precedes = |step: &usize, clock: &Clock| {
+            let stream = stream_index(&steps[*step]);
+            clocks[*step][stream] <= clock[stream]
+        };
+        // Neither what this stream has seen, nor what another of the steps has.
+        let open: Vec<usize> = needed.into_iter().filter(|step| !precedes(step, &now[stream])).collect();
+        let implied = |step: &usize| open.iter().any(|other| other != step && precedes(step, &clocks[*other]));
+        let direct: Vec<usize> = open.iter().copied().filter(|step| !implied(step)).collect();
+        for earlier in &direct {
+            let seen = &clocks[*earlier];
+            now[stream].iter_mut().zip(seen).for_each(|(now, seen)| *now = (*now).max(*seen));
+        }
+        now[stream][stream] += 1;
+        clocks.push(now[stream].clone());
+        for access in accesses {
+            let earlier = memory.entry(access.memory).or_default();
+            if access.kind == AccessKind::Write {
+                // Whoever depends on these depends on this write, which follows them.
+                earlier.retain(|earlier| !access.region.covers(&earlier.access.region));
+            }
+            earlier.push(Earlier { access, step: index });
+        }
+        waits.push(direct);
+    }
+    waits
+}
+
+fn stream_index(operation: &Operation) -> usize {
+    operation.device * Stream::ALL.len() + operation.stream as usize
+}

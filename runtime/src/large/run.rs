@@ -1,0 +1,229 @@
+//! Runs a large product: checks its arguments, plans, performs, and plans again for what a failed device has left.
+
+use std::time::{Duration, Instant};
+
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_dsl::terms::Operand;
+
+use super::arguments::{Arguments, Progress};
+use super::error::{Incomplete, LargeError};
+use super::executor::Executor;
+use super::host::Host;
+use super::perform::{Failure, Performed, perform};
+use super::plan::{Addend, Plan, PlanError};
+use super::product::{Large, OnFailure};
+use super::region::Region;
+use super::sequential::Sequential;
+use super::site::{Constants, HostVector, Site};
+use super::sums::Part;
+use crate::checks::{self, GivenVector};
+use crate::compiled::CompiledGemm;
+use crate::device::{Device, DeviceKind};
+use crate::error::{ArgumentError, Error};
+use crate::shape::{Laid, Shape, Stack};
+use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
+
+/// What a product has cost.
+#[derive(Clone, Debug)]
+pub struct LargeRun {
+    /// The plan that ran, or the first of them if devices failed.
+    pub plan: Plan,
+    /// From the first operation to the last strip of D, without compiling, reserving memory and pinning.
+    pub time: Duration,
+    /// Devices that failed, whose work others have done.
+    pub failures: Vec<Failure>,
+}
+
+impl Large {
+    /// D = epilogue(A B, C). Returns when D is complete; after an error some of it may be, see [`LargeError::Incomplete`].
+    pub fn run(
+        &self,
+        d: &mut impl AsMatrixMut,
+        a: &impl AsMatrix,
+        b: &impl AsMatrix,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<LargeRun, LargeError> {
+        let strides = ArgumentError::strides;
+        let (a, b) = (a.as_any().map_err(strides(Operand::A))?, b.as_any().map_err(strides(Operand::B))?);
+        let c = arguments.c.transpose().map_err(strides(Operand::C))?;
+        let d = d.as_any_mut().map_err(strides(Operand::D))?;
+        let devices = self.chosen()?;
+        let (constants, depth) = self.check(&devices[0], a, b, c, d.as_ref(), arguments)?;
+        let epilogue = &self.sums.problem.epilogue;
+        let values: Vec<f64> = epilogue.scalars.iter().map(|name| value(&constants, name)).collect();
+        let addend = if epilogue.reads_c(&values) { Addend::Read } else { Addend::Absent };
+        let mut host = Host { a, b, c: c.filter(|_| addend == Addend::Read), d, origin: [0, 0] };
+        let mut progress = |progress| {
+            if let Some(report) = &mut arguments.progress {
+                report(progress);
+            }
+        };
+        self.compute(&devices, &mut host, &constants, addend, depth, &mut progress)
+    }
+
+    /// Plans and performs the whole product, and again for what a failed device has left.
+    fn compute(
+        &self,
+        devices: &[Device],
+        host: &mut Host<'_>,
+        constants: &Constants<'_>,
+        addend: Addend,
+        k: usize,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<LargeRun, LargeError> {
+        let (m, n) = (host.d.shape.rows, host.d.shape.cols);
+        let elements = m as u64 * n as u64;
+        let vector_bytes = constants.vectors.iter().map(|vector| vector.bytes.len() as u64).sum();
+        // The devices in use, by their original index.
+        let mut using: Vec<(usize, Device)> = devices.iter().cloned().enumerate().collect();
+        let mut left = vec![Region::new(0..m, 0..n)];
+        let (mut finished, mut failures): (Vec<Region>, Vec<Failure>) = Default::default();
+        let (mut first, mut time, mut large) = (None, Duration::ZERO, self.clone());
+        while let Some(region) = left.pop() {
+            let present: Vec<Device> = using.iter().map(|(_, device)| device.clone()).collect();
+            let request = large.request(&present, [region.rows, region.cols, k], addend, vector_bytes);
+            let plan = match request.and_then(|request| large.plan_of(request, present.first())) {
+                Ok(plan) => plan,
+                Err(error) if failures.is_empty() => return Err(error),
+                // What is finished is worth more than why the others cannot go on.
+                Err(_) => {
+                    left.push(region);
+                    return Err(LargeError::Incomplete(Box::new(Incomplete { finished, left, failures })));
+                }
+            };
+            // The same slabs, so that what others compute has the same bits.
+            large.tuning.depth = Some(plan.geometry.depth.max(1));
+            host.origin = [region.row, region.col];
+            let mut done: u64 = finished.iter().map(Region::elements).sum();
+            let mut report = |strip: Region| {
+                done += strip.elements();
+                progress(Progress { finished: done, elements });
+            };
+            let (performed, took) = self.perform(&plan, &present, host, constants, &mut report);
+            time += took;
+            let strips: Vec<Region> = plan.strips().filter(|strip| !performed.finished.contains(strip)).collect();
+            let placed = |strip: &Region| strip.moved(region.row, region.col);
+            finished.extend(performed.finished.iter().map(placed));
+            left.extend(merged(strips.iter().map(placed).collect()));
+            let failed: Vec<usize> = performed.failures.iter().map(|failure| failure.device).collect();
+            let original = |failure: Failure| Failure { device: using[failure.device].0, ..failure };
+            failures.extend(performed.failures.into_iter().map(original));
+            let mut index = 0..;
+            using.retain(|_| index.next().is_none_or(|index| !failed.contains(&index)));
+            first.get_or_insert(plan);
+            let stops = !failed.is_empty() && (self.on_failure == OnFailure::Stop || using.is_empty());
+            if stops && !left.is_empty() {
+                return Err(LargeError::Incomplete(Box::new(Incomplete { finished, left, failures })));
+            }
+        }
+        match first {
+            Some(plan) => Ok(LargeRun { plan, time, failures }),
+            None => Err(PlanError::NoDevice.into()),
+        }
+    }
+
+    fn perform(
+        &self,
+        plan: &Plan,
+        devices: &[Device],
+        host: &mut Host<'_>,
+        constants: &Constants<'_>,
+        report: &mut dyn FnMut(Region),
+    ) -> (Performed, Duration) {
+        let site = |device: &Device| Site::new(device, plan, &self.sums, constants, host.origin);
+        let mut failures = Vec::new();
+        let mut sites = Vec::new();
+        for (device, made) in devices.iter().map(site).enumerate() {
+            sites.push(made.map_err(|error| failures.push(Failure { device, operation: None, error })).ok());
+        }
+        // A plan is for all of its devices.
+        if !failures.is_empty() {
+            return (Performed { finished: Vec::new(), failures }, Duration::ZERO);
+        }
+        let begun = Instant::now();
+        let performed = match executor(&sites, host) {
+            Ok(mut executor) => perform(plan, 0..plan.operations.len(), &mut *executor, report),
+            Err((device, error)) => {
+                let failures = vec![Failure { device, operation: None, error }];
+                Performed { finished: Vec::new(), failures }
+            }
+        };
+        (performed, begun.elapsed())
+    }
+
+    /// Every check that the matrices allow, before anything is reserved: the constants of the launches, and how much of K
+    /// has to be summed.
+    fn check<'h>(
+        &self,
+        device: &Device,
+        a: AnyRef<'_>,
+        b: AnyRef<'_>,
+        c: Option<AnyRef<'_>>,
+        d: AnyRef<'_>,
+        arguments: &Arguments<'h>,
+    ) -> Result<(Constants<'h>, usize), LargeError> {
+        let problem = &self.sums.problem;
+        let (epilogue, acc) = (&problem.epilogue, problem.types.acc);
+        let whole = self.sums.schedule(Part::Whole).map(|schedule| CompiledGemm::new(schedule, device)).transpose()?;
+        let Some(whole) = whole else { return Ok((Constants::default(), 0)) };
+        let laid = |matrix: AnyRef<'_>| Laid { shape: matrix.shape, stack: Stack::ONE };
+        let operands = [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))];
+        for (operand, matrix) in operands.into_iter().filter_map(|(operand, matrix)| Some((operand, matrix?))) {
+            let empty = Laid { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
+            checks::slice(problem, operand, matrix.dtype, empty, 0)?;
+        }
+        let extents = checks::extents(whole.interface(), laid(a), laid(b), c.map(laid), laid(d))?;
+        for (operand, matrix) in operands.into_iter().filter_map(|(operand, matrix)| Some((operand, matrix?))) {
+            checks::slice(problem, operand, matrix.dtype, laid(matrix), matrix.elements())?;
+        }
+        let scalars = checks::resolve_scalars(epilogue, acc, &arguments.scalars)?;
+        checks::check_c(problem, c.is_some(), &scalars)?;
+        let given: Vec<GivenVector<'_>> = arguments
+            .vectors
+            .iter()
+            .map(|(name, dtype, bytes)| GivenVector { name, dtype: *dtype, len: bytes.len() / dtype.bytes() as usize })
+            .collect();
+        let order = checks::resolve_vectors(epilogue, acc, extents, &given)?;
+        let vectors = epilogue.vectors.iter().zip(order).map(|(vector, index)| {
+            let (name, dtype, bytes) = &arguments.vectors[index];
+            HostVector { name: name.clone(), axis: vector.axis, dtype: *dtype, bytes }
+        });
+        let vectors = vectors.collect();
+        // As in BLAS: a product that is multiplied by 0 is not computed, whatever A and B contain.
+        let dropped = epilogue.dropping_acc().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0));
+        let named = epilogue.scalars.iter().cloned().zip(scalars).collect();
+        Ok((Constants { scalars: named, vectors }, if dropped { 0 } else { a.shape.cols }))
+    }
+}
+
+fn value(constants: &Constants<'_>, name: &str) -> f64 {
+    constants.scalars.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, value)| *value)
+}
+
+/// The executor for GPUs; any other devices, and a mixture, run one operation after another. An error comes with the index
+/// of its device.
+pub(super) fn executor<'e, 'h>(
+    sites: &'e [Option<Site>],
+    host: &'e mut Host<'h>,
+) -> Result<Box<dyn Executor + 'e>, (usize, Error)> {
+    #[cfg(feature = "cuda")]
+    if sites.iter().flatten().all(|site| matches!(site.device.kind(), DeviceKind::Cuda(_))) {
+        return Ok(Box::new(crate::cuda::Gpus::new(sites, host)?));
+    }
+    Ok(Box::new(Sequential::new(sites, host)))
+}
+
+/// The same regions, with those that are next to each other joined.
+fn merged(mut regions: Vec<Region>) -> Vec<Region> {
+    regions.sort_by_key(|region| (region.col, region.cols, region.row));
+    let mut out: Vec<Region> = Vec::new();
+    for region in regions {
+        match out.last_mut() {
+            Some(last) if (last.col, last.cols) == (region.col, region.cols) && last.row + last.rows == region.row => {
+                last.rows += region.rows;
+            }
+            _ => out.push(region),
+        }
+    }
+    out
+}

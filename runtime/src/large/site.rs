@@ -1,0 +1,149 @@
+//! A device as part of a plan: its kernels, its buffers, and the launches of its products.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
+use ptx_gemm_dsl::epilogue::Axis;
+use ptx_gemm_dsl::{DType, Layout};
+
+use super::operation::{Action, Place, Product};
+use super::plan::{Allocation, Plan};
+use super::region::Region;
+use super::sums::{Part, Sums};
+use crate::arguments::{DeviceMatrix, DeviceVector};
+use crate::backend::{self, Backend, Lifetime, Module};
+use crate::compiled::{CompiledGemm, DeviceCall};
+use crate::device::Device;
+use crate::error::Error;
+use crate::launch::Launch;
+use crate::shape::{Shape, Stack};
+use crate::view::AnyRef;
+
+/// A vector of the epilogue on the host.
+#[derive(Clone, Debug)]
+pub(crate) struct HostVector<'h> {
+    pub(crate) name: String,
+    pub(crate) axis: Axis,
+    pub(crate) dtype: DType,
+    pub(crate) bytes: &'h [u8],
+}
+
+/// What the launches of a plan need besides matrices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constants<'h> {
+    pub(crate) scalars: Vec<(String, f64)>,
+    pub(crate) vectors: Vec<HostVector<'h>>,
+}
+
+/// A device, with everything that its part of a plan needs.
+pub(crate) struct Site {
+    pub(crate) device: Device,
+    kernels: BTreeMap<Part, CompiledGemm>,
+    memory: BTreeMap<super::Buffer, (backend::Buffer, Allocation)>,
+    vectors: Vec<(String, Axis, u64, backend::Buffer)>,
+    scalars: Vec<(String, f64)>,
+    workspace: Option<backend::Buffer>,
+    /// Row and column of D at which the plan begins.
+    origin: [usize; 2],
+}
+
+/// A launch, and how many bytes of its workspace must be zero before it.
+pub(crate) struct Ready {
+    pub(crate) module: Arc<dyn Module>,
+    pub(crate) launch: Launch,
+    /// Address and length; the length is 0 if nothing must be zero.
+    pub(crate) flags: (u64, u64),
+}
+
+impl Site {
+    /// Compiles the kernels that a plan uses, reserves its memory, and copies the vectors.
+    pub(crate) fn new(
+        device: &Device,
+        plan: &Plan,
+        sums: &Sums,
+        constants: &Constants<'_>,
+        origin: [usize; 2],
+    ) -> Result<Site, Error> {
+        let backend = device.backend();
+        let mut kernels = BTreeMap::new();
+        for operation in &plan.operations {
+            let Action::Multiply(Product { part, .. }) = operation.action else { continue };
+            if let (None, Some(schedule)) = (kernels.get(&part), sums.schedule(part)) {
+                kernels.insert(part, CompiledGemm::new(schedule, device)?);
+            }
+        }
+        let mut memory = BTreeMap::new();
+        for (&buffer, &allocation) in &plan.buffers {
+            let element = allocation.dtype.bytes();
+            let label = buffer.to_string();
+            let reserved = backend::Buffer::new(backend, &label, allocation.elements(), element, Lifetime::Kept)?;
+            memory.insert(buffer, (reserved, allocation));
+        }
+        let mut vectors = Vec::new();
+        for HostVector { name, axis, dtype, bytes } in &constants.vectors {
+            let len = bytes.len() / dtype.bytes() as usize;
+            let buffer = backend::Buffer::new(backend, name, len as u64, dtype.bytes(), Lifetime::Kept)?;
+            let shape = Shape::packed(1, len, Layout::Row);
+            let row = AnyRef { dtype: *dtype, shape, stack: Stack::ONE, bytes: (*bytes).into() };
+            backend.upload(buffer.address, row)?;
+            vectors.push((name.clone(), *axis, u64::from(dtype.bytes()), buffer));
+        }
+        let chunks = plan.workspace_bytes.div_ceil(WORKSPACE_ALIGN.into());
+        let workspace = (chunks > 0)
+            .then(|| backend::Buffer::new(backend, "the workspace", chunks, WORKSPACE_ALIGN, Lifetime::Kept))
+            .transpose()?;
+        let scalars = constants.scalars.clone();
+        Ok(Site { device: device.clone(), kernels, memory, vectors, scalars, workspace, origin })
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        self.device.backend()
+    }
+
+    /// A part of a buffer, as a matrix.
+    pub(crate) fn matrix(&self, place: Place) -> Option<(DType, DeviceMatrix)> {
+        let (buffer, Allocation { dtype, shape }) = self.memory.get(&place.buffer)?;
+        let Region { row, col, rows, cols } = place.region;
+        let whole = DeviceMatrix::new(buffer.address, *shape);
+        Some((*dtype, whole.block(*dtype, row, col, rows, cols)?))
+    }
+
+    /// The launch of a product; `None` if there is nothing to compute.
+    pub(crate) fn ready(&self, product: &Product) -> Result<Option<Ready>, Error> {
+        let matrix = |place: Place| self.matrix(place).map(|(_, matrix)| matrix);
+        let kernel = self.kernels.get(&product.part);
+        let places = kernel.zip(matrix(product.a)).zip(matrix(product.b)).zip(matrix(product.d));
+        let Some((((kernel, a), b), d)) = places else { return Ok(None) };
+        let epilogue = &kernel.problem().epilogue;
+        let scalars: Vec<(&str, f64)> = self
+            .scalars
+            .iter()
+            .filter(|(name, _)| epilogue.scalars.contains(name))
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
+        let vectors = self.vectors.iter().filter(|(name, ..)| epilogue.vectors.iter().any(|of| of.name == *name));
+        let vectors: Vec<(&str, DeviceVector)> = vectors
+            .map(|(name, axis, bytes, buffer)| {
+                let (start, len) = match axis {
+                    Axis::M => (self.origin[0] + product.host.row, product.host.rows),
+                    Axis::N => (self.origin[1] + product.host.col, product.host.cols),
+                };
+                (name.as_str(), DeviceVector { address: buffer.address + start as u64 * bytes, len })
+            })
+            .collect();
+        let c = product.c.and_then(matrix);
+        let call = DeviceCall { a, b, c, d, vectors: &vectors, scalars: &scalars };
+        let (extents, arguments) = kernel.resolve(&call)?;
+        let Some(mut launch) = kernel.launch_of(extents, &arguments)? else { return Ok(None) };
+        let entry = &kernel.interface().entries[launch.entry];
+        let mut flags = (0, 0);
+        if let Some(workspace) = &self.workspace
+            && launch.workspace_bytes(entry, extents) > 0
+        {
+            kernel.pass(extents, workspace.address, &mut launch)?;
+            flags = (workspace.address, launch.flag_bytes(entry, extents));
+        }
+        Ok(Some(Ready { module: kernel.module().clone(), launch, flags }))
+    }
+}
