@@ -1,7 +1,7 @@
 //! Batches, split-K and persistent grids through the public interface.
 
 use ptx_gemm_dsl::Schedule;
-use ptx_gemm_runtime::{CompiledGemm, Device, Error, Matrix, MatrixBatch, MatrixMut, MatrixRef};
+use ptx_gemm_runtime::{CompiledGemm, Device, Error, INTERPRETER_WAVE, Matrix, MatrixBatch, MatrixMut, MatrixRef};
 
 const CLAUSES: &str = "tile(16, 16, 8); thread(2, 4); vector(4);";
 
@@ -79,7 +79,7 @@ fn split_and_persistent_products_are_the_same() {
     for (more, blocks) in [
         ("split_k(3, reduce = serial);", 36),
         ("split_k(5, reduce = workspace);", 60),
-        ("persistent;", 6),
+        ("persistent;", INTERPRETER_WAVE),
         ("persistent(2);", 2),
         ("persistent(1000);", 12),
         ("split_k(2, reduce = serial); persistent(4);", 4),

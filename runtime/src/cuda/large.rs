@@ -283,12 +283,14 @@ impl Executor for Gpus<'_, '_> {
 impl Drop for Gpus<'_, '_> {
     /// Waits for everything in flight, also after a panic.
     fn drop(&mut self) {
-        /// Looks at the devices, a millisecond apart, before those that do not end are reset.
+        /// Looks at the devices, a millisecond apart, without the end of an event, before those that wait are reset.
         const LOOKS: usize = 10_000;
-        for _ in 0..LOOKS {
+        let mut looks = 0;
+        while looks < LOOKS {
             if self.is_idle() {
                 return;
             }
+            looks = if self.has_advanced() { 0 } else { looks + 1 };
             thread::sleep(Duration::from_millis(1));
         }
         self.abandon();
