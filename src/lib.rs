@@ -129,7 +129,7 @@
 //! let large = Large::new(kernel.schedule())?.devices(&devices).budget(24 << 10);
 //! println!("{}", large.plan(60, 50, 70)?);
 //! let (a, b) = (Matrix::<f32>::random(60, 70, 1), Matrix::<f32>::random(70, 50, 2));
-//! let mut d = Matrix::zeros(60, 50);
+//! let mut d = Matrix::<f32>::zeros(60, 50);
 //! large.run(&mut d, &a, &b, &mut Arguments::new())?;
 //! # Ok(())
 //! # }

@@ -44,7 +44,7 @@ pub enum OnFailure {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let schedule = "tile(16, 16, 8); thread(2, 2);".parse()?;
 /// let devices = [Device::interpreter(), Device::interpreter()];
-/// let large = Large::new(&schedule)?.devices(&devices).budget(16 << 10);
+/// let large = Large::new(&schedule)?.devices(&devices).budget(24 << 10);
 /// println!("{}", large.plan(100, 70, 50)?);
 /// let (a, b) = (Matrix::<f32>::random(100, 50, 1), Matrix::<f32>::random(50, 70, 2));
 /// let mut d = Matrix::<f32>::zeros(100, 70);
