@@ -1,5 +1,7 @@
 //! The clauses as data: exactly what the user wrote, before any default.
 
+use serde::Serialize;
+
 use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
@@ -154,7 +156,7 @@ pub struct TileClause {
 }
 
 /// The multiply instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Atom {
     /// One scalar fused multiply-add.
     Fma,

@@ -24,7 +24,7 @@ pub(crate) struct Missing {
 /// Whether a word of the language works wherever it may be written. Words that do not are never suggested.
 pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
-        return matches!(dtype, DType::F64 | DType::F32 | DType::I32);
+        return matches!(dtype, DType::F64 | DType::F32 | DType::I32 | DType::Bf16 | DType::F16);
     }
     if let Some(function) = word.downcast_ref::<Function>() {
         return !function.is_transcendental();
@@ -45,7 +45,7 @@ pub(crate) fn has(key: Key) -> bool {
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
-        Key::Atom => &["mma", "wgmma"],
+        Key::Atom => &["mma"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -53,7 +53,6 @@ pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
 
 /// Everything in the clauses of a schedule that is not implemented yet.
 pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
-    let get = |key: Key| clauses.iter().copied().find(|clause| clause.key() == key);
     let mut list = Vec::new();
     for &clause in clauses {
         let mut lacks = |what: String, instead: &[&str]| {
@@ -79,13 +78,11 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
                 lacks(format!("the depth of {whole}"), &[&flat]);
             }
-            Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..)) => {
+            Clause::Atom(Atom::Mma(..)) => {
                 lacks(whole, &["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"]);
             }
             Clause::Specialize(specialize) => {
-                if !matches!(get(Key::Atom), None | Some(Clause::Atom(Atom::Fma))) {
-                    lacks(whole, &[]);
-                } else if specialize.roles == Some(Roles::Pingpong) {
+                if specialize.roles == Some(Roles::Pingpong) {
                     let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                     lacks("specialize with pingpong".into(), &[&together.to_string()]);
                 }

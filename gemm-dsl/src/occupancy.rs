@@ -5,6 +5,7 @@
 //! 35.6 TFLOP/s on an H200 at 4096. With the demand stated, the registers are the same on every path to a GPU, and the
 //! speeds are within 3%.
 
+use crate::clause::Atom;
 use crate::plan::{OperandPlan, Plan, Variant};
 use crate::target::{self, Target, WARP};
 use crate::terms::{Fast, Load, Operands};
@@ -91,6 +92,7 @@ impl Plan {
     fn live_registers(&self, variant: &Variant) -> u32 {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
         let fragments = match self.operands {
+            _ if matches!(self.atom, Atom::Wgmma(..)) => 0,
             Operands::Shared => 2,
             Operands::Registers => {
                 self.fragment_registers(&self.a, variant.a.width, self.geometry.thread.m)

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::clause::Expectation;
+use crate::clause::{Atom, Expectation};
 use crate::target::{Target, WARP};
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Side, SplitK,
@@ -17,7 +17,7 @@ use crate::types::{DType, Layout, Problem};
 /// longer than computing them.
 pub const STREAM_DEPTH: u32 = 256;
 
-/// The geometry of the threads of one block that multiply (`atom(fma)`): with `specialize`, the consumers.
+/// The geometry of the threads of one block that multiply: with `specialize`, the consumers.
 ///
 /// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each
 /// repetition (p, q) of its fragment, rows `p * stride.m + i * fragment.m ..` and columns
@@ -65,7 +65,8 @@ pub struct Placement {
     pub fast_extent: u32,
     /// Rows of `fast_extent` elements.
     pub slow_extent: u32,
-    /// Elements from one row to the next: `fast_extent` plus the pad.
+    /// Elements from one row to the next: `fast_extent` plus the pad, or less, and then the rows are cut into panels of
+    /// this width, each of which holds its part of every row.
     pub pitch: u32,
     /// XOR on the byte address.
     pub swizzle: Swizzle,
@@ -73,6 +74,13 @@ pub struct Placement {
     pub offset_bytes: u32,
     /// Bytes of one slot (one stage), padding to its alignment included.
     pub slot_bytes: u32,
+}
+
+impl Placement {
+    /// Panels that the rows are cut into.
+    pub fn panels(&self) -> u32 {
+        self.fast_extent.div_ceil(self.pitch.max(1))
+    }
 }
 
 /// How one operand's K-tile is copied from global to shared memory in one variant.
@@ -162,6 +170,8 @@ pub struct Plan {
     pub target: Target,
     /// The block tile.
     pub block: Extent3,
+    /// The multiply instruction.
+    pub atom: Atom,
     /// The threads that multiply.
     pub geometry: Geometry,
     /// Warps that only copy, numbered after those that multiply; 0: the threads that multiply copy as well.
@@ -280,7 +290,7 @@ pub struct Provenance {
     pub epilogue: String,
     /// `tile(...)`.
     pub tile: String,
-    /// `thread(...)`.
+    /// `thread(...)`, or `atom(...)` of tensor cores.
     pub thread: String,
     /// `warp(...)`, else `lanes(...)`.
     pub lanes: String,

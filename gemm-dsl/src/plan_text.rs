@@ -78,6 +78,7 @@ impl Plan {
         let g = &self.geometry;
         table.heading("threads");
         table.row("block tile", format!("{} x {} x {}", self.block.m, self.block.n, self.block.k));
+        table.row("multiply", self.atom);
         table.row("threads", self.warps());
         if g.regions.m * g.regions.n > 1 {
             table.row(
@@ -311,6 +312,9 @@ fn placement(operand: &OperandPlan, p: &Placement) -> String {
         (Side::B, Fast::Mn) => ("k", "n"),
     };
     let skew = match p.swizzle {
+        Swizzle::Bytes(span) if p.panels() > 1 => {
+            format!(" in {} panels of {}, swizzled by {span} B", p.panels(), p.pitch)
+        }
         Swizzle::Bytes(span) => format!(", swizzled by {span} B"),
         Swizzle::None if p.pitch > p.fast_extent => format!(", padded to {}", p.pitch),
         Swizzle::None => String::new(),

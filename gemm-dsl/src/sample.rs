@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::figure::Figure;
+use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent3, Fast, Load, Operands, Pace, Side, Swizzle};
@@ -104,7 +105,10 @@ impl Plan {
             match operand.placement {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
-                    sample.reads += self.reads(slot).times(k_tiles);
+                    // A warp group's instruction reads the tiles itself.
+                    if !matches!(self.atom, Atom::Wgmma(..)) {
+                        sample.reads += self.reads(slot).times(k_tiles);
+                    }
                     // TMA writes shared memory and reads global memory without instructions of a warp.
                     if variant.load != Load::Tma {
                         sample.stores += self.stores(slot, copy).times(stored_tiles);

@@ -1,7 +1,7 @@
 //! From a plan to a module of tile programs: which tiles are copied, waited for, multiplied and stored, and in which
 //! order.
 //!
-//! No other pass reads a plan. Requires a plan for `atom(fma)`. Ensures programs that the verifier accepts.
+//! No other pass reads a plan. Ensures programs that the verifier accepts.
 //!
 //! - One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in
 //!   `release`.
@@ -10,16 +10,20 @@
 //!   is issued before the multiply and stored to shared memory (`commit`) after it, so that the products hide its
 //!   latency.
 //! - With dedicated producers, each role has its half of the loop, with mbarriers between them.
+//! - Warp groups go on while tensor cores multiply. Consumers that have a slot in reserve wait for the products of a
+//!   K-tile only once they have started those of the next one, and so return slots one K-tile later.
 
 use std::sync::Arc;
 
+use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Reduce, Side};
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Index, Map, Module, Mover, Multiply, Note, Op,
-    Pack, Program, Ring, Role, Scheduler, Source, Span, Stage, Statement, Writer,
+    Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
+    Multiply, Note, Op, Pack, Program, Ring, Role, Scheduler, Source, Span, Stage, Statement, WGMMA_ROWS, Writer,
 };
 
 /// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
@@ -43,8 +47,21 @@ fn problem(plan: &Plan) -> Problem {
     problem
 }
 
+/// The map of a plan's accumulators: row by row of the thread tile, or in the order of the matrix instruction.
+pub fn map(plan: &Plan) -> Map {
+    match plan.atom {
+        Atom::Fma | Atom::Mma(..) => thread_map(&plan.geometry),
+        Atom::Wgmma(_, columns, _) => {
+            let mut map = Map::m64(columns);
+            map.warp.push(Digit::m(plan.block.m / WGMMA_ROWS, WGMMA_ROWS));
+            map.element.push(Digit::n(plan.block.n / columns, columns));
+            Map::new(map.thread, map.warp, map.element)
+        }
+    }
+}
+
 /// The map of a geometry's accumulators, row by row of the thread tile.
-pub fn map(geometry: &Geometry) -> Map {
+fn thread_map(geometry: &Geometry) -> Map {
     let (grid, fragment, stride, repeat) = (geometry.grid, geometry.fragment, geometry.stride, geometry.repeat);
     let thread = match geometry.along {
         Along::N => vec![Digit::n(grid.n, fragment.n), Digit::m(grid.m, fragment.m)],
@@ -130,7 +147,7 @@ impl<'p> Builder<'p> {
             barriers: self.barriers(),
             accumulators: vec![Accumulator {
                 name: "acc".into(),
-                map: map(&plan.geometry),
+                map: map(plan),
                 note: note(&clauses.thread),
             }],
             roles: self.roles(staged),
@@ -194,9 +211,27 @@ impl<'p> Builder<'p> {
         if self.plan.pace == Pace::Tile {
             body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
         }
-        body.extend([self.steps(), at(Op::Release { ring: 0 }, &clauses.stages)]);
-        let sum = vec![at(Op::Loop { body }, &clauses.tile)];
+        // A slot in reserve: the producer fills one while products read two.
+        let kept = if self.multiplies_asynchronously() && self.plan.stages > 2 { 1 } else { 0 };
+        body.push(self.steps());
+        body.extend(self.retire(kept));
+        body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
+        let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
+        if kept > 0 {
+            sum.extend(self.retire(0));
+            sum.push(at(Op::Release { ring: 0, kept: 0 }, &clauses.stages));
+        }
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
+    }
+
+    /// Whether the multiply instruction is complete only some time after it was issued.
+    fn multiplies_asynchronously(&self) -> bool {
+        matches!(self.plan.atom, Atom::Wgmma(..))
+    }
+
+    /// Waits for products in flight, where there are any, except those of the newest `steps`.
+    fn retire(&self, steps: u32) -> Option<Statement> {
+        self.multiplies_asynchronously().then(|| at(Op::Retire { steps }, &self.plan.clauses.thread))
     }
 
     /// A tile, from clearing its accumulators to its store. A persistent block has no copies in flight at the end.
@@ -287,7 +322,8 @@ impl<'p> Builder<'p> {
         let load = self.variant.load;
         // One thread starts the copies of TMA.
         let fill = if load == Load::Tma { 1 } else { plan.copying_threads() };
-        let read = plan.geometry.threads;
+        // What tensor cores read, one thread of a warp group returns: its wait is for the products of the group.
+        let read = plan.geometry.threads / if self.multiplies_asynchronously() { 4 * WARP } else { 1 };
         // How a slot becomes free when the block keeps pace: through its own barrier, or through that of the next wait.
         let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
         let (full, empty) = match (plan.pace, load) {
@@ -325,11 +361,13 @@ impl<'p> Builder<'p> {
         let plan = self.plan;
         let (operand, copy) = if buffer == 0 { (&plan.a, self.variant.a) } else { (&plan.b, self.variant.b) };
         let CopyPlan { width, store_width, chunks, .. } = copy;
+        // Boxes are as many for each panel.
+        let panels = operand.placement.map_or(1, |placement| placement.panels());
         let by = match self.variant.load {
             Load::CpAsync => Mover::CpAsync { width, piece: store_width },
             Load::Registers => Mover::Registers { width, store: store_width },
             Load::Tma => {
-                Mover::Tma { rows: operand.placement.map_or(0, |placement| placement.slow_extent) / chunks.max(1) }
+                Mover::Tma { rows: operand.placement.map_or(0, |placement| placement.slow_extent * panels) / chunks.max(1) }
             }
         };
         let clause = match self.variant.load {
@@ -349,7 +387,8 @@ impl<'p> Builder<'p> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let commit = || at(Op::Commit { ring: 0 }, &clauses.stages);
         let wait = || at(Op::Wait { ring: 0 }, &clauses.stages);
-        let release = || at(Op::Release { ring: 0 }, &clauses.stages);
+        let release = || at(Op::Release { ring: 0, kept: 0 }, &clauses.stages);
+        let steps = || std::iter::once(self.steps()).chain(self.retire(0));
         let ahead = plan.stages - 1;
         let mut sum = Vec::new();
         for tile in 0..ahead {
@@ -359,7 +398,9 @@ impl<'p> Builder<'p> {
         let mut body = Vec::new();
         if ahead == 0 {
             body.extend(self.produce(Index::Ahead(0)));
-            body.extend([commit(), wait(), self.steps(), release()]);
+            body.extend([commit(), wait()]);
+            body.extend(steps());
+            body.push(release());
         } else {
             body.push(wait());
             if self.variant.load == Load::Tma && plan.pace == Pace::Tile {
@@ -369,8 +410,14 @@ impl<'p> Builder<'p> {
             body.extend(self.produce(Index::Ahead(ahead)));
             // Asynchronous copies are committed at once; copies through registers are stored after the multiply.
             match self.variant.load {
-                Load::Registers => body.extend([self.steps(), commit()]),
-                Load::CpAsync | Load::Tma => body.extend([commit(), self.steps()]),
+                Load::Registers => {
+                    body.extend(steps());
+                    body.push(commit());
+                }
+                Load::CpAsync | Load::Tma => {
+                    body.push(commit());
+                    body.extend(steps());
+                }
             }
             body.push(release());
         }
@@ -381,6 +428,15 @@ impl<'p> Builder<'p> {
     /// The steps of the K-tile that was waited for.
     fn steps(&self) -> Statement {
         let plan = self.plan;
+        if self.multiplies_asynchronously() {
+            let fetch = |side, buffer| {
+                let from = Source::Buffer(buffer);
+                let fetch = Fetch { side, from, width: 1, ahead: 0, hold: Hold::Descriptor, reads: Reads::Movable };
+                (fetch, note(&plan.clauses.shared))
+            };
+            let fetches = vec![fetch(Side::A, 0), fetch(Side::B, 1)];
+            return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
+        }
         let fetch = |operand: &OperandPlan, buffer| {
             let fast = operand.placement.map_or(Fast::K, |placement| placement.fast);
             let group = if fast == Fast::K { operand.read_width } else { 1 };
@@ -406,19 +462,26 @@ impl<'p> Builder<'p> {
 
     fn fetch(&self, side: Side, from: Source, width: u32, ahead: u32) -> (Fetch, Note) {
         let clauses = &self.plan.clauses;
-        let hold = self.plan.operands;
+        let hold = match self.plan.operands {
+            Operands::Registers => Hold::Registers,
+            Operands::Shared => Hold::EachProduct,
+        };
         let (width, clause) = match (hold, from, width) {
-            (Operands::Shared, ..) => (1, "operands(shared)"),
+            (Hold::EachProduct, ..) => (1, "operands(shared)"),
             (_, _, 2..) => (width, clauses.vector.as_str()),
             (_, Source::Global, _) => (width, clauses.shared.as_str()),
             (_, Source::Buffer(_), _) => (width, clauses.thread.as_str()),
         };
-        let ahead = if hold == Operands::Shared { 0 } else { ahead };
+        let ahead = if hold == Hold::EachProduct { 0 } else { ahead };
         (Fetch { side, from, width, ahead, hold, reads: self.plan.reads }, note(clause))
     }
 
     fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {
-        let multiply = Multiply { acc: 0, order: self.plan.order };
+        let by = match self.plan.atom {
+            Atom::Fma | Atom::Mma(..) => Instruction::Fma { order: self.plan.order },
+            Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns },
+        };
+        let multiply = Multiply { acc: 0, by };
         let multiply_note = note(&self.plan.clauses.thread);
         at(Op::Steps { span, unroll, fetches, multiply, multiply_note }, &self.plan.clauses.unroll)
     }

@@ -38,7 +38,10 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Raster, Side, Swizzle, Tail, Wav
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
-pub use statement::{Fetch, Index, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, Writer, walk};
+pub use statement::{
+    Fetch, Hold, Index, Instruction, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, WGMMA_DEPTH_BYTES,
+    WGMMA_ROWS, Writer, walk,
+};
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
 ///
@@ -182,7 +185,8 @@ pub struct Buffer {
     pub depth: u32,
     /// Contiguous dimension in shared memory.
     pub fast: Fast,
-    /// Distance between rows of the slow dimension, in elements.
+    /// Distance between rows of the slow dimension, in elements. Longer rows are cut into panels of this width, each of
+    /// which holds its part of every row.
     pub pitch: u32,
     /// XOR on byte addresses.
     pub swizzle: Swizzle,
@@ -197,21 +201,39 @@ impl Buffer {
     /// `k` along k, `element` the bytes of one.
     pub fn address(&self, own: u32, k: u32, element: DType) -> u32 {
         let (slow, fast) = if self.fast == Fast::K { (own, k) } else { (k, own) };
-        let address = self.offset_bytes + (slow * self.pitch + fast) * element.bytes();
+        let panel = fast / self.pitch * self.rows() * self.pitch;
+        let address = self.offset_bytes + (panel + slow * self.pitch + fast % self.pitch) * element.bytes();
         match self.swizzle {
             Swizzle::None => address,
             Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
         }
     }
 
+    /// Elements of a row, along the contiguous dimension.
+    pub fn row(&self) -> u32 {
+        if self.fast == Fast::K { self.depth } else { self.extent }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u32 {
+        if self.fast == Fast::K { self.extent } else { self.depth }
+    }
+
+    /// Elements of a row of a panel: those of a row, unless it is longer than the pitch.
+    pub fn panel_row(&self) -> u32 {
+        self.row().min(self.pitch)
+    }
+
+    /// Panels that the rows are cut into.
+    pub fn panels(&self) -> u32 {
+        self.row().div_ceil(self.pitch.max(1))
+    }
+
     /// Size of one slot in bytes, from the first to the last element.
     pub fn span_bytes(&self, element: DType) -> u64 {
-        let (rows, row) = match self.fast {
-            Fast::K => (self.extent, self.depth),
-            Fast::Mn => (self.depth, self.extent),
-        };
-        let last_row = u64::from(rows.saturating_sub(1)) * u64::from(self.pitch);
-        (last_row + u64::from(row)) * u64::from(element.bytes())
+        let rows = u64::from(self.panels()) * u64::from(self.rows());
+        let last_row = rows.saturating_sub(1) * u64::from(self.pitch);
+        (last_row + u64::from(self.panel_row())) * u64::from(element.bytes())
     }
 }
 
@@ -453,6 +475,19 @@ impl Program {
     pub fn by_tma(&self, ring: usize) -> bool {
         self.statements().iter().any(|statement| match &statement.op {
             Op::Copy { buffer, by: Mover::Tma { .. }, .. } => self.rings[ring].buffers.contains(buffer),
+            _ => false,
+        })
+    }
+
+    /// Whether tensor cores read the slots of a ring, and no thread does.
+    pub fn read_by_descriptor(&self, ring: usize) -> bool {
+        self.statements().iter().any(|statement| match &statement.op {
+            Op::Steps { fetches, .. } => fetches.iter().any(|(fetch, _)| match fetch.from {
+                Source::Buffer(buffer) => {
+                    fetch.hold == Hold::Descriptor && self.rings[ring].buffers.contains(&buffer)
+                }
+                Source::Global => false,
+            }),
             _ => false,
         })
     }

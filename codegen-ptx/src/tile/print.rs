@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side, Swizzle, Wave};
+use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Wave};
 use ptx_gemm_dsl::words::Word;
 
 use super::{
-    Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Index, Module, Mover, Multiply, Op, Program, Ring,
-    Source, Span, Stage, Statement, Writer, param_name,
+    Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Module, Mover, Multiply, Op,
+    Program, Ring, Source, Span, Stage, Statement, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -179,6 +179,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::Commit { .. } => "commit",
         Op::Wait { .. } => "wait",
         Op::Release { .. } => "release",
+        Op::Retire { .. } => "retire",
         Op::Steps { .. } => "steps",
         Op::Promote { .. } => "promote",
         Op::Sync => "sync",
@@ -201,9 +202,12 @@ fn head(program: &Program, op: &Op) -> String {
         Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain => name.into(),
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
-        Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r } => {
+        Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r, kept: 0 } => {
             format!("{name} {}", ring(*r))
         }
+        Op::Release { ring: r, kept } => format!("{name} {} but {kept}", ring(*r)),
+        Op::Retire { steps: 0 } => name.into(),
+        Op::Retire { steps } => format!("{name} but {steps}"),
         Op::Copy { buffer, tile, by } => {
             let buffer = &program.buffers[*buffer];
             let tile = match tile {
@@ -250,16 +254,21 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
         Source::Buffer(buffer) => program.buffers[buffer].name.as_str(),
         Source::Global => "global",
     };
-    let hold = match fetch.hold {
-        Operands::Registers => format!("ahead {}", fetch.ahead),
-        Operands::Shared => "each product".into(),
+    let how = match fetch.hold {
+        Hold::Registers => format!("width {} ahead {}", fetch.width, fetch.ahead),
+        Hold::EachProduct => format!("width {} each product", fetch.width),
+        Hold::Descriptor => "by descriptor".into(),
     };
     let reads = if fetch.reads == Reads::Volatile { " volatile" } else { "" };
-    format!("fetch {} <- {from} width {} {hold}{reads}", side(fetch.side), fetch.width)
+    format!("fetch {} <- {from} {how}{reads}", side(fetch.side))
 }
 
 fn multiply_text(program: &Program, multiply: &Multiply) -> String {
-    format!("multiply {} += a * b order {}", program.accumulators[multiply.acc].name, multiply.order.word())
+    let by = match multiply.by {
+        Instruction::Fma { order } => format!("order {}", order.word()),
+        Instruction::Wgmma { columns } => format!("by wgmma n {columns}"),
+    };
+    format!("multiply {} += a * b {by}", program.accumulators[multiply.acc].name)
 }
 
 fn swizzle_text(swizzle: Swizzle) -> String {

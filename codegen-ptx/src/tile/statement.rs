@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reads, Reduce, Side};
+use ptx_gemm_dsl::terms::{FmaOrder, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::DType;
 
 use super::Note;
@@ -87,6 +87,17 @@ impl Mover {
     }
 }
 
+/// Where the elements of a step are when they are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// In registers.
+    Registers,
+    /// In a register for the time of one product: read again for each.
+    EachProduct,
+    /// In shared memory, from which the multiply instruction reads them, as a matrix descriptor says.
+    Descriptor,
+}
+
 /// Reads one operand's fragments, one group of steps at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
@@ -95,12 +106,12 @@ pub struct Fetch {
     /// Where it is read from.
     pub from: Source,
     /// Elements per access, along the source's contiguous dimension. Along k this is the number of steps of a group;
-    /// otherwise a group is one step.
+    /// otherwise a group is one step. 1 where threads read nothing.
     pub width: u32,
     /// Number of steps by which a group is read before its first product; a multiple of the group.
     pub ahead: u32,
-    /// Whether it is kept in registers, or read again for each product.
-    pub hold: Operands,
+    /// Where the elements are when they are multiplied.
+    pub hold: Hold,
     /// Whether NVIDIA's assembler may move the reads.
     pub reads: Reads,
 }
@@ -135,8 +146,11 @@ pub enum Op {
     Commit { ring: usize },
     /// The consumer takes the oldest committed slot.
     Wait { ring: usize },
-    /// The consumer returns its slot.
-    Release { ring: usize },
+    /// The consumer returns the slots that it has waited for, except for the newest `kept`.
+    Release { ring: usize, kept: u32 },
+    /// Waits until the products that this thread's warp group has started are complete, except those of its newest `steps`
+    /// statements: until then tensor cores read the slots and write the accumulators.
+    Retire { steps: u32 },
     /// K-steps, `unroll` at a time: fetch and multiply.
     Steps { span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>, multiply: Multiply, multiply_note: Note },
     /// Adds the accumulators of one set to those of another, element by element, and sets them to zero.
@@ -175,9 +189,29 @@ pub enum Writer {
 pub struct Multiply {
     /// The set of accumulators that the products are added to.
     pub acc: usize,
-    /// Order of the multiply-adds within a step.
-    pub order: FmaOrder,
+    /// The instruction.
+    pub by: Instruction,
 }
+
+/// The instruction that multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    /// Fused multiply-adds of each thread, in an order within a step.
+    Fma {
+        /// The order.
+        order: FmaOrder,
+    },
+    /// `wgmma`: a warp group multiplies 64 rows and some columns, 32 bytes of k at once, and goes on at once.
+    Wgmma {
+        /// The columns.
+        columns: u32,
+    },
+}
+
+/// Rows of a `wgmma`, and bytes of k (PTX ISA, "wgmma.mma_async", matrix shapes).
+pub const WGMMA_ROWS: u32 = 64;
+/// Bytes of k that a `wgmma` multiplies.
+pub const WGMMA_DEPTH_BYTES: u32 = 32;
 
 impl Op {
     /// The statements nested in it.
@@ -190,6 +224,7 @@ impl Op {
             | Op::Commit { .. }
             | Op::Wait { .. }
             | Op::Release { .. }
+            | Op::Retire { .. }
             | Op::Steps { .. }
             | Op::Promote { .. }
             | Op::Sync

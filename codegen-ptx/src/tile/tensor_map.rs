@@ -35,8 +35,7 @@ impl TensorMap {
         program.statements().into_iter().find_map(|statement| {
             let Op::Copy { buffer, by: Mover::Tma { rows }, .. } = statement.op else { return None };
             let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
-            let row = if buffer.fast == Fast::K { buffer.depth } else { buffer.extent };
-            Some(TensorMap { operand, row, rows, swizzle: buffer.swizzle })
+            Some(TensorMap { operand, row: buffer.panel_row(), rows, swizzle: buffer.swizzle })
         })
     }
 

@@ -113,7 +113,8 @@ impl Input {
     /// The copy of a tile by TMA.
     fn boxes(&self) -> CopyPlan {
         let rows = self.placement.map_or(0, |placement| placement.slow_extent);
-        let boxes = rows / box_rows(rows);
+        let panels = self.placement.map_or(0, |placement| placement.panels());
+        let boxes = panels * (rows / box_rows(rows));
         CopyPlan { width: tma_width(self.dtype), store_width: 0, chunks_per_row: 1, chunks: boxes, passes: boxes }
     }
 
@@ -155,7 +156,7 @@ impl Input {
             extent: self.extent,
             depth: self.depth,
             placement: self.placement,
-            read_width: self.read_width(settings.vector.all.unwrap_or(1), unroll),
+            read_width: self.read_width(settings.width_bound(), unroll),
         }
     }
 }
@@ -198,7 +199,7 @@ pub(super) fn variants(
     geometry: &Geometry,
     staging: Option<&Staging>,
 ) -> Vec<Variant> {
-    let bound = settings.vector.all.unwrap_or(1);
+    let bound = settings.width_bound();
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
     let [a, b] = inputs;
     let output = |demand: Option<u32>, dtype, run| widest(demand.unwrap_or(bound), dtype, &[run]);

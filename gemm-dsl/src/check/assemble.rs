@@ -3,10 +3,11 @@
 use crate::check::access;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
+use crate::clause::{Atom, Clause, SharedClause};
 use crate::plan::{Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Param, Side, Wave};
+use crate::terms::{Extent3, Operand, Operands, Pace, Param, Side, Wave};
 use crate::types::{Batch, Problem};
 
 /// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
@@ -52,6 +53,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         problem: settings.problem.clone(),
         target,
         block,
+        atom: settings.atom,
         geometry,
         producer_warps: settings.producer_warps(),
         role_registers: settings.registers,
@@ -127,20 +129,29 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         layout: settings.text(Key::Layout, "layout(a = row, b = row, c = row, d = row)"),
         epilogue: settings.text(Key::Epilogue, "epilogue(|acc| acc)"),
         tile: settings.text(Key::Tile, ""),
-        thread: settings.text(Key::Thread, ""),
+        thread: match settings.atom {
+            Atom::Fma => settings.text(Key::Thread, ""),
+            Atom::Mma(..) | Atom::Wgmma(..) => settings.text(Key::Atom, ""),
+        },
         lanes,
         vector: settings.text(Key::Vector, "vector(1)"),
-        shared: settings.text(Key::Shared, "shared(a = mk, b = kn)"),
+        shared: settings.get(Key::Shared).map_or_else(
+            || {
+                let orders = settings.shared.map(|(a, b)| SharedClause::Orders { a: Some(a), b: Some(b) });
+                Clause::Shared(orders.unwrap_or(SharedClause::None)).to_string()
+            },
+            Clause::to_string,
+        ),
         stages: settings.text(Key::Stages, "stages(1)"),
         load: settings.text(Key::Load, "load(registers)"),
-        pack: settings.text(Key::Pack, "operands as they are"),
+        pack: settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),
         raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.raster.group)),
         tail: settings.text(Key::Tail, "tail(predicate)"),
         unroll: settings.text(Key::Unroll, &format!("unroll({unroll})")),
         order: settings.text(Key::Order, "order(row)"),
         prefetch: settings.text(Key::Prefetch, &format!("prefetch({prefetch})")),
         batch: settings.text(Key::Batch, "one product"),
-        pace: settings.text(Key::Pace, "pace(tile)"),
+        pace: settings.text(Key::Pace, if settings.pace == Pace::Tile { "pace(tile)" } else { "pace(free)" }),
         split_k: settings.text(Key::SplitK, &stream_k),
         persistent: settings.text(Key::Persistent, &stream_k),
         store: settings.text(Key::Store, "store(direct)"),

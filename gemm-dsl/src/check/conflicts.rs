@@ -157,12 +157,17 @@ fn volatile_reads(settings: &Settings, findings: &mut Findings) {
         .set(format!("prefetch({})", settings.prefetch.unwrap_or(0)), "movable is the default");
 }
 
-/// Tensor-core atoms determine the work of a thread.
+/// Tensor-core atoms determine the work of a thread, and those of a warp group read their operands themselves.
 fn fma_only(settings: &Settings, findings: &mut Findings) {
-    for key in [Key::Thread, Key::Fragment, Key::Lanes] {
+    let fixed = [Key::Thread, Key::Fragment, Key::Lanes].map(|key| (key, "fixes what a thread computes"));
+    let read = [Key::Warp, Key::Operands, Key::Unroll, Key::Order, Key::Prefetch]
+        .map(|key| (key, "multiplies tiles in shared memory, and reads no fragments"))
+        .into_iter()
+        .filter(|_| matches!(settings.atom, Atom::Wgmma(..)));
+    for (key, why) in fixed.into_iter().chain(read) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
-            let message = format!("{clause} is for atom(fma): atom({}) fixes what a thread computes", settings.atom);
+            let message = format!("{clause} is for atom(fma): atom({}) {why}", settings.atom);
             // The atom may be what is wrong: a fix that leaves fewer errors wins.
             findings
                 .error("fma-only", key, &[Key::Atom], message)

@@ -75,7 +75,7 @@ pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometr
 /// `cp.async` moves 4, 8 or 16 bytes (PTX ISA, cp.async); narrow elements must travel together.
 fn async_bytes(settings: &Settings, input: &Input, findings: &mut Findings) {
     let Some(placement) = input.placement else { return };
-    let width = input.global_width(settings, settings.vector.all.unwrap_or(1));
+    let width = input.global_width(settings, settings.width_bound());
     let bytes = width * input.dtype.bytes();
     if bytes >= 4 {
         return;

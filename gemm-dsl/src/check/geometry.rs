@@ -1,4 +1,4 @@
-//! The threads of a block: tile, warp, thread, fragment, lanes.
+//! The threads of a block: tile, warp, thread, fragment, lanes; with tensor cores, what their instructions fix.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -10,9 +10,93 @@ use crate::terms::{Along, Extent2};
 
 /// Derives the geometry; `None` if a rule is broken.
 pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
-    if settings.atom != Atom::Fma {
+    match settings.atom {
+        Atom::Fma => threads(settings, findings),
+        Atom::Mma(..) => None,
+        Atom::Wgmma(_, columns, _) => warp_groups(settings, columns, findings),
+    }
+}
+
+/// The part of a warp's tile that one matrix instruction leaves to a thread: two adjacent columns of every eighth row,
+/// and so on every eight columns (PTX ISA, accumulators of `mma.m16n8` and of `wgmma.m64nN`).
+const FRAGMENT: Extent2 = Extent2 { m: 1, n: 2 };
+const LANES: Extent2 = Extent2 { m: 8, n: 4 };
+
+/// Rows of a `wgmma`, and those of them that one of its four warps holds.
+const GROUP_ROWS: u32 = 64;
+const WARP_ROWS: u32 = 16;
+
+/// The geometry of warps that each compute `region` by matrix instructions.
+fn by_matrix(tile: TileClause, region: Extent2) -> Geometry {
+    let thread = Extent2 { m: region.m / LANES.m, n: region.n / LANES.n };
+    let regions = Extent2 { m: tile.m / region.m, n: tile.n / region.n };
+    Geometry {
+        threads: regions.m * regions.n * LANES.m * LANES.n,
+        region,
+        grid: LANES,
+        regions,
+        along: Along::N,
+        thread,
+        fragment: FRAGMENT,
+        repeat: Extent2 { m: thread.m / FRAGMENT.m, n: thread.n / FRAGMENT.n },
+        stride: Extent2 { m: LANES.m * FRAGMENT.m, n: LANES.n * FRAGMENT.n },
+    }
+}
+
+/// Each warp group computes 64 rows of the tile, by instructions of `columns` columns.
+fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Option<Geometry> {
+    let before = findings.list.len();
+    let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
+    let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: GROUP_ROWS, n: columns });
+    if columns == 0 {
         return None;
     }
+    if !whole.m.is_multiple_of(atom.m) || !whole.n.is_multiple_of(atom.n) {
+        let message = format!(
+            "{} is not made of {} x {}, which {} computes at once",
+            settings.text(Key::Tile, ""),
+            atom.m,
+            atom.n,
+            settings.text(Key::Atom, "")
+        );
+        let finding = findings.error("atom-tile", Key::Tile, &[Key::Atom], message);
+        let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+        let (m, n) = (whole.m.next_multiple_of(atom.m), whole.n.next_multiple_of(atom.n));
+        for (m, n) in [(m, n), (m.min(256), n), (atom.m, atom.n), (2 * atom.m, atom.n)] {
+            let text = format!("tile({m}, {n}{depth})");
+            finding.set(&text, format!("{text} is"));
+        }
+        let narrower = |n: &u32| whole.n.is_multiple_of(*n);
+        if let (true, Some(n), Atom::Wgmma(m, _, k)) =
+            (whole.m.is_multiple_of(atom.m), (8..=256).rev().step_by(8).find(narrower), settings.atom)
+        {
+            let text = format!("atom(wgmma({m}, {n}, {k}))");
+            finding.set(&text, format!("{text} divides it"));
+        }
+    }
+    if findings.list.len() > before {
+        return None;
+    }
+    let threads = u64::from(tile.m / WARP_ROWS) * u64::from(LANES.m * LANES.n);
+    if threads > u64::from(MAX_THREADS) {
+        let message = format!(
+            "{} has {} groups of 64 rows, each of a warp group: {threads} threads, at most {MAX_THREADS}",
+            settings.text(Key::Tile, ""),
+            tile.m / GROUP_ROWS
+        );
+        let finding = findings.error("threads", Key::Tile, &[Key::Atom], message);
+        let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+        for m in [256, 192, 128] {
+            let text = format!("tile({m}, {}{depth})", tile.n);
+            finding.set(&text, format!("{text} takes {} threads", m * 2));
+        }
+        return None;
+    }
+    Some(by_matrix(tile, Extent2 { m: WARP_ROWS, n: tile.n }))
+}
+
+/// The geometry of `atom(fma)`.
+fn threads(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
     let (tile, thread) = (settings.tile?, settings.thread?);
     let fragment = settings.fragment.unwrap_or(thread);

@@ -3,7 +3,7 @@
 use crate::check::finding::Findings;
 use crate::check::geometry::parts;
 use crate::check::settings::Settings;
-use crate::clause::{Clause, SpecializeClause, Spills, WarpCount};
+use crate::clause::{Atom, Clause, SpecializeClause, Spills, WarpCount};
 use crate::occupancy::BESIDES;
 use crate::plan::Geometry;
 use crate::suggest::count;
@@ -32,16 +32,23 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     }
     let message = format!(
         "{} keeps {} {acc} accumulators: with the {BESIDES} registers that everything else needs that is {}, each of {} gets at most {limit}",
-        settings.text(Key::Thread, ""),
+        match settings.atom {
+            Atom::Fma => settings.text(Key::Thread, ""),
+            Atom::Mma(..) | Atom::Wgmma(..) => format!("a thread of {}", settings.text(Key::Tile, "")),
+        },
         geometry.thread.m * geometry.thread.n,
         kept + BESIDES,
         count(threads, "thread")
     );
-    let finding = findings.error("registers", Key::Thread, &DEPENDS, message);
+    let key = if settings.atom == Atom::Fma { Key::Thread } else { Key::Tile };
+    let finding = findings.error("registers", key, &DEPENDS, message);
     // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
     // with the other clauses is found out by trying them.
     let fits = |part: &Extent2| part.m * part.n * words + BESIDES <= limit;
     for Extent2 { m, n } in parts(geometry.thread).into_iter().filter(fits).take(12) {
+        if settings.atom != Atom::Fma {
+            break;
+        }
         let text = format!("thread({m}, {n})");
         finding.set(&text, format!("{text} keeps {}", m * n));
     }

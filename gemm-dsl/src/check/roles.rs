@@ -12,28 +12,16 @@ use crate::terms::Load;
 /// Threads of a warp group.
 const WARP_GROUP: u32 = 4 * WARP;
 
-/// Every rule about roles. `geometry` is that of `atom(fma)`; `None` if it is not known.
+/// Every rule about roles. `geometry` is `None` if it is not known.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(clause) = settings.specialize else { return };
     pingpong(clause, findings);
     copies(settings, clause, findings);
-    match (settings.atom, geometry) {
-        (Atom::Fma, Some(geometry)) => {
-            if whole_warps(settings, geometry, findings) {
-                consumers(settings, clause, geometry, findings);
-            }
-            block_size(settings, clause, geometry, findings);
+    if let Some(geometry) = geometry {
+        if whole_warps(settings, geometry, findings) {
+            consumers(settings, clause, geometry, findings);
         }
-        (Atom::Fma, None) => {}
-        (atom, _) if clause.consumers.is_none() => {
-            let message = format!("{} needs consumers with atom({atom})", text(clause));
-            let finding = findings.error("consumers-missing", Key::Specialize, &[Key::Atom], message);
-            for groups in [2, 1] {
-                let fixed = text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
-                finding.set(&fixed, format!("such as {fixed}"));
-            }
-        }
-        _ => {}
+        block_size(settings, clause, geometry, findings);
     }
     budget(settings, clause, geometry, findings);
 }
@@ -111,7 +99,10 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         text(clause),
         if named == 1 { "warp" } else { "warps" },
         settings.text(Key::Tile, ""),
-        settings.text(Key::Thread, ""),
+        match settings.atom {
+            Atom::Fma => settings.text(Key::Thread, ""),
+            Atom::Mma(..) | Atom::Wgmma(..) => "64 rows a warp group".into(),
+        },
         count(geometry.threads, "thread")
     );
     let finding =

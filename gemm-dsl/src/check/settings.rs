@@ -9,9 +9,9 @@ use crate::keys::KeySet;
 use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
-use crate::target::Target;
+use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, SplitK, Store, Tail, Wave,
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Side, SplitK, Store, Tail, Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
@@ -94,7 +94,44 @@ impl<'s> Settings<'s> {
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
+        if let Atom::Wgmma(..) = settings.atom {
+            settings.read_by_tensor_cores();
+        }
         settings
+    }
+
+    /// The defaults of clauses about operands that tensor cores read from shared memory themselves.
+    ///
+    /// They are staged as they are in memory, with the widest swizzle that their rows allow, and copied first where TMA
+    /// cannot address them: nothing else could bring them into that order. Warp groups do not wait for each other.
+    fn read_by_tensor_cores(&mut self) {
+        let staged = |dtype: DType, fast, extent: u32| {
+            let depth = self.tile.and_then(|tile| tile.k).unwrap_or(0);
+            let bytes = (if fast == Fast::K { depth } else { extent }) * dtype.bytes();
+            let span = [128, 64, 32].into_iter().find(|span| bytes.is_multiple_of(*span));
+            StagedOrder { fast, skew: span.map_or(Skew::None, Skew::Swizzle) }
+        };
+        let Problem { types, layouts, .. } = &self.problem;
+        let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
+        let a = staged(types.a, layouts.fast(Side::A), tile.m);
+        let b = staged(types.b, layouts.fast(Side::B), tile.n);
+        let given = match self.get(Key::Shared) {
+            Some(Clause::Shared(SharedClause::Orders { a, b })) => (*a, *b),
+            Some(_) => return,
+            None => (None, None),
+        };
+        self.shared = Some((given.0.unwrap_or(a), given.1.unwrap_or(b)));
+        self.pack = PackClause { a: true, b: true };
+        if self.get(Key::Pace).is_none() {
+            self.pace = Pace::Free;
+        }
+    }
+
+    /// An upper bound for the width of every access, in elements: with tensor cores, whose threads load no fragments,
+    /// none but that of the instructions.
+    pub fn width_bound(&self) -> u32 {
+        let default = if self.atom == Atom::Fma { 1 } else { MAX_ACCESS_BYTES };
+        self.vector.all.unwrap_or(default)
     }
 
     fn apply(&mut self, clause: &Clause) {

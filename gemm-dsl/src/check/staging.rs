@@ -2,7 +2,7 @@
 
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
-use crate::clause::{Skew, StagedOrder, TileClause};
+use crate::clause::{Atom, Skew, StagedOrder, TileClause};
 use crate::plan::Placement;
 use crate::target::BOX_ALIGN;
 use crate::terms::{Fast, Load, Swizzle};
@@ -69,8 +69,9 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     } else {
         1
     });
-    let (a, a_bytes) = place(order_a, tile.m, depth, types.a.bytes(), align);
-    let (b, b_bytes) = place(order_b, tile.n, depth, types.b.bytes(), align);
+    let panels = settings.atom != Atom::Fma;
+    let (a, a_bytes) = place(order_a, (tile.m, depth), types.a.bytes(), align, panels);
+    let (b, b_bytes) = place(order_b, (tile.n, depth), types.b.bytes(), align, panels);
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
@@ -89,7 +90,14 @@ fn alignment(order: StagedOrder) -> u64 {
     }
 }
 
-fn place(order: StagedOrder, extent: u32, depth: u32, element: u32, align: u64) -> (Placement, u64) {
+/// Tensor cores read swizzled tiles in panels as wide as the span: `panels`.
+fn place(
+    order: StagedOrder,
+    (extent, depth): (u32, u32),
+    element: u32,
+    align: u64,
+    panels: bool,
+) -> (Placement, u64) {
     let (fast_extent, slow_extent) = match order.fast {
         Fast::K => (depth, extent),
         Fast::Mn => (extent, depth),
@@ -99,8 +107,13 @@ fn place(order: StagedOrder, extent: u32, depth: u32, element: u32, align: u64) 
         Skew::Pad(elements) => (elements, Swizzle::None),
         Skew::Swizzle(bytes) => (0, Swizzle::Bytes(bytes)),
     };
-    let pitch = u64::from(fast_extent) + u64::from(pad);
-    let bytes = (pitch * u64::from(slow_extent) * u64::from(element)).next_multiple_of(align);
+    let row = u64::from(fast_extent) + u64::from(pad);
+    let pitch = row;
+    let pitch = match swizzle {
+        Swizzle::Bytes(span) if panels => pitch.min(u64::from(span / element)),
+        _ => pitch,
+    };
+    let bytes = (row * u64::from(slow_extent) * u64::from(element)).next_multiple_of(align);
     let placement = Placement {
         fast: order.fast,
         fast_extent,

@@ -3,15 +3,19 @@
 use crate::check::finding::Findings;
 use crate::check::requirements::mma_depth;
 use crate::check::settings::Settings;
-use crate::clause::Atom;
+use crate::clause::{Atom, Clause, Skew, TileClause};
 use crate::table::Key;
+use crate::terms::Load;
 use crate::types::DType;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     match settings.atom {
         Atom::Fma => {}
         Atom::Mma(m, n, k) => mma(settings, (m, n, k), findings),
-        Atom::Wgmma(m, n, k) => wgmma(settings, (m, n, k), findings),
+        Atom::Wgmma(m, n, k) => {
+            wgmma(settings, (m, n, k), findings);
+            from_shared(settings, k, findings);
+        }
     }
     emulation(settings, findings);
 }
@@ -47,6 +51,47 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
     let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));
     let text = format!("atom(wgmma(64, {columns}, {depth}))");
     findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
+}
+
+/// What `wgmma` requires of the tiles that it reads from shared memory by itself.
+fn from_shared(settings: &Settings, depth: u32, findings: &mut Findings) {
+    if let Some(k) = settings.tile.and_then(|tile| tile.k).filter(|k| depth > 0 && !k.is_multiple_of(depth)) {
+        let tile = settings.text(Key::Tile, "");
+        let message = format!("the depth {k} of {tile} is not a multiple of {depth}, which a wgmma multiplies at once");
+        let finding = findings.error("atom-depth", Key::Tile, &[Key::Atom], message);
+        if let Some(tile) = settings.tile {
+            for k in [k.next_multiple_of(depth), 4 * depth, depth] {
+                let text = Clause::Tile(TileClause { k: Some(k), ..tile }).to_string();
+                finding.set(&text, format!("{text} is"));
+            }
+        }
+    }
+    if settings.load != Load::Tma {
+        let load = settings.text(Key::Load, "load(registers)");
+        let message = format!(
+            "{} reads what TMA has copied, and {load} writes shared memory by threads, which tensor cores see only after \
+             a fence",
+            settings.text(Key::Atom, "")
+        );
+        findings
+            .error("atom-load", Key::Atom, &[Key::Load], message)
+            .set("load(tma)", "load(tma) copies for it")
+            .set("load(tma); stages(2)", "load(tma) copies for it");
+    }
+    let Some((a, b)) = settings.shared else {
+        let message = format!("{} reads operands from shared memory, and nothing is staged", settings.text(Key::Atom, ""));
+        findings
+            .error("atom-shared", Key::Shared, &[Key::Atom], message)
+            .remove("shared", "leave shared out: operands are staged as they are in memory, swizzled");
+        return;
+    };
+    let plain = [("A", a), ("B", b)].into_iter().find(|(_, order)| !matches!(order.skew, Skew::Swizzle(_)));
+    if let Some((name, _)) = plain {
+        let message = format!("{} reads swizzled tiles, and that of {name} is not", settings.text(Key::Atom, ""));
+        findings
+            .error("atom-swizzle", Key::Shared, &[Key::Atom, Key::Tile, Key::Types, Key::Layout], message)
+            .remove("shared", "leave shared out: tiles are then swizzled as wide as their rows allow");
+    }
 }
 
 /// True if the atom multiplies the schedule's types.

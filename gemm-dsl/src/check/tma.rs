@@ -5,7 +5,7 @@ use crate::check::finding::{Finding, Findings};
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{
-    Clause, LayoutClause, PackClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount,
+    Atom, Clause, LayoutClause, PackClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount,
 };
 use crate::table::Key;
 use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
@@ -179,18 +179,22 @@ fn set_row(finding: &mut Finding, settings: &Settings, input: &Input, order: Sta
     }
 }
 
-/// TMA permutes within spans, and a row is one of them.
+/// TMA permutes within spans, and a row is one of them; or several, side by side, where tensor cores read it.
 fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, findings: &mut Findings) {
     let bytes = row_bytes(input, order);
-    if u64::from(span) == bytes {
+    let panels = settings.atom != Atom::Fma;
+    if u64::from(span) == bytes || (panels && bytes.is_multiple_of(u64::from(span)) && bytes > 0) {
         return;
     }
     let name = letter(input.side);
+    let needed = if panels { format!("rows of multiples of {span} B") } else { format!("rows of {span} B") };
     let message = format!(
-        "load(tma) with swizzle({span}) needs rows of {span} B in shared memory, and a row of {name}'s tile has {bytes} B"
+        "load(tma) with swizzle({span}) needs {needed} in shared memory, and a row of {name}'s tile has {bytes} B"
     );
     let finding = findings.error("tma-swizzle", Key::Shared, &DEPENDS, message).about(&name.to_lowercase());
-    for skew in [span_of_row(input, order).map(Skew::Swizzle), Some(Skew::None)].into_iter().flatten() {
+    let parts = [128, 64, 32].into_iter().filter(|span| panels && bytes.is_multiple_of(u64::from(*span)));
+    let skews = span_of_row(input, order).into_iter().chain(parts).map(Skew::Swizzle);
+    for skew in skews.chain([Skew::None]) {
         if let Some(text) = shared(settings, input.side, StagedOrder { skew, ..order }) {
             finding.set(&text, format!("{text} is legal"));
         }
@@ -200,7 +204,11 @@ fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, f
 
 /// A row of a box is at most 256 elements, and whole pieces of 16 bytes.
 fn row(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
-    let elements = if order.fast == Fast::K { input.depth } else { input.extent };
+    // A panel is copied by itself.
+    let elements = match (order.skew, if order.fast == Fast::K { input.depth } else { input.extent }) {
+        (Skew::Swizzle(span), elements) if settings.atom != Atom::Fma => elements.min(span / input.dtype.bytes()),
+        (_, elements) => elements,
+    };
     let (name, width) = (letter(input.side), tma_width(input.dtype));
     let (_, along) = words(input.side, order.fast);
     let what = format!("a row of {name}'s tile has {elements} elements along {along}");

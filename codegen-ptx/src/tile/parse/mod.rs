@@ -31,7 +31,7 @@
 //! statement   = "tiles" "{" statement* "}"
 //!             | "if_any_k" "{" statement* "}"
 //!             | "loop" "kt" "{" statement* "}"
-//!             | ("acquire" | "commit" | "wait" | "release") ring
+//!             | ("acquire" | "commit" | "wait") ring | "release" ring ["but" n] | "retire" ["but" n]
 //!             | "copy" ("a" | "b") "[" tile "]" "->" buffer "by" mover
 //!             | "steps" (n ".." n | "all") "unroll" n "{" fetch fetch multiply "}"
 //!             | "clear" acc | "promote" acc "into" acc | "sync" | "meet" barrier | "drain"
@@ -42,7 +42,8 @@
 //! tile        = n | "kt" ["+" n]
 //! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n | "tma" "rows" n
 //! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product") ["volatile"]
-//! multiply    = "multiply" acc "+=" "a" "*" "b" "order" order               as in a schedule: row
+//!             | "fetch" ("a" | "b") "<-" buffer "by" "descriptor"
+//! multiply    = "multiply" acc "+=" "a" "*" "b" ("order" order | "by" "wgmma" "n" n)     order as in a schedule: row
 //! ```
 
 mod cursor;

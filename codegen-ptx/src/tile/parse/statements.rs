@@ -1,11 +1,11 @@
 //! Statements of a role.
 
-use ptx_gemm_dsl::terms::{FmaOrder, Operands, Reads, Reduce};
+use ptx_gemm_dsl::terms::{Reads, Reduce};
 
 use super::Parser;
 use super::cursor::{Cursor, Parsed};
 use crate::tile::lexer::Token;
-use crate::tile::{Fetch, Index, Mover, Multiply, Op, Program, Source, Span, Statement, Writer};
+use crate::tile::{Fetch, Hold, Index, Instruction, Mover, Multiply, Op, Program, Source, Span, Statement, Writer};
 use crate::violation::Site;
 
 /// Statements nested deeper than this are rejected before they overflow the stack.
@@ -67,7 +67,11 @@ impl<'t> Parser<'t> {
                     "acquire" => Op::Acquire { ring: cursor.find("a ring", rings())? },
                     "commit" => Op::Commit { ring: cursor.find("a ring", rings())? },
                     "wait" => Op::Wait { ring: cursor.find("a ring", rings())? },
-                    "release" => Op::Release { ring: cursor.find("a ring", rings())? },
+                    "release" => {
+                        let ring = cursor.find("a ring", rings())?;
+                        Op::Release { ring, kept: rest(&mut cursor)? }
+                    }
+                    "retire" => Op::Retire { steps: rest(&mut cursor)? },
                     "copy" => copy(&mut cursor, program)?,
                     "promote" => {
                         let from = cursor.find("an accumulator", accumulators())?;
@@ -137,13 +141,24 @@ impl<'t> Parser<'t> {
         cursor.word("a")?;
         cursor.mark("*")?;
         cursor.word("b")?;
-        cursor.word("order")?;
-        let order: FmaOrder = cursor.of()?;
+        let by = match cursor.any_word("`order` or `by`")? {
+            "order" => Instruction::Fma { order: cursor.of()? },
+            "by" => {
+                cursor.word("wgmma")?;
+                Instruction::Wgmma { columns: cursor.named("n")? }
+            }
+            other => return cursor.error_before(format!("expected `order` or `by`, found `{other}`")),
+        };
         cursor.end()?;
         let multiply_note = cursor.note();
         self.close()?;
-        Ok(Op::Steps { span, unroll, fetches, multiply: Multiply { acc, order }, multiply_note })
+        Ok(Op::Steps { span, unroll, fetches, multiply: Multiply { acc, by }, multiply_note })
     }
+}
+
+/// How many of the newest a statement leaves out.
+fn rest(cursor: &mut Cursor<'_>) -> Parsed<u32> {
+    if cursor.takes(Token::Word("but")) { cursor.number() } else { Ok(0) }
 }
 
 /// Elements per access of D, and of C if the epilogue reads it.
@@ -200,13 +215,18 @@ fn fetch(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Fetch> {
     {
         return cursor.error_before(format!("`{}` is not a buffer of that operand", program.buffers[buffer].name));
     }
+    if cursor.takes(Token::Word("by")) {
+        cursor.word("descriptor")?;
+        cursor.end()?;
+        return Ok(Fetch { side, from, width: 1, ahead: 0, hold: Hold::Descriptor, reads: Reads::Movable });
+    }
     let width = cursor.named("width")?;
     let (hold, ahead) = match cursor.takes(Token::Word("each")) {
         true => {
             cursor.word("product")?;
-            (Operands::Shared, 0)
+            (Hold::EachProduct, 0)
         }
-        false => (Operands::Registers, cursor.named("ahead")?),
+        false => (Hold::Registers, cursor.named("ahead")?),
     };
     let reads = if cursor.takes(Token::Word("volatile")) { Reads::Volatile } else { Reads::Movable };
     cursor.end()?;

@@ -28,6 +28,9 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
         Fast::K => buffer.depth,
         Fast::Mn => buffer.extent,
     };
+    rule(buffer.panels() == 1, site.clone(), || {
+        format!("only tma copies to panels, and the rows of {} are cut into {}", buffer.name, buffer.panels())
+    })?;
     let Some((width, piece)) = by.chunk() else { return Ok(()) };
     let wide = width.is_power_of_two() && width.saturating_mul(bytes) <= MAX_ACCESS_BYTES && row.is_multiple_of(width);
     rule(wide, site.clone(), || {
@@ -74,10 +77,7 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     rule(buffer.fast == global_fast, at(), || {
         format!("tma does not transpose, and {name} has another order than the matrix in memory")
     })?;
-    let (row, count) = match buffer.fast {
-        Fast::K => (buffer.depth, buffer.extent),
-        Fast::Mn => (buffer.extent, buffer.depth),
-    };
+    let (row, count) = (buffer.panel_row(), buffer.rows());
     let bytes = row * element;
     let whole = row <= MAX_BOX && bytes.is_multiple_of(TMA_BYTES) && buffer.pitch == row;
     rule(whole, at(), || {
@@ -98,7 +98,7 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     };
     let slot = program.ring_of(index).map_or(0, |ring| program.rings[ring].slot_bytes);
     // A single box does not have to end where another could begin.
-    let next = if rows < count { rows * bytes } else { 0 };
+    let next = if rows < count || buffer.panels() > 1 { rows * bytes } else { 0 };
     let aligned = [buffer.offset_bytes, slot, next].iter().all(|bytes| bytes.is_multiple_of(align));
     rule(aligned, at(), || {
         format!(

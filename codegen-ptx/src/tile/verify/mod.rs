@@ -77,6 +77,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Commit { .. }
             | Op::Wait { .. }
             | Op::Release { .. }
+            | Op::Retire { .. }
             | Op::Sync
             | Op::Meet { .. }
             | Op::Write { .. }

@@ -18,11 +18,14 @@ const MAX_THREADS: u32 = 1024;
 /// Most slots of a ring.
 const MAX_DEPTH: u32 = 64;
 
+/// Most groups of products that can be left in flight (PTX ISA, "wgmma.wait_group").
+const MAX_IN_FLIGHT: u32 = 7;
+
 /// Lanes of a warp.
 const WARP: u32 = 32;
 
 /// Threads of a warp group.
-const WARP_GROUP: u32 = 4 * WARP;
+pub(super) const WARP_GROUP: u32 = 4 * WARP;
 
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;
@@ -217,7 +220,7 @@ fn references(program: &Program) -> Check {
                 false => missing("accumulator", node.site()),
             };
             match node.op {
-                Op::Acquire { ring } | Op::Commit { ring } | Op::Wait { ring } | Op::Release { ring } => {
+                Op::Acquire { ring } | Op::Commit { ring } | Op::Wait { ring } | Op::Release { ring, .. } => {
                     // As in `RING_STATEMENTS`.
                     let kind = match node.op {
                         Op::Acquire { .. } => 0,
@@ -258,6 +261,11 @@ fn references(program: &Program) -> Check {
                     acc(*into)?;
                     rule(from != into, node.site(), || "a set of accumulators cannot be promoted into itself".into())?;
                 }
+                Op::Retire { steps } => {
+                    rule(*steps <= MAX_IN_FLIGHT, node.site(), || {
+                        format!("at most {MAX_IN_FLIGHT} statements can be left in flight, not {steps}")
+                    })?;
+                }
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain | Op::Write { .. } => {}
             }
         }
@@ -295,12 +303,10 @@ fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check {
     rule((buffer.extent, buffer.depth) == (extent, block.k), site(), || {
         format!("{name} is {} x {}, but the K-tile is {extent} x {}", buffer.extent, buffer.depth, block.k)
     })?;
-    let row = match buffer.fast {
-        Fast::K => buffer.depth,
-        Fast::Mn => buffer.extent,
-    };
-    rule((row..=4 * MAX_EXTENT).contains(&buffer.pitch), site(), || {
-        format!("{name}: rows of {row} elements cannot have a pitch of {}", buffer.pitch)
+    let (row, pitch) = (buffer.row(), buffer.pitch);
+    let panels = pitch > 0 && row.is_multiple_of(pitch);
+    rule(panels || (row..=4 * MAX_EXTENT).contains(&pitch), site(), || {
+        format!("{name}: rows of {row} elements cannot have a pitch of {pitch}, nor be cut into panels of it")
     })?;
     if let Swizzle::Bytes(span) = buffer.swizzle {
         rule([32, 64, 128].contains(&span), site(), || {
@@ -362,9 +368,11 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
         })?;
     }
     if let Empty::Mbarrier { arrivals } = ring.empty {
-        let read = threads(|op| if let Op::Release { ring } = op { Some(*ring) } else { None }, false);
+        let read = threads(|op| if let Op::Release { ring, .. } = op { Some(*ring) } else { None }, false);
+        let groups = program.read_by_descriptor(index);
+        let (read, who) = if groups { (read / WARP_GROUP, "warp groups") } else { (read, "threads") };
         rule(arrivals == read, site(), || {
-            format!("{name} is empty after {arrivals} arrivals, but {read} threads read it")
+            format!("{name} is empty after {arrivals} arrivals, but {read} {who} read it")
         })?;
     }
     Ok(())

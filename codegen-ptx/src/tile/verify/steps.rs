@@ -1,11 +1,16 @@
 //! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side};
+use ptx_gemm_dsl::target::Target;
+use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle};
+use ptx_gemm_dsl::types::DType;
 
 use super::limits::{MAX_PRODUCTS, run, vector};
+use super::shapes::WARP_GROUP;
 use super::trace::Node;
 use super::{Check, rule};
-use crate::tile::{Fetch, Map, Op, Program, Source, Span};
+use crate::tile::{
+    Buffer, Digit, Fetch, Hold, Instruction, Map, Mover, Op, Program, Source, Span, WGMMA_DEPTH_BYTES, WGMMA_ROWS,
+};
 use crate::violation::Site;
 
 /// Most steps of one unrolled body.
@@ -45,6 +50,22 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     rule(fetches[0].0.hold == fetches[1].0.hold, part(1), || {
         "both operands must be held in registers, or neither".into()
     })?;
+    let described = fetches[0].0.hold == Hold::Descriptor;
+    let columns = match multiply.by {
+        Instruction::Fma { .. } => None,
+        Instruction::Wgmma { columns } => Some(columns),
+    };
+    rule(described == columns.is_some(), part(2), || {
+        if described { "only `wgmma` reads operands by descriptor" } else { "`wgmma` reads its operands by descriptor" }
+            .into()
+    })?;
+    if let Some(columns) = columns {
+        rule(unroll == steps, site(), || format!("the {steps} steps of `wgmma` are unrolled as a whole, not by {unroll}"))?;
+        group(program, node, map, columns, part(2))?;
+        return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
+            described_fetch(program, fetch, columns, (start, steps), part(index))
+        });
+    }
     for (index, (fetch, _)) in fetches.iter().enumerate() {
         self::fetch(program, map, fetch, *span == Span::All, (start, unroll), part(index))?;
     }
@@ -54,6 +75,11 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
 fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll): (u32, u32), site: Site) -> Check {
     let bytes = program.element(fetch.side).bytes();
     let run = run(map, fetch.side == Side::B);
+    if let Source::Buffer(buffer) = fetch.from {
+        let Buffer { ref name, .. } = program.buffers[buffer];
+        let panels = program.buffers[buffer].panels();
+        rule(panels == 1, site.clone(), || format!("threads read whole rows, and those of {name} are cut into {panels}"))?;
+    }
     let (fast, pitch) = match fetch.from {
         Source::Global => (program.problem.layouts.fast(fetch.side), None),
         Source::Buffer(buffer) => (program.buffers[buffer].fast, Some(program.buffers[buffer].pitch)),
@@ -61,7 +87,7 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
     rule(all == (fetch.from == Source::Global), site.clone(), || {
         "`all` steps need fetches from global memory, and the steps of a K-tile fetches from a buffer".into()
     })?;
-    let held = fetch.hold == Operands::Registers && !all;
+    let held = fetch.hold == Hold::Registers && !all;
     rule(fetch.reads == Reads::Movable || held, site.clone(), || {
         "only fragments that are held and come from a buffer can be volatile".into()
     })?;
@@ -77,11 +103,75 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
         Fast::K => format!("cannot read {width} elements at a time along k, with {unroll} steps from {start}"),
         Fast::Mn => format!("cannot read {width} elements at a time, where a thread has {run} adjacent ones"),
     })?;
-    if fetch.hold == Operands::Shared {
+    if fetch.hold == Hold::EachProduct {
         let plain = width == 1 && fetch.ahead == 0 && !all;
         return rule(plain, site, || "a fetch for each product must read one element from a buffer".into());
     }
     rule(fetch.ahead.is_multiple_of(group) && fetch.ahead < unroll.max(1), site, || {
         format!("groups of {group} steps cannot be read {} steps ahead in a body of {unroll}", fetch.ahead)
     })
+}
+
+/// The rules of `wgmma` (PTX ISA, "Asynchronous warpgroup level matrix instructions"): its target, types, shape, and the
+/// registers that hold its results.
+fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site) -> Check {
+    let at = || site.clone();
+    rule(program.target == Target::SM_90A, at(), || format!("`wgmma` needs sm_90a, not {}", program.target))?;
+    let types = program.problem.types;
+    let multiplies = types.a == types.b && matches!(types.a, DType::F16 | DType::Bf16) && types.acc == DType::F32;
+    rule(multiplies, at(), || {
+        format!("`wgmma` multiplies f16 or bf16 and adds in f32, not {} by {} in {}", types.a, types.b, types.acc)
+    })?;
+    rule((8..=256).contains(&columns) && columns.is_multiple_of(8), at(), || {
+        format!("`wgmma` has 8 to 256 columns, a multiple of 8, not {columns}")
+    })?;
+    let role = &program.roles[node.path[0]];
+    rule(role.len().is_multiple_of(WARP_GROUP), at(), || {
+        format!("`wgmma` is of warp groups of {WARP_GROUP} threads, and its role has {}", role.len())
+    })?;
+    let atom = Map::m64(columns);
+    let groups = role.len() / WARP_GROUP;
+    let warp = Map::new(vec![], vec![atom.warp[0], Digit::m(groups, WGMMA_ROWS)], vec![]).warp;
+    let rest = map.element.get(atom.element.len()..).unwrap_or_default();
+    let beside = |digit: &Digit| digit.m == 0 && digit.n >= columns;
+    let held = map.thread == atom.thread && map.warp == warp && map.element.starts_with(&atom.element);
+    rule(held && rest.iter().all(beside), at(), || {
+        format!("the accumulators are not held as `wgmma` with {columns} columns leaves them, in each of {groups} warp groups")
+    })
+}
+
+/// The rules of a matrix descriptor: a swizzled tile that TMA has written, whose panels are as wide as the span.
+fn described_fetch(
+    program: &Program,
+    fetch: &Fetch,
+    columns: u32,
+    (start, steps): (u32, u32),
+    site: Site,
+) -> Check {
+    let at = || site.clone();
+    let element = program.element(fetch.side).bytes();
+    let Source::Buffer(index) = fetch.from else {
+        return rule(false, at(), || "a descriptor is of a buffer, not of global memory".into());
+    };
+    let buffer = &program.buffers[index];
+    let name = &buffer.name;
+    let spans = match buffer.swizzle {
+        Swizzle::Bytes(span) => buffer.pitch * element == span,
+        Swizzle::None => false,
+    };
+    rule(spans, at(), || {
+        format!("{name} is not swizzled in panels as wide as the span: a row of a panel has {} B", buffer.pitch * element)
+    })?;
+    let by_tma = program.statements().iter().all(|statement| match &statement.op {
+        Op::Copy { buffer, by, .. } => *buffer != index || matches!(by, Mover::Tma { .. }),
+        _ => true,
+    });
+    rule(by_tma, at(), || format!("tensor cores see what tma writes, and {name} is written by threads"))?;
+    let depth = WGMMA_DEPTH_BYTES / element;
+    rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), at(), || {
+        format!("`wgmma` multiplies {depth} steps at once, which {steps} from {start} are not made of")
+    })?;
+    let rows = if fetch.side == Side::A { WGMMA_ROWS } else { columns };
+    let whole = buffer.fast == Fast::K || rows.is_multiple_of(buffer.pitch) || rows == buffer.extent;
+    rule(whole, at(), || format!("`wgmma` reads {rows} of {name}, which are not whole panels of {}", buffer.pitch))
 }

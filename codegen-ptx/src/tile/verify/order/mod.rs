@@ -15,7 +15,7 @@ use staged::Staged;
 use super::trace::{Event, Node, Part, Tiles, events, nodes};
 use super::{Check, broken};
 use crate::Violation;
-use crate::tile::{Division, Op, Program, Role, Source, Span};
+use crate::tile::{Division, Instruction, Op, Program, Role, Source, Span};
 use crate::violation::Site;
 
 /// Number of threads of a role that are run.
@@ -101,6 +101,16 @@ struct Cursor {
 /// An accumulator: the number of times that each term was added; `None` before it is cleared.
 type Terms = Option<Vec<u32>>;
 
+/// The products of one statement by tensor cores: their accumulators, and the (buffer, slot) that they read.
+#[derive(Default)]
+struct Products {
+    acc: usize,
+    reads: Vec<(usize, usize)>,
+}
+
+/// The time of a read that has not ended.
+const READING: u32 = u32::MAX;
+
 struct Thread<'a> {
     role: usize,
     events: Vec<Event>,
@@ -112,6 +122,8 @@ struct Thread<'a> {
     /// Copies that are in registers and not yet in shared memory: (buffer, K-tile).
     staged: Vec<(usize, u32)>,
     terms: Vec<Terms>,
+    /// Products that tensor cores compute meanwhile, by statement, the newest last.
+    flight: Vec<Products>,
     tile: u32,
     stores: u32,
     /// The accumulators whose parts the block adds up, inside the body of `reduce`.
@@ -148,6 +160,7 @@ impl<'a> Block<'a> {
             groups: vec![Vec::new()],
             staged: Vec::new(),
             terms: vec![None; program.accumulators.len()],
+            flight: Vec::new(),
             tile: 0,
             stores: 0,
             reduced: None,
@@ -283,6 +296,7 @@ impl<'a> Block<'a> {
         }
         match op {
             Op::Clear { acc } => {
+                self.settled(t, *acc)?;
                 let terms = (self.segments.len() - 1) * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![0; terms]);
             }
@@ -290,16 +304,26 @@ impl<'a> Block<'a> {
             Op::Copy { buffer, tile, by } => self.copy(t, *buffer, *tile, *by, kt)?,
             Op::Commit { ring } => self.commit(t, *ring)?,
             Op::Wait { ring } => return self.wait(t, *ring, kt),
-            Op::Release { ring } => return self.release(t, *ring),
+            Op::Release { ring, kept } => return self.release(t, *ring, *kept),
+            Op::Retire { steps } => self.retire(t, *steps as usize)?,
             Op::Steps { span, fetches, multiply, .. } => {
+                let mut reads = Vec::new();
                 for (fetch, _) in fetches {
                     if let Source::Buffer(buffer) = fetch.from {
-                        self.fetch(t, buffer, kt)?;
+                        reads.push((buffer, self.fetch(t, buffer, kt)?));
                     }
+                }
+                match multiply.by {
+                    Instruction::Fma { .. } => self.settled(t, multiply.acc)?,
+                    Instruction::Wgmma { .. } => self.start(t, Products { acc: multiply.acc, reads }),
                 }
                 self.multiply(t, multiply.acc, span, kt)?;
             }
-            Op::Promote { from, into } => self.promote(t, *from, *into)?,
+            Op::Promote { from, into } => {
+                self.settled(t, *from)?;
+                self.settled(t, *into)?;
+                self.promote(t, *from, *into)?;
+            }
             Op::Sync => {
                 self.threads[t].blocked = Some(0);
                 return Ok(false);
@@ -350,6 +374,10 @@ impl<'a> Block<'a> {
         let stores = thread.stores;
         if let Some(name) = name {
             return Err(self.fault(format_args!("a slot of {name} is acquired but not committed")));
+        }
+        if let Some(products) = self.threads[t].flight.first() {
+            let name = &self.program.accumulators[products.acc].name;
+            return Err(self.fault(format_args!("the tile ends while products are added to {name}: `retire` waits for them")));
         }
         if has_accumulators && stores != 1 {
             return Err(self.fault(format_args!("the tile is stored {stores} times instead of once")));

@@ -190,7 +190,7 @@ impl Block<'_> {
         if kt.is_none() {
             return Err(self.fault(format_args!("{}: a slot can only be waited for inside the loop", decl.name)));
         }
-        if cursor.waited > cursor.released {
+        if cursor.waited > cursor.released + self.kept(t, ring) {
             return Err(
                 self.fault(format_args!("{}: a slot is waited for before the previous one is released", decl.name))
             );
@@ -230,11 +230,26 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn release(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
+    /// Slots of a ring that a thread keeps while it waits for the next one.
+    fn kept(&self, t: usize, ring: usize) -> u32 {
+        let releases = self.threads[t].nodes.iter().map(|node| match node.op {
+            Op::Release { ring: of, kept } if *of == ring => *kept,
+            _ => 0,
+        });
+        releases.max().unwrap_or(0)
+    }
+
+    pub(super) fn release(&mut self, t: usize, ring: usize, kept: u32) -> Result<bool, Violation> {
         let decl = &self.program.rings[ring];
         let cursor = self.threads[t].rings[ring].clone();
-        if cursor.released + 1 != cursor.waited {
+        if cursor.released == cursor.waited {
             return Err(self.fault(format_args!("{}: it is released without a wait", decl.name)));
+        }
+        if cursor.waited - cursor.released <= kept {
+            return Ok(true);
+        }
+        if cursor.waited - cursor.released > kept + 1 {
+            return Err(self.fault(format_args!("{}: two slots are released at once", decl.name)));
         }
         self.threads[t].rings[ring].released += 1;
         let slot = (cursor.released % decl.depth) as usize;
@@ -245,22 +260,23 @@ impl Block<'_> {
                 Ok(false)
             }
             Empty::Mbarrier { .. } => {
-                let count = self.members(|op| matches!(op, Op::Release { ring: of } if *of == ring));
+                let count = self.members(|op| matches!(op, Op::Release { ring: of, .. } if *of == ring));
                 arrive(&mut self.empty[ring][slot], &self.threads[t].clock, count);
                 Ok(true)
             }
         }
     }
 
-    pub(super) fn fetch(&mut self, t: usize, buffer: usize, kt: Option<u32>) -> Check {
+    /// A thread reads the newest slot that it has waited for; returns the slot.
+    pub(super) fn fetch(&mut self, t: usize, buffer: usize, kt: Option<u32>) -> Result<usize, Violation> {
         let name = &self.program.buffers[buffer].name;
         let Some(ring) = self.program.ring_of(buffer) else { return Err(self.fault("a buffer is not in any ring")) };
         let thread = &self.threads[t];
         let cursor = &thread.rings[ring];
-        let (Some(kt), true) = (kt, cursor.waited == cursor.released + 1) else {
+        let (Some(kt), true) = (kt, cursor.waited > cursor.released) else {
             return Err(self.fault(format_args!("{name} is read outside wait and release")));
         };
-        let slot = (cursor.released % self.program.rings[ring].depth) as usize;
+        let slot = ((cursor.waited - 1) % self.program.rings[ring].depth) as usize;
         let tile = (thread.tile, kt);
         let state = &self.slots[buffer][slot];
         if state.written.iter().all(Option::is_none) {
@@ -278,8 +294,11 @@ impl Block<'_> {
             }
         }
         let now = thread.clock[t];
-        self.slots[buffer][slot].read[t] = now;
-        Ok(())
+        let read = &mut self.slots[buffer][slot].read[t];
+        if *read != READING {
+            *read = now;
+        }
+        Ok(slot)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Accumulators: the number of times that each term of the sum was added to them.
 
 use super::super::Check;
-use super::Block;
-use crate::tile::{Division, Span};
+use super::{Block, Products, READING};
+use crate::tile::{Division, Instruction, Op, Span};
 use ptx_gemm_dsl::terms::Reduce;
 
 impl Block<'_> {
@@ -38,8 +38,42 @@ impl Block<'_> {
         }
     }
 
+    /// Tensor cores start to add products, and to read what they multiply.
+    pub(super) fn start(&mut self, t: usize, products: Products) {
+        products.reads.iter().for_each(|(buffer, slot)| self.slots[*buffer][*slot].read[t] = READING);
+        self.threads[t].flight.push(products);
+    }
+
+    /// Waits for products, except those of the newest `steps` statements.
+    pub(super) fn retire(&mut self, t: usize, steps: usize) -> Check {
+        let thread = &mut self.threads[t];
+        if !thread.nodes.iter().any(|node| is_asynchronous(node.op)) {
+            return Err(self.fault("the role starts no products that it could wait for"));
+        }
+        let now = thread.clock[t];
+        let ended = thread.flight.len().saturating_sub(steps);
+        let retired: Vec<Products> = thread.flight.drain(..ended).collect();
+        for (buffer, slot) in retired.into_iter().flat_map(|products| products.reads) {
+            let again = self.threads[t].flight.iter().any(|products| products.reads.contains(&(buffer, slot)));
+            if !again {
+                self.slots[buffer][slot].read[t] = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no product in flight is added to an accumulator that a thread uses.
+    pub(super) fn settled(&self, t: usize, acc: usize) -> Check {
+        if self.threads[t].flight.iter().all(|products| products.acc != acc) {
+            return Ok(());
+        }
+        let name = &self.program.accumulators[acc].name;
+        Err(self.fault(format_args!("{name} is used while products are added to it: `retire` waits for them")))
+    }
+
     /// Checks that every term was added exactly once.
     pub(super) fn complete(&self, t: usize, acc: usize) -> Check {
+        self.settled(t, acc)?;
         let name = &self.program.accumulators[acc].name;
         let Some(terms) = &self.threads[t].terms[acc] else {
             return Err(self.fault(format_args!("{name} is read before it is cleared")));
@@ -86,4 +120,9 @@ impl Block<'_> {
             false => Err(self.fault(format_args!("the tile is {done} before the parts of its sum are added up"))),
         }
     }
+}
+
+/// Whether a statement starts products that go on after it.
+fn is_asynchronous(op: &Op) -> bool {
+    matches!(op, Op::Steps { multiply, .. } if matches!(multiply.by, Instruction::Wgmma { .. }))
 }
