@@ -24,7 +24,7 @@ pub(crate) struct Missing {
 /// Whether a word of the language works wherever it may be written. Words that do not are never suggested.
 pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
-        return matches!(dtype, DType::F64 | DType::F32 | DType::I32 | DType::Bf16 | DType::F16);
+        return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
     if let Some(function) = word.downcast_ref::<Function>() {
         return !function.is_transcendental();

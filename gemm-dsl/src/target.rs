@@ -68,6 +68,9 @@ pub const MAX_REGISTERS: u32 = 255;
 /// The widest access of a thread to memory, in bytes, on every target.
 pub const MAX_ACCESS_BYTES: u32 = 16;
 
+/// The narrowest asynchronous copy of a thread, in bytes (PTX ISA, "cp.async").
+pub const LEAST_ASYNC_BYTES: u32 = 4;
+
 /// Alignment in shared memory of a box that TMA copies, in bytes (PTX ISA, "cp.async.bulk.tensor").
 pub const BOX_ALIGN: u32 = 128;
 

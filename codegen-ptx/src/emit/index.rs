@@ -174,5 +174,6 @@ fn bits(ty: Index) -> Type {
         Index::U64 | Index::F64 => Type::B64,
         Index::Pred => Type::Pred,
         Index::U32 | Index::S32 | Index::F32 => Type::B32,
+        Index::F16 | Index::Bf16 => Type::B16,
     }
 }

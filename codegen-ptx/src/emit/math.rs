@@ -7,11 +7,13 @@ use super::{Emitter, scalar_type};
 use crate::kernel::{self, Math, Value};
 
 impl Emitter<'_> {
-    fn value(&self, value: &Value, ty: Type) -> Operand {
+    pub(super) fn value(&self, value: &Value, ty: Type) -> Operand {
         match (value, ty) {
             (Value::Reg(reg), _) => self.reg(*reg).into(),
             (Value::Const(c), Type::F64) => Operand::from(*c),
             (Value::Const(c), Type::S32) => Operand::Int(*c as i64),
+            // The only constant of a 16-bit type is 0.
+            (Value::Const(_), Type::B16) => Operand::Int(0),
             (Value::Const(c), _) => Operand::from(*c as f32),
         }
     }
@@ -35,7 +37,7 @@ impl Emitter<'_> {
             Math::Abs => Opcode::Abs(ty),
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
-            Math::Convert => return self.convert(ty, &args[0], operands),
+            Math::Convert => return self.convert(dst, &args[0]),
         };
         self.entry.emit(opcode, operands);
     }
@@ -57,25 +59,6 @@ impl Emitter<'_> {
         self.entry.emit(Opcode::Add { rnd: Rounding::Rn, ty }, [nan.into(), x.clone(), y.clone()]);
         self.entry.emit(opcode(false), [result.into(), x, y]);
         self.entry.emit(Opcode::Selp(ty), [dst, nan.into(), result.into(), unordered.into()]);
-    }
-
-    fn convert(&mut self, to: Type, arg: &Value, operands: Vec<Operand>) {
-        let from = match arg {
-            Value::Reg(reg) => scalar_type(self.kernel.ty(*reg)),
-            Value::Const(_) => to,
-        };
-        if from == to {
-            return self.entry.emit(Opcode::Mov(to), operands);
-        }
-        // A widening conversion is exact and takes no rounding mode (PTX ISA, cvt).
-        let exact = from == Type::F32 && to == Type::F64;
-        let rnd = match (exact, to) {
-            (true, _) => Rounding::None,
-            (_, Type::S32) => Rounding::Rni,
-            _ => Rounding::Rn,
-        };
-        let rnd = if from == Type::S32 && to == Type::F64 { Rounding::Rn } else { rnd };
-        self.entry.emit(Opcode::Cvt { rnd, sat: false, to, from }, operands);
     }
 
     pub(super) fn is_zero(&mut self, dst: kernel::Reg, src: kernel::Reg) {

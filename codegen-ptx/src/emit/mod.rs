@@ -4,9 +4,11 @@
 //! with the same numbers, plus families for intermediate values of expressions. Sums and products are rounded
 //! explicitly (`.rn`), so that the assembler does not fuse any.
 
+mod convert;
 mod index;
 mod math;
 mod mbarrier;
+mod words;
 
 use ptx_gemm_dsl::terms::Reads;
 use ptx_gemm_ptx::asynchronous::PrefetchSize;
@@ -105,6 +107,8 @@ fn scalar_type(ty: kernel::Type) -> Type {
         kernel::Type::S32 => Type::S32,
         kernel::Type::F32 => Type::F32,
         kernel::Type::F64 => Type::F64,
+        // Only conversions tell them apart.
+        kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
     }
 }
 
@@ -154,6 +158,7 @@ impl Emitter<'_> {
             kernel::Type::S32 => "%ts",
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
+            kernel::Type::F16 | kernel::Type::Bf16 => "%th",
         };
         let id = self.entry.family(prefix, scalar_type(ty), "intermediate values of expressions");
         self.scratch.push((ty, id));
@@ -175,13 +180,6 @@ impl Emitter<'_> {
         Operand::address(self.reg(address.base), address.offset)
     }
 
-    fn data(&self, regs: &[kernel::Reg]) -> Operand {
-        match regs {
-            [one] => self.reg(*one).into(),
-            many => Operand::Vector(many.iter().map(|r| self.reg(*r).into()).collect()),
-        }
-    }
-
     fn stmt(&mut self, stmt: &Stmt) {
         match &stmt.op {
             Op::Param { dst, index } => {
@@ -198,8 +196,9 @@ impl Emitter<'_> {
                 self.set(dst, ty, value);
             }
             Op::Load { memory, dst, address, guard, locality, reads } => {
-                let ty = scalar_type(self.kernel.ty(dst[0]));
-                let (space, prefetch, vector) = (space(memory), self.prefetch(*locality), dst.len() as u8);
+                let words = self.words(dst);
+                let (ty, vector) = self.accessed(dst, &words);
+                let (space, prefetch) = (space(memory), self.prefetch(*locality));
                 let op = match reads {
                     Reads::Movable => load(space, prefetch, vector, ty),
                     // A volatile load takes no other modifiers.
@@ -208,13 +207,15 @@ impl Emitter<'_> {
                         Opcode::Ld { order, space, cache, prefetch, vector, ty }
                     }
                 };
-                self.emit(*guard, op, [self.data(dst), self.address(address)]);
+                self.emit(*guard, op, [self.data(dst, &words), self.address(address)]);
+                self.unpack(&words, dst, *guard);
             }
             Op::Store { memory, src, address, guard } => {
-                let (space, vector) = (space(memory), src.len() as u8);
-                let ty = scalar_type(self.kernel.ty(src[0]));
+                let words = self.words(src);
+                self.pack(src, &words);
+                let (space, (ty, vector)) = (space(memory), self.accessed(src, &words));
                 let op = Opcode::St { order: Order::Weak, space, cache: Cache::None, vector, ty };
-                self.emit(*guard, op, [self.address(address), self.data(src)]);
+                self.emit(*guard, op, [self.address(address), self.data(src, &words)]);
             }
             Op::CopyAsync { to, from, bytes, valid, guard, .. } => {
                 // 16 bytes bypass L1 (`.cg`); smaller copies always go through it (PTX ISA, cp.async).

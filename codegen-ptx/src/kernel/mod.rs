@@ -46,18 +46,28 @@ pub enum Type {
     F32,
     /// binary64.
     F64,
+    /// binary16, in memory and on the way from and to it; arithmetic is in wider types.
+    F16,
+    /// bfloat16, likewise.
+    Bf16,
 }
 
 impl Type {
     /// True for the types of matrix elements; the others are for indices and truth values.
     pub fn is_data(self) -> bool {
-        matches!(self, Type::F32 | Type::F64 | Type::S32)
+        matches!(self, Type::F32 | Type::F64 | Type::S32) || self.is_narrow()
+    }
+
+    /// True for the 16-bit types, which are loaded, stored and converted, and have no arithmetic.
+    pub fn is_narrow(self) -> bool {
+        matches!(self, Type::F16 | Type::Bf16)
     }
 
     /// Bytes in memory; 0 for a predicate.
     pub fn bytes(self) -> u32 {
         match self {
             Type::Pred => 0,
+            Type::F16 | Type::Bf16 => 2,
             Type::U32 | Type::S32 | Type::F32 => 4,
             Type::U64 | Type::F64 => 8,
         }

@@ -412,6 +412,11 @@ impl Lowering<'_> {
         if let (Value::Reg(reg), true) = (value, self.types.d == self.types.acc) {
             return reg;
         }
+        // A constant is one of the accumulator's type first, and a 16-bit type has no constants of its own.
+        let value = match value {
+            Value::Const(_) if self.types.d.is_narrow() => self.apply(Math::Mov, vec![value]),
+            value => value,
+        };
         let dst = self.b.fresh(self.families.out);
         let op = if matches!(value, Value::Const(_)) { Math::Mov } else { Math::Convert };
         self.b.math(op, dst, vec![value]);

@@ -112,7 +112,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn apply(&mut self, op: Math, args: Vec<Value>) -> Value {
+    pub(super) fn apply(&mut self, op: Math, args: Vec<Value>) -> Value {
         let dst = self.value_register();
         self.b.math(op, dst, args);
         Value::Reg(dst)

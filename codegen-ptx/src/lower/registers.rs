@@ -14,7 +14,9 @@ pub(super) fn register_type(dtype: DType) -> Lowered<Type> {
         DType::F64 => Ok(Type::F64),
         DType::I32 => Ok(Type::S32),
         DType::F32 => Ok(Type::F32),
-        DType::Tf32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
+        DType::F16 => Ok(Type::F16),
+        DType::Bf16 => Ok(Type::Bf16),
+        DType::Tf32 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
             Err(broken(format!("there are no registers for {dtype}")))
         }
     }

@@ -4,7 +4,7 @@ use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
-use crate::target::{MAX_ACCESS_BYTES, MAX_BOX};
+use crate::target::{LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX};
 use crate::terms::{Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
 
@@ -219,8 +219,13 @@ pub(super) fn variants(
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
     let copying = settings.copying_threads(geometry);
     let load = if settings.load == Load::Tma { Load::CpAsync } else { settings.load };
+    // Asynchronous copies move at least 4 bytes, single elements of two bytes go through registers.
+    let alone = match types.a.bytes().min(types.b.bytes()) {
+        ..LEAST_ASYNC_BYTES if load == Load::CpAsync => Load::Registers,
+        _ => load,
+    };
     let staged = |aligned| staged_tile(settings, staging, geometry, aligned);
-    let variant = |a_width, b_width, (c_width, d_width): (u32, u32), aligned| Variant {
+    let variant = |load, a_width, b_width, (c_width, d_width): (u32, u32), aligned| Variant {
         entry: format!("gemm_v{}", c_width.max(d_width).max(a_width).max(b_width)),
         load,
         a: a.copy(a_width, copying),
@@ -229,7 +234,7 @@ pub(super) fn variants(
         d_width,
         staged: staged(aligned),
     };
-    let scalar = variant(1, 1, (1, 1), false);
+    let scalar = variant(alone, 1, 1, (1, 1), false);
     if settings.load == Load::Tma {
         let by_tma = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_tma_v{}", c_width.max(d_width)),
@@ -247,6 +252,6 @@ pub(super) fn variants(
         }
         return entries;
     }
-    let widest = variant(a_width, b_width, (c_width, d_width), true);
+    let widest = variant(load, a_width, b_width, (c_width, d_width), true);
     if widest == scalar { vec![scalar] } else { vec![widest, scalar] }
 }

@@ -40,10 +40,9 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     };
     let types = settings.problem.types;
     let used = [types.a, types.b, types.c, types.d];
-    for dtype in [DType::Bf16, DType::E4m3, DType::E5m2] {
+    for dtype in [DType::E4m3, DType::E5m2] {
         if used.contains(&dtype) {
-            let least = if dtype == DType::Bf16 { Target::SM_80 } else { Target::SM_89 };
-            need(Key::Types, format!("{dtype}"), least, &["types(f16)", "types(f32)"]);
+            need(Key::Types, format!("{dtype}"), Target::SM_89, &["types(f16)", "types(f32)"]);
         }
     }
     match settings.atom {

@@ -105,13 +105,15 @@ impl Structure<'_> {
             Op::Clear { dst } => dst.iter().try_for_each(|reg| self.define_data(*reg).map(drop)),
             Op::Math { op, dst, args } => self.math(*op, *dst, args),
             Op::IsZero { dst, src } => {
-                self.data(*src)?;
+                let ty = self.data(*src)?;
+                rule(!ty.is_narrow(), || format!("a comparison of {ty:?}"))?;
                 self.define(*dst, Type::Pred)
             }
             Op::Select { dst, pred, yes, no } => {
                 self.typed(*pred, Type::Pred)?;
                 self.known(*dst)?;
                 let ty = self.kernel.ty(*dst);
+                rule(!ty.is_narrow(), || format!("a selection of {ty:?}"))?;
                 [yes, no].into_iter().try_for_each(|value| self.value(value, ty))?;
                 self.define_data(*dst).map(drop)
             }
@@ -141,6 +143,7 @@ impl Structure<'_> {
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
         let ty = self.kernel.ty(dst);
+        rule(!ty.is_narrow() || matches!(op, Math::Mov | Math::Convert), || format!("{op:?} of {ty:?}"))?;
         for arg in args {
             match (op, arg) {
                 (Math::Convert, Value::Reg(reg)) => self.data(*reg).map(drop)?,
@@ -155,6 +158,7 @@ impl Structure<'_> {
         let shape = !acc.is_empty() && acc.len() == a.len() * b.len();
         rule(shape, || "an outer product whose accumulators do not match its operands".into())?;
         let ty = self.data(acc[0])?;
+        rule(!ty.is_narrow(), || format!("accumulators of {ty:?}"))?;
         a.iter().chain(b).chain(acc).try_for_each(|reg| self.typed(*reg, ty))?;
         let increasing = acc.windows(2).all(|pair| pair[0] < pair[1]);
         rule(increasing, || "an accumulator appears twice in one outer product".into())
@@ -167,7 +171,7 @@ impl Structure<'_> {
             "an access whose registers have different types".into()
         })?;
         let bytes = ty.map_or(0, Type::bytes) * data.len() as u32;
-        let shape = matches!(data.len(), 1 | 2 | 4) && bytes > 0 && bytes <= 16;
+        let shape = data.len().is_power_of_two() && bytes > 0 && bytes <= 16;
         rule(shape, || format!("an access of {} elements and {bytes} bytes", data.len()))?;
         self.guard(guard)?;
         if let Memory::Global(access) = memory {
@@ -229,7 +233,9 @@ impl Structure<'_> {
     fn value(&self, value: &Value, ty: Type) -> Check {
         match value {
             Value::Reg(reg) => self.typed(*reg, ty),
-            Value::Const(_) => Ok(()),
+            Value::Const(value) => {
+                rule(!ty.is_narrow() || *value == 0.0, || format!("{value} as a constant of {ty:?}, which only has 0"))
+            }
         }
     }
 

@@ -7,9 +7,6 @@ use crate::tile::Map;
 /// Most bytes of one access.
 pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 
-/// Most elements of one vector access (PTX ISA, "ld": .v2 and .v4).
-pub(super) const MAX_VECTOR: u32 = 4;
-
 /// Most multiply-adds of a thread in one unrolled body: far more than fit an instruction cache, but few enough to
 /// compile.
 pub(super) const MAX_PRODUCTS: u32 = 32_768;
@@ -24,7 +21,7 @@ pub(super) fn run(map: &Map, along_n: bool) -> u32 {
 
 /// Whether vector accesses of this width exist.
 pub(super) fn vector(width: u32, element_bytes: u32) -> bool {
-    width.is_power_of_two() && width <= MAX_VECTOR && width * element_bytes <= MAX_ACCESS_BYTES
+    width.is_power_of_two() && width.saturating_mul(element_bytes) <= MAX_ACCESS_BYTES
 }
 
 /// The alignment of a slot: 16 bytes for the widest access, or the period of a swizzle, which is eight rows of its

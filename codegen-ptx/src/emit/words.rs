@@ -1,0 +1,57 @@
+//! Accesses to more elements than an instruction has registers for: two elements of 16 bits travel in one word.
+//!
+//! A vector access has at most four elements (PTX ISA, `ld`, "Vectors"), so eight elements of two bytes are four words.
+
+use ptx_gemm_ptx::instruction::{Opcode, Operand, Reg};
+use ptx_gemm_ptx::types::Type;
+
+use super::{Emitter, scalar_type};
+use crate::kernel::{self, Guard};
+
+/// Most elements of a vector access.
+const MOST: usize = 4;
+
+impl Emitter<'_> {
+    /// Registers for the words of an access, if it has more elements than a vector.
+    pub(super) fn words(&mut self, elements: &[kernel::Reg]) -> Vec<Reg> {
+        let count = if elements.len() > MOST { elements.len() / 2 } else { 0 };
+        (0..count).map(|_| self.scratch(kernel::Type::U32)).collect()
+    }
+
+    /// The type of what an access moves, and how many there are.
+    pub(super) fn accessed(&self, elements: &[kernel::Reg], words: &[Reg]) -> (Type, u8) {
+        match words {
+            [] => (scalar_type(self.kernel.ty(elements[0])), elements.len() as u8),
+            words => (Type::B32, words.len() as u8),
+        }
+    }
+
+    /// The registers of an access.
+    pub(super) fn data(&self, elements: &[kernel::Reg], words: &[Reg]) -> Operand {
+        match (elements, words) {
+            ([one], []) => self.reg(*one).into(),
+            (many, []) => Operand::Vector(many.iter().map(|reg| self.reg(*reg).into()).collect()),
+            (_, words) => Operand::Vector(words.iter().map(|word| Operand::Reg(*word)).collect()),
+        }
+    }
+
+    /// Divides loaded words into elements.
+    pub(super) fn unpack(&mut self, words: &[Reg], elements: &[kernel::Reg], guard: Option<Guard>) {
+        for (word, pair) in words.iter().zip(elements.chunks(2)) {
+            let parts = self.pair(pair);
+            self.emit(guard, Opcode::Mov(Type::B32), [parts, Operand::Reg(*word)]);
+        }
+    }
+
+    /// Forms the words of a store.
+    pub(super) fn pack(&mut self, elements: &[kernel::Reg], words: &[Reg]) {
+        for (word, pair) in words.iter().zip(elements.chunks(2)) {
+            let parts = self.pair(pair);
+            self.entry.emit(Opcode::Mov(Type::B32), [Operand::Reg(*word), parts]);
+        }
+    }
+
+    fn pair(&self, elements: &[kernel::Reg]) -> Operand {
+        Operand::Vector(elements.iter().map(|reg| self.reg(*reg).into()).collect())
+    }
+}
