@@ -134,7 +134,7 @@ impl Run<'_> {
             Op::Copy { buffer, tile, by } => self.copy(walker, *buffer, kt_of(*tile, kt), *by),
             Op::Commit { ring } => self.commit(walker, *ring),
             Op::Wait { ring } => return self.wait(walker, *ring),
-            Op::Release { ring } => self.release(walker, *ring),
+            Op::Release { ring, kept } => self.release(walker, *ring, *kept),
             Op::Steps { span, .. } => {
                 let share = match span {
                     ptx_gemm_runtime::tile::Span::Tile(steps) => {
@@ -151,6 +151,8 @@ impl Run<'_> {
                 let landed = self.line.stays.iter().map(|stay| stay.there).fold(walker.now, f64::max);
                 self.wait_until(walker, None, landed);
             }
+            // The time of a multiplication is that until its products are complete.
+            Op::Retire { .. } => {}
             Op::Clear { .. } | Op::Promote { .. } | Op::Reduce { .. } => {}
             Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
         }
@@ -238,8 +240,8 @@ impl Run<'_> {
         true
     }
 
-    fn release(&mut self, walker: &mut Walker<'_>, ring: usize) {
-        let Some(taken) = walker.taken[ring].checked_sub(1) else { return };
+    fn release(&mut self, walker: &mut Walker<'_>, ring: usize, kept: u32) {
+        let Some(taken) = walker.taken[ring].checked_sub(1 + kept) else { return };
         let Some(&index) = self.rings[ring].get(taken as usize) else { return };
         self.line.stays[index].freed = Some(walker.now);
         if self.program.rings[ring].empty == Empty::Barrier {

@@ -5,6 +5,7 @@
 //! explicitly (`.rn`), so that the assembler does not fuse any.
 
 mod convert;
+mod group;
 mod index;
 mod math;
 mod mbarrier;
@@ -238,6 +239,10 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
+            Op::GroupProduct { acc, a, b, add, shape } => self.group_product(acc, [*a, *b, *add], shape),
+            Op::FenceProducts => self.entry.emit(Opcode::WgmmaFence, []),
+            Op::CommitProducts => self.entry.emit(Opcode::WgmmaCommit, []),
+            Op::WaitProducts(n) => self.entry.emit(Opcode::WgmmaWait, [Operand::from(*n)]),
             Op::SetRegisters { count, more } => {
                 let resize = if *more { Resize::Inc } else { Resize::Dec };
                 self.entry.emit(Opcode::SetMaxNReg(resize), [Operand::from(*count)]);

@@ -140,6 +140,19 @@ pub enum Arrival {
     Expecting(u32),
 }
 
+/// What a product of a warp group multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupShape {
+    /// Columns of B.
+    pub columns: u32,
+    /// Elements along k.
+    pub depth: u32,
+    /// Type of the elements of A and B.
+    pub factor: Type,
+    /// Whether the tiles of A and of B are contiguous along m and n instead of k.
+    pub transposed: [bool; 2],
+}
+
 /// A predicate that guards a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
@@ -236,6 +249,15 @@ pub enum Op {
     Select { dst: Reg, pred: Reg, yes: Value, no: Value },
     /// acc[i][j] += a[i] * b[j] for all i and j, in the given order; `acc` has `a.len()` rows of `b.len()`.
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
+    /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group goes on. `a` and `b` are matrix
+    /// descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc`, as the PTX ISA says.
+    GroupProduct { acc: Vec<Reg>, a: Reg, b: Reg, add: Reg, shape: GroupShape },
+    /// Lets the products that follow see what threads have written to their accumulators.
+    FenceProducts,
+    /// Ends a group of products.
+    CommitProducts,
+    /// Waits until at most this many groups of products are in flight.
+    WaitProducts(u32),
     /// Synchronises all threads of the block.
     Barrier,
     /// Synchronises the threads that take part in a named barrier.
@@ -348,7 +370,10 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::TestBarrier { dst, .. }
             | Op::CountUp { dst, .. }
             | Op::ReadFlag { dst, .. } => f(*dst),
-            Op::Load { dst, .. } | Op::Clear { dst } | Op::Outer { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
+            Op::Load { dst, .. }
+            | Op::Clear { dst }
+            | Op::Outer { acc: dst, .. }
+            | Op::GroupProduct { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
             Op::Store { .. }
             | Op::CopyAsync { .. }
             | Op::CopyBox { .. }
@@ -358,6 +383,9 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)
+            | Op::FenceProducts
+            | Op::CommitProducts
+            | Op::WaitProducts(_)
             | Op::Barrier
             | Op::NamedBarrier { .. }
             | Op::SetRegisters { .. }

@@ -4,7 +4,9 @@ use ptx_gemm_dsl::terms::Reads;
 use std::fmt::{self, Write};
 
 use super::expr;
-use super::{Access, Address, Arrival, Compare, Expr, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Value};
+use super::{
+    Access, Address, Arrival, Compare, Expr, GroupShape, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Value,
+};
 
 /// Column of the origin after a statement.
 const ORIGIN_COLUMN: usize = 88;
@@ -149,6 +151,22 @@ impl Printer<'_> {
                 self.regs(a),
                 self.regs(b)
             ),
+            Op::GroupProduct { acc, a, b, add, shape } => {
+                let along = |transposed, own| if transposed { own } else { "k" };
+                let GroupShape { columns, depth, factor, transposed } = *shape;
+                format!(
+                    "{}[64 x {columns}] += {}[64 x {depth} along {}] * {}[{depth} x {columns} along {}] {factor:?} if {}",
+                    self.regs(acc),
+                    self.reg(*a),
+                    along(transposed[0], "m"),
+                    self.reg(*b),
+                    along(transposed[1], "n"),
+                    self.reg(*add)
+                )
+            }
+            Op::FenceProducts => "fence_products".to_string(),
+            Op::CommitProducts => "commit_products".to_string(),
+            Op::WaitProducts(n) => format!("wait_products {n}"),
             Op::Barrier => "barrier".to_string(),
             Op::NamedBarrier { number, threads } => format!("barrier {number} of {threads} threads"),
             Op::SetRegisters { count, more } => {

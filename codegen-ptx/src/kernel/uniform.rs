@@ -36,6 +36,8 @@ impl Agreement {
     pub const NONE: Agreement = Agreement(1);
     /// The threads of a warp.
     pub const WARP: Agreement = Agreement(32);
+    /// The threads of a warp group.
+    pub const WARP_GROUP: Agreement = Agreement(128);
     /// All threads.
     pub const ALL: Agreement = Agreement(1 << 31);
 
@@ -68,6 +70,9 @@ pub struct Uniformity<'k> {
     pub conditions: Vec<Agreement>,
     /// The barriers, of the block and named, and changes of the number of registers, with the threads that reach them.
     pub barriers: Vec<(&'k Stmt, Control)>,
+    /// The statements about products of warp groups, with the threads that reach them, and how far their operands are
+    /// uniform.
+    pub products: Vec<(&'k Stmt, Control, Agreement)>,
 }
 
 /// Analyses `kernel`.
@@ -166,6 +171,14 @@ impl<'k> Analysis<'k> {
             Op::Clear { dst } | Op::Load { dst, .. } | Op::Outer { acc: dst, .. } => {
                 dst.iter().for_each(|reg| self.differs(*reg));
             }
+            Op::GroupProduct { acc, a, b, add, .. } => {
+                let agree = [a, b, add].map(|reg| self.get(*reg).agree).into_iter().min().unwrap_or(Agreement::NONE);
+                self.result.products.push((stmt, control.clone(), agree));
+                acc.iter().for_each(|reg| self.differs(*reg));
+            }
+            Op::FenceProducts | Op::CommitProducts | Op::WaitProducts(_) => {
+                self.result.products.push((stmt, control.clone(), Agreement::ALL));
+            }
             Op::Math { dst, .. } | Op::Select { dst, .. } => self.differs(*dst),
             Op::TestBarrier { dst, .. } | Op::CountUp { dst, .. } | Op::ReadFlag { dst, .. } => {
                 self.assign(*dst, Known::DIFFERENT);
@@ -251,11 +264,13 @@ impl<'k> Analysis<'k> {
     fn repeat(&mut self, body: &'k [Stmt], again: Reg, control: &Control) {
         let entry = self.entry();
         let (conditions, barriers) = (self.result.conditions.len(), self.result.barriers.len());
+        let products = self.result.products.len();
         let assigned = self.assigned(&[body]);
         let mut agree = Agreement::ALL;
         loop {
             self.result.conditions.truncate(conditions);
             self.result.barriers.truncate(barriers);
+            self.result.products.truncate(products);
             let head = self.values(&assigned);
             let inside = Control { threads: control.threads.clone(), agree: control.agree.min(agree) };
             self.block(body, &inside);

@@ -63,7 +63,7 @@ impl<'a> Lowering<'a> {
             return Err(misplaced(statement));
         };
         let note = &statement.note;
-        let multiplier = Multiplier::of(self, multiply, multiply_note);
+        let multiplier = Multiplier::of(self, multiply, multiply_note)?;
         let mut streams = fetches
             .iter()
             .map(|(fetch, own)| self.global_stream(work_tile, *fetch, own, note, *unroll, reach))

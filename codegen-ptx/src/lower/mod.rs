@@ -18,6 +18,7 @@ mod epilogue;
 mod expression;
 mod extent;
 mod global;
+mod group;
 mod multiplier;
 mod output;
 pub(crate) mod pack;
@@ -309,6 +310,10 @@ impl<'a> Lowering<'a> {
                 self.b.push(kernel::Op::Clear { dst });
             }
             Op::Promote { from, into } => self.promote(*from, *into, note),
+            Op::Retire { steps } => {
+                self.b.origin(note, "wait until the products are complete");
+                self.b.push(kernel::Op::WaitProducts(*steps));
+            }
             Op::Drain => {
                 self.b.origin(note, "wait until no copy is in flight");
                 let groups = |ring: &crate::tile::Ring| matches!(ring.full, crate::tile::Full::CopyGroups { .. });

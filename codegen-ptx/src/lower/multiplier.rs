@@ -5,7 +5,7 @@ use ptx_gemm_dsl::terms::{FmaOrder, Side};
 use super::stream::{Fragments, Stream};
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Guard, Math, Op, Reg, Value, outer_order};
-use crate::tile::{Multiply, Note};
+use crate::tile::{Instruction, Multiply, Note};
 
 /// A multiply instruction and the accumulators that it updates.
 pub(super) enum Multiplier {
@@ -15,8 +15,16 @@ pub(super) enum Multiplier {
 
 impl Multiplier {
     /// The multiplier of a statement.
-    pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Multiplier {
-        Multiplier::Fma { acc: lowering.acc[multiply.acc].clone(), order: multiply.order, note: note.clone() }
+    ///
+    /// # Errors
+    /// Warp groups multiply whole tiles, without steps of a thread: see [`super::group`].
+    pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<Multiplier> {
+        match multiply.by {
+            Instruction::Fma { order } => {
+                Ok(Multiplier::Fma { acc: lowering.acc[multiply.acc].clone(), order, note: note.clone() })
+            }
+            Instruction::Wgmma { .. } => Err(broken("`wgmma` has no steps of a thread")),
+        }
     }
 
     /// Reads the group of step `of` during step `step`; `guard` says whether that step exists.

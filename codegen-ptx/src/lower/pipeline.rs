@@ -18,6 +18,8 @@ pub(super) struct RingState<'a> {
     /// The ring's mbarriers that the role uses next, in the loop.
     pub(super) producer: Option<Cursor>,
     pub(super) consumer: Option<Cursor>,
+    /// The slot that the role has waited for and not returned when it waits for the next one.
+    pub(super) kept: Option<Kept>,
     /// What the role copies into it by TMA.
     pub(super) boxes: Option<Boxes>,
     /// Whether slots and mbarriers are those after the previous tile's, and not the ring's first.
@@ -51,6 +53,15 @@ impl<'a> Pipeline<'a> {
     }
 }
 
+/// A slot that a role returns one K-tile later than the others.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// 1 from the second K-tile on, before that 0.
+    pub(super) some: Expr,
+    /// Its mbarriers.
+    pub(super) at: Cursor,
+}
+
 /// What a role copies into a ring.
 pub(super) struct Boxes {
     pub(super) operands: Vec<Boxed>,
@@ -71,8 +82,10 @@ pub(super) struct Boxed {
     /// Rows of a box, and in the whole buffer, along the dimension that is not contiguous.
     pub(super) rows: u32,
     pub(super) all_rows: u32,
-    /// Bytes of a row.
+    /// Bytes of a row of a panel.
     pub(super) row_bytes: u32,
+    /// Panels that the rows of the buffer are cut into.
+    pub(super) panels: u32,
 }
 
 impl Lowering<'_> {

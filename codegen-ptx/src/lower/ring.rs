@@ -4,9 +4,11 @@
 //! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side goes
 //! around the ring; the producer waits for empty slots from its second round on.
 
-use crate::kernel::{Address, Arrival, Expr, Op, Reg};
+use crate::kernel::{Address, Arrival, Expr, Guard, Op, Reg};
 
 use super::Lowering;
+use super::group::WARP_GROUP;
+use super::pipeline::Kept;
 use crate::tile::{self, Empty, Full, MBARRIER_PAIR, Ring, Statement};
 
 /// Bytes of a slot's two mbarriers; the second one signals it empty.
@@ -143,10 +145,37 @@ impl Lowering<'_> {
         self.barrier(cursor, 0)
     }
 
-    /// Signals that this thread has read the cursor's slot.
-    pub(super) fn arrive_empty(&mut self, cursor: &Cursor) {
+    /// Signals that this thread has read the cursor's slot, or, where tensor cores did, that they have: its wait was for
+    /// the products of its whole warp group, so one thread of it signals. Only if `some` is true, where it is given.
+    pub(super) fn arrive_empty(&mut self, ring: &Ring, cursor: &Cursor, some: Option<Reg>) {
+        let index = self.program.rings.iter().position(|of| of.name == ring.name).unwrap_or(0);
         let address = self.barrier(cursor, EMPTY);
-        self.b.push(Op::Arrive { address, when: Arrival::Now, guard: None });
+        let guard = match (self.program.read_by_descriptor(index), some) {
+            (false, some) => some,
+            (true, some) => {
+                let first = (self.tid.clone() % WARP_GROUP).lt(1u32);
+                let first = match some {
+                    Some(some) => first.and(Expr::Reg(some, 1)),
+                    None => first,
+                };
+                Some(self.b.set_reg(first))
+            }
+        };
+        let guard = guard.map(|pred| Guard { pred, expect: true });
+        self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
+    }
+
+    /// Starts to keep a slot of a ring: none yet.
+    pub(super) fn keep(&mut self, ring: &Ring) -> Option<Kept> {
+        let at = self.cursor(ring, 0, 0)?;
+        Some(Kept { some: self.b.variable(Expr::Const(0), 1), at })
+    }
+
+    /// Moves a cursor to the slot of another one.
+    pub(super) fn move_cursor(&mut self, cursor: &Cursor, to: &Cursor) {
+        if cursor.last > 0 {
+            self.b.assign(&cursor.barriers, to.barriers.clone());
+        }
     }
 
     /// Advances a cursor to the next slot of the ring.

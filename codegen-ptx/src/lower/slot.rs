@@ -1,12 +1,12 @@
 //! Reads fragments from a slot in shared memory.
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Swizzle};
+use ptx_gemm_dsl::terms::{Fast, Swizzle};
 
 use super::shared::SharedAddress;
 use super::stream::{Fragments, SlotSource, Stream, offset};
 use super::{Lowered, Lowering, WorkTile, broken, letter};
 use crate::kernel::{Expr, Reg};
-use crate::tile::{self, Buffer, Fetch, Note, Op, Source, Span, Statement};
+use crate::tile::{self, Buffer, Fetch, Hold, Note, Op, Source, Span, Statement};
 
 /// The address at which a thread's part of a buffer begins in slot 0.
 #[derive(Clone)]
@@ -95,7 +95,7 @@ impl<'a> Lowering<'a> {
         let positions = self.positions(side)?;
         let group = if fast == Fast::K { fetch.width } else { 1 };
         let (mut sets, mut converted) = (Vec::new(), Vec::new());
-        if fetch.hold == Operands::Registers {
+        if fetch.hold == Hold::Registers {
             let each = positions.len() as u32 * group;
             let groups = 1 + (fetch.ahead / group).min(unroll.div_ceil(group) - 1);
             for set in 0..groups {

@@ -13,7 +13,7 @@ use super::ring::Carried;
 use super::tma;
 use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
-use crate::tile::{self, Empty, Full, Index, Mover, Note, Op, Statement};
+use crate::tile::{self, Empty, Full, Hold, Index, Mover, Note, Op, Statement};
 
 impl<'a> Lowering<'a> {
     /// Lowers the statements that run only if there is something to sum over.
@@ -46,6 +46,7 @@ impl<'a> Lowering<'a> {
     fn prepare(&mut self, work_tile: &WorkTile, body: &'a [Statement]) -> Lowered<Pipeline<'a>> {
         let program = self.program;
         let (mut movers, mut read, mut distances) = (Vec::new(), Vec::new(), Vec::new());
+        let mut described = Vec::new();
         tile::walk(body, &mut |statement| match &statement.op {
             Op::Copy { buffer, tile, by } => {
                 if !movers.iter().any(|(copied, _)| copied == buffer) {
@@ -63,6 +64,9 @@ impl<'a> Lowering<'a> {
                         && !read.contains(&buffer)
                     {
                         read.push(buffer);
+                        if fetch.hold == Hold::Descriptor {
+                            described.push(buffer);
+                        }
                     }
                 }
             }
@@ -78,6 +82,7 @@ impl<'a> Lowering<'a> {
             program.rings.iter().map(|ring| self.boxes(work_tile, ring, &movers)).collect::<Lowered<Vec<_>>>()?;
         let bases = read
             .iter()
+            .filter(|buffer| !described.contains(buffer))
             .map(|buffer| Ok((*buffer, self.fragment_base(work_tile, *buffer, body)?)))
             .collect::<Lowered<Vec<_>>>()?;
         let needs = distances.into_iter().map(|distance| (distance, self.need(work_tile, distance))).collect();
@@ -96,12 +101,13 @@ impl<'a> Lowering<'a> {
                     producer: None,
                     consumer: None,
                     boxes,
+                    kept: None,
                     carried: false,
                 },
                 Some(Carried { write, read }) => {
                     let (write, producer) = write.unzip();
                     let (read, consumer) = read.unzip();
-                    RingState { ring, write, read, ahead: 0, producer, consumer, boxes, carried: true }
+                    RingState { ring, write, read, ahead: 0, producer, consumer, boxes, kept: None, carried: true }
                 }
             })
             .collect();
@@ -182,8 +188,15 @@ impl<'a> Lowering<'a> {
         body: &'a [Statement],
         note: &Note,
     ) -> Lowered<()> {
-        for state in &mut pipeline.rings {
+        for (index, state) in pipeline.rings.iter_mut().enumerate() {
             self.enter_loop(state);
+            let keeps = |statement: &Statement| {
+                matches!(statement.op, Op::Release { ring, kept } if ring == index && kept > 0)
+            };
+            if body.iter().any(keeps) {
+                self.b.origin(&state.ring.note, "no slot is to be returned yet");
+                state.kept = self.keep(state.ring);
+            }
         }
         pipeline.in_loop = true;
         self.b.origin(note, "over the K-tiles");
@@ -198,6 +211,7 @@ impl<'a> Lowering<'a> {
         let body = self.b.close();
         self.b.origin(note, "over the K-tiles");
         self.b.push(KernelOp::Loop { body, again });
+        pipeline.in_loop = false;
         Ok(())
     }
 
@@ -290,7 +304,10 @@ impl<'a> Lowering<'a> {
             }
             Op::Commit { ring } => self.commit(pipeline, *ring, note),
             Op::Wait { ring } if pipeline.in_loop => self.wait(pipeline.ring(*ring), note),
-            Op::Release { ring } if pipeline.in_loop => self.release(pipeline.ring(*ring), note),
+            Op::Release { ring, kept: 0 } if pipeline.in_loop => self.release(pipeline.ring(*ring), note),
+            Op::Release { ring, .. } if pipeline.in_loop => self.release_previous(pipeline.ring(*ring), note),
+            // After the loop.
+            Op::Release { ring, kept: 0 } => self.release_kept(pipeline.ring(*ring), note),
             Op::Steps { .. } if pipeline.in_loop => self.steps(pipeline, statement),
             _ if self.anywhere(statement) => Ok(()),
             _ => Err(misplaced(statement)),
@@ -349,6 +366,30 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
+    /// Returns the slot before the one that was waited for last, if there is one, and keeps the latter.
+    fn release_previous(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
+        let (Some(read), Some(consumer), Some(kept)) = (&state.read, &state.consumer, &state.kept) else {
+            return Err(broken("only a ring with mbarriers gets a slot back one K-tile later"));
+        };
+        self.b.origin(note, "the previous slot has been read");
+        let some = self.b.set_reg(kept.some.clone().ge(1u32));
+        self.arrive_empty(state.ring, &kept.at, Some(some));
+        self.b.origin(note, "advance to the next slot");
+        self.move_cursor(&kept.at, consumer);
+        self.b.assign(&kept.some, Expr::Const(1));
+        self.advance_cursor(consumer);
+        self.advance_slot(state.ring, read);
+        Ok(())
+    }
+
+    /// Returns the slot that was kept.
+    fn release_kept(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
+        let Some(kept) = &state.kept else { return Err(broken("no slot was kept in the loop")) };
+        self.b.origin(note, "the last slot has been read");
+        self.arrive_empty(state.ring, &kept.at, None);
+        Ok(())
+    }
+
     fn release(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
         let Some(read) = &state.read else { return Err(broken("a release of a ring that the role does not read")) };
         if state.ring.empty == Empty::Barrier {
@@ -358,7 +399,7 @@ impl<'a> Lowering<'a> {
         if let Some(consumer) = &state.consumer {
             self.b.origin(note, "this thread has read the slot");
             if let Empty::Mbarrier { .. } = state.ring.empty {
-                self.arrive_empty(consumer);
+                self.arrive_empty(state.ring, consumer, None);
             }
             self.advance_cursor(consumer);
         }

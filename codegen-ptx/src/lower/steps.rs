@@ -7,14 +7,14 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::terms::{Operands, Side};
+use ptx_gemm_dsl::terms::Side;
 
 use super::multiplier::Multiplier;
 use super::pipeline::Pipeline;
 use super::stream::Stream;
 use super::{Lowered, Lowering, broken, index, misplaced};
 use crate::kernel::{Expr, Guard, Op as KernelOp, Reg};
-use crate::tile::{Op, Source, Span, Statement};
+use crate::tile::{Hold, Instruction, Op, Source, Span, Statement};
 
 impl<'a> Lowering<'a> {
     /// Positions of the thread's elements along an operand's own dimension.
@@ -43,7 +43,10 @@ impl<'a> Lowering<'a> {
         let Op::Steps { span: Span::Tile(range), unroll, fetches, multiply, multiply_note } = &statement.op else {
             return Err(misplaced(statement));
         };
-        let multiplier = Multiplier::of(self, multiply, multiply_note);
+        if let Instruction::Wgmma { columns } = multiply.by {
+            return self.group_steps(pipeline, (fetches, multiply_note), (multiply.acc, columns), range);
+        }
+        let multiplier = Multiplier::of(self, multiply, multiply_note)?;
         let mut bases = Vec::new();
         let mut streams = Vec::new();
         for (fetch, note) in fetches {
@@ -108,7 +111,7 @@ impl<'a> Lowering<'a> {
         range: Range<u32>,
         again: Option<Reg>,
     ) -> Lowered<()> {
-        if streams.iter().any(|stream| stream.hold == Operands::Shared) {
+        if streams.iter().any(|stream| stream.hold == Hold::EachProduct) {
             return range.into_iter().try_for_each(|step| multiplier.multiply_reloading(self, streams, step));
         }
         if again.is_none() {

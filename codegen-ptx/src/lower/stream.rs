@@ -1,10 +1,10 @@
 //! One operand's fragments, from memory to registers.
 
-use ptx_gemm_dsl::terms::{Fast, Operands, Reads, Side};
+use ptx_gemm_dsl::terms::{Fast, Reads, Side};
 
 use super::shared::SharedAddress;
 use crate::kernel::{Expr, Locality, Reach as Extent, Reg};
-use crate::tile::Note;
+use crate::tile::{Hold, Note};
 
 /// One operand's fragments in a loop.
 pub(super) struct Stream {
@@ -18,7 +18,7 @@ pub(super) struct Stream {
     /// Number of steps by which a group is read before its first product.
     pub ahead: u32,
     /// Whether it is kept in registers, or read again for each product.
-    pub hold: Operands,
+    pub hold: Hold,
     /// Register sets in rotation; each holds one group.
     pub sets: Vec<Vec<Reg>>,
     /// The same in the accumulator's type, if it differs; either a rotating set per group, or a single set for all.

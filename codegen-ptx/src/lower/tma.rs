@@ -53,17 +53,13 @@ impl<'a> Lowering<'a> {
 
     fn operand(&mut self, work_tile: &WorkTile, buffer: usize, rows: u32) -> Lowered<Boxed> {
         let tile = &self.program.buffers[buffer];
-        let (row, all_rows) = match tile.fast {
-            Fast::K => (tile.depth, tile.extent),
-            Fast::Mn => (tile.extent, tile.depth),
-        };
         self.b.origin(&tile.note, &format!("tensor map of {}", letter(tile.side)));
         let address = self.wide_arg(&Param::Map(tile.side.operand()))?;
         let map = self.b.set_reg(address);
         let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
         let own = work_tile.own(tile.side).0.clone();
-        let row_bytes = row * self.program.element(tile.side).bytes();
-        Ok(Boxed { buffer, map, own, product, rows, all_rows, row_bytes })
+        let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
+        Ok(Boxed { buffer, map, own, product, rows, all_rows: tile.rows(), row_bytes, panels: tile.panels() })
     }
 
     /// Lowers the statements from an `acquire` to its `commit`.
@@ -114,7 +110,7 @@ impl<'a> Lowering<'a> {
                     .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
             }
             self.start_boxes(operand, &boxes.k, &slot, barrier, (statement, guard));
-            bytes += operand.all_rows * operand.row_bytes;
+            bytes += operand.panels * operand.all_rows * operand.row_bytes;
         }
         self.b.origin(&commit.note, "the slot is full once its bytes have arrived");
         self.b.push(KernelOp::Arrive { address: barrier, when: Arrival::Expecting(bytes), guard });
@@ -157,14 +153,16 @@ impl<'a> Lowering<'a> {
         let tile = &self.program.buffers[operand.buffer];
         self.b.origin(&statement.note, &format!("copy {}", letter(tile.side)));
         let to = self.b.set(Expr::SharedBase + tile.offset_bytes + slot.clone());
-        for first in (0..operand.all_rows).step_by(operand.rows as usize) {
+        let firsts = (0..operand.all_rows).step_by(operand.rows as usize);
+        for (panel, first) in (0..operand.panels).flat_map(|panel| firsts.clone().map(move |first| (panel, first))) {
+            let column = panel * tile.pitch;
             let (inner, outer) = match tile.fast {
-                Fast::K => (k.clone(), operand.own.clone() + first),
-                Fast::Mn => (operand.own.clone(), k.clone() + first),
+                Fast::K => (k.clone() + column, operand.own.clone() + first),
+                Fast::Mn => (operand.own.clone() + column, k.clone() + first),
             };
             let coordinates = [Some(inner), Some(outer), operand.product.clone()];
             let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
-            let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from(first * operand.row_bytes) };
+            let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from((panel * operand.all_rows + first) * operand.row_bytes) };
             self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, guard });
         }
     }

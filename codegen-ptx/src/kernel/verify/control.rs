@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Check, rule};
 use crate::Violation;
-use crate::kernel::uniform::{Control, Uniformity};
+use crate::kernel::uniform::{Agreement, Control, Uniformity};
 use crate::kernel::{Kernel, Op};
 
 /// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
@@ -32,6 +32,21 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
             }),
         }
         .map_err(within)?;
+    }
+    for (stmt, control, operands) in &uniformity.products {
+        let whole = [control.threads.start, control.threads.end].iter().all(|end| end.is_multiple_of(4 * WARP));
+        let held = rule(whole && control.agree >= Agreement::WARP_GROUP, || {
+            format!("products for {}, which are not whole warp groups", arriving(control))
+        })
+        .and_then(|()| {
+            rule(*operands >= Agreement::WARP_GROUP, || {
+                "operands of a product that differ between the threads of a warp group".to_string()
+            })
+        });
+        held.map_err(|v| {
+            let origin = kernel.origin(stmt);
+            v.within(format_args!("{}: {}", origin.clause, origin.what))
+        })?;
     }
     Ok(())
 }

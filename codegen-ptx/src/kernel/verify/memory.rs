@@ -121,6 +121,10 @@ impl<'k> Analysis<'k> {
             | Op::Clear { .. }
             | Op::Math { .. }
             | Op::Select { .. }
+            | Op::GroupProduct { .. }
+            | Op::FenceProducts
+            | Op::CommitProducts
+            | Op::WaitProducts(_)
             | Op::Outer { .. } => Ok(()),
             Op::If { cond, then, other } => self.branch(*cond, then, other),
             Op::Loop { body, again } => self.repeat(body, *again),

@@ -9,7 +9,12 @@
 //! Control ([`control`]), by the analysis in [`super::uniform`]:
 //! - all threads of the block reach a barrier of the block, together;
 //! - exactly the threads that a named barrier counts reach it, in whole warps and together, and no other threads use
-//!   its number.
+//!   its number;
+//! - whole warp groups start and wait for products of tensor cores, together and with the same operands.
+//!
+//! Products of warp groups ([`products`]):
+//! - a fence is between what threads do to accumulators and the products added to them, and a wait before the next thing
+//!   that threads do to them; what is waited for is in a group.
 //!
 //! Values ([`memory`], [`value`]), by an analysis of intervals, divisors and conditions:
 //! - no register exceeds its declared bound, and no use of a register claims a smaller bound than can be derived;
@@ -25,6 +30,7 @@
 //! Some properties are assumed, since they depend on how tiles are assigned to blocks and on the values of 64-bit
 //! pointers:
 //! - a block's tile exists: at least 1 is left of m and n from its origin, and origins are multiples of the tile;
+//! - the tile of a matrix descriptor is in shared memory (the interpreter checks each product);
 //! - the pointer of an access agrees with the interval that it states, and so does the coordinate in its guard. Running
 //!   the kernel in the interpreter checks this: it rejects every access outside a matrix.
 
@@ -32,6 +38,7 @@ mod analysis;
 mod control;
 mod evaluate;
 mod memory;
+mod products;
 mod structure;
 mod value;
 
@@ -68,6 +75,7 @@ pub fn verify(kernel: &Kernel) -> Result<Verified<'_>, Violation> {
     structure::check(kernel)?;
     let uniformity = analyse(kernel);
     control::check(kernel, &uniformity)?;
+    products::check(kernel)?;
     memory::check(kernel)?;
     Ok(Verified { kernel, uniformity })
 }

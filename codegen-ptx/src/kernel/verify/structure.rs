@@ -118,6 +118,22 @@ impl Structure<'_> {
                 self.define_data(*dst).map(drop)
             }
             Op::Outer { acc, a, b, .. } => self.outer(acc, a, b),
+            Op::GroupProduct { acc, a, b, add, shape } => {
+                [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
+                self.typed(*add, Type::Pred)?;
+                // PTX ISA, "wgmma.mma_async": one of 128 threads holds this part of 64 rows.
+                let held = acc.len() as u32 == shape.columns / 2 && shape.columns.is_multiple_of(8);
+                rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
+                let factors = shape.factor.is_narrow() && shape.depth == 16;
+                rule(factors, || format!("a product of {:?} over {} of k", shape.factor, shape.depth))?;
+                acc.iter().try_for_each(|reg| {
+                    self.typed(*reg, Type::F32)?;
+                    self.define_data(*reg).map(drop)
+                })
+            }
+            Op::FenceProducts | Op::CommitProducts => Ok(()),
+            // PTX ISA, "wgmma.wait_group".
+            Op::WaitProducts(n) => rule(*n <= 7, || format!("a wait that leaves {n} groups of products in flight")),
             Op::If { cond, then, other } => {
                 self.typed(cond.pred, Type::Pred)?;
                 let before = self.defined.clone();

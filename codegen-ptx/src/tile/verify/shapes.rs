@@ -1,7 +1,7 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
 use ptx_gemm_dsl::target::{Target, registers_per_thread};
-use ptx_gemm_dsl::terms::{Along, Fast, Operand, Param, Swizzle, Wave};
+use ptx_gemm_dsl::terms::{Along, Operand, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_PRODUCTS, alignment, run, vector};

@@ -1,7 +1,7 @@
 //! Rings: what is written to a slot, what is read from it, and the order of these accesses.
 
 use super::super::Check;
-use super::{Block, COPIES_OF_A_ROLE, Clock, Mbarrier, Written, join};
+use super::{Block, COPIES_OF_A_ROLE, Clock, Mbarrier, READING, Written, join};
 use crate::Violation;
 use crate::tile::{Empty, Full, Index, Mover, Op};
 

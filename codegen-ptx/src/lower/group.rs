@@ -1,0 +1,135 @@
+//! Products of warp groups (`wgmma`): tensor cores read tiles in shared memory as matrix descriptors say.
+//!
+//! A tile is swizzled, in panels as wide as the span. Contiguous along k, a panel has the tile's rows, and 32 bytes of k
+//! of 64 rows begin at any multiple of eight rows; contiguous along m or n, a panel has the tile's k, and the rows of a
+//! product begin at a panel. The distances in a descriptor are those between groups of eight rows of a panel, and between
+//! panels (PTX ISA, "Strides" and "Matrix descriptor" of the asynchronous warp group instructions).
+
+use std::ops::Range;
+
+use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
+
+use super::pipeline::Pipeline;
+use super::{Lowered, Lowering, broken, letter};
+use crate::kernel::{Expr, GroupShape, Op, Reg};
+use crate::tile::{Buffer, Fetch, Note, Source, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
+
+/// Threads of a warp group.
+pub(super) const WARP_GROUP: u32 = 128;
+
+/// Rows of a panel after which its swizzle repeats.
+const SWIZZLED_ROWS: u32 = 8;
+
+/// Addresses and distances in a descriptor are in units of 16 bytes.
+const UNIT: u32 = 16;
+
+impl<'a> Lowering<'a> {
+    /// Lowers the steps of a K-tile that tensor cores multiply, as one group of products.
+    pub(super) fn group_steps(
+        &mut self,
+        pipeline: &Pipeline<'a>,
+        (fetches, note): (&[(Fetch, Note)], &Note),
+        (acc, columns): (usize, u32),
+        steps: &Range<u32>,
+    ) -> Lowered<()> {
+        let (a, fast_a) = self.descriptor(pipeline, fetches, Side::A)?;
+        let (b, fast_b) = self.descriptor(pipeline, fetches, Side::B)?;
+        let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
+        let shape = GroupShape {
+            columns,
+            depth,
+            factor: self.types.a,
+            transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
+        };
+        let held = self.acc[acc].clone();
+        self.b.origin(note, "the accumulators are written by tensor cores from here on");
+        let add = self.b.set_reg(Expr::Const(0).lt(1u32));
+        self.b.push(Op::FenceProducts);
+        for k in steps.clone().step_by(depth as usize) {
+            let at_a = self.moved(&a, fetches, Side::A, (0, k))?;
+            for (part, acc) in held.chunks((columns / 2) as usize).enumerate() {
+                let at_b = self.moved(&b, fetches, Side::B, (part as u32 * columns, k))?;
+                self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
+                self.b.push(Op::GroupProduct { acc: acc.to_vec(), a: at_a, b: at_b, add, shape });
+            }
+        }
+        self.b.origin(note, "one group of products per K-tile");
+        self.b.push(Op::CommitProducts);
+        Ok(())
+    }
+
+    /// The descriptor of an operand's tile in the slot that was waited for, from the warp group's first row on, and the
+    /// tile's contiguous dimension.
+    fn descriptor(
+        &mut self,
+        pipeline: &Pipeline<'a>,
+        fetches: &[(Fetch, Note)],
+        side: Side,
+    ) -> Lowered<(Expr, Fast)> {
+        let (buffer, note) = self.described(fetches, side)?;
+        let index = self.program.buffers.iter().position(|of| of.name == buffer.name).unwrap_or(0);
+        let slot = self.program.ring_of(index).and_then(|ring| pipeline.rings[ring].read.clone());
+        let slot = slot.ok_or_else(|| broken(format!("{} is not read through a ring", buffer.name)))?;
+        self.b.origin(note, &format!("matrix descriptor of {} in the slot", letter(side)));
+        let own = match side {
+            Side::A if self.threads > WARP_GROUP => {
+                let group = self.tid.clone() / WARP_GROUP;
+                group * self.distance(buffer, side, (WGMMA_ROWS, 0))
+            }
+            Side::A | Side::B => Expr::Const(0),
+        };
+        let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
+        let fixed = self.fixed_bits(buffer, side)?;
+        Ok((self.b.set((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
+    }
+
+    /// A descriptor moved to other rows or columns, and along k.
+    fn moved(
+        &mut self,
+        descriptor: &Expr,
+        fetches: &[(Fetch, Note)],
+        side: Side,
+        to: (u32, u32),
+    ) -> Lowered<Reg> {
+        let (buffer, note) = self.described(fetches, side)?;
+        self.b.origin(note, &format!("matrix descriptor of {}, from step {}", letter(side), to.1));
+        let distance = self.distance(buffer, side, to) / UNIT;
+        let moved = if distance == 0 { descriptor.clone() } else { descriptor.clone() + u64::from(distance) };
+        Ok(self.b.set_reg(moved))
+    }
+
+    /// The buffer that a descriptor of an operand is of.
+    fn described<'f>(&self, fetches: &'f [(Fetch, Note)], side: Side) -> Lowered<(&'a Buffer, &'f Note)> {
+        let of = |(fetch, note): &'f (Fetch, Note)| match fetch.from {
+            Source::Buffer(buffer) if fetch.side == side => Some((&self.program.buffers[buffer], note)),
+            _ => None,
+        };
+        fetches.iter().find_map(of).ok_or_else(|| broken("a multiply needs a fragment of A and one of B"))
+    }
+
+    /// Bytes from the first element of a tile to the one at (row or column, k), before the swizzle.
+    fn distance(&self, buffer: &Buffer, side: Side, (own, k): (u32, u32)) -> u32 {
+        let (slow, fast) = if buffer.fast == Fast::K { (own, k) } else { (k, own) };
+        let rows = fast / buffer.pitch * buffer.rows() + slow;
+        (rows * buffer.pitch + fast % buffer.pitch) * self.program.element(side).bytes()
+    }
+
+    /// The bits of a descriptor that do not depend on where the tile is.
+    fn fixed_bits(&self, buffer: &Buffer, side: Side) -> Lowered<u64> {
+        let Swizzle::Bytes(span) = buffer.swizzle else {
+            return Err(broken(format!("{} is read by descriptor, and is not swizzled", buffer.name)));
+        };
+        let mode: u64 = match span {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        let rows = SWIZZLED_ROWS * span;
+        // Along k the span is what one product reads of a row, and the distance between panels is not used.
+        let panels = match buffer.fast {
+            Fast::K => UNIT,
+            Fast::Mn => self.distance(buffer, side, (buffer.pitch, 0)),
+        };
+        Ok(mode << 62 | u64::from(rows / UNIT) << 32 | u64::from(panels / UNIT) << 16)
+    }
+}
