@@ -45,7 +45,6 @@ pub(crate) fn has(key: Key) -> bool {
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
-        Key::Atom => &["mma"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -53,6 +52,9 @@ pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
 
 /// Everything in the clauses of a schedule that is not implemented yet.
 pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
+    let sums_in = |dtype: DType| {
+        clauses.iter().any(|clause| matches!(clause, Clause::Types(types) if types.acc == Some(dtype)))
+    };
     let mut list = Vec::new();
     for &clause in clauses {
         let mut lacks = |what: String, instead: &[&str]| {
@@ -78,8 +80,15 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
                 lacks(format!("the depth of {whole}"), &[&flat]);
             }
-            Clause::Atom(Atom::Mma(..)) => {
-                lacks(whole, &["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"]);
+            // `mma.m16n8k16` of 16-bit types; other types are refused as types.
+            Clause::Atom(Atom::Mma(16, 8, k)) if *k != 16 => {
+                lacks(whole, &["atom(mma(16, 8, 16))", "atom(fma)", "atom(fma); thread(8, 8)"]);
+            }
+            Clause::Atom(Atom::Mma(..)) if sums_in(DType::F16) => {
+                lacks(format!("{whole} with sums in f16"), &["types(f16)"]);
+            }
+            Clause::Atom(Atom::Wgmma(..)) if sums_in(DType::F16) => {
+                lacks(format!("{whole} with sums in f16"), &["types(f16)"]);
             }
             Clause::Specialize(specialize) => {
                 if specialize.roles == Some(Roles::Pingpong) {

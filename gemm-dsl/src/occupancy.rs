@@ -93,6 +93,11 @@ impl Plan {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
         let fragments = match self.operands {
             _ if matches!(self.atom, Atom::Wgmma(..)) => 0,
+            // Pairs of elements: of 16 rows or columns and 16 of k, four and two registers.
+            _ if matches!(self.atom, Atom::Mma(..)) => {
+                let matrices = self.geometry.region.m / 16 * 4 + self.geometry.region.n / 8 * 2;
+                matrices * (1 + self.prefetch.min(1))
+            }
             Operands::Shared => 2,
             Operands::Registers => {
                 self.fragment_registers(&self.a, variant.a.width, self.geometry.thread.m)

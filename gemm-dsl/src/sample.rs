@@ -139,6 +139,9 @@ impl Plan {
 
     /// One K-tile's fragments of all warps.
     fn reads(&self, slot: Slot<'_>) -> Passes {
+        if let Atom::Mma(_, _, depth) = self.atom {
+            return self.matrix_reads(slot, depth);
+        }
         let operand = slot.operand;
         let side = operand.side;
         let positions = positions(&self.geometry, side);
@@ -166,6 +169,31 @@ impl Plan {
                         let offsets = starts.iter().map(|start| slot.address(start + at, k));
                         passes(offsets.enumerate(), width * operand.dtype.bytes()).times(times.into())
                     });
+                }
+            }
+        }
+        total
+    }
+
+    /// The matrices of 8 x 8 that the warps read of one K-tile: four at once, of 16 rows or columns and `depth` of k; two
+    /// where a warp has an odd number of columns of eight.
+    fn matrix_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
+        let Geometry { region, .. } = self.geometry;
+        let side = slot.operand.side;
+        let extent = if side == Side::A { region.m } else { region.n };
+        let rows = if extent.is_multiple_of(16) { 16 } else { 8 };
+        let along_k = slot.placement.fast == Fast::K;
+        let mut total = Passes::default();
+        for warp in warps(self.geometry.threads) {
+            let origin = own(&self.geometry, warp.start, side);
+            for k in (0..slot.operand.depth).step_by(depth as usize) {
+                for first in (0..extent).step_by(rows as usize) {
+                    let lanes = 0..2 * rows;
+                    let offsets = lanes.map(|lane| {
+                        let (row, at) = matrix_row(lane, side, along_k, rows);
+                        slot.address(origin + first + row, k + at)
+                    });
+                    total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
                 }
             }
         }
@@ -282,6 +310,22 @@ impl Plan {
             }
         }
     }
+}
+
+/// Bytes of a row of an 8 x 8 matrix of 16-bit elements.
+const MATRIX_ROW_BYTES: u32 = 16;
+
+/// The first element of the matrix row that a lane has the address of, along the operand's own dimension and along k.
+///
+/// Matrices are numbered as `mma.m16n8k16` takes them: of A, rows first, then k; of B, k first, then columns. Their rows
+/// are contiguous in shared memory.
+fn matrix_row(lane: u32, side: Side, along_k: bool, rows: u32) -> (u32, u32) {
+    let (row, matrix) = (lane % 8, lane / 8);
+    let (own, k) = match side {
+        Side::A => (matrix % 2 * 8, matrix / 2 * 8),
+        Side::B => (matrix / 2 * 8 % rows, matrix % 2 * 8),
+    };
+    if along_k { (own + row, k) } else { (own, k + row) }
 }
 
 /// Bytes after which every swizzle repeats: eight rows of 128 bytes.

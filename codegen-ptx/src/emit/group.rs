@@ -1,21 +1,48 @@
-//! Products of warp groups.
+//! Matrices of warps, and products of warps and warp groups.
 
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
-use ptx_gemm_ptx::matrix::{Element, Overflow, Shape};
+use ptx_gemm_ptx::matrix::{Element, Overflow, Shape, Transpose};
+use ptx_gemm_ptx::types::Space;
 
 use super::Emitter;
-use crate::kernel::{GroupShape, Reg, Type};
+use crate::kernel::{Address, GroupShape, Reg, Type};
+
+/// The name of a 16-bit type among the types of matrix elements.
+fn element(factor: Type) -> Element {
+    if factor == Type::Bf16 { Element::Bf16 } else { Element::F16 }
+}
 
 impl Emitter<'_> {
+    /// `ldmatrix`.
+    pub(super) fn load_matrices(&mut self, dst: &[Reg], address: &Address, transposed: bool) {
+        let transpose = if transposed { Transpose::Yes } else { Transpose::No };
+        let op = Opcode::LdMatrix { matrices: dst.len() as u8, transpose, space: Space::Shared };
+        let operands = [self.vector(dst), self.address(address)];
+        self.entry.emit(op, operands);
+    }
+
+    /// `mma.m16n8k16`.
+    pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: Type) {
+        let (shape, overflow, of) = (Shape::new(16, 8, 16), Overflow::Wrap, element(factor));
+        let op = Opcode::Mma { shape, overflow, d: Element::F32, a: of, b: of, c: Element::F32 };
+        let operands = [acc, a, b, acc].map(|regs| self.vector(regs));
+        self.entry.emit(op, operands);
+    }
+
     /// `wgmma`: neither operand is negated.
     pub(super) fn group_product(&mut self, acc: &[Reg], [a, b, add]: [Reg; 3], shape: &GroupShape) {
-        let factor = if shape.factor == Type::Bf16 { Element::Bf16 } else { Element::F16 };
+        let factor = element(shape.factor);
         let extents = Shape::new(64, shape.columns as u16, shape.depth as u16);
         let op = Opcode::Wgmma { shape: extents, overflow: Overflow::Wrap, d: Element::F32, a: factor, b: factor };
-        let mut operands = vec![self.data(acc, &[])];
+        let mut operands = vec![self.vector(acc)];
         operands.extend([a, b, add].map(|reg| Operand::from(self.reg(reg))));
         operands.extend([Operand::Int(1), Operand::Int(1)]);
         operands.extend(shape.transposed.map(|transposed| Operand::Int(transposed.into())));
         self.entry.emit(op, operands);
+    }
+
+    /// Registers in braces, however many.
+    fn vector(&self, regs: &[Reg]) -> Operand {
+        Operand::Vector(regs.iter().map(|reg| self.reg(*reg).into()).collect())
     }
 }

@@ -110,6 +110,7 @@ fn scalar_type(ty: kernel::Type) -> Type {
         kernel::Type::F64 => Type::F64,
         // Only conversions tell them apart.
         kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
+        kernel::Type::Pair => Type::B32,
     }
 }
 
@@ -160,6 +161,7 @@ impl Emitter<'_> {
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
             kernel::Type::F16 | kernel::Type::Bf16 => "%th",
+            kernel::Type::Pair => "%tm",
         };
         let id = self.entry.family(prefix, scalar_type(ty), "intermediate values of expressions");
         self.scratch.push((ty, id));
@@ -239,6 +241,8 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
+            Op::LoadMatrices { dst, address, transposed } => self.load_matrices(dst, address, *transposed),
+            Op::WarpProduct { acc, a, b, factor } => self.warp_product(acc, a, b, *factor),
             Op::GroupProduct { acc, a, b, add, shape } => self.group_product(acc, [*a, *b, *add], shape),
             Op::FenceProducts => self.entry.emit(Opcode::WgmmaFence, []),
             Op::CommitProducts => self.entry.emit(Opcode::WgmmaCommit, []),

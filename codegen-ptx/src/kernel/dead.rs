@@ -135,6 +135,8 @@ impl Pass {
                 self.value(no);
             }
             Op::Outer { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
+            Op::LoadMatrices { address, .. } => self.reads(address.base),
+            Op::WarpProduct { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
             Op::GroupProduct { acc, a, b, add, .. } => acc.iter().chain([a, b, add]).for_each(|reg| self.reads(*reg)),
             Op::FenceProducts | Op::CommitProducts | Op::WaitProducts(_) => {}
             Op::Clear { .. } => {}

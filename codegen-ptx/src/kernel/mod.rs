@@ -50,6 +50,8 @@ pub enum Type {
     F16,
     /// bfloat16, likewise.
     Bf16,
+    /// Two elements of a 16-bit type, side by side in a matrix.
+    Pair,
 }
 
 impl Type {
@@ -60,7 +62,7 @@ impl Type {
 
     /// True for the 16-bit types, which are loaded, stored and converted, and have no arithmetic.
     pub fn is_narrow(self) -> bool {
-        matches!(self, Type::F16 | Type::Bf16)
+        matches!(self, Type::F16 | Type::Bf16 | Type::Pair)
     }
 
     /// Bytes in memory; 0 for a predicate.
@@ -68,6 +70,7 @@ impl Type {
         match self {
             Type::Pred => 0,
             Type::F16 | Type::Bf16 => 2,
+            Type::Pair => 4,
             Type::U32 | Type::S32 | Type::F32 => 4,
             Type::U64 | Type::F64 => 8,
         }
@@ -249,6 +252,11 @@ pub enum Op {
     Select { dst: Reg, pred: Reg, yes: Value, no: Value },
     /// acc[i][j] += a[i] * b[j] for all i and j, in the given order; `acc` has `a.len()` rows of `b.len()`.
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
+    /// Reads one matrix of 8 x 8 elements of 16 bits for each destination: the lanes `8 i` to `8 i + 7` have the addresses
+    /// of the rows of matrix `i`. Each lane gets two elements of a row of each matrix; or of a column, if `transposed`.
+    LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool },
+    /// A warp's tensor cores: `acc[16 x 8] += a[16 x 16] * b[16 x 8]`, of elements of type `factor`.
+    WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: Type },
     /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group goes on. `a` and `b` are matrix
     /// descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc`, as the PTX ISA says.
     GroupProduct { acc: Vec<Reg>, a: Reg, b: Reg, add: Reg, shape: GroupShape },
@@ -373,6 +381,8 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             Op::Load { dst, .. }
             | Op::Clear { dst }
             | Op::Outer { acc: dst, .. }
+            | Op::LoadMatrices { dst, .. }
+            | Op::WarpProduct { acc: dst, .. }
             | Op::GroupProduct { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
             Op::Store { .. }
             | Op::CopyAsync { .. }

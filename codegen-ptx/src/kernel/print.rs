@@ -151,6 +151,13 @@ impl Printer<'_> {
                 self.regs(a),
                 self.regs(b)
             ),
+            Op::LoadMatrices { dst, address, transposed } => {
+                let transposed = if *transposed { " transposed" } else { "" };
+                format!("{} = load_matrices{transposed} {}", self.regs(dst), self.address(address))
+            }
+            Op::WarpProduct { acc, a, b, factor } => {
+                format!("{}[16 x 8] += {}[16 x 16] * {}[16 x 8] {factor:?}", self.regs(acc), self.regs(a), self.regs(b))
+            }
             Op::GroupProduct { acc, a, b, add, shape } => {
                 let along = |transposed, own| if transposed { own } else { "k" };
                 let GroupShape { columns, depth, factor, transposed } = *shape;

@@ -70,7 +70,7 @@ pub struct Uniformity<'k> {
     pub conditions: Vec<Agreement>,
     /// The barriers, of the block and named, and changes of the number of registers, with the threads that reach them.
     pub barriers: Vec<(&'k Stmt, Control)>,
-    /// The statements about products of warp groups, with the threads that reach them, and how far their operands are
+    /// The statements about matrices of whole warps and about products of warp groups, with the threads that reach them, and how far their operands are
     /// uniform.
     pub products: Vec<(&'k Stmt, Control, Agreement)>,
 }
@@ -169,6 +169,10 @@ impl<'k> Analysis<'k> {
             }
             // Data, and values loaded from memory.
             Op::Clear { dst } | Op::Load { dst, .. } | Op::Outer { acc: dst, .. } => {
+                dst.iter().for_each(|reg| self.differs(*reg));
+            }
+            Op::LoadMatrices { dst, .. } | Op::WarpProduct { acc: dst, .. } => {
+                self.result.products.push((stmt, control.clone(), Agreement::ALL));
                 dst.iter().for_each(|reg| self.differs(*reg));
             }
             Op::GroupProduct { acc, a, b, add, .. } => {

@@ -35,6 +35,7 @@ mod steps;
 mod stream;
 mod stream_k;
 mod tma;
+mod warp;
 
 use ptx_gemm_dsl::target::{BOX_ALIGN, registers_per_thread};
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
@@ -103,6 +104,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         tid: Expr::Tid(program.threads()),
         map: None,
         carried: Vec::new(),
+        matrix_pool: Default::default(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
         values_used: 0,
@@ -137,6 +139,8 @@ struct Lowering<'a> {
     map: Option<&'a Map>,
     /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
     carried: Vec<Option<Carried>>,
+    /// Registers of the matrices of A and B, by the set that they belong to.
+    matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.
     fragment_pool: [[Vec<Reg>; 2]; 2],
     /// Registers for intermediate values, and how many are in use.

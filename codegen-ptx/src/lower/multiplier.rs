@@ -17,13 +17,13 @@ impl Multiplier {
     /// The multiplier of a statement.
     ///
     /// # Errors
-    /// Warp groups multiply whole tiles, without steps of a thread: see [`super::group`].
+    /// Warps and warp groups multiply matrices, without steps of a thread: see [`super::warp`] and [`super::group`].
     pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<Multiplier> {
         match multiply.by {
             Instruction::Fma { order } => {
                 Ok(Multiplier::Fma { acc: lowering.acc[multiply.acc].clone(), order, note: note.clone() })
             }
-            Instruction::Wgmma { .. } => Err(broken("`wgmma` has no steps of a thread")),
+            Instruction::Mma | Instruction::Wgmma { .. } => Err(broken("a matrix instruction has no steps of a thread")),
         }
     }
 

@@ -57,6 +57,8 @@ pub(super) struct Families {
     pub acc: Family,
     /// Operand fragments of A and B as read.
     pub fragment: [Family; 2],
+    /// Matrices of A and B.
+    pub matrix: [Family; 2],
     /// The same in the accumulator's type, if it differs.
     pub converted: [Family; 2],
     /// Elements between global and shared memory.
@@ -74,6 +76,7 @@ impl Families {
         Families {
             acc: b.family("acc", acc, "accumulators, row by row of the thread tile"),
             fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
+            matrix: [b.family("ma", Type::Pair, "matrices of A"), b.family("mb", Type::Pair, "matrices of B")],
             converted: [
                 b.family("wa", acc, "fragment of A in the accumulator's type"),
                 b.family("wb", acc, "fragment of B in the accumulator's type"),

@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::terms::{Along, Tail};
 use ptx_gemm_dsl::types::Batch;
 
-use super::{Lowered, Lowering, WorkTile};
+use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Expr, Op};
 use crate::tile::Division;
 use crate::tile::map::{Digit, WARP};
@@ -145,6 +145,15 @@ impl Lowering<'_> {
         let along = |step: fn(&Digit) -> u32| value(&map.warp, &warp, step) + value(&map.thread, &lane, step);
         let (row, col) = (along(|digit| digit.m), along(|digit| digit.n));
         Some((self.b.set(row), self.b.set(col)))
+    }
+
+    /// First row and column of the thread's warp in the block's tile.
+    pub(super) fn warp_coordinates(&mut self) -> Lowered<(Expr, Expr)> {
+        let map = self.map.ok_or_else(|| broken("a role without accumulators has no part of the tile"))?;
+        let warp = self.b.set(self.tid.clone() / WARP);
+        let along = |step: fn(&Digit) -> u32| value(&map.warp, &warp, step);
+        let (row, col) = (along(|digit| digit.m), along(|digit| digit.n));
+        Ok((self.b.set(row), self.b.set(col)))
     }
 
     /// The K to sum over: 0 if a scalar of 0 multiplies the accumulator wherever it appears.

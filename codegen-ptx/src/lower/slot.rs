@@ -12,7 +12,7 @@ use crate::tile::{self, Buffer, Fetch, Hold, Note, Op, Source, Span, Statement};
 #[derive(Clone)]
 pub(super) struct FragmentBase {
     /// In bytes from the start of the buffer, before any swizzle.
-    offset: Expr,
+    pub offset: Expr,
     /// Prepared for the distances of every unrolled body.
     pub address: SharedAddress,
 }
@@ -41,6 +41,9 @@ impl<'a> Lowering<'a> {
         body: &[Statement],
     ) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
+        if self.reads_matrices(buffer, body) {
+            return self.matrix_base(buffer, body);
+        }
         self.b.origin(note, &format!("this thread's part of {} in the first slot", letter(side)));
         let (row, col) = work_tile.thread()?;
         let own = match side {

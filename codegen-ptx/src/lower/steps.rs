@@ -46,6 +46,9 @@ impl<'a> Lowering<'a> {
         if let Instruction::Wgmma { columns } = multiply.by {
             return self.group_steps(pipeline, (fetches, multiply_note), (multiply.acc, columns), range);
         }
+        if multiply.by == Instruction::Mma {
+            return self.warp_steps(pipeline, (fetches, multiply_note), multiply.acc, range);
+        }
         let multiplier = Multiplier::of(self, multiply, multiply_note)?;
         let mut bases = Vec::new();
         let mut streams = Vec::new();

@@ -50,7 +50,13 @@ fn problem(plan: &Plan) -> Problem {
 /// The map of a plan's accumulators: row by row of the thread tile, or in the order of the matrix instruction.
 pub fn map(plan: &Plan) -> Map {
     match plan.atom {
-        Atom::Fma | Atom::Mma(..) => thread_map(&plan.geometry),
+        Atom::Fma => thread_map(&plan.geometry),
+        Atom::Mma(rows, columns, _) => {
+            let (mut map, Geometry { regions, region, .. }) = (Map::m16n8(), plan.geometry);
+            map.warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
+            map.element.extend([Digit::n(region.n / columns, columns), Digit::m(region.m / rows, rows)]);
+            Map::new(map.thread, map.warp, map.element)
+        }
         Atom::Wgmma(_, columns, _) => {
             let mut map = Map::m64(columns);
             map.warp.push(Digit::m(plan.block.m / WGMMA_ROWS, WGMMA_ROWS));
@@ -437,6 +443,16 @@ impl<'p> Builder<'p> {
             let fetches = vec![fetch(Side::A, 0), fetch(Side::B, 1)];
             return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
         }
+        if let Atom::Mma(_, _, depth) = plan.atom {
+            let ahead = (plan.prefetch * depth).min(plan.unroll - depth).min(depth);
+            let fetch = |side, buffer| {
+                let from = Source::Buffer(buffer);
+                let fetch = Fetch { side, from, width: 1, ahead, hold: Hold::Matrices, reads: Reads::Movable };
+                (fetch, note(&plan.clauses.thread))
+            };
+            let fetches = vec![fetch(Side::A, 0), fetch(Side::B, 1)];
+            return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
+        }
         let fetch = |operand: &OperandPlan, buffer| {
             let fast = operand.placement.map_or(Fast::K, |placement| placement.fast);
             let group = if fast == Fast::K { operand.read_width } else { 1 };
@@ -478,7 +494,8 @@ impl<'p> Builder<'p> {
 
     fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {
         let by = match self.plan.atom {
-            Atom::Fma | Atom::Mma(..) => Instruction::Fma { order: self.plan.order },
+            Atom::Fma => Instruction::Fma { order: self.plan.order },
+            Atom::Mma(..) => Instruction::Mma,
             Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns },
         };
         let multiply = Multiply { acc: 0, by };

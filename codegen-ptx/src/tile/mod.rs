@@ -39,7 +39,7 @@ use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
 pub use statement::{
-    Fetch, Hold, Index, Instruction, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, WGMMA_DEPTH_BYTES,
+    Fetch, Hold, Index, Instruction, MMA, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, WGMMA_DEPTH_BYTES,
     WGMMA_ROWS, Writer, walk,
 };
 

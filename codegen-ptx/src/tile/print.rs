@@ -257,6 +257,7 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
     let how = match fetch.hold {
         Hold::Registers => format!("width {} ahead {}", fetch.width, fetch.ahead),
         Hold::EachProduct => format!("width {} each product", fetch.width),
+        Hold::Matrices => format!("by matrices ahead {}", fetch.ahead),
         Hold::Descriptor => "by descriptor".into(),
     };
     let reads = if fetch.reads == Reads::Volatile { " volatile" } else { "" };
@@ -266,6 +267,7 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
 fn multiply_text(program: &Program, multiply: &Multiply) -> String {
     let by = match multiply.by {
         Instruction::Fma { order } => format!("order {}", order.word()),
+        Instruction::Mma => "by mma".into(),
         Instruction::Wgmma { columns } => format!("by wgmma n {columns}"),
     };
     format!("multiply {} += a * b {by}", program.accumulators[multiply.acc].name)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::terms::{FmaOrder, Reads, Reduce, Side};
+use ptx_gemm_dsl::terms::{Extent3, FmaOrder, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::DType;
 
 use super::Note;
@@ -92,6 +92,8 @@ impl Mover {
 pub enum Hold {
     /// In registers.
     Registers,
+    /// In registers, as matrices of 8 x 8 elements, which a warp reads four at a time.
+    Matrices,
     /// In a register for the time of one product: read again for each.
     EachProduct,
     /// In shared memory, from which the multiply instruction reads them, as a matrix descriptor says.
@@ -201,12 +203,17 @@ pub enum Instruction {
         /// The order.
         order: FmaOrder,
     },
+    /// `mma`: a warp multiplies 16 rows and 8 columns, 16 of k at once.
+    Mma,
     /// `wgmma`: a warp group multiplies 64 rows and some columns, 32 bytes of k at once, and goes on at once.
     Wgmma {
         /// The columns.
         columns: u32,
     },
 }
+
+/// Rows, columns and k of an `mma` (PTX ISA, "Matrix fragments for mma.m16n8k16").
+pub const MMA: Extent3 = Extent3 { m: 16, n: 8, k: 16 };
 
 /// Rows of a `wgmma`, and bytes of k (PTX ISA, "wgmma.mma_async", matrix shapes).
 pub const WGMMA_ROWS: u32 = 64;

@@ -160,11 +160,12 @@ fn volatile_reads(settings: &Settings, findings: &mut Findings) {
 /// Tensor-core atoms determine the work of a thread, and those of a warp group read their operands themselves.
 fn fma_only(settings: &Settings, findings: &mut Findings) {
     let fixed = [Key::Thread, Key::Fragment, Key::Lanes].map(|key| (key, "fixes what a thread computes"));
-    let read = [Key::Warp, Key::Operands, Key::Unroll, Key::Order, Key::Prefetch]
+    let steps = [Key::Operands, Key::Unroll, Key::Order].map(|key| (key, "multiplies whole K-tiles by matrices"));
+    let read = [Key::Warp, Key::Prefetch]
         .map(|key| (key, "multiplies tiles in shared memory, and reads no fragments"))
         .into_iter()
         .filter(|_| matches!(settings.atom, Atom::Wgmma(..)));
-    for (key, why) in fixed.into_iter().chain(read) {
+    for (key, why) in fixed.into_iter().chain(steps).chain(read) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
             let message = format!("{clause} is for atom(fma): atom({}) {why}", settings.atom);

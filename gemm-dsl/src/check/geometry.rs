@@ -12,7 +12,7 @@ use crate::terms::{Along, Extent2};
 pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
     match settings.atom {
         Atom::Fma => threads(settings, findings),
-        Atom::Mma(..) => None,
+        Atom::Mma(rows, columns, _) => warps(settings, Extent2 { m: rows, n: columns }, findings),
         Atom::Wgmma(_, columns, _) => warp_groups(settings, columns, findings),
     }
 }
@@ -41,6 +41,64 @@ fn by_matrix(tile: TileClause, region: Extent2) -> Geometry {
         repeat: Extent2 { m: thread.m / FRAGMENT.m, n: thread.n / FRAGMENT.n },
         stride: Extent2 { m: LANES.m * FRAGMENT.m, n: LANES.n * FRAGMENT.n },
     }
+}
+
+/// Each warp computes its tile by instructions of the shape `atom`.
+fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<Geometry> {
+    let before = findings.list.len();
+    let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
+    let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+    let Some(warp) = settings.warp else {
+        let message = format!("no warp: with {} a schedule says what one warp computes", settings.text(Key::Atom, ""));
+        let finding = findings.error("required", Key::Warp, &[Key::Atom, Key::Tile], message);
+        for (m, n) in [(64, 64), (64, 32), (32, 64), (32, 32), (16, 32), (16, 16), (16, 8)] {
+            let text = format!("warp({m}, {n})");
+            finding.set(&text, format!("add {text}"));
+        }
+        return None;
+    };
+    if warp.m == 0 || warp.n == 0 || atom.m == 0 || atom.n == 0 {
+        return None;
+    }
+    let warp2 = Extent2 { m: warp.m, n: warp.n };
+    if !warp.m.is_multiple_of(atom.m) || !warp.n.is_multiple_of(atom.n) {
+        let message = format!(
+            "{} is not made of {} x {}, which {} computes at once",
+            settings.text(Key::Warp, ""),
+            atom.m,
+            atom.n,
+            settings.text(Key::Atom, "")
+        );
+        let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
+        let (m, n) = (warp.m.next_multiple_of(atom.m), warp.n.next_multiple_of(atom.n));
+        for (m, n) in [(m, n), (64, 64), (32, 32), (16, 16), (16, 8)] {
+            let text = format!("warp({m}, {n})");
+            finding.set(&text, format!("{text} is"));
+        }
+    }
+    divides(settings, (Key::Warp, warp2), (Key::Tile, Extent2 { m: tile.m, n: tile.n }), findings);
+    warp_depth(settings, warp, tile, findings);
+    if findings.list.len() > before {
+        return None;
+    }
+    let count = u64::from(tile.m / warp.m) * u64::from(tile.n / warp.n);
+    let threads = count * u64::from(LANES.m * LANES.n);
+    if threads > u64::from(MAX_THREADS) {
+        let message = format!(
+            "{} / {} = {count} warps of 32 threads, and a block has at most {MAX_THREADS}",
+            settings.text(Key::Tile, ""),
+            settings.text(Key::Warp, "")
+        );
+        let finding = findings.error("threads", Key::Tile, &[Key::Warp], message);
+        for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
+            let text = format!("warp({}, {})", warp.m * m, warp.n * n);
+            finding.set(&text, format!("{text} makes {}", count / u64::from(m * n)));
+            let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
+            finding.set(&text, format!("{text} has {}", count / u64::from(m * n)));
+        }
+        return None;
+    }
+    Some(by_matrix(tile, warp2))
 }
 
 /// Each warp group computes 64 rows of the tile, by instructions of `columns` columns.

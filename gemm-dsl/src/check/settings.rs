@@ -94,22 +94,30 @@ impl<'s> Settings<'s> {
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
-        if let Atom::Wgmma(..) = settings.atom {
-            settings.read_by_tensor_cores();
+        if settings.atom != Atom::Fma {
+            settings.read_as_matrices();
         }
         settings
     }
 
-    /// The defaults of clauses about operands that tensor cores read from shared memory themselves.
+    /// The defaults of clauses about operands that are read from shared memory as matrices.
     ///
-    /// They are staged as they are in memory, with the widest swizzle that their rows allow, and copied first where TMA
-    /// cannot address them: nothing else could bring them into that order. Warp groups do not wait for each other.
-    fn read_by_tensor_cores(&mut self) {
+    /// They are staged as they are in memory. A warp reads eight pieces of 16 bytes at once, from different rows: a swizzle as
+    /// wide as a row, or a pad of 16 bytes, puts them into different banks. Warp groups, which read through descriptors,
+    /// need the widest swizzle that divides the rows; and they need TMA, so that operands that it cannot address are
+    /// copied first. Warp groups do not wait for each other.
+    fn read_as_matrices(&mut self) {
+        let groups = matches!(self.atom, Atom::Wgmma(..));
         let staged = |dtype: DType, fast, extent: u32| {
             let depth = self.tile.and_then(|tile| tile.k).unwrap_or(0);
             let bytes = (if fast == Fast::K { depth } else { extent }) * dtype.bytes();
-            let span = [128, 64, 32].into_iter().find(|span| bytes.is_multiple_of(*span));
-            StagedOrder { fast, skew: span.map_or(Skew::None, Skew::Swizzle) }
+            let fits = |span: &u32| if groups { bytes.is_multiple_of(*span) } else { bytes == *span };
+            let skew = match [128, 64, 32].into_iter().find(fits) {
+                Some(span) => Skew::Swizzle(span),
+                None if groups || self.load == Load::Tma => Skew::None,
+                None => Skew::Pad(MAX_ACCESS_BYTES / dtype.bytes()),
+            };
+            StagedOrder { fast, skew }
         };
         let Problem { types, layouts, .. } = &self.problem;
         let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
@@ -121,6 +129,9 @@ impl<'s> Settings<'s> {
             None => (None, None),
         };
         self.shared = Some((given.0.unwrap_or(a), given.1.unwrap_or(b)));
+        if !groups {
+            return;
+        }
         self.pack = PackClause { a: true, b: true };
         if self.get(Key::Pace).is_none() {
             self.pace = Pace::Free;

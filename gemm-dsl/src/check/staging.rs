@@ -69,7 +69,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     } else {
         1
     });
-    let panels = settings.atom != Atom::Fma;
+    let panels = matches!(settings.atom, Atom::Wgmma(..));
     let (a, a_bytes) = place(order_a, (tile.m, depth), types.a.bytes(), align, panels);
     let (b, b_bytes) = place(order_b, (tile.n, depth), types.b.bytes(), align, panels);
     let stage_bytes = a_bytes + b_bytes;

@@ -5,16 +5,22 @@ use crate::check::requirements::mma_depth;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, Skew, TileClause};
 use crate::table::Key;
-use crate::terms::Load;
+use crate::target::MAX_ACCESS_BYTES;
+use crate::terms::{Fast, Load};
 use crate::types::DType;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     match settings.atom {
         Atom::Fma => {}
-        Atom::Mma(m, n, k) => mma(settings, (m, n, k), findings),
+        Atom::Mma(m, n, k) => {
+            mma(settings, (m, n, k), findings);
+            whole_depth(settings, k, findings);
+            from_rows(settings, findings);
+        }
         Atom::Wgmma(m, n, k) => {
             wgmma(settings, (m, n, k), findings);
-            from_shared(settings, k, findings);
+            whole_depth(settings, k, findings);
+            from_shared(settings, findings);
         }
     }
     emulation(settings, findings);
@@ -53,19 +59,54 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
     findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
 }
 
-/// What `wgmma` requires of the tiles that it reads from shared memory by itself.
-fn from_shared(settings: &Settings, depth: u32, findings: &mut Findings) {
-    if let Some(k) = settings.tile.and_then(|tile| tile.k).filter(|k| depth > 0 && !k.is_multiple_of(depth)) {
-        let tile = settings.text(Key::Tile, "");
-        let message = format!("the depth {k} of {tile} is not a multiple of {depth}, which a wgmma multiplies at once");
-        let finding = findings.error("atom-depth", Key::Tile, &[Key::Atom], message);
-        if let Some(tile) = settings.tile {
-            for k in [k.next_multiple_of(depth), 4 * depth, depth] {
-                let text = Clause::Tile(TileClause { k: Some(k), ..tile }).to_string();
-                finding.set(&text, format!("{text} is"));
-            }
+/// The staged depth is made of what the instruction multiplies at once.
+fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) {
+    let Some(tile) = settings.tile else { return };
+    let Some(k) = tile.k.filter(|k| depth > 0 && !k.is_multiple_of(depth)) else { return };
+    let message = format!(
+        "the depth {k} of {} is not a multiple of {depth}, which {} multiplies at once",
+        settings.text(Key::Tile, ""),
+        settings.text(Key::Atom, "")
+    );
+    let finding = findings.error("atom-depth", Key::Tile, &[Key::Atom], message);
+    for k in [k.next_multiple_of(depth), 4 * depth, 2 * depth, depth] {
+        let text = Clause::Tile(TileClause { k: Some(k), ..tile }).to_string();
+        finding.set(&text, format!("{text} is"));
+    }
+}
+
+/// What `ldmatrix` requires of the tiles that it reads: rows of whole pieces of 16 bytes, at multiples of 16 bytes.
+fn from_rows(settings: &Settings, findings: &mut Findings) {
+    let Some((a, b)) = settings.shared else {
+        return nothing_staged(settings, findings);
+    };
+    let Some(tile) = settings.tile else { return };
+    let types = settings.problem.types;
+    for (name, order, extent, dtype) in [("A", a, tile.m, types.a), ("B", b, tile.n, types.b)] {
+        let row = if order.fast == Fast::K { tile.k.unwrap_or(0) } else { extent };
+        let pad = if let Skew::Pad(elements) = order.skew { elements } else { 0 };
+        let bytes = u64::from(row + pad) * u64::from(dtype.bytes());
+        if !bytes.is_multiple_of(u64::from(MAX_ACCESS_BYTES)) {
+            let message = format!(
+                "{} reads pieces of {MAX_ACCESS_BYTES} B, and the rows of {name}'s tile are {bytes} B apart",
+                settings.text(Key::Atom, "")
+            );
+            findings
+                .error("atom-rows", Key::Shared, &[Key::Atom, Key::Tile, Key::Types, Key::Layout], message)
+                .remove("shared", "leave shared out: rows are then shifted by 16 B, or swizzled");
         }
     }
+}
+
+fn nothing_staged(settings: &Settings, findings: &mut Findings) {
+    let message = format!("{} reads operands from shared memory, and nothing is staged", settings.text(Key::Atom, ""));
+    findings
+        .error("atom-shared", Key::Shared, &[Key::Atom], message)
+        .remove("shared", "leave shared out: operands are staged as they are in memory, free of bank conflicts");
+}
+
+/// What `wgmma` requires of the tiles that it reads from shared memory by itself.
+fn from_shared(settings: &Settings, findings: &mut Findings) {
     if settings.load != Load::Tma {
         let load = settings.text(Key::Load, "load(registers)");
         let message = format!(
@@ -79,11 +120,7 @@ fn from_shared(settings: &Settings, depth: u32, findings: &mut Findings) {
             .set("load(tma); stages(2)", "load(tma) copies for it");
     }
     let Some((a, b)) = settings.shared else {
-        let message = format!("{} reads operands from shared memory, and nothing is staged", settings.text(Key::Atom, ""));
-        findings
-            .error("atom-shared", Key::Shared, &[Key::Atom], message)
-            .remove("shared", "leave shared out: operands are staged as they are in memory, swizzled");
-        return;
+        return nothing_staged(settings, findings);
     };
     let plain = [("A", a), ("B", b)].into_iter().find(|(_, order)| !matches!(order.skew, Skew::Swizzle(_)));
     if let Some((name, _)) = plain {

@@ -182,7 +182,7 @@ fn set_row(finding: &mut Finding, settings: &Settings, input: &Input, order: Sta
 /// TMA permutes within spans, and a row is one of them; or several, side by side, where tensor cores read it.
 fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, findings: &mut Findings) {
     let bytes = row_bytes(input, order);
-    let panels = settings.atom != Atom::Fma;
+    let panels = matches!(settings.atom, Atom::Wgmma(..));
     if u64::from(span) == bytes || (panels && bytes.is_multiple_of(u64::from(span)) && bytes > 0) {
         return;
     }
@@ -206,7 +206,7 @@ fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, f
 fn row(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
     // A panel is copied by itself.
     let elements = match (order.skew, if order.fast == Fast::K { input.depth } else { input.extent }) {
-        (Skew::Swizzle(span), elements) if settings.atom != Atom::Fma => elements.min(span / input.dtype.bytes()),
+        (Skew::Swizzle(span), elements) if matches!(settings.atom, Atom::Wgmma(..)) => elements.min(span / input.dtype.bytes()),
         (_, elements) => elements,
     };
     let (name, width) = (letter(input.side), tma_width(input.dtype));

@@ -34,12 +34,16 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
         .map_err(within)?;
     }
     for (stmt, control, operands) in &uniformity.products {
-        let whole = [control.threads.start, control.threads.end].iter().all(|end| end.is_multiple_of(4 * WARP));
-        let held = rule(whole && control.agree >= Agreement::WARP_GROUP, || {
-            format!("products for {}, which are not whole warp groups", arriving(control))
+        let (threads, agree, of) = match stmt.op {
+            Op::LoadMatrices { .. } | Op::WarpProduct { .. } => (WARP, Agreement::WARP, "warps"),
+            _ => (4 * WARP, Agreement::WARP_GROUP, "warp groups"),
+        };
+        let whole = [control.threads.start, control.threads.end].iter().all(|end| end.is_multiple_of(threads));
+        let held = rule(whole && control.agree >= agree, || {
+            format!("matrices for {}, which are not whole {of}", arriving(control))
         })
         .and_then(|()| {
-            rule(*operands >= Agreement::WARP_GROUP, || {
+            rule(*operands >= agree, || {
                 "operands of a product that differ between the threads of a warp group".to_string()
             })
         });

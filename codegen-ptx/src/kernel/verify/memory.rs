@@ -18,6 +18,9 @@ use crate::kernel::{
     definitions,
 };
 
+/// Bytes of a row of a matrix of 8 x 8 elements, which begins at a multiple of them (PTX ISA, "ldmatrix").
+const MATRIX_ROW_BYTES: u32 = 16;
+
 pub(super) fn check(kernel: &Kernel) -> Check {
     let numbering = kernel.numbering();
     let tid = Known::between(0, u64::from(kernel.threads.max(1)) - 1, 1, false);
@@ -98,6 +101,10 @@ impl<'k> Analysis<'k> {
                 let bytes = self.boxed(*map, at)?;
                 self.shared_range(from, bytes, BOX_ALIGN, &None)
             }
+            Op::LoadMatrices { dst, address, .. } => {
+                self.shared_range(address, MATRIX_ROW_BYTES, MATRIX_ROW_BYTES, &None)?;
+                dst.iter().try_for_each(|reg| self.unknown(*reg))
+            }
             Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.shared(address, 8, &None),
             Op::TestBarrier { dst, address, .. } => {
                 self.shared(address, 8, &None)?;
@@ -121,6 +128,7 @@ impl<'k> Analysis<'k> {
             | Op::Clear { .. }
             | Op::Math { .. }
             | Op::Select { .. }
+            | Op::WarpProduct { .. }
             | Op::GroupProduct { .. }
             | Op::FenceProducts
             | Op::CommitProducts
@@ -434,7 +442,7 @@ impl<'k> Analysis<'k> {
             Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::NONE, Facts::NONE), None),
             Type::U32 => self.assign(reg, Known::any(false), None),
             Type::U64 => self.assign(reg, Known::any(true), None),
-            Type::S32 | Type::F32 | Type::F64 | Type::F16 | Type::Bf16 => Ok(()),
+            Type::S32 | Type::F32 | Type::F64 | Type::F16 | Type::Bf16 | Type::Pair => Ok(()),
         }
     }
 

@@ -118,13 +118,27 @@ impl Structure<'_> {
                 self.define_data(*dst).map(drop)
             }
             Op::Outer { acc, a, b, .. } => self.outer(acc, a, b),
+            Op::LoadMatrices { dst, address, .. } => {
+                rule(matches!(dst.len(), 1 | 2 | 4), || format!("{} matrices at once", dst.len()))?;
+                self.typed(address.base, Type::U32)?;
+                dst.iter().try_for_each(|reg| self.define(*reg, Type::Pair))
+            }
+            Op::WarpProduct { acc, a, b, factor } => {
+                rule((acc.len(), a.len(), b.len()) == (4, 4, 2), || "registers of another shape than m16n8k16".to_string())?;
+                rule(matches!(factor, Type::F16 | Type::Bf16), || format!("a product of {factor:?}"))?;
+                a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Pair))?;
+                acc.iter().try_for_each(|reg| {
+                    self.typed(*reg, Type::F32)?;
+                    self.define_data(*reg).map(drop)
+                })
+            }
             Op::GroupProduct { acc, a, b, add, shape } => {
                 [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
                 self.typed(*add, Type::Pred)?;
                 // PTX ISA, "wgmma.mma_async": one of 128 threads holds this part of 64 rows.
                 let held = acc.len() as u32 == shape.columns / 2 && shape.columns.is_multiple_of(8);
                 rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
-                let factors = shape.factor.is_narrow() && shape.depth == 16;
+                let factors = matches!(shape.factor, Type::F16 | Type::Bf16) && shape.depth == 16;
                 rule(factors, || format!("a product of {:?} over {} of k", shape.factor, shape.depth))?;
                 acc.iter().try_for_each(|reg| {
                     self.typed(*reg, Type::F32)?;
@@ -159,7 +173,7 @@ impl Structure<'_> {
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
         let ty = self.kernel.ty(dst);
-        rule(!ty.is_narrow() || matches!(op, Math::Mov | Math::Convert), || format!("{op:?} of {ty:?}"))?;
+        rule(!ty.is_narrow() || (ty != Type::Pair && matches!(op, Math::Mov | Math::Convert)), || format!("{op:?} of {ty:?}"))?;
         for arg in args {
             match (op, arg) {
                 (Math::Convert, Value::Reg(reg)) => self.data(*reg).map(drop)?,

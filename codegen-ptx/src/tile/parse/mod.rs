@@ -42,8 +42,9 @@
 //! tile        = n | "kt" ["+" n]
 //! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n | "tma" "rows" n
 //! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product") ["volatile"]
-//!             | "fetch" ("a" | "b") "<-" buffer "by" "descriptor"
-//! multiply    = "multiply" acc "+=" "a" "*" "b" ("order" order | "by" "wgmma" "n" n)     order as in a schedule: row
+//!             | "fetch" ("a" | "b") "<-" buffer "by" ("matrices" "ahead" n | "descriptor")
+//! multiply    = "multiply" acc "+=" "a" "*" "b" (
+//!                 "order" order | "by" "mma" | "by" "wgmma" "n" n)          order as in a schedule: row
 //! ```
 
 mod cursor;

@@ -143,10 +143,11 @@ impl<'t> Parser<'t> {
         cursor.word("b")?;
         let by = match cursor.any_word("`order` or `by`")? {
             "order" => Instruction::Fma { order: cursor.of()? },
-            "by" => {
-                cursor.word("wgmma")?;
-                Instruction::Wgmma { columns: cursor.named("n")? }
-            }
+            "by" => match cursor.any_word("`mma` or `wgmma`")? {
+                "mma" => Instruction::Mma,
+                "wgmma" => Instruction::Wgmma { columns: cursor.named("n")? },
+                other => return cursor.error_before(format!("expected `mma` or `wgmma`, found `{other}`")),
+            },
             other => return cursor.error_before(format!("expected `order` or `by`, found `{other}`")),
         };
         cursor.end()?;
@@ -216,9 +217,13 @@ fn fetch(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Fetch> {
         return cursor.error_before(format!("`{}` is not a buffer of that operand", program.buffers[buffer].name));
     }
     if cursor.takes(Token::Word("by")) {
-        cursor.word("descriptor")?;
+        let (hold, ahead) = match cursor.any_word("`matrices` or `descriptor`")? {
+            "matrices" => (Hold::Matrices, cursor.named("ahead")?),
+            "descriptor" => (Hold::Descriptor, 0),
+            other => return cursor.error_before(format!("expected `matrices` or `descriptor`, found `{other}`")),
+        };
         cursor.end()?;
-        return Ok(Fetch { side, from, width: 1, ahead: 0, hold: Hold::Descriptor, reads: Reads::Movable });
+        return Ok(Fetch { side, from, width: 1, ahead, hold, reads: Reads::Movable });
     }
     let width = cursor.named("width")?;
     let (hold, ahead) = match cursor.takes(Token::Word("each")) {

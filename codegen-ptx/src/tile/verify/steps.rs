@@ -4,12 +4,12 @@ use ptx_gemm_dsl::target::Target;
 use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle};
 use ptx_gemm_dsl::types::DType;
 
-use super::limits::{MAX_PRODUCTS, run, vector};
+use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::shapes::WARP_GROUP;
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{
-    Buffer, Digit, Fetch, Hold, Instruction, Map, Mover, Op, Program, Source, Span, WGMMA_DEPTH_BYTES, WGMMA_ROWS,
+    Buffer, Digit, Fetch, Hold, Instruction, MMA, Map, Mover, Op, Program, Source, Span, WGMMA_DEPTH_BYTES, WGMMA_ROWS,
 };
 use crate::violation::Site;
 
@@ -50,21 +50,34 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     rule(fetches[0].0.hold == fetches[1].0.hold, part(1), || {
         "both operands must be held in registers, or neither".into()
     })?;
-    let described = fetches[0].0.hold == Hold::Descriptor;
-    let columns = match multiply.by {
-        Instruction::Fma { .. } => None,
-        Instruction::Wgmma { columns } => Some(columns),
+    let (suits, wanted) = match (multiply.by, fetches[0].0.hold) {
+        (Instruction::Fma { .. }, hold) => {
+            (matches!(hold, Hold::Registers | Hold::EachProduct), "fused multiply-adds multiply single elements")
+        }
+        (Instruction::Mma, hold) => (hold == Hold::Matrices, "`mma` multiplies what is fetched by matrices"),
+        (Instruction::Wgmma { .. }, hold) => (hold == Hold::Descriptor, "`wgmma` reads its operands by descriptor"),
     };
-    rule(described == columns.is_some(), part(2), || {
-        if described { "only `wgmma` reads operands by descriptor" } else { "`wgmma` reads its operands by descriptor" }
-            .into()
-    })?;
-    if let Some(columns) = columns {
-        rule(unroll == steps, site(), || format!("the {steps} steps of `wgmma` are unrolled as a whole, not by {unroll}"))?;
-        group(program, node, map, columns, part(2))?;
-        return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
-            described_fetch(program, fetch, columns, (start, steps), part(index))
-        });
+    rule(suits, part(2), || wanted.into())?;
+    if !matches!(multiply.by, Instruction::Fma { .. }) {
+        rule(unroll == steps, site(), || {
+            format!("the {steps} steps of a matrix instruction are unrolled as a whole, not by {unroll}")
+        })?;
+        multiplies(program, part(2))?;
+    }
+    match multiply.by {
+        Instruction::Fma { .. } => {}
+        Instruction::Mma => {
+            warp(program, map, part(2))?;
+            return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
+                matrices(program, fetch, (start, steps), part(index))
+            });
+        }
+        Instruction::Wgmma { columns } => {
+            group(program, node, map, columns, part(2))?;
+            return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
+                described_fetch(program, fetch, columns, (start, steps), part(index))
+            });
+        }
     }
     for (index, (fetch, _)) in fetches.iter().enumerate() {
         self::fetch(program, map, fetch, *span == Span::All, (start, unroll), part(index))?;
@@ -112,16 +125,57 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
     })
 }
 
+/// Both matrix instructions multiply 16-bit types.
+fn multiplies(program: &Program, site: Site) -> Check {
+    let types = program.problem.types;
+    let multiplies = types.a == types.b && matches!(types.a, DType::F16 | DType::Bf16) && types.acc == DType::F32;
+    rule(multiplies, site, || {
+        format!("it multiplies f16 or bf16 and adds in f32, not {} by {} in {}", types.a, types.b, types.acc)
+    })
+}
+
+/// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the registers that hold
+/// its results.
+fn warp(program: &Program, map: &Map, site: Site) -> Check {
+    let at = || site.clone();
+    rule(program.target.capability >= 80, at(), || format!("`mma` needs sm_80, not {}", program.target))?;
+    let atom = Map::m16n8();
+    let rest = map.element.get(atom.element.len()..).unwrap_or_default();
+    let other = |digit: &Digit| (digit.m == 0 && digit.n >= MMA.n) || (digit.n == 0 && digit.m >= MMA.m);
+    let held = map.thread == atom.thread && map.element.starts_with(&atom.element) && rest.iter().all(other);
+    // Columns before rows: the order in which the products are written.
+    let ordered = rest.windows(2).all(|pair| pair[0].n > 0 || pair[1].n == 0);
+    rule(held && ordered && rest.len() <= 2, at(), || "the accumulators are not held as `mma` leaves them".into())
+}
+
+/// The rules of `ldmatrix`: pieces of 16 bytes of a tile's rows, which begin at multiples of 16 bytes.
+fn matrices(program: &Program, fetch: &Fetch, (start, steps): (u32, u32), site: Site) -> Check {
+    let at = || site.clone();
+    let element = program.element(fetch.side).bytes();
+    let Source::Buffer(index) = fetch.from else {
+        return rule(false, at(), || "matrices are read from a buffer, not from global memory".into());
+    };
+    let buffer = &program.buffers[index];
+    rule(buffer.panels() == 1, at(), || {
+        format!("a warp reads whole rows, and those of {} are cut into {}", buffer.name, buffer.panels())
+    })?;
+    let bytes = buffer.pitch.saturating_mul(element);
+    rule(bytes.is_multiple_of(MAX_ACCESS_BYTES), at(), || {
+        format!("the rows of {} are {bytes} B apart, which is not a multiple of {MAX_ACCESS_BYTES}", buffer.name)
+    })?;
+    rule(start.is_multiple_of(MMA.k) && steps.is_multiple_of(MMA.k), at(), || {
+        format!("`mma` multiplies {} steps at once, which {steps} from {start} are not made of", MMA.k)
+    })?;
+    rule(fetch.ahead == 0 || (fetch.ahead == MMA.k && steps > MMA.k), at(), || {
+        format!("matrices are read 0 or {} steps ahead, not {}", MMA.k, fetch.ahead)
+    })
+}
+
 /// The rules of `wgmma` (PTX ISA, "Asynchronous warpgroup level matrix instructions"): its target, types, shape, and the
 /// registers that hold its results.
 fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site) -> Check {
     let at = || site.clone();
     rule(program.target == Target::SM_90A, at(), || format!("`wgmma` needs sm_90a, not {}", program.target))?;
-    let types = program.problem.types;
-    let multiplies = types.a == types.b && matches!(types.a, DType::F16 | DType::Bf16) && types.acc == DType::F32;
-    rule(multiplies, at(), || {
-        format!("`wgmma` multiplies f16 or bf16 and adds in f32, not {} by {} in {}", types.a, types.b, types.acc)
-    })?;
     rule((8..=256).contains(&columns) && columns.is_multiple_of(8), at(), || {
         format!("`wgmma` has 8 to 256 columns, a multiple of 8, not {columns}")
     })?;

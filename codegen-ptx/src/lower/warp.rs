@@ -1,0 +1,173 @@
+//! Products of warps (`mma`): matrices of 8 x 8 elements are read from shared memory by `ldmatrix`, and multiplied.
+//!
+//! A step of 16 along k takes four matrices for 16 rows of A, and two for 8 columns of B. A warp reads four at once: those
+//! of 16 rows, or of 16 columns; two, where it has an odd number of columns of eight. Lane `8 i + r` has the address of
+//! row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that is not k, it is transposed on the
+//! way. The matrices of a step may be read while those of the previous one are multiplied, into other registers.
+
+use std::ops::Range;
+
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::terms::{Fast, Side};
+
+use super::pipeline::Pipeline;
+use super::shared::SharedAddress;
+use super::slot::FragmentBase;
+use super::stream::offset;
+use super::{Lowered, Lowering, broken, index, letter};
+use crate::kernel::{Address, Expr, Op as KernelOp, Reg};
+use crate::tile::{self, Buffer, Fetch, Hold, MMA, Note, Op, Source, Span, Statement};
+
+/// Rows and columns of a matrix.
+const MATRIX: u32 = 8;
+
+/// The matrices of one operand.
+struct Matrices<'a> {
+    side: Side,
+    buffer: &'a Buffer,
+    /// Rows or columns that are read at once, and how many such blocks a warp has.
+    rows: u32,
+    blocks: u32,
+    address: SharedAddress,
+    ahead: u32,
+    note: Note,
+}
+
+impl<'a> Lowering<'a> {
+    /// Whether a buffer is read as matrices.
+    pub(super) fn reads_matrices(&self, buffer: usize, body: &[Statement]) -> bool {
+        let mut found = false;
+        tile::walk(body, &mut |statement| {
+            if let Op::Steps { fetches, .. } = &statement.op {
+                let reads = |fetch: &Fetch| fetch.hold == Hold::Matrices && fetch.from == Source::Buffer(buffer);
+                found |= fetches.iter().any(|(fetch, _)| reads(fetch));
+            }
+        });
+        found
+    }
+
+    /// Rows of A or columns of B that a warp computes.
+    fn warp_extent(&self, side: Side) -> Lowered<u32> {
+        let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
+        let atom = if side == Side::A { MMA.m / 2 } else { MMA.n };
+        Ok(match side {
+            Side::A => map.rows().len() as u32 * atom,
+            Side::B => map.cols().len() as u32 / 2 * atom,
+        })
+    }
+
+    /// Rows or columns that are read at once, and how many such blocks a warp has.
+    fn matrix_blocks(&self, side: Side) -> Lowered<(u32, u32)> {
+        let extent = self.warp_extent(side)?;
+        let rows = if extent.is_multiple_of(2 * MATRIX) { 2 * MATRIX } else { MATRIX };
+        Ok((rows, extent / rows))
+    }
+
+    /// The address of the matrix row that this lane points at, for the first block and step in slot 0.
+    pub(super) fn matrix_base(&mut self, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
+        let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
+        let (rows, blocks) = self.matrix_blocks(side)?;
+        self.b.origin(note, &format!("the row of a matrix of {} that this lane points at", letter(side)));
+        let (warp_row, warp_col) = self.warp_coordinates()?;
+        let lane = self.b.set(self.tid.clone() % WARP);
+        let row = lane.clone() % MATRIX;
+        let middle = (lane.clone() / MATRIX) % 2u32;
+        let high = lane / (2 * MATRIX);
+        // Matrices in the order in which `mma` takes them: of A along m first, of B along k first.
+        let (first, own, k) = match side {
+            Side::A => (warp_row, middle, high),
+            Side::B if rows == MATRIX => (warp_col, Expr::Const(0), middle),
+            Side::B => (warp_col, high, middle),
+        };
+        let (own, k) = match fast {
+            Fast::K => (first + own * MATRIX + row, k * MATRIX),
+            Fast::Mn => (first + own * MATRIX, k * MATRIX + row),
+        };
+        let (slow, along) = if fast == Fast::K { (own, k) } else { (k, own) };
+        let offset = self.b.set((slow * pitch + along) * self.bytes(side.operand()));
+        let mut steps = Vec::new();
+        tile::walk(body, &mut |statement| {
+            if let Op::Steps { span: Span::Tile(range), .. } = &statement.op {
+                steps.extend(range.clone().step_by(MMA.k as usize));
+            }
+        });
+        let bytes = self.bytes(side.operand());
+        let distances = steps.iter().flat_map(|step| {
+            (0..blocks).map(move |block| self::offset(fast, pitch, bytes, block * rows, *step))
+        });
+        let address = SharedAddress::new(&mut self.b, offset_bytes, offset.clone(), swizzle, distances);
+        Ok(FragmentBase { offset, address })
+    }
+
+    /// Lowers the steps of a K-tile that warps multiply.
+    pub(super) fn warp_steps(
+        &mut self,
+        pipeline: &Pipeline<'a>,
+        (fetches, note): (&[(Fetch, Note)], &Note),
+        acc: usize,
+        steps: &Range<u32>,
+    ) -> Lowered<()> {
+        let mut operands = Vec::new();
+        for (fetch, fetch_note) in fetches {
+            let Source::Buffer(index) = fetch.from else { return Err(broken("matrices are read from a buffer")) };
+            let buffer = &self.program.buffers[index];
+            let (base, read) = pipeline.reading(self.program, index)?;
+            self.b.origin(&buffer.note, &format!("matrices of {} in the slot", letter(fetch.side)));
+            let address = base.address.in_slot(&mut self.b, &read);
+            let (rows, blocks) = self.matrix_blocks(fetch.side)?;
+            let (side, ahead, note) = (fetch.side, fetch.ahead, fetch_note.clone());
+            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, note });
+        }
+        operands.sort_by_key(|of| index(of.side));
+        let [a, b] = operands.as_slice() else { return Err(broken("a multiply needs matrices of A and of B")) };
+        for of in [a, b].into_iter().filter(|of| of.ahead > 0) {
+            self.load_matrices(of, steps.start)?;
+        }
+        for step in steps.clone().step_by(MMA.k as usize) {
+            for of in [a, b] {
+                let read = step + of.ahead;
+                if read < steps.end {
+                    self.load_matrices(of, read)?;
+                }
+            }
+            self.b.origin(note, &format!("multiply, steps {step} to {}", step + MMA.k - 1));
+            let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
+            let columns = of_b.len() / 2;
+            let factor = self.types.a;
+            for (tile, sums) in self.acc[acc].clone().chunks(4).enumerate() {
+                let (row, column) = (tile / columns, tile % columns);
+                let a = of_a[4 * row..][..4].to_vec();
+                let b = of_b[2 * column..][..2].to_vec();
+                self.b.push(KernelOp::WarpProduct { acc: sums.to_vec(), a, b, factor });
+            }
+        }
+        Ok(())
+    }
+
+    /// The registers of an operand's matrices at a step: of alternating sets, where the next step's are read meanwhile.
+    fn matrix_set(&mut self, of: &Matrices<'_>, step: u32) -> Vec<Reg> {
+        let set = if of.ahead > 0 { (step / MMA.k % 2) as usize } else { 0 };
+        let count = (of.blocks * of.rows / MATRIX * 2) as usize;
+        let family = self.families.matrix[index(of.side)];
+        let pool = &mut self.matrix_pool[index(of.side)];
+        while pool.len() <= set {
+            pool.push(self.b.fresh_many(family, count));
+        }
+        pool[set].clone()
+    }
+
+    /// Reads an operand's matrices at a step.
+    fn load_matrices(&mut self, of: &Matrices<'_>, step: u32) -> Lowered<()> {
+        let Buffer { fast, pitch, side, .. } = *of.buffer;
+        let set = self.matrix_set(of, step);
+        let bytes = self.bytes(side.operand());
+        self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + MMA.k - 1));
+        for (block, dst) in set.chunks((of.rows / MATRIX * 2) as usize).enumerate() {
+            let (base, offset) = of.address.at(offset(fast, pitch, bytes, block as u32 * of.rows, step))?;
+            let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
+            let transposed = fast == Fast::Mn;
+            self.b.push(KernelOp::LoadMatrices { dst: dst.to_vec(), address, transposed });
+        }
+        Ok(())
+    }
+}
