@@ -1,12 +1,16 @@
 //! Evaluates the epilogue of one element, as a value with its bound.
 
+use std::f64::consts::FRAC_1_SQRT_2;
+
 use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
 
 use crate::bound::{Estimate, Rounding};
 
-/// Relative error permitted for the functions that hardware approximates; `tanh.approx.f32` is documented with 2^-11
-/// (PTX ISA, "Floating point instructions: tanh"), the others are better.
-pub const APPROXIMATE: f64 = 1.0 / 1024.0;
+/// Relative error permitted for transcendental functions: what the language promises.
+pub const APPROXIMATE: f64 = Function::ERROR;
+
+/// The smallest normal number of f32: a function whose value is smaller may return 0.
+const NORMAL: f64 = f32::MIN_POSITIVE as f64;
 
 /// The operands of the expression at one element of D.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +137,17 @@ impl Evaluation<'_> {
         let zero = Estimate::exact(0.0);
         let arg = |index: usize| args.get(index).copied().unwrap_or(zero);
         let x = arg(0);
-        let approximate = |value: f64, slope: f64| x.map(value, slope, self.approximate, self.rounding);
+        // `lost`: whether a number on the way to the value is so small that it may be 0.
+        let or_zero = |value: f64, slope: f64, lost: bool| {
+            let near = x.map(value, slope, self.approximate, self.rounding);
+            Estimate { error: near.error + if lost { value.abs() } else { 0.0 }, ..near }
+        };
+        let approximate = |value: f64, slope: f64| or_zero(value, slope, value.abs() < NORMAL);
+        // 1 + w cancels for negative x: the error is relative to x, and not to the difference.
+        let weighted = |value: f64, slope: f64| {
+            let near = approximate(value, slope);
+            Estimate { error: near.error + self.approximate * x.value.abs(), ..near }
+        };
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         match function {
             Function::Relu => x.max(zero),
@@ -144,18 +158,15 @@ impl Evaluation<'_> {
             Function::Exp => approximate(x.value.exp(), (x.value + x.error).exp()),
             Function::Tanh => approximate(x.value.tanh(), 1.0),
             Function::Sigmoid => approximate(sigmoid(x.value), 0.25),
-            // The slopes of gelu and silu stay below 1.13 and 1.10.
-            Function::Gelu => {
-                // 1 + tanh cancels for negative x: the error is relative to x, and not to the difference.
-                let near = approximate(gelu(x.value), 1.13);
-                Estimate { error: near.error + self.approximate * x.value.abs(), ..near }
-            }
-            Function::Silu => approximate(x.value * sigmoid(x.value), 1.10),
+            // The slopes of gelu, in both forms, and of silu stay below 1.13 and 1.10.
+            Function::Gelu => weighted(0.5 * x.value * libm::erfc(-x.value * FRAC_1_SQRT_2), 1.13),
+            Function::GeluTanh => weighted(gelu_tanh(x.value), 1.13),
+            Function::Silu => or_zero(x.value * sigmoid(x.value), 1.10, sigmoid(x.value) < NORMAL),
         }
     }
 }
 
-/// In its tanh form (Hendrycks and Gimpel).
-fn gelu(x: f64) -> f64 {
+/// `gelu` in its tanh form (Hendrycks and Gimpel).
+fn gelu_tanh(x: f64) -> f64 {
     0.5 * x * (1.0 + (std::f64::consts::FRAC_2_PI.sqrt() * (x + 0.044715 * x.powi(3))).tanh())
 }

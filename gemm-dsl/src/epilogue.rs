@@ -26,8 +26,10 @@ pub enum Function {
     Tanh,
     /// `1 / (1 + exp(-x))`.
     Sigmoid,
-    /// `x / 2 * (1 + erf(x / sqrt 2))`, in its tanh form.
+    /// `x / 2 * (1 + erf(x / sqrt 2))`.
     Gelu,
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` (Hendrycks and Gimpel).
+    GeluTanh,
     /// `x * sigmoid(x)`.
     Silu,
 }
@@ -62,8 +64,14 @@ impl Function {
 
     /// True for the functions that only floating-point types have.
     pub fn is_transcendental(self) -> bool {
-        matches!(self, Function::Exp | Function::Tanh | Function::Sigmoid | Function::Gelu | Function::Silu)
+        use Function::{Exp, Gelu, GeluTanh, Sigmoid, Silu, Tanh};
+        matches!(self, Exp | Tanh | Sigmoid | Gelu | GeluTanh | Silu)
     }
+
+    /// The largest error of a transcendental function: relative to its value, of `gelu` in both forms relative to its
+    /// argument, where the value is the difference of nearly equal numbers. Values below 2^-126 may also be 0, and so may
+    /// those of the `sigmoid` within `silu`.
+    pub const ERROR: f64 = 1.0 / (1 << 20) as f64;
 }
 
 impl BinaryOp {

@@ -80,5 +80,5 @@ words!(Relation, "a relation",
 words!(Function, "a function",
     "relu" => Function::Relu, "abs" => Function::Abs, "min" => Function::Min, "max" => Function::Max,
     "clamp" => Function::Clamp, "exp" => Function::Exp, "tanh" => Function::Tanh, "sigmoid" => Function::Sigmoid,
-    "gelu" => Function::Gelu, "silu" => Function::Silu);
+    "gelu" => Function::Gelu, "gelu_tanh" => Function::GeluTanh, "silu" => Function::Silu);
 words!(Axis, "an index", "m" => Axis::M, "n" => Axis::N);

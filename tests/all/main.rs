@@ -9,6 +9,7 @@ mod documents;
 mod execution;
 mod faults;
 mod fixes;
+mod functions;
 mod levels;
 mod macros;
 mod mutilated;

@@ -1,6 +1,6 @@
 //! Arithmetic on data.
 
-use ptx_gemm_ptx::instruction::{Compare, Half, Opcode, Operand, Rounding};
+use ptx_gemm_ptx::instruction::{Approx, Compare, Half, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
 
 use super::{Emitter, scalar_type};
@@ -35,6 +35,9 @@ impl Emitter<'_> {
             Math::Div => Opcode::Div { rnd, ty },
             Math::Neg => Opcode::Neg(ty),
             Math::Abs => Opcode::Abs(ty),
+            Math::Floor => Opcode::Cvt { rnd: Rounding::Rmi, sat: false, to: ty, from: ty },
+            Math::Exp2 => Opcode::Approx { function: Approx::Ex2, ty },
+            Math::Reciprocal => Opcode::Approx { function: Approx::Rcp, ty },
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Convert => return self.convert(dst, &args[0]),

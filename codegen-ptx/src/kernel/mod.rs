@@ -197,6 +197,12 @@ pub enum Math {
     Min,
     /// larger, NaN if either is NaN
     Max,
+    /// the largest integer that is not larger, f32
+    Floor,
+    /// 2^x, f32, approximately; exactly for integers
+    Exp2,
+    /// 1 / x, f32, approximately
+    Reciprocal,
     /// conversion to the destination's type
     Convert,
 }

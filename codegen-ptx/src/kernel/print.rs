@@ -308,6 +308,9 @@ fn math_name(op: Math) -> &'static str {
         Math::Abs => "abs",
         Math::Min => "min",
         Math::Max => "max",
+        Math::Floor => "floor",
+        Math::Exp2 => "exp2",
+        Math::Reciprocal => "reciprocal",
         Math::Convert => "convert",
     }
 }

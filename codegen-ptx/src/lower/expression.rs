@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function};
 
+use super::functions::TANH;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Math, Op, Reg, Value};
 
@@ -108,6 +109,15 @@ impl Lowering<'_> {
                 let x = self.apply(Math::Max, vec![*x, *low]);
                 self.apply(Math::Min, vec![x, *high])
             }
+            (Function::Exp, [x]) => self.exp(*x),
+            (Function::Sigmoid, [x]) => self.sigmoid(*x),
+            (Function::Silu, [x]) => {
+                let sigmoid = self.sigmoid(*x);
+                self.apply(Math::Mul, vec![*x, sigmoid])
+            }
+            (Function::Tanh, [x]) => self.rational(*x, &TANH),
+            (Function::Gelu, [x]) => self.gelu(*x),
+            (Function::GeluTanh, [x]) => self.gelu_tanh(*x),
             _ => return Err(broken(format!("there is no code for {function:?} with {} arguments", args.len()))),
         })
     }

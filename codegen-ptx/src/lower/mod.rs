@@ -17,6 +17,7 @@ mod copy;
 mod epilogue;
 mod expression;
 mod extent;
+mod functions;
 mod global;
 mod group;
 mod multiplier;

@@ -92,9 +92,9 @@ impl<'a> Lowering<'a> {
             }
         });
         let bytes = self.bytes(side.operand());
-        let distances = steps.iter().flat_map(|step| {
-            (0..blocks).map(move |block| self::offset(fast, pitch, bytes, block * rows, *step))
-        });
+        let distances = steps
+            .iter()
+            .flat_map(|step| (0..blocks).map(move |block| self::offset(fast, pitch, bytes, block * rows, *step)));
         let address = SharedAddress::new(&mut self.b, offset_bytes, offset.clone(), swizzle, distances);
         Ok(FragmentBase { offset, address })
     }

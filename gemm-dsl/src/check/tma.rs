@@ -206,7 +206,9 @@ fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, f
 fn row(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
     // A panel is copied by itself.
     let elements = match (order.skew, if order.fast == Fast::K { input.depth } else { input.extent }) {
-        (Skew::Swizzle(span), elements) if matches!(settings.atom, Atom::Wgmma(..)) => elements.min(span / input.dtype.bytes()),
+        (Skew::Swizzle(span), elements) if matches!(settings.atom, Atom::Wgmma(..)) => {
+            elements.min(span / input.dtype.bytes())
+        }
         (_, elements) => elements,
     };
     let (name, width) = (letter(input.side), tma_width(input.dtype));

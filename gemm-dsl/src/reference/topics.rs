@@ -128,7 +128,8 @@ fn value(function: Function) -> &'static str {
         Function::Exp => "e to the x",
         Function::Tanh => "hyperbolic tangent",
         Function::Sigmoid => "1 / (1 + exp(-x))",
-        Function::Gelu => "x / 2 * (1 + erf(x / sqrt 2)), in its tanh form",
+        Function::Gelu => "x / 2 * (1 + erf(x / sqrt 2))",
+        Function::GeluTanh => "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
         Function::Silu => "x * sigmoid(x)",
     }
 }

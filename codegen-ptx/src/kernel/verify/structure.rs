@@ -124,7 +124,9 @@ impl Structure<'_> {
                 dst.iter().try_for_each(|reg| self.define(*reg, Type::Pair))
             }
             Op::WarpProduct { acc, a, b, factor } => {
-                rule((acc.len(), a.len(), b.len()) == (4, 4, 2), || "registers of another shape than m16n8k16".to_string())?;
+                rule((acc.len(), a.len(), b.len()) == (4, 4, 2), || {
+                    "registers of another shape than m16n8k16".to_string()
+                })?;
                 rule(matches!(factor, Type::F16 | Type::Bf16), || format!("a product of {factor:?}"))?;
                 a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Pair))?;
                 acc.iter().try_for_each(|reg| {
@@ -167,13 +169,18 @@ impl Structure<'_> {
     fn math(&mut self, op: Math, dst: Reg, args: &[Value]) -> Check {
         let takes = match op {
             Math::Mov | Math::Neg | Math::Abs | Math::Convert => 1,
+            Math::Floor | Math::Exp2 | Math::Reciprocal => 1,
             Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max => 2,
             Math::Fma => 3,
         };
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
         let ty = self.kernel.ty(dst);
-        rule(!ty.is_narrow() || (ty != Type::Pair && matches!(op, Math::Mov | Math::Convert)), || format!("{op:?} of {ty:?}"))?;
+        let single = matches!(op, Math::Floor | Math::Exp2 | Math::Reciprocal);
+        rule(!single || ty == Type::F32, || format!("{op:?} of {ty:?}"))?;
+        rule(!ty.is_narrow() || (ty != Type::Pair && matches!(op, Math::Mov | Math::Convert)), || {
+            format!("{op:?} of {ty:?}")
+        })?;
         for arg in args {
             match (op, arg) {
                 (Math::Convert, Value::Reg(reg)) => self.data(*reg).map(drop)?,
