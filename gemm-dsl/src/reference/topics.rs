@@ -125,12 +125,12 @@ fn value(function: Function) -> &'static str {
         Function::Min => "the smaller one; NaN if either is NaN",
         Function::Max => "the larger one; NaN if either is NaN",
         Function::Clamp => "min(max(x, y), z)",
-        Function::Exp => "e to the x",
-        Function::Tanh => "hyperbolic tangent",
-        Function::Sigmoid => "1 / (1 + exp(-x))",
-        Function::Gelu => "x / 2 * (1 + erf(x / sqrt 2))",
-        Function::GeluTanh => "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
-        Function::Silu => "x * sigmoid(x)",
+        Function::Exp => "e to the x, within 2^-20 of its value",
+        Function::Tanh => "hyperbolic tangent, within 2^-20 of its value",
+        Function::Sigmoid => "1 / (1 + exp(-x)), within 2^-20 of its value",
+        Function::Gelu => "x / 2 * (1 + erf(x / sqrt 2)), within 2^-20 of x",
+        Function::GeluTanh => "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), within 2^-20 of x",
+        Function::Silu => "x * sigmoid(x), within 2^-20 of its value",
     }
 }
 
