@@ -161,7 +161,7 @@ impl Emitter<'_> {
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
             kernel::Type::F16 | kernel::Type::Bf16 => "%th",
-            kernel::Type::Pair => "%tm",
+            kernel::Type::Pair => "%tb",
         };
         let id = self.entry.family(prefix, scalar_type(ty), "intermediate values of expressions");
         self.scratch.push((ty, id));

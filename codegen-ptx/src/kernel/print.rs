@@ -312,5 +312,8 @@ fn math_name(op: Math) -> &'static str {
         Math::Exp2 => "exp2",
         Math::Reciprocal => "reciprocal",
         Math::Convert => "convert",
+        Math::Pair => "pair",
+        Math::First => "first",
+        Math::Second => "second",
     }
 }
