@@ -20,7 +20,8 @@ const ROUNDS: &str = "tile(1, 1, 16); thread(1, 1); shared(none); unroll(16); ta
 const UNEVEN: &str = "tile(24, 32, 5); thread(4, 4);";
 const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128), b = nk + swizzle(128)); double_buffer;";
-const ALL: [&str; 12] = [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED];
+const WARPS: &str = "types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); double_buffer;";
+const ALL: [&str; 13] = [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"));
@@ -473,4 +474,49 @@ fn define_all(kernel: &mut Kernel) {
         })
         .collect();
     kernel.body.insert(0, stmt(Op::Clear { dst: data }));
+}
+
+/// Changes the first statement of a warp's matrices that matches.
+macro_rules! of_warps {
+    ($message:expr, $form:pat => $change:expr) => {
+        refused(WARPS, $message, |kernel| {
+            walk(&mut kernel.body, &mut |stmts, at| {
+                let op = &mut stmts[at].op;
+                edit!(op, $form => $change)
+            });
+        })
+    };
+}
+
+#[test]
+fn matrices_and_products_of_warps_have_their_shape() {
+    of_warps!("3 matrices at once", Op::LoadMatrices { dst, .. } => dst.truncate(3));
+    of_warps!("another shape than m16n8k16", Op::WarpProduct { a, .. } => a.truncate(3));
+    of_warps!("a product of F32", Op::WarpProduct { factor, .. } => *factor = Type::F32);
+    of_warps!("a misaligned shared access of 16 bytes", Op::LoadMatrices { address, .. } => address.offset += 4);
+}
+
+#[test]
+fn whole_warps_read_and_multiply_matrices() {
+    // Seven threads do, and the others of their warp do not.
+    refused(WARPS, "which are not whole warps", |kernel| {
+        let family = kernel.families.iter().position(|family| family.ty == Type::Pred).unwrap();
+        let index = kernel.families[family].count;
+        kernel.families[family].count += 1;
+        kernel.families[family].bounds.push(1);
+        let pred = Reg { family: ptx_gemm_codegen::kernel::Family(family as u16), index };
+        let threads = kernel.threads;
+        walk(&mut kernel.body, &mut |stmts, at| {
+            if !matches!(stmts[at].op, Op::WarpProduct { .. }) {
+                return false;
+            }
+            let origin = stmts[at].origin;
+            let few = Expr::Compare(Compare::Lt, Box::new(Expr::Tid(threads)), Box::new(Expr::Const(7)));
+            let product = stmts.remove(at);
+            let cond = Guard { pred, expect: true };
+            stmts.insert(at, Stmt { op: Op::If { cond, then: vec![product], other: Vec::new() }, origin });
+            stmts.insert(at, Stmt { op: Op::Set { dst: pred, value: few }, origin });
+            true
+        });
+    });
 }

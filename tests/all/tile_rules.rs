@@ -27,8 +27,27 @@ const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unrol
 const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
 
+const WARPS: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
+const WARPS_PLAIN: &str =
+    "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); vector(1); shared(a = mk + pad(8), b = kn + pad(8))";
+
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
+    // Products of warps.
+    (WARPS, "a * b by mma", "a * b order row", "fused multiply-adds multiply single elements"),
+    (WARPS, "a * b by mma", "a * b by wgmma n 8", "`wgmma` reads its operands by descriptor"),
+    (WARPS, "a * b by mma", "a * b by hmma", "expected `mma` or `wgmma`, found `hmma`"),
+    (WARPS, "a <- As by matrices ahead 16", "a <- As width 1 ahead 1", "must be read in the same way"),
+    (WARPS, "a <- As by matrices ahead 16", "a <- As by rows ahead 16", "expected `matrices` or `descriptor`"),
+    (WARPS, "a <- As by matrices ahead 16", "a <- As by matrices ahead 8", "read 0 or 16 steps ahead, not 8"),
+    (WARPS, "steps 0..32 unroll 32", "steps 0..32 unroll 16", "are unrolled as a whole, not by 16"),
+    (WARPS, "steps 0..32 unroll 32", "steps 0..24 unroll 24", "`mma` multiplies 16 steps at once"),
+    (WARPS, "holds 2:n1 2:m8", "holds 2:m8 2:n1", "not held as `mma` leaves them"),
+    (WARPS, "4:n8 2:m16", "2:m16 4:n8", "not held as `mma` leaves them"),
+    (WARPS, "threads 4:n2 8:m1", "threads 8:m1 4:n2", "not held as `mma` leaves them"),
+    (WARPS, "types a bf16", "types a f16", "adds in f32, not f16 by bf16 in f32"),
+    (WARPS_PLAIN, "module sm_80", "module sm_75", "`mma` needs sm_80, not sm_75"),
+    (WARPS_PLAIN, "[k 32] pitch 40", "[k 32] pitch 41", "the rows of As are 82 B apart"),
     // Packed operands.
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
     (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),

@@ -48,7 +48,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     let one_each = sides.len() == 2 && sides[0] != sides[1];
     rule(one_each, site(), || "a step must fetch one fragment of A and one of B".into())?;
     rule(fetches[0].0.hold == fetches[1].0.hold, part(1), || {
-        "both operands must be held in registers, or neither".into()
+        "both operands of a product must be read in the same way".into()
     })?;
     let (suits, wanted) = match (multiply.by, fetches[0].0.hold) {
         (Instruction::Fma { .. }, hold) => {
