@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause};
+use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -45,7 +45,7 @@ pub(crate) fn has(key: Key) -> bool {
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
-        Key::Atom => &["mma"],
+        Key::Atom => &["mma", "wgmma with acc = f16"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -53,6 +53,7 @@ pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
 
 /// Everything in the clauses of a schedule that is not implemented yet.
 pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
+    let by_wgmma = clauses.iter().any(|clause| matches!(clause, Clause::Atom(Atom::Wgmma(..))));
     let mut list = Vec::new();
     for &clause in clauses {
         let mut lacks = |what: String, instead: &[&str]| {
@@ -65,7 +66,11 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
-                lacks(whole, &["types(f32)", "types(f32); atom(fma); thread(8, 8)"]);
+                lacks(whole, &["types(f32)", "types(bf16)", "types(f32); atom(fma); thread(8, 8)"]);
+            }
+            Clause::Types(t) if by_wgmma && t.acc == Some(DType::F16) => {
+                let wider = Clause::Types(TypesClause { acc: Some(DType::F32), ..*t });
+                lacks("wgmma with acc = f16".into(), &[&wider.to_string()]);
             }
             Clause::Epilogue(epilogue) => {
                 for (name, function) in Function::TABLE.iter().filter(|(_, function)| !works(function)) {

@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::figure::Figure;
 use crate::clause::Atom;
+use crate::figure::Figure;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent3, Fast, Load, Operands, Pace, Side, Swizzle};

@@ -35,12 +35,8 @@ impl<'a> Lowering<'a> {
         let (a, fast_a) = self.descriptor(pipeline, fetches, Side::A)?;
         let (b, fast_b) = self.descriptor(pipeline, fetches, Side::B)?;
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
-        let shape = GroupShape {
-            columns,
-            depth,
-            factor: self.types.a,
-            transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
-        };
+        let shape =
+            GroupShape { columns, depth, factor: self.types.a, transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn] };
         let held = self.acc[acc].clone();
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
@@ -60,12 +56,7 @@ impl<'a> Lowering<'a> {
 
     /// The descriptor of an operand's tile in the slot that was waited for, from the warp group's first row on, and the
     /// tile's contiguous dimension.
-    fn descriptor(
-        &mut self,
-        pipeline: &Pipeline<'a>,
-        fetches: &[(Fetch, Note)],
-        side: Side,
-    ) -> Lowered<(Expr, Fast)> {
+    fn descriptor(&mut self, pipeline: &Pipeline<'a>, fetches: &[(Fetch, Note)], side: Side) -> Lowered<(Expr, Fast)> {
         let (buffer, note) = self.described(fetches, side)?;
         let index = self.program.buffers.iter().position(|of| of.name == buffer.name).unwrap_or(0);
         let slot = self.program.ring_of(index).and_then(|ring| pipeline.rings[ring].read.clone());
@@ -84,13 +75,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// A descriptor moved to other rows or columns, and along k.
-    fn moved(
-        &mut self,
-        descriptor: &Expr,
-        fetches: &[(Fetch, Note)],
-        side: Side,
-        to: (u32, u32),
-    ) -> Lowered<Reg> {
+    fn moved(&mut self, descriptor: &Expr, fetches: &[(Fetch, Note)], side: Side, to: (u32, u32)) -> Lowered<Reg> {
         let (buffer, note) = self.described(fetches, side)?;
         self.b.origin(note, &format!("matrix descriptor of {}, from step {}", letter(side), to.1));
         let distance = self.distance(buffer, side, to) / UNIT;

@@ -190,9 +190,8 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<()> {
         for (index, state) in pipeline.rings.iter_mut().enumerate() {
             self.enter_loop(state);
-            let keeps = |statement: &Statement| {
-                matches!(statement.op, Op::Release { ring, kept } if ring == index && kept > 0)
-            };
+            let keeps =
+                |statement: &Statement| matches!(statement.op, Op::Release { ring, kept } if ring == index && kept > 0);
             if body.iter().any(keeps) {
                 self.b.origin(&state.ring.note, "no slot is to be returned yet");
                 state.kept = self.keep(state.ring);

@@ -162,7 +162,10 @@ impl<'a> Lowering<'a> {
             };
             let coordinates = [Some(inner), Some(outer), operand.product.clone()];
             let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
-            let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from((panel * operand.all_rows + first) * operand.row_bytes) };
+            let address = Address {
+                base: self.b.set_reg(to.clone()),
+                offset: i64::from((panel * operand.all_rows + first) * operand.row_bytes),
+            };
             self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, guard });
         }
     }

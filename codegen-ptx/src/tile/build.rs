@@ -145,11 +145,7 @@ impl<'p> Builder<'p> {
                 note: note(&clauses.store),
             }),
             barriers: self.barriers(),
-            accumulators: vec![Accumulator {
-                name: "acc".into(),
-                map: map(plan),
-                note: note(&clauses.thread),
-            }],
+            accumulators: vec![Accumulator { name: "acc".into(), map: map(plan), note: note(&clauses.thread) }],
             roles: self.roles(staged),
         }
     }
@@ -366,9 +362,9 @@ impl<'p> Builder<'p> {
         let by = match self.variant.load {
             Load::CpAsync => Mover::CpAsync { width, piece: store_width },
             Load::Registers => Mover::Registers { width, store: store_width },
-            Load::Tma => {
-                Mover::Tma { rows: operand.placement.map_or(0, |placement| placement.slow_extent * panels) / chunks.max(1) }
-            }
+            Load::Tma => Mover::Tma {
+                rows: operand.placement.map_or(0, |placement| placement.slow_extent * panels) / chunks.max(1),
+            },
         };
         let clause = match self.variant.load {
             Load::Tma => &plan.clauses.load,

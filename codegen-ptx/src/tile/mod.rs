@@ -483,9 +483,7 @@ impl Program {
     pub fn read_by_descriptor(&self, ring: usize) -> bool {
         self.statements().iter().any(|statement| match &statement.op {
             Op::Steps { fetches, .. } => fetches.iter().any(|(fetch, _)| match fetch.from {
-                Source::Buffer(buffer) => {
-                    fetch.hold == Hold::Descriptor && self.rings[ring].buffers.contains(&buffer)
-                }
+                Source::Buffer(buffer) => fetch.hold == Hold::Descriptor && self.rings[ring].buffers.contains(&buffer),
                 Source::Global => false,
             }),
             _ => false,

@@ -94,8 +94,8 @@ impl<'s> Settings<'s> {
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
-        if let Atom::Wgmma(..) = settings.atom {
-            settings.read_by_tensor_cores();
+        if let Atom::Wgmma(_, columns, _) = settings.atom {
+            settings.read_by_tensor_cores(columns);
         }
         settings
     }
@@ -103,18 +103,19 @@ impl<'s> Settings<'s> {
     /// The defaults of clauses about operands that tensor cores read from shared memory themselves.
     ///
     /// They are staged as they are in memory, with the widest swizzle that their rows allow, and copied first where TMA
-    /// cannot address them: nothing else could bring them into that order. Warp groups do not wait for each other.
-    fn read_by_tensor_cores(&mut self) {
+    /// cannot address them: nothing else could bring them into that order. One product reads whole panels of B. Warp
+    /// groups do not wait for each other.
+    fn read_by_tensor_cores(&mut self, columns: u32) {
         let staged = |dtype: DType, fast, extent: u32| {
             let depth = self.tile.and_then(|tile| tile.k).unwrap_or(0);
-            let bytes = (if fast == Fast::K { depth } else { extent }) * dtype.bytes();
-            let span = [128, 64, 32].into_iter().find(|span| bytes.is_multiple_of(*span));
+            let bytes = u64::from(if fast == Fast::K { depth } else { extent }) * u64::from(dtype.bytes());
+            let span = [128, 64, 32].into_iter().find(|span| bytes.is_multiple_of(u64::from(*span)));
             StagedOrder { fast, skew: span.map_or(Skew::None, Skew::Swizzle) }
         };
         let Problem { types, layouts, .. } = &self.problem;
         let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
         let a = staged(types.a, layouts.fast(Side::A), tile.m);
-        let b = staged(types.b, layouts.fast(Side::B), tile.n);
+        let b = staged(types.b, layouts.fast(Side::B), columns);
         let given = match self.get(Key::Shared) {
             Some(Clause::Shared(SharedClause::Orders { a, b })) => (*a, *b),
             Some(_) => return,

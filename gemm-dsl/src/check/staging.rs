@@ -91,13 +91,7 @@ fn alignment(order: StagedOrder) -> u64 {
 }
 
 /// Tensor cores read swizzled tiles in panels as wide as the span: `panels`.
-fn place(
-    order: StagedOrder,
-    (extent, depth): (u32, u32),
-    element: u32,
-    align: u64,
-    panels: bool,
-) -> (Placement, u64) {
+fn place(order: StagedOrder, (extent, depth): (u32, u32), element: u32, align: u64, panels: bool) -> (Placement, u64) {
     let (fast_extent, slow_extent) = match order.fast {
         Fast::K => (depth, extent),
         Fast::Mn => (extent, depth),

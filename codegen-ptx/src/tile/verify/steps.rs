@@ -60,11 +60,14 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
             .into()
     })?;
     if let Some(columns) = columns {
-        rule(unroll == steps, site(), || format!("the {steps} steps of `wgmma` are unrolled as a whole, not by {unroll}"))?;
+        rule(unroll == steps, site(), || {
+            format!("the {steps} steps of `wgmma` are unrolled as a whole, not by {unroll}")
+        })?;
         group(program, node, map, columns, part(2))?;
-        return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
-            described_fetch(program, fetch, columns, (start, steps), part(index))
-        });
+        return fetches
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, (fetch, _))| described_fetch(program, fetch, columns, (start, steps), part(index)));
     }
     for (index, (fetch, _)) in fetches.iter().enumerate() {
         self::fetch(program, map, fetch, *span == Span::All, (start, unroll), part(index))?;
@@ -78,7 +81,9 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
     if let Source::Buffer(buffer) = fetch.from {
         let Buffer { ref name, .. } = program.buffers[buffer];
         let panels = program.buffers[buffer].panels();
-        rule(panels == 1, site.clone(), || format!("threads read whole rows, and those of {name} are cut into {panels}"))?;
+        rule(panels == 1, site.clone(), || {
+            format!("threads read whole rows, and those of {name} are cut into {panels}")
+        })?;
     }
     let (fast, pitch) = match fetch.from {
         Source::Global => (program.problem.layouts.fast(fetch.side), None),
@@ -136,18 +141,14 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
     let beside = |digit: &Digit| digit.m == 0 && digit.n >= columns;
     let held = map.thread == atom.thread && map.warp == warp && map.element.starts_with(&atom.element);
     rule(held && rest.iter().all(beside), at(), || {
-        format!("the accumulators are not held as `wgmma` with {columns} columns leaves them, in each of {groups} warp groups")
+        format!(
+            "the accumulators are not held as `wgmma` with {columns} columns leaves them, in each of {groups} warp groups"
+        )
     })
 }
 
 /// The rules of a matrix descriptor: a swizzled tile that TMA has written, whose panels are as wide as the span.
-fn described_fetch(
-    program: &Program,
-    fetch: &Fetch,
-    columns: u32,
-    (start, steps): (u32, u32),
-    site: Site,
-) -> Check {
+fn described_fetch(program: &Program, fetch: &Fetch, columns: u32, (start, steps): (u32, u32), site: Site) -> Check {
     let at = || site.clone();
     let element = program.element(fetch.side).bytes();
     let Source::Buffer(index) = fetch.from else {
@@ -160,7 +161,10 @@ fn described_fetch(
         Swizzle::None => false,
     };
     rule(spans, at(), || {
-        format!("{name} is not swizzled in panels as wide as the span: a row of a panel has {} B", buffer.pitch * element)
+        format!(
+            "{name} is not swizzled in panels as wide as the span: a row of a panel has {} B",
+            buffer.pitch * element
+        )
     })?;
     let by_tma = program.statements().iter().all(|statement| match &statement.op {
         Op::Copy { buffer, by, .. } => *buffer != index || matches!(by, Mover::Tma { .. }),

@@ -377,7 +377,9 @@ impl<'a> Block<'a> {
         }
         if let Some(products) = self.threads[t].flight.first() {
             let name = &self.program.accumulators[products.acc].name;
-            return Err(self.fault(format_args!("the tile ends while products are added to {name}: `retire` waits for them")));
+            return Err(
+                self.fault(format_args!("the tile ends while products are added to {name}: `retire` waits for them"))
+            );
         }
         if has_accumulators && stores != 1 {
             return Err(self.fault(format_args!("the tile is stored {stores} times instead of once")));
