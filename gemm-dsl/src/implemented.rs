@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause};
+use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -42,6 +42,7 @@ pub(crate) fn has(key: Key) -> bool {
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
+        Key::Atom => &["sums in f16"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -59,6 +60,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => false,
         })
     };
+    let by_matrix = clauses.iter().any(|clause| matches!(clause, Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..))));
     let mut list = Vec::new();
     for &clause in clauses {
         let mut lacks = |what: String, instead: &[&str]| {
@@ -71,7 +73,11 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
-                lacks(whole, &["types(f32)", "types(f32); atom(fma); thread(8, 8)"]);
+                lacks(whole, &["types(f32)", "types(bf16)", "types(f32); atom(fma); thread(8, 8)"]);
+            }
+            Clause::Types(t) if by_matrix && t.acc == Some(DType::F16) => {
+                let wider = Clause::Types(TypesClause { acc: Some(DType::F32), ..*t });
+                lacks("acc = f16 with tensor cores".into(), &[&wider.to_string()]);
             }
             // Their approximations are of f32.
             Clause::Epilogue(epilogue) if sums_in(DType::F64) => {
@@ -88,12 +94,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             // `mma.m16n8k16` of 16-bit types; other types are refused as types.
             Clause::Atom(Atom::Mma(16, 8, k)) if *k != 16 => {
                 lacks(whole, &["atom(mma(16, 8, 16))", "atom(fma)", "atom(fma); thread(8, 8)"]);
-            }
-            Clause::Atom(Atom::Mma(..)) if sums_in(DType::F16) => {
-                lacks(format!("{whole} with sums in f16"), &["types(f16)"]);
-            }
-            Clause::Atom(Atom::Wgmma(..)) if sums_in(DType::F16) => {
-                lacks(format!("{whole} with sums in f16"), &["types(f16)"]);
             }
             Clause::Specialize(specialize) => {
                 if specialize.roles == Some(Roles::Pingpong) {

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::clause::Atom;
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
@@ -137,6 +138,21 @@ impl Plan {
         if !self.pack.is_empty() {
             table.row("copied first", &self.clauses.pack);
         }
+        match self.atom {
+            Atom::Fma | Atom::Mma(..) => self.steps_rows(table),
+            // Tensor cores read shared memory, and threads no fragments.
+            Atom::Wgmma(_, columns, depth) => {
+                let products = self.block.k / depth * (self.block.n / columns);
+                let products = if products == 1 { "1 product".into() } else { format!("{products} products") };
+                table.row("multiply", format!("{products} of each warp group per K-tile, from shared memory"));
+            }
+        }
+        table.row("pace", self.pace.word());
+        table.row("intensity", format!("{:.2} operations per byte of A and B", self.intensity()));
+    }
+
+    /// How a thread reads its fragments and multiplies them.
+    fn steps_rows(&self, table: &mut Table) {
         table.row("unroll", format!("{} steps, {} multiply-adds", self.unroll, self.unroll * self.accumulators()));
         table.row("order", self.order.word());
         let held = match self.operands {
@@ -145,8 +161,6 @@ impl Plan {
         };
         table.row("fragments", held);
         table.row("shared reads", format!("A {} and B {} elements wide", self.a.read_width, self.b.read_width));
-        table.row("pace", self.pace.word());
-        table.row("intensity", format!("{:.2} operations per byte of A and B", self.intensity()));
     }
 
     fn grid_rows(&self, table: &mut Table) {
@@ -223,7 +237,8 @@ impl Plan {
     fn access(&self, operand: &OperandPlan, copy: &CopyPlan, load: Load) -> String {
         if load == Load::Tma {
             let Some(placement) = operand.placement else { return String::new() };
-            let (row, rows) = (placement.fast_extent, placement.slow_extent / copy.chunks.max(1));
+            let row = placement.fast_extent.min(placement.pitch);
+            let rows = placement.panels() * placement.slow_extent / copy.chunks.max(1);
             let boxes = if copy.chunks == 1 { "1 box".into() } else { format!("{} boxes", copy.chunks) };
             return format!("{boxes} of {rows} rows of {row}, by one thread");
         }

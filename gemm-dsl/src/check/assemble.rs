@@ -43,6 +43,8 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     let inputs = access::inputs(settings, block, &geometry, staging.as_ref());
     let variants = access::variants(settings, &inputs, &geometry, staging.as_ref());
     let prefetch = match settings.operands {
+        // Threads read no fragments.
+        _ if matches!(settings.atom, Atom::Wgmma(..)) => 0,
         Operands::Registers => {
             settings.prefetch.unwrap_or_else(|| default_prefetch(settings, &geometry)).min(unroll - 1)
         }

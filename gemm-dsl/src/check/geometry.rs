@@ -2,6 +2,7 @@
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
+use crate::check::tensor::WGMMA_COLUMNS;
 use crate::clause::{Atom, TileClause};
 use crate::plan::Geometry;
 use crate::table::Key;
@@ -106,7 +107,8 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     let before = findings.list.len();
     let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
     let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: GROUP_ROWS, n: columns });
-    if columns == 0 {
+    // Of a shape that does not exist, that is all there is to say.
+    if !WGMMA_COLUMNS.contains(&columns) {
         return None;
     }
     if !whole.m.is_multiple_of(atom.m) || !whole.n.is_multiple_of(atom.n) {

@@ -52,6 +52,17 @@ fn inputs(settings: &Settings, findings: &mut Findings) {
     }
 }
 
+/// Whether tensor cores have an instruction that adds products of `factor` in `acc` (PTX ISA, "Matrix multiply-accumulate
+/// operation using mma" and "Asynchronous warpgroup level matrix instructions", the tables of types). Other types than these
+/// are not multiplied at all.
+fn summed_by_tensor_cores(factor: DType, acc: DType) -> bool {
+    match factor {
+        DType::F16 | DType::E4m3 | DType::E5m2 => matches!(acc, DType::F16 | DType::F32),
+        DType::Bf16 | DType::Tf32 => acc == DType::F32,
+        _ => true,
+    }
+}
+
 /// The accumulator holds every product's type.
 fn accumulator(settings: &Settings, findings: &mut Findings) {
     let Types { a, b, acc, .. } = settings.problem.types;
@@ -63,6 +74,8 @@ fn accumulator(settings: &Settings, findings: &mut Findings) {
         format!("acc = {acc} is {} and a = {a} is {}", kind(acc), kind(a))
     } else if acc == DType::F16 && settings.atom == Atom::Fma {
         "acc = f16 is for tensor cores, atom(fma) accumulates in f32 or f64".into()
+    } else if settings.atom != Atom::Fma && !summed_by_tensor_cores(a, acc) {
+        format!("acc = {acc} is not what tensor cores add products of {a} in")
     } else if let Some((name, narrow)) =
         [("a", a), ("b", b)].into_iter().find(|(_, t)| significand(*t) > significand(acc))
     {

@@ -45,18 +45,30 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
     // with the other clauses is found out by trying them.
     let fits = |part: &Extent2| part.m * part.n * words + BESIDES <= limit;
-    for Extent2 { m, n } in parts(geometry.thread).into_iter().filter(fits).take(12) {
-        if settings.atom != Atom::Fma {
-            break;
-        }
+    let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
+    for Extent2 { m, n } in smaller.into_iter().filter(fits).take(12) {
         let text = format!("thread({m}, {n})");
         finding.set(&text, format!("{text} keeps {}", m * n));
     }
     if let Some(tile) = settings.tile {
+        let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+        // A warp group computes 64 rows whatever their number: fewer columns are fewer accumulators.
+        if let Atom::Wgmma(rows, columns, k) = settings.atom {
+            for part in [2, 3, 4].into_iter().filter(|part| tile.n.is_multiple_of(8 * part)) {
+                let n = tile.n / part;
+                let text = format!("tile({}, {n}{depth})", tile.m);
+                let help = |text: &str| format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / part);
+                finding.set(&text, help(&text));
+                let both = format!("{text}; atom(wgmma({rows}, {}, {k}))", n.min(columns));
+                finding.set(&both, help(&both));
+            }
+        }
         for (m, n) in [(2, 1), (1, 2), (2, 2)] {
-            let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
             let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
             let fewer = Geometry { threads: geometry.threads / (m * n), ..*geometry };
+            if n > 1 && settings.atom != Atom::Fma {
+                continue;
+            }
             finding.set(&text, format!("{text} takes {}", count(settings.threads(&fewer), "thread")));
         }
     }

@@ -121,11 +121,9 @@ impl<'a> Needs<'a> {
         );
         let finding = findings.error("shared-limit", key, choice.depends(), message);
         STAGE.iter().for_each(|key| finding.depends.insert(*key));
-        let most = u32::try_from(limit / staging.bytes_of(1).max(1)).unwrap_or(u32::MAX).min(stages);
-        for fewer in (1..=most.min(64)).rev() {
-            if fewer < stages {
-                finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
-            }
+        // A tile of D is there once, whatever the number of stages.
+        for fewer in (1..stages).rev().filter(|fewer| staging.bytes_of(*fewer) <= limit) {
+            finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
         }
         if staging.d_bytes > 0 {
             finding.set("store(direct)", "store(direct) stages no tile of D");

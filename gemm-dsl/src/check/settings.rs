@@ -104,14 +104,18 @@ impl<'s> Settings<'s> {
     ///
     /// They are staged as they are in memory. A warp reads eight pieces of 16 bytes at once, from different rows: a swizzle as
     /// wide as a row, or a pad of 16 bytes, puts them into different banks. Warp groups, which read through descriptors,
-    /// need the widest swizzle that divides the rows; and they need TMA, so that operands that it cannot address are
-    /// copied first. Warp groups do not wait for each other.
+    /// need the widest swizzle that divides the rows, of B those of one product; and they need TMA, so that operands that
+    /// it cannot address are copied first. Warp groups do not wait for each other.
     fn read_as_matrices(&mut self) {
-        let groups = matches!(self.atom, Atom::Wgmma(..));
+        let columns = if let Atom::Wgmma(_, columns, _) = self.atom { Some(columns) } else { None };
+        let groups = columns.is_some();
         let staged = |dtype: DType, fast, extent: u32| {
             let depth = self.tile.and_then(|tile| tile.k).unwrap_or(0);
-            let bytes = (if fast == Fast::K { depth } else { extent }) * dtype.bytes();
-            let fits = |span: &u32| if groups { bytes.is_multiple_of(*span) } else { bytes == *span };
+            let bytes = u64::from(if fast == Fast::K { depth } else { extent }) * u64::from(dtype.bytes());
+            let fits = |span: &u32| match groups {
+                true => bytes.is_multiple_of(u64::from(*span)),
+                false => bytes == u64::from(*span),
+            };
             let skew = match [128, 64, 32].into_iter().find(fits) {
                 Some(span) => Skew::Swizzle(span),
                 None if groups || self.load == Load::Tma => Skew::None,
@@ -122,7 +126,7 @@ impl<'s> Settings<'s> {
         let Problem { types, layouts, .. } = &self.problem;
         let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
         let a = staged(types.a, layouts.fast(Side::A), tile.m);
-        let b = staged(types.b, layouts.fast(Side::B), tile.n);
+        let b = staged(types.b, layouts.fast(Side::B), columns.unwrap_or(tile.n));
         let given = match self.get(Key::Shared) {
             Some(Clause::Shared(SharedClause::Orders { a, b })) => (*a, *b),
             Some(_) => return,

@@ -1,13 +1,18 @@
 //! Tensor-core atoms: shapes and types.
 
+use std::ops::RangeInclusive;
+
 use crate::check::finding::Findings;
 use crate::check::requirements::mma_depth;
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Skew, TileClause};
+use crate::clause::{Atom, Clause, SharedClause, Skew, StagedOrder, TileClause};
 use crate::table::Key;
 use crate::target::MAX_ACCESS_BYTES;
 use crate::terms::{Fast, Load};
 use crate::types::DType;
+
+/// Columns of a `wgmma`, in steps of 8 or 16.
+pub(super) const WGMMA_COLUMNS: RangeInclusive<u32> = 8..=256;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     match settings.atom {
@@ -18,9 +23,10 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             from_rows(settings, findings);
         }
         Atom::Wgmma(m, n, k) => {
-            wgmma(settings, (m, n, k), findings);
-            whole_depth(settings, k, findings);
-            from_shared(settings, findings);
+            // A shape that does not exist says nothing about the tile.
+            let shape = wgmma(settings, (m, n, k), findings).then_some((n, k));
+            let whole = shape.map(|(_, depth)| whole_depth(settings, depth, findings));
+            from_shared(settings, shape.map(|(columns, _)| columns), whole == Some(true), findings);
         }
     }
     emulation(settings, findings);
@@ -42,27 +48,35 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
     }
 }
 
-/// `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes.
-fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
+/// `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes. True if this is one.
+fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
     let dtype = settings.problem.types.a;
     if !multiplies("wgmma", settings, findings) {
-        return;
+        return false;
     }
     let depth = 32 / dtype.bytes();
     let step = if dtype.is_integer() && shape.1 > 32 { 16 } else { 8 };
-    if shape.0 == 64 && shape.2 == depth && (8..=256).contains(&shape.1) && shape.1.is_multiple_of(step) {
-        return;
+    if shape.0 == 64 && shape.2 == depth && WGMMA_COLUMNS.contains(&shape.1) && shape.1.is_multiple_of(step) {
+        return true;
     }
-    let columns = (shape.1.clamp(8, 256) / 16 * 16).max(8);
     let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));
-    let text = format!("atom(wgmma(64, {columns}, {depth}))");
-    findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
+    let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
+    // Near what is written, or what divides the tile.
+    let near = (shape.1.clamp(8, 256) / 16 * 16).max(8);
+    let of_tile = settings.tile.and_then(|tile| {
+        (8..=256).rev().step_by(16).map(|n| n / 16 * 16).find(|n| *n > 0 && tile.n.is_multiple_of(*n))
+    });
+    for columns in [Some(near), of_tile, Some(8)].into_iter().flatten() {
+        let text = format!("atom(wgmma(64, {columns}, {depth}))");
+        finding.set(&text, format!("{text} exists"));
+    }
+    false
 }
 
 /// The staged depth is made of what the instruction multiplies at once.
-fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) {
-    let Some(tile) = settings.tile else { return };
-    let Some(k) = tile.k.filter(|k| depth > 0 && !k.is_multiple_of(depth)) else { return };
+fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) -> bool {
+    let Some(tile) = settings.tile else { return true };
+    let Some(k) = tile.k.filter(|k| depth > 0 && !k.is_multiple_of(depth)) else { return true };
     let message = format!(
         "the depth {k} of {} is not a multiple of {depth}, which {} multiplies at once",
         settings.text(Key::Tile, ""),
@@ -73,6 +87,7 @@ fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) {
         let text = Clause::Tile(TileClause { k: Some(k), ..tile }).to_string();
         finding.set(&text, format!("{text} is"));
     }
+    false
 }
 
 /// What `ldmatrix` requires of the tiles that it reads: rows of whole pieces of 16 bytes, at multiples of 16 bytes.
@@ -106,7 +121,7 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
 }
 
 /// What `wgmma` requires of the tiles that it reads from shared memory by itself.
-fn from_shared(settings: &Settings, findings: &mut Findings) {
+fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, findings: &mut Findings) {
     if settings.load != Load::Tma {
         let load = settings.text(Key::Load, "load(registers)");
         let message = format!(
@@ -122,12 +137,46 @@ fn from_shared(settings: &Settings, findings: &mut Findings) {
     let Some((a, b)) = settings.shared else {
         return nothing_staged(settings, findings);
     };
+    // Of a shape that does not exist, or of a wrong depth, rows say nothing.
+    let Some(bytes) = columns.filter(|_| whole_depth).map(|columns| columns * settings.problem.types.b.bytes()) else {
+        return;
+    };
+    let depends = [Key::Atom, Key::Tile, Key::Types, Key::Layout];
+    let atom = settings.text(Key::Atom, "");
+    if b.fast == Fast::Mn && !bytes.is_multiple_of(32) {
+        let message = format!("{atom} reads {bytes} B of a row of B's tile, which no swizzle of 32 B or more divides");
+        let finding = findings.error("atom-row", Key::Atom, &depends, message);
+        if let (Atom::Wgmma(m, n, k), Some(tile)) = (settings.atom, settings.tile) {
+            for columns in [n.next_multiple_of(16), 2 * n, 16].into_iter().filter(|n| WGMMA_COLUMNS.contains(n)) {
+                let wider = Clause::Atom(Atom::Wgmma(m, columns, k));
+                finding.set(&wider, format!("{wider} reads {} B", columns * settings.problem.types.b.bytes()));
+                let n = tile.n.next_multiple_of(columns);
+                let both = format!("{wider}; {}", Clause::Tile(TileClause { n, ..tile }));
+                finding.set(&both, format!("{both} read {} B", columns * settings.problem.types.b.bytes()));
+            }
+        }
+        return;
+    }
     let plain = [("A", a), ("B", b)].into_iter().find(|(_, order)| !matches!(order.skew, Skew::Swizzle(_)));
     if let Some((name, _)) = plain {
-        let message = format!("{} reads swizzled tiles, and that of {name} is not", settings.text(Key::Atom, ""));
+        let message = format!("{atom} reads swizzled tiles, and that of {name} is not");
         findings
-            .error("atom-swizzle", Key::Shared, &[Key::Atom, Key::Tile, Key::Types, Key::Layout], message)
+            .error("atom-swizzle", Key::Shared, &depends, message)
             .remove("shared", "leave shared out: tiles are then swizzled as wide as their rows allow");
+        return;
+    }
+    if let (Fast::Mn, Skew::Swizzle(span)) = (b.fast, b.skew)
+        && span > 0
+        && !bytes.is_multiple_of(span)
+    {
+        let message = format!("{atom} reads {bytes} B of a row of B's tile, and swizzle({span}) permutes {span} B");
+        let finding = findings.error("atom-panel", Key::Shared, &depends, message);
+        for span in [64, 32] {
+            let narrow = StagedOrder { skew: Skew::Swizzle(span), ..b };
+            let text = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(narrow) });
+            finding.set(&text, format!("{text} is legal"));
+        }
+        finding.remove("shared", "leave shared out: tiles are then swizzled as wide as their rows allow");
     }
 }
 

@@ -123,6 +123,13 @@ clauses! {
     }
     /// The multiply instruction: one scalar fused multiply-add of a thread, an `mma` of a warp, or a `wgmma` of a warp
     /// group, with its shape.
+    ///
+    /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves, and each warp group of four
+    /// warps computes 64 rows of the tile. So the tile's m is a multiple of 64, its n one of the instruction's n, and its k
+    /// one of the instruction's k. It needs `load(tma)` and takes bf16 or f16, which it adds in f32. Both operands are
+    /// staged as they are in memory and swizzled, and packed where TMA cannot copy them: `shared` and `pack` may be left
+    /// out. `pace(free)` is the default. Clauses about the work of one thread and about its fragments (`thread`,
+    /// `fragment`, `lanes`, `warp`, `operands`, `unroll`, `order`, `prefetch`) do not go with it.
     atom Atom {
         syntax: "atom(fma | mma(m, n, k) | wgmma(m, n, k))",
         summary: "the multiply instruction",
@@ -146,7 +153,7 @@ clauses! {
     }
     /// The order of each staged tile, slow to fast: `mk` has the elements of k next to each other. A pad, in elements, or a
     /// swizzle, in bytes, keeps rows out of each other's banks. `none` stages nothing: fragments are read straight from
-    /// global memory.
+    /// global memory. With `atom(wgmma)` the default is the order of each matrix in memory, with the widest swizzle.
     shared Shared {
         syntax: "shared(none) or shared(a = mk | km, b = kn | nk), each + pad(n) or + swizzle(32 | 64 | 128)",
         summary: "how A and B are staged in shared memory, or that they are not",
@@ -174,7 +181,8 @@ clauses! {
     ///
     /// With `load(tma)` one thread starts the copies of whole K-tiles, and mbarriers count their bytes. TMA does not
     /// transpose or pad: `shared` must name the orders that the matrices have in memory, and a swizzle must span one row
-    /// of the tile. Rows have at most 256 elements and whole pieces of 16 bytes. Where an address or leading dimension is
+    /// of the tile, or, with `atom(wgmma)`, divide it into panels. Rows have at most 256 elements and whole pieces of 16
+    /// bytes. Where an address or leading dimension is
     /// not a multiple of 16 bytes, an entry that copies by `cp.async` runs.
     load Load {
         syntax: "load(registers | cp_async | tma)",
@@ -191,7 +199,7 @@ clauses! {
     pack Pack {
         syntax: "pack(a, b)",
         summary: "operands that are transposed or aligned first",
-        default: "operands are loaded as they are",
+        default: "operands are loaded as they are; `pack(a, b)` with `atom(wgmma)`",
         arguments: [
             "operands" in "" => Values::Text("a, b or both"),
         ],
@@ -250,7 +258,7 @@ clauses! {
         example: "prefetch(0)" in "tile(32, 32, 8); thread(4, 4)",
     }
     /// `tile`: one barrier per staged tile of the warps that multiply (and copy, where none are specialized). `free`: a
-    /// ring with barriers of its own, in which warps run ahead of each other.
+    /// ring with barriers of its own, in which warps run ahead of each other; the default with `atom(wgmma)`.
     pace Pace {
         syntax: "pace(tile | free)",
         summary: "whether consumers keep step with each other",
@@ -349,8 +357,8 @@ clauses! {
         ],
         example: "multicast(a, b)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); load(tma); stages(3)",
     }
-    /// Roles of warps: producers copy, consumers multiply. A count is of warp groups of four, or of `warps`. With
-    /// `atom(fma)` the consumers are the warps that `tile` and `thread` make, and may be left out.
+    /// Roles of warps: producers copy, consumers multiply. A count is of warp groups of four, or of `warps`. The consumers
+    /// are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, and may be left out.
     specialize Specialize {
         syntax: "specialize(producers = 1 warp) or specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)",
         summary: "roles of warps: producers copy, consumers multiply",

@@ -5,7 +5,7 @@ use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::*;
 use ptx_gemm_dsl::clause::{PackClause, PrefetchClause};
-use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Store, Tail};
+use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
 
@@ -162,6 +162,51 @@ pub fn anything() -> impl Strategy<Value = Schedule> {
 
 /// Plausible schedules: most are legal and implemented.
 pub fn plausible() -> impl Strategy<Value = Schedule> {
+    prop_oneof![4 => of_threads(), 1 => of_warp_groups()]
+}
+
+/// Plausible schedules with `atom(wgmma)`.
+fn of_warp_groups() -> impl Strategy<Value = Schedule> {
+    let tile = (1..4u32, 1..3u32, 1..5u32, select(vec![16u32, 24, 48, 64, 128]));
+    let orders = (select(vec![Fast::K, Fast::Mn]), select(vec![32u32, 32, 64]))
+        .prop_map(|(fast, span)| StagedOrder { fast, skew: Skew::Swizzle(span) });
+    let roles = (1..4u32, maybe(1..3u32), any::<bool>(), any::<bool>(), any::<bool>());
+    let problem = (maybe(epilogue()), maybe((word(), word(), word(), word())), maybe(word::<Store>()));
+    let types = select(vec![DType::F16, DType::Bf16]);
+    (tile, roles, problem, types, maybe(orders)).prop_map(|(tile, roles, problem, types, orders)| {
+        let ((m, n, k, columns), (stages, producers, registers, persistent, split)) = (tile, roles);
+        let mut s = Schedule::new().types(types).tile(64 * m, columns * n, 16 * k);
+        s = s.atom(Atom::Wgmma(64, columns, 16)).load(Load::Tma).stages(stages);
+        if let Some(producers) = producers {
+            s = s.specialize(WarpCount::Groups(producers));
+            if registers {
+                s = s.registers(24, 160);
+            }
+        }
+        if persistent {
+            s = s.persistent(None);
+        } else if split {
+            s = s.split_k(3, Reduce::Serial);
+        }
+        let (epilogue, layouts, store) = problem;
+        if let Some(epilogue) = epilogue {
+            s = s.epilogue(&epilogue);
+        }
+        if let Some((a, b, c, d)) = layouts {
+            s = s.layout(ptx_gemm_dsl::types::Layouts { a, b, c, d });
+        }
+        if let Some(order) = orders {
+            s = s.shared(Some(order), None);
+        }
+        match store {
+            Some(store) => s.store(store),
+            None => s,
+        }
+    })
+}
+
+/// Plausible schedules with `atom(fma)`.
+fn of_threads() -> impl Strategy<Value = Schedule> {
     let thread = (select(vec![1u32, 2, 3, 4, 6, 8]), select(vec![1u32, 2, 4, 5, 8]));
     let grid = (select(vec![1u32, 2, 3, 4, 8, 16]), select(vec![1u32, 2, 4, 7, 8, 16]));
     let depth = select(vec![1u32, 2, 4, 5, 8, 12, 16]);

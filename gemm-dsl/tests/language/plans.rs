@@ -155,6 +155,50 @@ fn roles_are_written_in_several_ways() {
     }
 }
 
+/// Warp groups of `wgmma`: what the atom implies, and what it leaves to other clauses.
+#[test]
+fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
+    let text = "types(bf16); tile(128, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(3); \
+                specialize(producers = 1); registers(producer = 24, consumer = 240); persistent; store(tma)";
+    let whole = plan(text);
+    insta::assert_snapshot!(whole);
+    assert_eq!((whole.target, whole.geometry.threads, whole.threads()), (Target::SM_90A, 256, 384));
+    // One warp group holds 64 x 256 sums, 128 of them a thread.
+    assert_eq!((whole.geometry.thread.m * whole.geometry.thread.n, whole.geometry.regions.m), (128, 8));
+    // K of A fits one panel of 128 bytes; 256 columns of B are four.
+    let panels = [&whole.a, &whole.b].map(|operand| operand.placement.unwrap().panels());
+    assert_eq!((panels, whole.variants[0].a.chunks, whole.variants[0].b.chunks), ([1, 4], 1, 4));
+    assert_eq!(
+        (whole.clauses.shared.as_str(), whole.clauses.pack.as_str(), whole.clauses.pace.as_str()),
+        ("shared(a = mk + swizzle(128), b = kn + swizzle(128))", "pack(a, b)", "pace(free)")
+    );
+    // The widest swizzle that the rows allow, in the order of memory.
+    let shared = |layout: &str, tile: &str| {
+        plan(&format!("types(f16); layout(a = {layout}, b = {layout}); {tile}; atom(wgmma(64, 8, 16)); load(tma)"))
+            .clauses
+            .shared
+    };
+    assert_eq!(shared("row", "tile(64, 16, 32)"), "shared(a = mk + swizzle(64), b = kn + swizzle(32))");
+    assert_eq!(shared("col", "tile(64, 16, 48)"), "shared(a = km + swizzle(128), b = nk + swizzle(32))");
+    // Other tiles and depths of the same atom.
+    for (tile, threads) in [("tile(64, 64, 16)", 128), ("tile(192, 128, 32)", 384), ("tile(512, 64, 64)", 1024)] {
+        let plan = plan(&format!("types(bf16); {tile}; atom(wgmma(64, 64, 16)); load(tma)"));
+        assert_eq!((plan.geometry.threads, plan.unroll, plan.prefetch), (threads, plan.block.k, 0));
+    }
+}
+
+/// A tile of D is in shared memory once, however many stages there are: the deepest ring that fits is offered.
+#[test]
+fn the_most_stages_that_fit_are_offered() {
+    let text =
+        "types(bf16); tile(128, 256, 64); atom(wgmma(64, 256, 16)); load(tma); specialize(producers = 1); store(tma)";
+    let with = |stages: u32| Schedule::parse(&format!("{text}; stages({stages})")).unwrap();
+    let said = with(60).check().unwrap_err();
+    let errors: Vec<_> = said.errors().collect();
+    assert_eq!(errors[0].fix, Some(ptx_gemm_dsl::Fix::Set("stages(3)".into())), "{said}");
+    assert!(with(3).check().is_ok() && with(4).check().is_err());
+}
+
 /// The register limit of a thread is the same in the plan, in its text and in the rule.
 #[test]
 fn registers_are_one_figure() {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::Plan;
 use ptx_gemm_dsl::terms::{Fast, Load};
 use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Severity, Target};
@@ -263,11 +264,14 @@ fn holds_together(plan: &Plan) {
     assert!(plan.unroll >= 1 && plan.prefetch < plan.unroll.max(2));
     assert!(plan.shared_bytes <= plan.target.max_shared_bytes());
     let slots = if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 };
-    let barriers = plan.barrier_offset(&plan.variants[0]).map_or(0, |offset| {
-        assert_eq!(offset, slots);
+    let widest = &plan.variants[0];
+    let barriers = plan.barrier_offset(widest).map_or(0, |offset| {
+        assert!(offset == slots || (offset > slots && widest.staged.is_some()));
         16 * plan.stages
     });
-    assert_eq!(plan.shared_bytes, slots + barriers);
+    // A tile of D is in the memory of the slots, or after them.
+    assert!(plan.shared_bytes == slots + barriers || widest.staged.is_some());
+    assert!(plan.shared_bytes >= slots + barriers);
     assert_eq!(plan.threads(), g.threads + 32 * plan.producer_warps);
     assert!(plan.threads() <= 1024);
     if plan.producer_warps > 0 {
@@ -279,8 +283,10 @@ fn holds_together(plan: &Plan) {
     for operand in [&plan.a, &plan.b] {
         let Some(placement) = operand.placement else { continue };
         let bytes = operand.dtype.bytes();
-        assert!(placement.pitch >= placement.fast_extent);
-        assert!(placement.slot_bytes >= placement.pitch * placement.slow_extent * bytes);
+        // Tensor cores read rows in panels as wide as the swizzle.
+        let panels = placement.panels();
+        assert!(panels == 1 || (plan.atom != Atom::Fma && panels * placement.pitch == placement.fast_extent));
+        assert!(placement.slot_bytes >= panels * placement.pitch * placement.slow_extent * bytes);
         assert!(placement.offset_bytes + placement.slot_bytes <= plan.stage_bytes);
         assert!(placement.offset_bytes.is_multiple_of(16) && plan.stage_bytes.is_multiple_of(16));
         assert!(placement.pitch.is_multiple_of(operand.read_width));
@@ -289,15 +295,21 @@ fn holds_together(plan: &Plan) {
         }
     }
     let last = plan.variants.last().unwrap();
-    assert_eq!((last.a.width, last.b.width, last.c_width, last.d_width), (1, 1, 1, 1));
+    // TMA reads packed operands, which are aligned whatever the matrices are.
+    let packed = last.load == Load::Tma && plan.pack.len() == 2;
+    assert!(packed || (last.a.width, last.b.width) == (1, 1));
+    assert_eq!((last.c_width, last.d_width), (1, 1));
     for variant in &plan.variants {
         for (operand, copy) in [(&plan.a, &variant.a), (&plan.b, &variant.b)] {
             assert!(copy.width.is_power_of_two() && copy.width * operand.dtype.bytes() <= 16);
+            let panels = operand.placement.map_or(1, |placement| placement.panels());
             if let (Some(placement), Load::Tma) = (operand.placement, variant.load) {
-                let rows = placement.slow_extent / copy.chunks;
-                assert!(rows <= 256 && placement.fast_extent <= 256 && rows * copy.chunks == placement.slow_extent);
+                let rows = placement.slow_extent * panels / copy.chunks;
+                assert!(rows <= 256 && placement.pitch <= 256 && rows * copy.chunks == placement.slow_extent * panels);
                 assert!(placement.offset_bytes.is_multiple_of(128) && plan.stage_bytes.is_multiple_of(128));
-                assert!(placement.fast == operand.global_fast && placement.pitch == placement.fast_extent);
+                // A kernel that packs transposes.
+                assert!(placement.fast == operand.global_fast || plan.pack.contains(&operand.side));
+                assert_eq!(panels * placement.pitch, placement.fast_extent);
             } else if operand.placement.is_some() {
                 assert_eq!(copy.chunks * copy.width, operand.extent * operand.depth);
                 assert_eq!(copy.passes, copy.chunks.div_ceil(plan.copying_threads()));
