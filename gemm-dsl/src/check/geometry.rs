@@ -71,8 +71,8 @@ fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<
             settings.text(Key::Atom, "")
         );
         let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
-        let (m, n) = (warp.m.next_multiple_of(atom.m), warp.n.next_multiple_of(atom.n));
-        for (m, n) in [(m, n), (64, 64), (32, 32), (16, 16), (16, 8)] {
+        let near = warp.m.checked_next_multiple_of(atom.m).zip(warp.n.checked_next_multiple_of(atom.n));
+        for (m, n) in near.into_iter().chain([(64, 64), (32, 32), (16, 16), (16, 8)]) {
             let text = format!("warp({m}, {n})");
             finding.set(&text, format!("{text} is"));
         }
@@ -92,7 +92,7 @@ fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<
         );
         let finding = findings.error("threads", Key::Tile, &[Key::Warp], message);
         for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
-            let text = format!("warp({}, {})", warp.m * m, warp.n * n);
+            let text = format!("warp({}, {})", warp.m.saturating_mul(m), warp.n.saturating_mul(n));
             finding.set(&text, format!("{text} makes {}", count / u64::from(m * n)));
             let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
             finding.set(&text, format!("{text} has {}", count / u64::from(m * n)));

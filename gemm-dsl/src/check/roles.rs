@@ -101,7 +101,8 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         settings.text(Key::Tile, ""),
         match settings.atom {
             Atom::Fma => settings.text(Key::Thread, ""),
-            Atom::Mma(..) | Atom::Wgmma(..) => "64 rows a warp group".into(),
+            Atom::Mma(..) => settings.text(Key::Warp, ""),
+            Atom::Wgmma(..) => "64 rows a warp group".into(),
         },
         count(geometry.threads, "thread")
     );

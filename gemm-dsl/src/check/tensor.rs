@@ -83,7 +83,8 @@ fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) -> bool
         settings.text(Key::Atom, "")
     );
     let finding = findings.error("atom-depth", Key::Tile, &[Key::Atom], message);
-    for k in [k.next_multiple_of(depth), 4 * depth, 2 * depth, depth] {
+    let multiples = [4, 2, 1].map(|n: u32| Some(n.saturating_mul(depth)));
+    for k in [k.checked_next_multiple_of(depth)].into_iter().chain(multiples).flatten() {
         let text = Clause::Tile(TileClause { k: Some(k), ..tile }).to_string();
         finding.set(&text, format!("{text} is"));
     }
@@ -100,7 +101,7 @@ fn from_rows(settings: &Settings, findings: &mut Findings) {
     for (name, order, extent, dtype) in [("A", a, tile.m, types.a), ("B", b, tile.n, types.b)] {
         let row = if order.fast == Fast::K { tile.k.unwrap_or(0) } else { extent };
         let pad = if let Skew::Pad(elements) = order.skew { elements } else { 0 };
-        let bytes = u64::from(row + pad) * u64::from(dtype.bytes());
+        let bytes = (u64::from(row) + u64::from(pad)) * u64::from(dtype.bytes());
         if !bytes.is_multiple_of(u64::from(MAX_ACCESS_BYTES)) {
             let message = format!(
                 "{} reads pieces of {MAX_ACCESS_BYTES} B, and the rows of {name}'s tile are {bytes} B apart",

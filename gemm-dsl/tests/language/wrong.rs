@@ -282,6 +282,19 @@ pub const WRONG: &[&str] = &[
     "types(f16, acc = f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma)",
     "types(bf16, acc = f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma)",
     "types(bf16, acc = f64); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma)",
+    // Products of warps.
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(24, 60)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(48, 64)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 40); warp(64, 64)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(16, 8)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 256, 32); warp(128, 128)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); shared(a = mk + pad(1), b = kn)",
+    "types(bf16); atom(mma(16, 8, 8)); tile(128, 128, 32); warp(64, 64)",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); shared(none)",
+    "types(f16, acc = f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64)",
+    "types(f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); unroll(16); order(snake); operands(shared)",
+    "types(f64); tile(16, 16, 8); thread(2, 2); epilogue(|acc| gelu(acc))",
     "types(tf32); atom(wgmma(64, 128, 8)); tile(128, 128, 32); load(tma)",
     "types(e4m3); atom(wgmma(64, 128, 32)); tile(128, 128, 64); load(tma)",
     "types(i8); atom(wgmma(64, 128, 32)); tile(128, 128, 64); load(tma)",
@@ -328,7 +341,6 @@ pub const WRONG: &[&str] = &[
     // Not implemented yet.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); cluster(2, 1)",
-    "tile(128, 128, 8); thread(8, 8); shared(a = km + swizzle(128)); epilogue(|acc| gelu(acc))",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",
 ];
