@@ -50,6 +50,12 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         let text = format!("thread({m}, {n})");
         finding.set(&text, format!("{text} keeps {}", m * n));
     }
+    if let (Atom::Mma(..), Some(warp)) = (settings.atom, settings.warp) {
+        for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
+            let text = format!("warp({}, {})", warp.m / m, warp.n / n);
+            finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / (m * n)));
+        }
+    }
     if let Some(tile) = settings.tile {
         let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
         // A warp group computes 64 rows whatever their number: fewer columns are fewer accumulators.
