@@ -8,7 +8,7 @@ use ptx_gemm_dsl::terms::Operand;
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
-const OTHERS: [&str; 33] = [
+const OTHERS: [&str; 40] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
@@ -42,6 +42,13 @@ const OTHERS: [&str; 33] = [
     "tile(64, 96, 8); thread(4, 6); fragment(4, 2); vector(4); load(tma); stages(3); stream_k; store(tma);",
     "tile(64, 64, 8); thread(4, 4); layout(d = col); vector(4); load(tma); specialize(producers = 1 warp); store(tma);",
     "tile(64, 8, 16); thread(4, 1); vector(4); load(cp_async); target(sm_90); stages(2); store(tma);",
+    "types(bf16); tile(64, 64, 16); thread(4, 8); vector(8); double_buffer;",
+    "types(f16); tile(64, 64, 16); thread(4, 4); shared(a = km + pad(2), b = nk + pad(8)); vector(8);",
+    "types(a = bf16, b = f32, d = f16); tile(64, 32, 8); thread(4, 2); vector(4); store(staged);",
+    "types(bf16); tile(64, 64, 32); thread(4, 4); vector(8); load(cp_async); stages(3); shared(a = mk + swizzle(64));",
+    "types(f16); tile(64, 64, 32); thread(4, 4); vector(4); load(tma); stages(3); shared(a = mk + swizzle(64)); store(tma);",
+    "types(bf16); tile(64, 64, 8); thread(4, 4); operands(shared); layout(a = col, d = col);",
+    "types(f16); tile(64, 64); thread(8, 4); vector(8); shared(none); unroll(8);",
 ];
 
 /// The counts that differ, as text.

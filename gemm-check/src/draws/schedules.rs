@@ -238,14 +238,33 @@ fn producers() -> impl Strategy<Value = Option<String>> {
     )
 }
 
+/// Asynchronous copies of elements of 16 bits move several of them, in the order that they have in memory.
+fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>, problem: &[Option<String>]) {
+    let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
+    let is = |clause: &Option<String>, start: &str| clause.as_ref().is_some_and(|clause| clause.starts_with(start));
+    staging.retain(|clause| !is(clause, "shared("));
+    let (a, b) = (if says("a = col") { "km" } else { "mk" }, if says("b = col") { "nk" } else { "kn" });
+    staging.push(Some(format!("shared(a = {a}, b = {b})")));
+    if !others.iter().any(|clause| is(clause, "vector(2)") || is(clause, "vector(4)")) {
+        others.retain(|clause| !is(clause, "vector("));
+        others.push(Some("vector(8)".into()));
+    }
+}
+
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
     (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others()).prop_map(
         |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others)| {
+            let narrow = problem.iter().flatten().any(|clause| clause.contains("f16"));
             if let (Some(boxed), Some(_)) = (boxed, depth) {
+                // Rows of boxes have whole 16 bytes.
+                let boxed = Boxed { depth: if narrow { boxed.depth.max(8) } else { boxed.depth }, ..boxed };
                 depth = Some(boxed.depth);
                 staging = by_tma(boxed, &problem);
                 others.retain(|clause| clause.as_ref().is_none_or(|clause| !clause.starts_with("target")));
+            }
+            if narrow && staging.iter().flatten().any(|clause| clause.contains("load(cp_async)")) {
+                together(&mut staging, &mut others, &problem);
             }
             let asynchronous = |clause: &String| clause.contains("load(cp_async)") || clause.contains("load(tma)");
             if staging.iter().flatten().any(asynchronous) && grid.is_multiple_of(32) {
