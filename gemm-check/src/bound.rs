@@ -144,9 +144,12 @@ impl Estimate {
         Estimate { value, error: error + relative * (value.abs() + error) + rounding.tiny }
     }
 
-    /// Stored in another type.
+    /// Stored in another type. Storing rounds to nearest even, so of an exact value only one number is right.
     pub fn stored(self, rounding: Rounding) -> Estimate {
-        rounding.rounded(self.value, self.error)
+        match self.error {
+            0.0 if rounding.unit > 0.0 => Estimate::exact(crate::element::round(rounding.dtype, self.value)),
+            _ => rounding.rounded(self.value, self.error),
+        }
     }
 }
 

@@ -21,7 +21,8 @@ pub enum Data {
     /// Integers are the same as for exact data.
     Infinite,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
-    /// same bits, and every dropped, doubled or misplaced product shows.
+    /// same bits, and every dropped, doubled or misplaced product shows. For a D of 16 bits they have both signs, and up
+    /// to 3 in magnitude for bf16, so that most sums are numbers of that type; the others must be rounded to nearest even.
     Exact,
 }
 
@@ -37,11 +38,15 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of an element type, the same for the same seed.
-    pub fn generate(data: Data, dtype: DType, rows: usize, cols: usize, seed: u64) -> Values {
+    /// Values of an element type, the same for the same seed, for a product that is stored as `stored`.
+    pub fn generate(data: Data, dtype: DType, stored: DType, rows: usize, cols: usize, seed: u64) -> Values {
         let mut numbers = SplitMix64::new(seed);
         let low = if dtype == DType::U8 { 0 } else { -10 };
         let mut next = || match data {
+            // A sum of K products of both signs grows like the square root of K: with these, a dropped product changes
+            // D where |D| <= 256 (bf16 has 8 significant bits) or 2048 (f16 has 11).
+            Data::Exact if stored == DType::Bf16 => signed(&mut numbers, 3),
+            Data::Exact if stored == DType::F16 => signed(&mut numbers, 10),
             Data::Exact | Data::Infinite => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special if dtype.is_integer() => numbers.next_in(low, 10) as f64,
             Data::Random | Data::Special => round(dtype, numbers.next_signed()),
@@ -83,6 +88,12 @@ impl Values {
     pub fn at(&self, row: usize, col: usize) -> f64 {
         self.elements[row * self.cols + col]
     }
+}
+
+/// An integer of this magnitude at most, of either sign and not 0.
+fn signed(numbers: &mut SplitMix64, largest: i64) -> f64 {
+    let drawn = numbers.next_in(1, 2 * largest);
+    (if drawn > largest { largest - drawn } else { drawn }) as f64
 }
 
 /// A host matrix of a type known at run time.

@@ -2,13 +2,14 @@
 
 use half::{bf16, f16};
 use ptx_gemm_dsl::DType;
+use ptx_gemm_runtime::Element;
 
 /// The nearest value of a type.
 pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 | DType::Tf32 => f64::from(value as f32),
-        DType::F16 => f16::from_f64(value).to_f64(),
-        DType::Bf16 => bf16::from_f64(value).to_f64(),
+        DType::F16 => <f16 as Element>::from_f64(value).to_f64(),
+        DType::Bf16 => <bf16 as Element>::from_f64(value).to_f64(),
         DType::I32 => f64::from(value as i32),
         DType::I8 => f64::from(value as i8),
         DType::U8 => f64::from(value as u8),
@@ -22,8 +23,8 @@ pub fn encode(dtype: DType, value: f64, to: &mut [u8]) {
         DType::F64 => to.copy_from_slice(&value.to_le_bytes()),
         DType::F32 | DType::Tf32 => to.copy_from_slice(&(value as f32).to_le_bytes()),
         DType::I32 => to.copy_from_slice(&(value as i32).to_le_bytes()),
-        DType::F16 => to.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
-        DType::Bf16 => to.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        DType::F16 => to.copy_from_slice(&<f16 as Element>::from_f64(value).to_le_bytes()),
+        DType::Bf16 => to.copy_from_slice(&<bf16 as Element>::from_f64(value).to_le_bytes()),
         DType::I8 => to.copy_from_slice(&(value as i8).to_le_bytes()),
         DType::U8 => to.copy_from_slice(&[value as u8]),
         DType::E4m3 | DType::E5m2 => to.fill(0),

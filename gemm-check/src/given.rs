@@ -176,7 +176,7 @@ impl Input {
         let mut values = |dtype, rows, cols, (first, infinite): (f64, Chosen), is_read: bool| {
             sequence += 1;
             let seed = seed.wrapping_mul(64).wrapping_add(sequence);
-            let values = Values::generate(data, dtype, rows, cols, seed);
+            let values = Values::generate(data, dtype, types.d, rows, cols, seed);
             match data {
                 _ if !is_read => values.poisoned(dtype),
                 Data::Special => values.beginning_with(first, dtype),

@@ -1,15 +1,19 @@
-//! The SGEMM part of the grid of netlib's `sblat3`: 17,496 calls through the public interface.
+//! The SGEMM part of the grid of netlib's `sblat3`: 17,496 calls through the public interface, for matrices of any
+//! floating-point type.
 //!
 //! `C := alpha op(A) op(B) + beta C`, everything column major as in BLAS. A transposed operand is a row-major matrix here,
 //! so that there are four kernels for the nine pairs of `N`, `T` and `C`. As in netlib, each leading dimension is one above
 //! the smallest, padding is -1e10 and must stay, A and B must stay, and an element passes if
-//! `|C - reference| < 16 eps (|alpha| |A||B| + |beta| |C|)`.
+//! `|C - reference| < 16 eps (|alpha| |A||B| + |beta| |C|)`, with the eps of f32. For matrices of 16 bits, whose sums are in
+//! f32, too, the rounding of C to its type is permitted in addition: half a unit in its last place.
 
 use std::fmt;
 
-use ptx_gemm_dsl::Layout;
+use ptx_gemm_dsl::{DType, Layout};
 use ptx_gemm_runtime::random::SplitMix64;
-use ptx_gemm_runtime::{CompiledGemm, Error, Matrix, MatrixMut, Run, Shape};
+use ptx_gemm_runtime::{CompiledGemm, Element, Error, Matrix, MatrixMut, Run, Shape};
+
+use crate::bound::Rounding;
 
 /// M, N and K.
 pub const EXTENTS: [usize; 6] = [0, 1, 2, 3, 5, 9];
@@ -17,8 +21,8 @@ pub const EXTENTS: [usize; 6] = [0, 1, 2, 3, 5, 9];
 pub const ALPHAS: [f32; 3] = [0.0, 1.0, 0.7];
 /// Values of beta.
 pub const BETAS: [f32; 3] = [0.0, 1.0, 1.3];
-/// The value of the padding between columns.
-pub const PADDING: f32 = -1e10;
+/// The value of the padding between columns, in the matrices' type.
+pub const PADDING: f64 = -1e10;
 /// An element fails from this ratio on.
 pub const THRESHOLD: f64 = 16.0;
 
@@ -64,6 +68,8 @@ pub struct Call {
 pub struct Summary {
     /// Calls made.
     pub calls: usize,
+    /// Elements compared.
+    pub compared: usize,
     /// The largest ratio.
     pub worst_ratio: f64,
     /// The calls that failed, with the reasons.
@@ -84,8 +90,10 @@ impl fmt::Display for Summary {
 }
 
 /// Runs the whole grid. `kernel` gives, for the layouts of A and B, a kernel that computes `alpha * acc + beta * c` in f32
-/// with column-major C and D.
-pub fn run(mut kernel: impl FnMut(Layout, Layout) -> Result<CompiledGemm, Error>) -> Result<Summary, Error> {
+/// on matrices of `T`, with column-major C and D.
+pub fn run<T: Element>(
+    mut kernel: impl FnMut(Layout, Layout) -> Result<CompiledGemm, Error>,
+) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     let mut numbers = SplitMix64::new(100);
     for trans_a in Transpose::ALL {
@@ -93,8 +101,11 @@ pub fn run(mut kernel: impl FnMut(Layout, Layout) -> Result<CompiledGemm, Error>
             let gemm = kernel(trans_a.layout(), trans_b.layout())?;
             for call in calls(trans_a, trans_b) {
                 summary.calls += 1;
-                match one(&gemm, &call, &mut numbers)? {
-                    Ok(ratio) => summary.worst_ratio = summary.worst_ratio.max(ratio),
+                match one::<T>(&gemm, &call, &mut numbers)? {
+                    Ok(ratio) => {
+                        summary.compared += call.m * call.n;
+                        summary.worst_ratio = summary.worst_ratio.max(ratio);
+                    }
                     Err(what) => summary.failures.push((call, what)),
                 }
             }
@@ -112,14 +123,15 @@ fn calls(trans_a: Transpose, trans_b: Transpose) -> impl Iterator<Item = Call> {
 }
 
 /// The ratio of one call, or what is wrong with it.
-fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Result<f64, String>, Error> {
+fn one<T: Element>(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Result<f64, String>, Error> {
     let &Call { trans_a, trans_b, m, n, k, alpha, beta } = call;
-    let a = matrix(m, k, trans_a.layout(), numbers);
-    let b = matrix(k, n, trans_b.layout(), numbers);
-    let before = matrix(m, n, Layout::Col, numbers);
+    let a = matrix::<T>(m, k, trans_a.layout(), numbers);
+    let b = matrix::<T>(k, n, trans_b.layout(), numbers);
+    let before = matrix::<T>(m, n, Layout::Col, numbers);
     let ld = before.shape().ld;
     // One padding element per column, even where a column has no element.
-    let mut c = vec![PADDING; ld * n];
+    let padding = T::from_f64(PADDING);
+    let mut c = vec![padding; ld * n];
     c[..before.as_slice().len()].copy_from_slice(before.as_slice());
     let (a_before, b_before) = (a.clone(), b.clone());
     let mut view = MatrixMut::in_shape(&mut c, before.shape());
@@ -131,21 +143,30 @@ fn one(gemm: &CompiledGemm, call: &Call, numbers: &mut SplitMix64) -> Result<Res
     for (index, &got) in c.iter().enumerate() {
         let (row, col) = (index % ld, index / ld);
         if row >= m {
-            if got != PADDING {
-                return Ok(Err(format!("the padding below column {col} is {got}")));
+            if got != padding {
+                return Ok(Err(format!("the padding below column {col} is {got:?}")));
             }
             continue;
         }
         let (expected, gauge) = reference(call, &a, &b, &before, row, col);
-        let distance = (f64::from(got) - expected).abs() / f64::from(f32::EPSILON);
+        let stored = if T::DTYPE.bytes() == 2 { half_a_place(expected, T::DTYPE) } else { 0.0 };
+        // A NaN stays one.
+        let distance = ((got.to_f64() - expected).abs() - stored).clamp(0.0, f64::INFINITY) / f64::from(f32::EPSILON);
         let ratio = if gauge > 0.0 { distance / gauge } else { distance };
         // A NaN is not below the threshold.
         if ratio.is_nan() || ratio >= THRESHOLD {
-            return Ok(Err(format!("C[{row}, {col}] is {got}, the reference is {expected}")));
+            return Ok(Err(format!("C[{row}, {col}] is {got:?}, the reference is {expected}")));
         }
         worst = worst.max(ratio);
     }
     Ok(Ok(worst))
+}
+
+/// Half a unit in the last place of a number of a type.
+fn half_a_place(value: f64, dtype: DType) -> f64 {
+    let rounding = Rounding::of(dtype);
+    let exponent = value.abs().log2().floor().exp2();
+    (rounding.unit * exponent).max(rounding.tiny)
 }
 
 /// Whether the interpreter counted a store to A or B.
@@ -155,28 +176,28 @@ fn writes_inputs(run: &Run) -> bool {
 }
 
 /// Values in [-0.5, 0.5), and padding.
-fn matrix(rows: usize, cols: usize, layout: Layout, numbers: &mut SplitMix64) -> Matrix<f32> {
+fn matrix<T: Element>(rows: usize, cols: usize, layout: Layout, numbers: &mut SplitMix64) -> Matrix<T> {
     let packed = Shape::packed(rows, cols, layout);
     let shape = Shape { ld: packed.ld + 1, ..packed };
-    let mut matrix = Matrix::in_shape(shape, PADDING);
+    let mut matrix = Matrix::in_shape(shape, T::from_f64(PADDING));
     for row in 0..rows {
         for col in 0..cols {
-            matrix.as_mut_slice()[shape.index(row, col)] = (numbers.next_signed() / 2.0) as f32;
+            matrix.as_mut_slice()[shape.index(row, col)] = T::from_f64(numbers.next_signed() / 2.0);
         }
     }
     matrix
 }
 
 /// One element in f64, and the magnitude that its error is measured by.
-fn reference(
+fn reference<T: Element>(
     call: &Call,
-    a: &Matrix<f32>,
-    b: &Matrix<f32>,
-    before: &Matrix<f32>,
+    a: &Matrix<T>,
+    b: &Matrix<T>,
+    before: &Matrix<T>,
     row: usize,
     col: usize,
 ) -> (f64, f64) {
-    let element = |matrix: &Matrix<f32>, row, col| f64::from(matrix.get(row, col).unwrap_or(f32::NAN));
+    let element = |matrix: &Matrix<T>, row, col| matrix.get(row, col).map_or(f64::NAN, T::to_f64);
     let (mut sum, mut magnitude) = (0.0, 0.0);
     for k in 0..call.k {
         let product = element(a, row, k) * element(b, k, col);

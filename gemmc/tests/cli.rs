@@ -168,7 +168,11 @@ fn a_missing_gpu_is_named_last() {
     refused(&["bench", "-e", SMALL], "usage", "nothing to measure");
     let only = |text: &'static str| ["selftest", "--device", "interp", "--only", text];
     refused(&only("launch"), "usage", "`10,000 launches`, `first launch under 20 ms` can be tested on a GPU only");
-    refused(&[&only("netlib")[..], &["--quick"]].concat(), "usage", "--quick leaves `netlib sgemm` out");
+    refused(
+        &[&only("netlib")[..], &["--quick"]].concat(),
+        "usage",
+        "--quick leaves `netlib sgemm`, `netlib bf16`, `netlib f16` out",
+    );
 }
 
 /// Writing to a full device fails, so the answer was not delivered.

@@ -56,6 +56,53 @@ element! {
     i32, I32, f64::from, |x| x as i32;
     i8, I8, f64::from, |x| x as i8;
     u8, U8, f64::from, |x| x as u8;
-    half::f16, F16, half::f16::to_f64, half::f16::from_f64;
-    half::bf16, Bf16, half::bf16::to_f64, half::bf16::from_f64;
+    half::f16, F16, half::f16::to_f64, |x| half::f16::from_f32(rounded_to_odd(x));
+    half::bf16, Bf16, half::bf16::to_f64, |x| half::bf16::from_f32(rounded_to_odd(x));
+}
+
+/// An f32 that rounds to the same number of 16 bits: truncated, with the last bit set if something was lost. (`from_f64`
+/// of `half` ignores the last 32 bits, and takes what is just above a tie for one.)
+fn rounded_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    let wide = f64::from(nearest);
+    if wide == value || value.is_nan() {
+        return nearest;
+    }
+    let truncated = if wide.abs() > value.abs() { nearest.to_bits() - 1 } else { nearest.to_bits() };
+    f32::from_bits(truncated | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::Element;
+
+    #[test]
+    fn sixteen_bits_are_rounded_to_nearest_even() {
+        let tiny = 2f64.powi(-45);
+        for (value, of_f16, of_bf16) in [
+            (1.0, 1.0, 1.0),
+            // Ties, and what is just above and below one.
+            (1.0 + 2f64.powi(-8), 1.0 + 2f64.powi(-8), 1.0),
+            (1.0 + 2f64.powi(-8) + tiny, 1.0 + 2f64.powi(-8), 1.0 + 2f64.powi(-7)),
+            (1.0 + 3.0 * 2f64.powi(-8) - tiny, 1.0 + 3.0 * 2f64.powi(-8), 1.0 + 2f64.powi(-7)),
+            (1.0 + 2f64.powi(-11), 1.0, 1.0),
+            (1.0 + 2f64.powi(-11) + tiny, 1.0 + 2f64.powi(-10), 1.0),
+            (-1.0 - 2f64.powi(-11) - tiny, -1.0 - 2f64.powi(-10), -1.0),
+            // The largest number of f16, and the first that rounds to infinity.
+            (65519.9, 65504.0, 65536.0),
+            (65520.0, f64::INFINITY, 65536.0),
+            (2f64.powi(-25), 0.0, 2f64.powi(-25)),
+            (2f64.powi(-25) * (1.0 + tiny), 2f64.powi(-24), 2f64.powi(-25)),
+            (2f64.powi(-134), 0.0, 0.0),
+            (2f64.powi(-134) * (1.0 + tiny), 0.0, 2f64.powi(-133)),
+            (f64::MAX, f64::INFINITY, f64::INFINITY),
+            (f64::from(f32::MAX) * (1.0 + tiny), f64::INFINITY, f64::INFINITY),
+        ] {
+            let got = (<f16 as Element>::from_f64(value).to_f64(), <bf16 as Element>::from_f64(value).to_f64());
+            assert_eq!(got, (of_f16, of_bf16), "{value:e}");
+        }
+        assert!(<f16 as Element>::from_f64(f64::NAN).is_nan() && <bf16 as Element>::from_f64(f64::NAN).is_nan());
+    }
 }

@@ -1,8 +1,10 @@
 //! The tests of BLAS libraries, through the public interface, on schedules of different kinds: netlib's SGEMM grid with
 //! its error exits, and the sizes and scalars of rocBLAS. All checks of the interpreter are on.
 
+use half::{bf16, f16};
 use ptx_gemm::{
-    ArgumentError, CompiledGemm, Device, Error, Gemm, InterpreterOptions, Layout, Matrix, MatrixMut, MatrixRef, Shape,
+    ArgumentError, CompiledGemm, Device, Element, Error, Gemm, InterpreterOptions, Layout, Matrix, MatrixMut,
+    MatrixRef, Shape,
 };
 use ptx_gemm_check::{Data, Leading, Output, Request, check, netlib};
 use ptx_gemm_interp::{Counting, Options};
@@ -16,6 +18,14 @@ pub const WARP_TILED: &str =
     "tile(64, 64, 8); warp(32, 32); thread(8, 4); fragment(4, 4); vector(4); shared(a = km + pad(4)); double_buffer;";
 pub const KINDS: [&str; 3] = [DIRECT, DOUBLE_BUFFERED, WARP_TILED];
 
+/// The kinds for matrices of 16 bits, with accesses of 8 elements: without shared memory, with a D that passes through it,
+/// and with fragments along k.
+pub const NARROW_KINDS: [&str; 3] = [
+    "types(bf16); tile(32, 32); thread(2, 4); shared(none); vector(8);",
+    "types(f16); tile(64, 64, 16); thread(8, 4); vector(8); double_buffer; store(staged);",
+    "types(bf16); tile(64, 64, 16); thread(4, 8); vector(8); shared(a = km + pad(8), b = nk + pad(8)); double_buffer;",
+];
+
 /// `D := alpha A B + beta C` in the given layouts.
 pub fn gemm(kind: &str, [a, b, c, d]: [Layout; 4], device: &Device) -> CompiledGemm {
     let layouts = format!("layout(a = {a}, b = {b}, c = {c}, d = {d});");
@@ -24,36 +34,46 @@ pub fn gemm(kind: &str, [a, b, c, d]: [Layout; 4], device: &Device) -> CompiledG
     kernel.on(device).unwrap_or_else(|e| panic!("{clauses}: {e}"))
 }
 
-fn check_netlib(kind: &str) {
+fn check_netlib<T: Element>(kind: &str) {
     // With counting, so that a store to A or B is noticed.
     let options = Options { counting: Counting::On, ..Options::default() };
     let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
-    let summary = netlib::run(|a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device))).unwrap();
+    let summary = netlib::run::<T>(|a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device))).unwrap();
     println!("{kind} {summary}");
     assert_eq!(summary.calls, 17_496);
-    assert!(summary.worst_ratio > 0.0, "nothing was compared");
+    assert!(summary.compared > 100_000, "{} elements were compared", summary.compared);
     assert!(summary.failures.is_empty(), "{kind} {summary}");
 }
 
 #[test]
 fn netlib_grid_reading_global_memory() {
-    check_netlib(DIRECT);
+    check_netlib::<f32>(DIRECT);
 }
 
 #[test]
 fn netlib_grid_double_buffered() {
-    check_netlib(DOUBLE_BUFFERED);
+    check_netlib::<f32>(DOUBLE_BUFFERED);
 }
 
 #[test]
 fn netlib_grid_warp_tiled() {
-    check_netlib(WARP_TILED);
+    check_netlib::<f32>(WARP_TILED);
+}
+
+#[test]
+fn netlib_grid_bf16() {
+    check_netlib::<bf16>(NARROW_KINDS[0]);
+}
+
+#[test]
+fn netlib_grid_f16() {
+    check_netlib::<f16>(NARROW_KINDS[1]);
 }
 
 /// The grid distinguishes a correct kernel from one that is wrong in the fourth digit of C.
 #[test]
 fn netlib_grid_finds_a_wrong_kernel() {
-    let summary = netlib::run(|a, b| {
+    let summary = netlib::run::<f32>(|a, b| {
         let wrong = "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c * 1.0001);";
         format!("{DIRECT} layout(a = {a}, b = {b}, d = col); {wrong}").parse::<Gemm>()?.on(&Device::interpreter())
     });
@@ -190,7 +210,7 @@ fn request([m, n, k]: Extents, (alpha, beta): (f64, f64), data: Data) -> Request
 #[test]
 fn rocblas_small_sizes_with_every_pair_of_scalars() {
     let device = Device::interpreter();
-    for kind in KINDS {
+    for kind in KINDS.into_iter().chain(NARROW_KINDS) {
         let mut turn = 0;
         for size in small_sizes() {
             for scalars in SCALARS {
@@ -207,7 +227,7 @@ fn rocblas_small_sizes_with_every_pair_of_scalars() {
 #[test]
 fn rocblas_skewed_leading_dimensions() {
     let leading = Leading { a: Some(17), b: Some(18), c: Some(19), d: Some(19) };
-    for kind in KINDS {
+    for kind in KINDS.into_iter().chain(NARROW_KINDS) {
         let gemm = gemm(kind, [Layout::Col; 4], &Device::interpreter());
         for scalars in SCALARS {
             right(&gemm, &Request { leading, ..request([7, 9, 15], scalars, Data::Random) });
@@ -222,7 +242,7 @@ fn rocblas_sizes_around_a_tile() {
     for m in MEDIUM {
         for n in MEDIUM {
             for k in DEPTHS {
-                for kind in KINDS {
+                for kind in KINDS.into_iter().chain(NARROW_KINDS) {
                     turn += 1;
                     let gemm = gemm(kind, layouts(turn), &device);
                     right(&gemm, &request([m, n, k], SCALARS[turn % SCALARS.len()], Data::Exact));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use ptx_gemm_check::{Case, Profile, cases};
+use ptx_gemm_check::{Case, Profile, case, cases};
 use ptx_gemm_dsl::terms::Operand;
 
 /// Counted once for all tests of this file.
@@ -48,7 +48,8 @@ fn bytes_from_global_memory_are_those_of_the_formula() {
         assert_eq!(profile.bytes(), profile.formula_bytes, "{name}: bytes of A and B");
         let written = profile.traffic(Operand::D).written;
         let elements = (profile.size.m * profile.size.n) as u64;
-        assert_eq!(written, 4 * elements, "{name}: each element of D is stored once");
+        let bytes = case(name).unwrap().schedule().unwrap().plan(None).unwrap().problem.types.d.bytes();
+        assert_eq!(written, u64::from(bytes) * elements, "{name}: each element of D is stored once");
     }
 }
 

@@ -14,7 +14,7 @@ use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_ptx::normal::instructions;
 
 /// The cases whose texts are kept in full, and what each of them demonstrates.
-const FULL: [&str; 8] = [
+const FULL: [&str; 9] = [
     "naive",           // no shared memory, alpha and beta
     "direct_4x4_i32",  // no shared memory, several results a thread, integers
     "shared_32",       // one slot of shared memory
@@ -23,6 +23,7 @@ const FULL: [&str; 8] = [
     "tn_128x128",      // a ring filled by cp.async
     "nn_64x64_split4", // split-K with a workspace
     "dgemm_nn_128x64", // double precision
+    "vectorized_bf16", // two bytes an element, converted in registers
 ];
 
 const LEVELS: [&str; 4] = ["plan", "tile", "kernel", "ptx"];

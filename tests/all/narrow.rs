@@ -1,10 +1,11 @@
 //! Kernels that are wrong in ways that only suitable data reveal: computed in a narrower type than stated, or with
 //! garbage from memory instead of a zero.
 
+use half::{bf16, f16};
 use ptx_gemm_check::{Outcome, Request, Size, check, edge_requests};
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_interp::{Checks, Options};
-use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
+use ptx_gemm_runtime::{CompiledGemm, Device, Element, InterpreterOptions, MatrixRef};
 
 /// A device that checks only results, as a GPU does.
 fn device() -> Device {
@@ -54,18 +55,20 @@ fn outcome(gemm: &CompiledGemm, request: &Request) -> Outcome {
 }
 
 /// A type, what is narrowed in it (an instruction and the register that it sets), and the conversions.
-const NARROW: [(&str, &str, &str, &str, [&str; 2]); 5] = [
+const NARROW: [(&str, &str, &str, &str, [&str; 2]); 7] = [
     ("f64", ".reg .f32 %narrow;", "fma.rn.f64", "acc", ["rn.f32.f64", "f64.f32"]),
     ("f64", ".reg .f32 %narrow;", "ld.shared.f64", "a", ["rn.f32.f64", "f64.f32"]),
     ("f64", ".reg .f32 %narrow;", "ld.shared.f64", "b", ["rn.f32.f64", "f64.f32"]),
     ("f32", ".reg .b16 %narrow;", "fma.rn.f32", "acc", ["rn.f16.f32", "f32.f16"]),
     ("f32", ".reg .b16 %narrow;", "ld.shared.f32", "a", ["rn.f16.f32", "f32.f16"]),
+    ("a = bf16, b = bf16, d = f32", ".reg .b16 %narrow;", "fma.rn.f32", "acc", ["rn.bf16.f32", "f32.bf16"]),
+    ("a = f16, b = f16, d = f32", ".reg .b16 %narrow;", "fma.rn.f32", "acc", ["rn.f16.f32", "f32.f16"]),
 ];
 
 #[test]
 fn a_kernel_that_computes_in_a_narrower_type_is_found() {
     for (dtype, registers, opcode, register, conversions) in NARROW {
-        let right = compile(&format!("types({dtype}); tile(16, 16, 4); thread(2, 2)"));
+        let right = compile(&format!("types({dtype}); tile(16, 16, 4); thread(2, 2); target(sm_80)"));
         let wrong = edited(&right, registers, |line| through(line, opcode, register, conversions));
         // One product per element is the smallest case that can show it.
         for k in [1, 4, 33] {
@@ -124,4 +127,95 @@ fn a_scalar_of_zero_that_does_not_drop_is_found() {
         });
         assert!(!outcome(&wrong, &request).is_right(), "{scalar} = 0 multiplies, and is not found");
     }
+}
+
+/// Types, the start of the instructions that are replaced, what is replaced in them, and by what.
+const CONVERTED_WRONGLY: [(&str, &str, &str, &str); 9] = [
+    // D is truncated, or rounded up where there is a tie.
+    ("types(f16)", "cvt.rn.f16.f32 %d", "cvt.rn", "cvt.rz"),
+    ("types(bf16); target(sm_80)", "cvt.rn.bf16.f32 %d", "cvt.rn", "cvt.rz"),
+    ("types(bf16); target(sm_75)", "add.u32 %t", ", 32767;", ", 0;"),
+    ("types(bf16); target(sm_75)", "add.u32 %t", ", 32767;", ", 32768;"),
+    // An operand is read as the other type, or with bits that it does not have.
+    ("types(f16)", "cvt.f32.f16 %wa", "cvt.f32.f16", "cvt.f32.bf16"),
+    ("types(f16, d = f32)", "cvt.f32.f16 %wb", "cvt.f32.f16", "cvt.f32.bf16"),
+    ("types(bf16)", "mov.b32 %wa", "{0, %a", "{%a0, %a"),
+    ("types(bf16, d = f32)", "mov.b32 %wb", "{0, %b", "{%b0, %b"),
+    ("types(f32, c = f16)", "cvt.f32.f16 %e", "cvt.f32.f16", "cvt.f32.bf16"),
+];
+
+#[test]
+fn a_conversion_that_is_wrong_is_found() {
+    for (types, instruction, from, to) in CONVERTED_WRONGLY {
+        let target = if types.contains("target") { "" } else { "; target(sm_80)" };
+        let right = compile(&format!(
+            "{types}{target}; tile(16, 16, 4); thread(2, 2); epilogue(|acc, c, beta| acc + beta * c)"
+        ));
+        let wrong = edited(&right, "", |line| match line.trim_start().starts_with(instruction) {
+            true => line.replace(from, to),
+            false => line.into(),
+        });
+        let found = |request: Request| {
+            let request = request.set("beta", 2.0);
+            let good = outcome(&right, &request);
+            assert!(good.is_right(), "{types}: {good}");
+            !outcome(&wrong, &request).is_right()
+        };
+        // Exact sums of this length are ties now and then.
+        let requests = [Request::random(40, 36, 33), Request::exact(20, 18, 1500)];
+        assert!(requests.map(found).contains(&true), "{types}: {instruction} with {to} is not found");
+    }
+}
+
+/// Numbers around those at which rounding goes wrong: ties, what is just above and below one, the largest and the smallest
+/// numbers of a type and their neighbours, and those that round to infinity or to 0.
+fn awkward() -> Vec<f64> {
+    let places = [7, 8, 9, 10, 11, 12, 23, 24, 25];
+    let mut all = vec![f64::INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE, 1.0, 65504.0, 65519.0, 65520.0, 65521.0];
+    for exponent in [-149, -134, -133, -126, -25, -24, -15, -14, -1, 0, 9, 15, 127] {
+        for place in places {
+            for sticky in [0.0, 1.0, -1.0] {
+                for last in [1.0, 3.0] {
+                    let fraction = last * 2f64.powi(-place) + sticky * 2f64.powi(-40);
+                    all.push((1.0 + fraction) * 2f64.powi(exponent));
+                    all.push(fraction * 2f64.powi(exponent));
+                }
+            }
+        }
+    }
+    all.extend(all.clone().into_iter().map(|value| -value));
+    all
+}
+
+/// Stores numbers in a type, by each target's way of converting.
+fn stored<T: Element, D: Element>(target: &str, values: &[f64]) -> Vec<D> {
+    let (t, d) = (T::DTYPE, D::DTYPE);
+    let gemm = compile(&format!("types({t}, d = {d}); target({target}); tile(16, 16, 4); thread(2, 2)"));
+    let values: Vec<T> = values.iter().map(|value| T::from_f64(*value)).collect();
+    let one = [T::from_f64(1.0)];
+    let (a, b) = (MatrixRef::new(&values, values.len(), 1), MatrixRef::new(&one, 1, 1));
+    gemm.call().multiply_as::<D>(&a, &b).unwrap().as_slice().to_vec()
+}
+
+#[test]
+fn every_target_rounds_to_nearest_even_once() {
+    fn compare<T: Element, D: Element>() {
+        let values = awkward();
+        for target in ["sm_75", "sm_80", "sm_90", "sm_120"] {
+            for (value, got) in values.iter().zip(stored::<T, D>(target, &values)) {
+                let expected = D::from_f64(T::from_f64(*value).to_f64()).to_f64();
+                let (t, d, got) = (T::DTYPE, D::DTYPE, got.to_f64());
+                let same = got == expected || got.is_nan() && expected.is_nan();
+                assert!(same, "{target}: {value:e} as {t}, stored as {d}, is {got:e} instead of {expected:e}");
+            }
+        }
+    }
+    compare::<f32, f16>();
+    compare::<f32, bf16>();
+    compare::<f64, f16>();
+    compare::<f64, bf16>();
+    // What is read is exact.
+    compare::<f16, f32>();
+    compare::<bf16, f32>();
+    compare::<f16, bf16>();
 }

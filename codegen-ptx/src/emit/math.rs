@@ -12,8 +12,8 @@ impl Emitter<'_> {
             (Value::Reg(reg), _) => self.reg(*reg).into(),
             (Value::Const(c), Type::F64) => Operand::from(*c),
             (Value::Const(c), Type::S32) => Operand::Int(*c as i64),
-            // The only constant of a 16-bit type is 0.
-            (Value::Const(_), Type::B16) => Operand::Int(0),
+            // The only constant of a 16-bit type, and of a pair, is 0.
+            (Value::Const(_), Type::B16 | Type::B32) => Operand::Int(0),
             (Value::Const(c), _) => Operand::from(*c as f32),
         }
     }
@@ -38,6 +38,7 @@ impl Emitter<'_> {
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Convert => return self.convert(dst, &args[0]),
+            Math::Pair | Math::First | Math::Second => return self.pairs(op, dst, args),
         };
         self.entry.emit(opcode, operands);
     }

@@ -110,6 +110,7 @@ fn scalar_type(ty: kernel::Type) -> Type {
         kernel::Type::F64 => Type::F64,
         // Only conversions tell them apart.
         kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
+        kernel::Type::Pair => Type::B32,
     }
 }
 
@@ -160,6 +161,7 @@ impl Emitter<'_> {
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
             kernel::Type::F16 | kernel::Type::Bf16 => "%th",
+            kernel::Type::Pair => "%tb",
         };
         let id = self.entry.family(prefix, scalar_type(ty), "intermediate values of expressions");
         self.scratch.push((ty, id));

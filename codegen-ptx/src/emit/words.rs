@@ -6,7 +6,7 @@ use ptx_gemm_ptx::instruction::{Opcode, Operand, Reg};
 use ptx_gemm_ptx::types::Type;
 
 use super::{Emitter, scalar_type};
-use crate::kernel::{self, Guard};
+use crate::kernel::{self, Guard, Math, Value};
 
 /// Most elements of a vector access.
 const MOST: usize = 4;
@@ -15,7 +15,7 @@ impl Emitter<'_> {
     /// Registers for the words of an access, if it has more elements than a vector.
     pub(super) fn words(&mut self, elements: &[kernel::Reg]) -> Vec<Reg> {
         let count = if elements.len() > MOST { elements.len() / 2 } else { 0 };
-        (0..count).map(|_| self.scratch(kernel::Type::U32)).collect()
+        (0..count).map(|_| self.scratch(kernel::Type::Pair)).collect()
     }
 
     /// The type of what an access moves, and how many there are.
@@ -49,6 +49,19 @@ impl Emitter<'_> {
             let parts = self.pair(pair);
             self.entry.emit(Opcode::Mov(Type::B32), [Operand::Reg(*word), parts]);
         }
+    }
+
+    /// Forms a pair, or takes one of its elements.
+    pub(super) fn pairs(&mut self, op: Math, dst: kernel::Reg, args: &[Value]) {
+        let dst = Operand::Reg(self.reg(dst));
+        let vector = |parts: Vec<Operand>| Operand::Vector(parts.into());
+        let args: Vec<Operand> = args.iter().map(|arg| self.value(arg, Type::B32)).collect();
+        let operands = match (op, args.as_slice()) {
+            (Math::First, [pair]) => [vector(vec![dst, Operand::Sink]), pair.clone()],
+            (Math::Second, [pair]) => [vector(vec![Operand::Sink, dst]), pair.clone()],
+            _ => [dst, vector(args)],
+        };
+        self.entry.emit(Opcode::Mov(Type::B32), operands);
     }
 
     fn pair(&self, elements: &[kernel::Reg]) -> Operand {

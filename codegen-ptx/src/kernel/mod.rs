@@ -50,6 +50,8 @@ pub enum Type {
     F16,
     /// bfloat16, likewise.
     Bf16,
+    /// Two elements of 16 bits, the first in the lower half: what is only copied.
+    Pair,
 }
 
 impl Type {
@@ -58,9 +60,9 @@ impl Type {
         matches!(self, Type::F32 | Type::F64 | Type::S32) || self.is_narrow()
     }
 
-    /// True for the 16-bit types, which are loaded, stored and converted, and have no arithmetic.
+    /// True for the 16-bit types and pairs of them, which are loaded, stored and converted, and have no arithmetic.
     pub fn is_narrow(self) -> bool {
-        matches!(self, Type::F16 | Type::Bf16)
+        matches!(self, Type::F16 | Type::Bf16 | Type::Pair)
     }
 
     /// Bytes in memory; 0 for a predicate.
@@ -68,7 +70,7 @@ impl Type {
         match self {
             Type::Pred => 0,
             Type::F16 | Type::Bf16 => 2,
-            Type::U32 | Type::S32 | Type::F32 => 4,
+            Type::U32 | Type::S32 | Type::F32 | Type::Pair => 4,
             Type::U64 | Type::F64 => 8,
         }
     }
@@ -196,6 +198,12 @@ pub enum Math {
     Max,
     /// conversion to the destination's type
     Convert,
+    /// two elements of 16 bits as a pair
+    Pair,
+    /// the first element of a pair
+    First,
+    /// its second element
+    Second,
 }
 
 /// Index of an origin in [`Kernel::origins`].

@@ -302,5 +302,8 @@ fn math_name(op: Math) -> &'static str {
         Math::Min => "min",
         Math::Max => "max",
         Math::Convert => "convert",
+        Math::Pair => "pair",
+        Math::First => "first",
+        Math::Second => "second",
     }
 }

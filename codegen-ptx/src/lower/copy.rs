@@ -6,12 +6,14 @@
 
 mod edge;
 
+use std::ops::Range;
+
 use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
 use super::extent::register;
 use super::shared::SharedAddress;
 use super::{Lowered, Lowering, WorkTile, broken, index, letter};
-use crate::kernel::{Access, Address, Dim, Expr, Guard, Memory, Op, Reach, Reg};
+use crate::kernel::{Access, Address, Dim, Expr, Guard, Math, Memory, Op, Reach, Reg, Value};
 use crate::tile::{Buffer, Mover, Note};
 use ptx_gemm_dsl::terms::Param;
 
@@ -82,6 +84,11 @@ pub(super) struct Copies {
     advance: Expr,
     /// Elements between global and shared memory, pass by pass.
     staging: Vec<Reg>,
+    /// Elements in one of these registers: two, if they have 16 bits and are loaded together. As pairs they are not
+    /// divided before they are stored, and so nothing waits for the load until then.
+    per_register: u32,
+    /// Registers for single elements, if the others hold pairs.
+    single: Vec<Reg>,
 }
 
 impl Lowering<'_> {
@@ -113,9 +120,13 @@ impl Lowering<'_> {
             Fast::K => Expr::Const(u64::from(tile.depth * bytes)),
             Fast::Mn => self.b.set(row_bytes.clone() * tile.depth),
         };
-        let staging = match by.is_async() {
-            true => Vec::new(),
-            false => self.b.fresh_many(self.families.staging[index(side)], (chunks.passes * chunks.width) as usize),
+        let per_register = if bytes == 2 && chunks.width > 1 && !by.is_async() { 2 } else { 1 };
+        let count = (chunks.passes * chunks.width / per_register) as usize;
+        let (elements, pairs) = (self.families.staging[index(side)], self.families.pairs[index(side)]);
+        let (staging, single) = match (by.is_async(), per_register) {
+            (true, _) => (Vec::new(), Vec::new()),
+            (false, 1) => (self.b.fresh_many(elements, count), Vec::new()),
+            (false, _) => (self.b.fresh_many(pairs, count), self.b.fresh_many(elements, chunks.width as usize)),
         };
         let step_rows = (self.threads / chunks.per_row).max(1);
         let row_step = if chunks.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
@@ -137,6 +148,8 @@ impl Lowering<'_> {
             row_step,
             advance,
             staging,
+            per_register,
+            single,
         };
         for pass in 0..chunks.passes {
             self.add_pass(&mut copies, pass, &tile_base);
@@ -346,7 +359,7 @@ impl Lowering<'_> {
         for (i, pass) in copies.passes.iter().enumerate() {
             for e in (0..copies.chunks.width).step_by(piece as usize) {
                 let address = self.shared_address(copies, pass, slot, e)?;
-                let src = copies.chunk(i)[e as usize..(e + piece) as usize].to_vec();
+                let src = self.staged_elements(copies, i, e..e + piece);
                 let guard = pass.active.map(|pred| Guard { pred, expect: true });
                 self.b.push(Op::Store { memory: Memory::Shared, src, address, guard });
             }
@@ -355,10 +368,24 @@ impl Lowering<'_> {
     }
 }
 
+impl Lowering<'_> {
+    /// Registers of some staged elements of pass `pass`; an element of a pair gets one of its own.
+    fn staged_elements(&mut self, copies: &Copies, pass: usize, elements: Range<u32>) -> Vec<Reg> {
+        let (chunk, per) = (copies.chunk(pass), copies.per_register);
+        if elements.len() as u32 >= per {
+            return chunk[(elements.start / per) as usize..(elements.end / per) as usize].to_vec();
+        }
+        let (pair, element) = (chunk[(elements.start / per) as usize], copies.single[elements.start as usize]);
+        let half = if elements.start.is_multiple_of(per) { Math::First } else { Math::Second };
+        self.b.math(half, element, vec![Value::Reg(pair)]);
+        vec![element]
+    }
+}
+
 impl Copies {
     /// Registers of pass `pass`.
     fn chunk(&self, pass: usize) -> &[Reg] {
-        let width = self.chunks.width as usize;
+        let width = (self.chunks.width / self.per_register) as usize;
         &self.staging[pass * width..(pass + 1) * width]
     }
 

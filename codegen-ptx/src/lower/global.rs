@@ -189,8 +189,7 @@ impl<'a> Lowering<'a> {
         let each = positions.len() as u32 * group;
         let sets = (0..ring).map(|set| self.rotating(side, set * each, each, false)).collect();
         let same = self.types.side(side) == self.types.acc;
-        // One register set serves all groups: a load takes long, and is converted just before its product.
-        let converted = if same { Vec::new() } else { vec![self.rotating(side, 0, each, true)] };
+        let converted = if same { Vec::new() } else { self.rotating(side, 0, positions.len() as u32, true) };
         let locality = self.locality(side);
         let at = pointers.clone();
         let source = GlobalSource {
@@ -270,12 +269,5 @@ impl<'a> Lowering<'a> {
             self.b.load_global(dst, &source.at[pointer], offset, guard, (access, source.locality));
         }
         Ok(())
-    }
-
-    /// Converts the group that begins at `step` to the accumulator's type, if it was read from global memory.
-    pub(super) fn convert_global(&mut self, stream: &Stream, step: u32) {
-        let (Fragments::Global(_), Some(converted)) = (&stream.from, stream.converted.first()) else { return };
-        let loaded = stream.positions.len() * stream.group as usize;
-        self.convert(&stream.sets[stream.set(step)][..loaded], &converted[..loaded]);
     }
 }

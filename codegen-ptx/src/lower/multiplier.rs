@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::terms::{FmaOrder, Side};
 
 use super::stream::{Fragments, Stream};
-use super::{Lowered, Lowering, broken};
+use super::{Lowered, Lowering, broken, letter};
 use crate::kernel::{Guard, Math, Op, Reg, Value, outer_order};
 use crate::tile::{Instruction, Multiply, Note};
 
@@ -83,6 +83,15 @@ fn sides(streams: &[Stream]) -> Lowered<(&Stream, &Stream)> {
 }
 
 impl Lowering<'_> {
+    /// Converts the elements of one step to the accumulator's type.
+    pub(super) fn convert_step(&mut self, stream: &Stream, step: u32) {
+        if !stream.converted.is_empty() {
+            let name = letter(stream.side);
+            self.b.origin(&stream.note, &format!("fragment of {name} in the accumulator's type, step {step}"));
+            self.convert(&stream.raw(step), &stream.converted);
+        }
+    }
+
     /// Converts raw elements to the accumulator's type.
     pub(super) fn convert(&mut self, raw: &[Reg], wide: &[Reg]) {
         for (raw, wide) in raw.iter().zip(wide) {

@@ -61,6 +61,8 @@ pub(super) struct Families {
     pub converted: [Family; 2],
     /// Elements between global and shared memory.
     pub staging: [Family; 2],
+    /// The same, two elements of 16 bits at a time.
+    pub pairs: [Family; 2],
     pub scalar: Family,
     pub vector: Family,
     pub c: Family,
@@ -81,6 +83,10 @@ impl Families {
             staging: [
                 b.family("ga", types.a, "elements of A for shared memory"),
                 b.family("gb", types.b, "elements of B for shared memory"),
+            ],
+            pairs: [
+                b.family("ha", Type::Pair, "pairs of elements of A for shared memory"),
+                b.family("hb", Type::Pair, "pairs of elements of B for shared memory"),
             ],
             scalar: b.family("s", acc, "run-time scalars"),
             vector: b.family("v", acc, "elements of the epilogue's vectors"),

@@ -100,9 +100,9 @@ impl<'a> Lowering<'a> {
             let groups = 1 + (fetch.ahead / group).min(unroll.div_ceil(group) - 1);
             for set in 0..groups {
                 sets.push(self.rotating(side, set * each, each, false));
-                if self.types.side(side) != self.types.acc {
-                    converted.push(self.rotating(side, set * each, each, true));
-                }
+            }
+            if self.types.side(side) != self.types.acc {
+                converted = self.rotating(side, 0, positions.len() as u32, true);
             }
         }
         let bytes = self.bytes(side.operand());
@@ -128,10 +128,6 @@ impl<'a> Lowering<'a> {
             let dst = stream.sets[set][first..first + stream.width as usize].to_vec();
             let (base, offset) = slot.address.at(slot.offset(*position, step))?;
             self.b.load_shared(dst, &base, i64::from(offset), slot.reads);
-        }
-        if let Some(converted) = stream.converted.get(set) {
-            self.b.origin(&stream.note, &format!("fragment of {name} in the accumulator's type"));
-            self.convert(&stream.sets[set], converted);
         }
         Ok(())
     }

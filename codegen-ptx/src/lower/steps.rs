@@ -121,15 +121,14 @@ impl<'a> Lowering<'a> {
             for stream in streams.iter_mut() {
                 let first = step + stream.ahead;
                 if !step.is_multiple_of(stream.group) {
-                    continue;
-                }
-                if first < range.end {
+                    // Read with an earlier step.
+                } else if first < range.end {
                     multiplier.fetch(self, stream, (step, first), None)?;
                 } else if let Some(pred) = again {
                     let next = first % (range.end - range.start);
                     multiplier.fetch(self, stream, (step, next), Some(Guard { pred, expect: true }))?;
                 }
-                self.convert_global(stream, step);
+                self.convert_step(stream, step);
             }
             multiplier.multiply(self, streams, step)?;
         }

@@ -21,8 +21,9 @@ pub(super) struct Stream {
     pub hold: Hold,
     /// Register sets in rotation; each holds one group.
     pub sets: Vec<Vec<Reg>>,
-    /// The same in the accumulator's type, if it differs; either a rotating set per group, or a single set for all.
-    pub converted: Vec<Vec<Reg>>,
+    /// The elements of one step in the accumulator's type, if it differs: a group is converted step by step, just before
+    /// its products, so that neither its latency nor its registers are paid for twice.
+    pub converted: Vec<Reg>,
     pub from: Fragments,
     pub note: Note,
 }
@@ -41,11 +42,12 @@ impl Stream {
 
     /// Registers that hold the operand at `step`.
     pub fn at(&self, step: u32) -> Vec<Reg> {
-        let set = self.set(step);
-        let regs = match self.converted.len() {
-            0 => &self.sets[set],
-            n => &self.converted[set % n],
-        };
+        if self.converted.is_empty() { self.raw(step) } else { self.converted.clone() }
+    }
+
+    /// Registers that hold the operand at `step` as it was read.
+    pub fn raw(&self, step: u32) -> Vec<Reg> {
+        let regs = &self.sets[self.set(step)];
         (0..self.positions.len() as u32).map(|i| regs[(i * self.group + step % self.group) as usize]).collect()
     }
 }

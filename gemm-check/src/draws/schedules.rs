@@ -71,7 +71,15 @@ fn staging() -> impl Strategy<Value = (Option<usize>, Vec<Option<String>>)> {
     prop_oneof![4 => staged, 1 => direct]
 }
 
-const TYPES: [&str; 5] = [
+const TYPES: [&str; 13] = [
+    "bf16",
+    "f16",
+    "a = bf16, b = bf16, d = f32",
+    "a = f16, b = f16, c = f32, d = f16",
+    "a = f16, b = f16, c = f16, d = f32",
+    "a = bf16, b = f16, d = bf16",
+    "a = bf16, b = f32, c = f16, d = f32",
+    "a = f16, b = f16, acc = f64, c = f32, d = bf16",
     "f64",
     "i32",
     "a = f32, b = f32, acc = f64, d = f32",
@@ -190,14 +198,20 @@ fn boxed() -> impl Strategy<Value = Boxed> {
 /// are packed in.
 fn by_tma(boxed: Boxed, problem: &[Option<String>]) -> Vec<Option<String>> {
     let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
-    let bytes = boxed.depth * if says("types(f64") || says("types(a = f64") { 8 } else { 4 };
-    let skew = match bytes {
-        32 | 64 | 128 if boxed.swizzle => format!(" + swizzle({bytes})"),
+    let element = |name: &str| match ["f64", "f16", "bf16"]
+        .map(|ty| says(&format!("types({ty}")) || says(&format!("{name} = {ty},")) && says("types(a"))
+    {
+        [true, ..] => 8,
+        [_, false, false] => 4,
+        _ => 2,
+    };
+    let skew = |name: &str| match boxed.depth * element(name) {
+        bytes @ (32 | 64 | 128) if boxed.swizzle => format!(" + swizzle({bytes})"),
         _ => String::new(),
     };
     let [a_packed, b_packed] = boxed.packed;
-    let a = if a_packed.unwrap_or(!says("a = col")) { format!("mk{skew}") } else { "km".into() };
-    let b = if b_packed.unwrap_or(says("b = col")) { format!("nk{skew}") } else { "kn".into() };
+    let a = if a_packed.unwrap_or(!says("a = col")) { format!("mk{}", skew("a")) } else { "km".into() };
+    let b = if b_packed.unwrap_or(says("b = col")) { format!("nk{}", skew("b")) } else { "kn".into() };
     let pack = match boxed.packed.map(|packed| packed.is_some()) {
         [false, false] => None,
         [true, false] => Some("pack(a)"),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
+use ptx_gemm_runtime::Element;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
@@ -69,8 +70,8 @@ impl ElementType {
         match self {
             ElementType::F64 => out.extend(value.to_le_bytes()),
             ElementType::F32 => out.extend((value as f32).to_le_bytes()),
-            ElementType::F16 => out.extend(f16::from_f64(value).to_le_bytes()),
-            ElementType::Bf16 => out.extend(bf16::from_f64(value).to_le_bytes()),
+            ElementType::F16 => out.extend(<f16 as Element>::from_f64(value).to_le_bytes()),
+            ElementType::Bf16 => out.extend(<bf16 as Element>::from_f64(value).to_le_bytes()),
             ElementType::E4m3 => out.push(F8E4M3::from_f64(value).to_bits()),
             ElementType::E5m2 => out.push(F8E5M2::from_f64(value).to_bits()),
             integer => integer.push_integer(value as i128, out),

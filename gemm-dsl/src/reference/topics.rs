@@ -78,7 +78,9 @@ fn types() -> String {
     let mut text = table_of(["type", "size", "what it is", "state"], rows);
     text.push_str(
         "\nA and B are of types that one multiply instruction takes; the accumulator is at least as wide as they are. Sums of \
-         integers wrap around.\n",
+         integers wrap around.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B \
+         may have different floating-point types; bf16 and f16 are converted exactly. What D stores is rounded once, from the \
+         accumulator's type to nearest even; what an f16 cannot hold becomes infinite. C is read in its own type.\n",
     );
     text
 }

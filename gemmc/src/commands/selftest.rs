@@ -18,8 +18,9 @@ mod streams;
 use std::time::{Duration, Instant};
 
 use claims::{Answer, Claim};
+use half::{bf16, f16};
 use ptx_gemm::cuda::CudaStatus;
-use ptx_gemm::{CompiledGemm, Device, DeviceKind, Error, Kernel, Layout, Schedule};
+use ptx_gemm::{CompiledGemm, Device, DeviceKind, Element, Error, Kernel, Layout, Schedule};
 use ptx_gemm_check::{
     Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, tuned,
 };
@@ -29,8 +30,11 @@ use crate::cli::Selftest;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
-/// The name of the row of netlib's grid.
-const NETLIB: &str = "netlib sgemm";
+/// netlib's grid, by the name of its row.
+type Grid = (&'static str, fn(&Device, &str) -> Row);
+
+/// For each type of the matrices.
+const NETLIB: [Grid; 3] = [("netlib sgemm", grid::<f32>), ("netlib bf16", grid::<bf16>), ("netlib f16", grid::<f16>)];
 
 /// One row of the table.
 struct Row {
@@ -50,8 +54,8 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     let mut tests = if args.quick { Vec::new() } else { tests(&device) };
     tests.retain(|(name, _)| meant(name));
     let schedules: Vec<Named> = schedules().filter(|(name, _)| meant(name)).collect();
-    let netlib = !args.quick && meant(NETLIB);
-    let all = schedules.len() + usize::from(netlib) + tests.len();
+    let grids: Vec<Grid> = NETLIB.into_iter().filter(|(name, _)| !args.quick && meant(name)).collect();
+    let all = schedules.len() + grids.len() + tests.len();
     if all == 0 {
         return Err(nothing(args, &device));
     }
@@ -62,9 +66,9 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
         rows.push(edges(name, schedule, &device, args.quick));
         bar.inc(1);
     }
-    if netlib {
-        bar.set_message(NETLIB);
-        rows.push(grid(&device));
+    for (name, grid) in grids {
+        bar.set_message(name);
+        rows.push(grid(&device, name));
         bar.inc(1);
     }
     let tested = tests.into_iter().map(|(name, test)| {
@@ -87,7 +91,7 @@ fn nothing(args: &Selftest, device: &Device) -> Failure {
     };
     let names = |tests: Vec<(&'static str, Test)>| tests.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     let mut quick = names(tests(device));
-    quick.push(NETLIB);
+    quick.extend(NETLIB.map(|(name, _)| name));
     let left_out = listed(if args.quick { &quick } else { &[] });
     let on_a_gpu = match device.kind() {
         DeviceKind::Cuda(_) => String::new(),
@@ -199,25 +203,26 @@ impl Row {
     }
 }
 
-/// netlib's SGEMM grid on the vectorised, double-buffered kernel.
-fn grid(device: &Device) -> Row {
+/// netlib's SGEMM grid on the vectorised, double-buffered kernel for a type.
+fn grid<T: Element>(device: &Device, name: &str) -> Row {
     let start = Instant::now();
     let kernel = |a: Layout, b: Layout| {
         let schedule: Schedule = format!(
-            "tile(32, 32, 8); thread(4, 4); vector(4); double_buffer; layout(a = {a}, b = {b}, d = col);
-             epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"
+            "types({}); tile(32, 32, 8); thread(4, 4); vector(8); double_buffer; layout(a = {a}, b = {b}, d = col);
+             epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);",
+            T::DTYPE
         )
         .parse()?;
         CompiledGemm::new(&schedule, device)
     };
-    let (products, worst, wrong) = match netlib::run(kernel) {
+    let (products, worst, wrong) = match netlib::run::<T>(kernel) {
         Ok(summary) => {
             let wrong = summary.failures.iter().map(|(call, what)| format!("{call:?}: {what}")).collect();
             (summary.calls, summary.worst_ratio / netlib::THRESHOLD, wrong)
         }
         Err(error) => (0, 0.0, vec![error.to_string()]),
     };
-    Row { name: NETLIB.into(), products, worst, time: start.elapsed(), wrong, left: Vec::new() }
+    Row { name: name.into(), products, worst, time: start.elapsed(), wrong, left: Vec::new() }
 }
 
 fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {

@@ -152,18 +152,35 @@ impl Structure<'_> {
 
     fn math(&mut self, op: Math, dst: Reg, args: &[Value]) -> Check {
         let takes = match op {
-            Math::Mov | Math::Neg | Math::Abs | Math::Convert => 1,
-            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max => 2,
+            Math::Mov | Math::Neg | Math::Abs | Math::Convert | Math::First | Math::Second => 1,
+            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max | Math::Pair => 2,
             Math::Fma => 3,
         };
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
         let ty = self.kernel.ty(dst);
-        rule(!ty.is_narrow() || matches!(op, Math::Mov | Math::Convert), || format!("{op:?} of {ty:?}"))?;
+        let legal = match op {
+            Math::Mov => true,
+            Math::Convert => ty != Type::Pair,
+            Math::Pair => ty == Type::Pair,
+            Math::First | Math::Second => matches!(ty, Type::F16 | Type::Bf16),
+            _ => !ty.is_narrow(),
+        };
+        rule(legal, || format!("{op:?} of {ty:?}"))?;
         for arg in args {
             match (op, arg) {
-                (Math::Convert, Value::Reg(reg)) => self.data(*reg).map(drop)?,
-                (Math::Convert, Value::Const(_)) => return Err(broken("a conversion of a constant".into())),
+                (Math::Convert | Math::Pair | Math::First | Math::Second, Value::Const(_)) => {
+                    return Err(broken("a conversion of a constant".into()));
+                }
+                (Math::Convert, Value::Reg(reg)) => {
+                    let from = self.data(*reg)?;
+                    rule(from != Type::Pair, || "a conversion of a pair".into())?;
+                }
+                (Math::Pair, Value::Reg(reg)) => {
+                    let from = self.data(*reg)?;
+                    rule(matches!(from, Type::F16 | Type::Bf16), || format!("a pair of {from:?}"))?;
+                }
+                (Math::First | Math::Second, Value::Reg(reg)) => self.typed(*reg, Type::Pair)?,
                 _ => self.value(arg, ty)?,
             }
         }

@@ -6,7 +6,7 @@
 use ptx_gemm_dsl::terms::Fast;
 
 use super::{Copies, Lowered, Lowering, WorkTile, letter};
-use crate::kernel::{Dim, Expr, Guard, Locality, Op, Reach};
+use crate::kernel::{Dim, Expr, Guard, Locality, Math, Op, Reach, Value};
 use crate::lower::extent::register;
 use crate::tile::Note;
 
@@ -67,14 +67,18 @@ impl Lowering<'_> {
                 inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
             }
             self.b.origin(&tail, &format!("copy {}: zero outside", letter(copies.side)));
-            self.b.push(Op::Clear { dst: copies.chunk(i).to_vec() });
-            for (e, dst) in copies.chunk(i).iter().enumerate() {
+            let elements = if copies.single.is_empty() { copies.chunk(i) } else { &copies.single };
+            self.b.push(Op::Clear { dst: elements.to_vec() });
+            for (e, dst) in elements.iter().enumerate() {
                 self.b.origin(&tail, &format!("copy {}: is this element inside?", letter(copies.side)));
                 let pred = self.b.set_reg(Expr::Const(e as u64).lt(inside.clone()));
                 let guard = Some(Guard { pred, expect: true });
                 self.b.origin(note, &format!("copy {}: one element at an edge", letter(copies.side)));
                 let offset = offset + i64::from(e as u32 * bytes);
                 self.b.load_global(vec![*dst], &pointer, offset, guard, (access, Locality::Unknown));
+            }
+            for (pair, elements) in copies.chunk(i).iter().zip(copies.single.chunks(2)) {
+                self.b.math(Math::Pair, *pair, elements.iter().map(|reg| Value::Reg(*reg)).collect());
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use ptx_gemm::{DType, Diagnostics, Schedule};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
 /// Clauses in addition to `TILE`.
-const KINDS: [(&str, &str); 20] = [
+const KINDS: [(&str, &str); 24] = [
     ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
     ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
     ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
@@ -29,6 +29,10 @@ const KINDS: [(&str, &str); 20] = [
         "layout(d = col); load(tma); stages(2); persistent(5); batch(strided); specialize(producers = 1 warp); store(tma);",
     ),
     ("cp_async", "load(cp_async); stages(3);"),
+    ("mixed", "types(a = bf16, b = f16, c = f32, d = bf16); epilogue(|acc, c, beta| acc + beta * c);"),
+    ("f16 cp_async", "types(f16); load(cp_async); stages(3); specialize(producers = 1 warp); store(staged);"),
+    ("f16 split", "types(a = f16, b = f16, d = f32); split_k(3); epilogue(|acc, c, beta| acc + beta * c);"),
+    ("bf16 boxed", "types(bf16); load(tma); stages(3); stream_k; store(tma); epilogue(|acc, c, beta| acc + beta * c);"),
     ("functions", "epilogue(|acc, c| exp(acc / 8) + tanh(c) * sigmoid(acc) - gelu(acc) + silu(c));"),
 ];
 
