@@ -21,8 +21,11 @@ const UNEVEN: &str = "tile(24, 32, 5); thread(4, 4);";
 const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128), b = nk + swizzle(128)); double_buffer;";
 const WARPS: &str = "types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); double_buffer;";
-const ALL: [&str; 13] =
-    [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS];
+const GROUP: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2);";
+const GROUPS: &str = "types(f16); tile(128, 64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); persistent;";
+const ALL: [&str; 15] =
+    [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, GROUP, GROUPS];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"));
@@ -520,4 +523,121 @@ fn whole_warps_read_and_multiply_matrices() {
             true
         });
     });
+}
+
+/// Products of warp groups: who takes part, and what is between them and the threads' own use of accumulators.
+#[test]
+fn products_of_warp_groups() {
+    let replace = |from: fn(&Op) -> bool, to: Op| {
+        move |kernel: &mut Kernel| {
+            first(kernel, |op| {
+                let found = from(op);
+                if found {
+                    *op = to.clone();
+                }
+                found
+            })
+        }
+    };
+    let fence: fn(&Op) -> bool = |op| matches!(op, Op::FenceProducts);
+    let commit: fn(&Op) -> bool = |op| matches!(op, Op::CommitProducts);
+    let wait: fn(&Op) -> bool = |op| matches!(op, Op::WaitProducts(_));
+    for schedule in [GROUP, GROUPS] {
+        refused(schedule, "a product whose accumulators are not fenced", replace(fence, Op::CommitProducts));
+        refused(schedule, "a wait for products that are in no group", replace(commit, Op::FenceProducts));
+        refused(schedule, "a wait that leaves 8 groups of products in flight", replace(wait, Op::WaitProducts(8)));
+        for threads in [64, 96, 120] {
+            for which in [fence, commit, wait] {
+                refused(schedule, "which are not whole warp groups", |kernel| {
+                    let few = below(kernel, threads);
+                    under(kernel, few, which);
+                });
+            }
+        }
+    }
+    // The last wait of GROUPS, after its loop, is the one that leaves nothing in flight.
+    refused(GROUP, "an accumulator is used while products are in flight", replace(wait, Op::WaitProducts(1)));
+    let last: fn(&Op) -> bool = |op| matches!(op, Op::WaitProducts(0));
+    refused(GROUPS, "an accumulator is used while products are in flight", replace(last, Op::WaitProducts(1)));
+    refused(GROUPS, "an accumulator is used while products are in flight", replace(last, Op::FenceProducts));
+    refused(GROUP, "products are in flight at the end", |kernel| {
+        let mut product = None;
+        first(kernel, |op| {
+            product = Some(op.clone());
+            matches!(op, Op::GroupProduct { .. })
+        });
+        let Some(Op::GroupProduct { acc, shape, .. }) = product else { panic!("no product") };
+        let (a, b, add) = (fresh(kernel, "rd"), fresh(kernel, "rd"), fresh(kernel, "p"));
+        let set = |dst, value| stmt(Op::Set { dst, value });
+        kernel.body.extend([
+            set(a, Expr::Const(0)),
+            set(b, Expr::Const(0)),
+            set(add, Expr::Const(0).lt(1u32)),
+            stmt(Op::FenceProducts),
+            stmt(Op::GroupProduct { acc, a, b, add, shape }),
+        ]);
+    });
+    refused(GROUP, "operands of a product that differ between the threads of a warp group", |kernel| {
+        let own = fresh(kernel, "rd");
+        let threads = kernel.threads;
+        let found = walk(&mut kernel.body, &mut |stmts, at| {
+            let Op::GroupProduct { a, .. } = &mut stmts[at].op else { return false };
+            let value = Expr::Reg(*a, u64::MAX) + Expr::Tid(threads).wide();
+            *a = own;
+            stmts.insert(at, stmt(Op::Set { dst: own, value }));
+            true
+        });
+        assert!(found);
+    });
+}
+
+/// The shape of a product: its registers and their types.
+#[test]
+fn shapes_of_products() {
+    let product = |change: fn(&mut Op)| {
+        move |kernel: &mut Kernel| {
+            first(kernel, |op| {
+                let found = matches!(op, Op::GroupProduct { .. });
+                if found {
+                    change(op);
+                }
+                found
+            })
+        }
+    };
+    refused(
+        GROUP,
+        "31 accumulators of a product with 64 columns",
+        product(|op| {
+            edit!(op, Op::GroupProduct { acc, .. } => { acc.pop(); });
+        }),
+    );
+    refused(
+        GROUP,
+        "over 8 of k",
+        product(|op| {
+            edit!(op, Op::GroupProduct { shape, .. } => shape.depth = 8);
+        }),
+    );
+    refused(
+        GROUP,
+        "a product of F32 over 16 of k",
+        product(|op| {
+            edit!(op, Op::GroupProduct { shape, .. } => shape.factor = Type::F32);
+        }),
+    );
+    for at in 0..3 {
+        let change: fn(&mut Op) = match at {
+            0 => |op| {
+                edit!(op, Op::GroupProduct { a, add, .. } => *a = *add);
+            },
+            1 => |op| {
+                edit!(op, Op::GroupProduct { b, add, .. } => *b = *add);
+            },
+            _ => |op| {
+                edit!(op, Op::GroupProduct { a, add, .. } => *add = *a);
+            },
+        };
+        refused(GROUP, "", product(change));
+    }
 }

@@ -58,6 +58,9 @@ impl Ptxas {
             .unwrap_or_else(|e| panic!("{}: {e}", self.path.display()));
         let log = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.success(), "{name} for {target}, ptxas {}: {log}", self.version);
+        // Products of warp groups that are waited for one by one are correct and slow: C7508 and C7510 to C7515 of ptxas.
+        let serialized = log.contains("wgmma") || log.contains("setmaxnreg");
+        assert!(!serialized && !log.contains("(C75"), "{name} for {target}, ptxas {}: {log}", self.version);
         figures(&log)
     }
 }
@@ -98,7 +101,7 @@ fn every_case_assembles_for_every_target() {
             }
             for ptxas in assemblers.iter().take(if long { 1 } else { usize::MAX }) {
                 let figures = ptxas.assemble(&ptx, target, &format!("{}_{target}", case.name));
-                assert_eq!(figures.len(), plan.variants.len(), "{}", case.name);
+                assert_eq!(figures.len(), plan.variants.len() + plan.pack.len(), "{}", case.name);
                 if ptxas.version == FIGURES {
                     writeln!(table, "{:18} {:7} {}", case.name, target.to_string(), figures.join("; ")).unwrap();
                 }

@@ -29,6 +29,9 @@ const WITH_C: &str =
 
 const WARPS: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
 const WARPS_PLAIN: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); vector(1); shared(a = mk + pad(8), b = kn + pad(8))";
+const GROUPS: &str = "types(bf16); tile(128, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); persistent";
+const GROUP: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 32, 16)); load(tma); stages(2)";
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
@@ -67,7 +70,63 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ),
     (STAGED, "ahead 1", "ahead 1 volatil", "expected the end of the line"),
     (DIRECT, "global width 2 ahead 2", "global width 2 ahead 2 volatile", "only fragments that are held"),
+    // Products of warp groups: the instruction, its operands, and the registers that hold its results.
+    (GROUPS, "module sm_90a", "module sm_90", "`wgmma` needs sm_90a, not sm_90"),
+    (GROUPS, "types a bf16, b bf16", "types a bf16, b f16", "not bf16 by f16 in f32"),
+    (GROUPS, "acc f32", "acc f64", "not bf16 by bf16 in f64"),
+    (GROUPS, "by wgmma n 64", "by wgmma n 60", "8 to 256 columns, a multiple of 8, not 60"),
+    (GROUPS, "by wgmma n 64", "by wgmma n 264", "8 to 256 columns, a multiple of 8, not 264"),
+    (GROUPS, "by wgmma n 64", "by wgmma n 32", "are not held as `wgmma` with 32 columns leaves them"),
+    (GROUPS, "warps 4:m16 2:m64", "warps 2:m64 4:m16", "are not held as `wgmma` with 64 columns leaves them"),
+    (GROUPS, "holds 2:n1 2:m8", "holds 2:m8 2:n1", "are not held as `wgmma` with 64 columns leaves them"),
+    (GROUPS, "by wgmma n 64", "order row", "only `wgmma` reads operands by descriptor"),
+    (GROUPS, "by descriptor", "width 1 ahead 1", "`wgmma` reads its operands by descriptor"),
+    (GROUPS, "As by descriptor", "As width 1 ahead 1", "both operands must be held in registers, or neither"),
+    (GROUPS, "As by descriptor", "global by descriptor", "a descriptor is of a buffer, not of global memory"),
+    (GROUPS, "unroll 64", "unroll 16", "the 64 steps of `wgmma` are unrolled as a whole, not by 16"),
+    (GROUPS, "steps 0..64 unroll 64", "steps 0..56 unroll 56", "multiplies 16 steps at once, which 56 from 0"),
+    (GROUPS, "steps 0..64 unroll 64", "steps 8..64 unroll 56", "which 56 from 8 are not made of"),
+    (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 64 at 0 B", "As is not swizzled in panels as wide as the span"),
+    (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 64 at 0 B swizzle 64 B", "a row of a panel has 128 B"),
+    (
+        GROUP,
+        "pitch 32 at 8192 B swizzle 64 B",
+        "pitch 64 at 8192 B swizzle 128 B",
+        "reads 32 of Bs, which are not whole",
+    ),
+    (GROUPS, "As by tma rows 128", "As by cp_async width 8 piece 8", "only an mbarrier"),
+    // Panels.
+    (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 32 at 0 B swizzle 64 B", ""),
+    (GROUPS, "pitch 64 at 0 B", "pitch 48 at 0 B", "cannot have a pitch of 48, nor be cut into panels of it"),
+    (STAGED, "pitch 8 at", "pitch 4 at", "only tma copies to panels, and the rows of As are cut into 2"),
+    (SWIZZLED, "pitch 32 at 0 B swizzle 128 B", "pitch 16 at 0 B swizzle 64 B", "threads read whole rows"),
+    // Products in flight: what they read, what they write, and who returns a slot.
+    (GROUPS, "retire but 1", "; nothing", ""),
+    (GROUPS, "retire but 1", "retire but 2", ""),
+    (GROUPS, "retire but 1", "retire but 8", "at most 7 statements can be left in flight, not 8"),
+    (GROUPS, "retire but 1", "retire", ""),
+    (GROUPS, "release ab but 1", "release ab", ""),
+    (GROUPS, "release ab but 1", "release ab but 2", ""),
+    (GROUPS, "release ab but 1", "; nothing", ""),
+    (GROUPS, "\n          retire ", "\n          ; nothing", ""),
+    (GROUPS, "\n          release ab ", "\n          ; nothing", ""),
+    (GROUPS, "            wait ab", "            ; nothing", ""),
+    (GROUPS, "            acquire ab", "            retire\n            acquire ab", "starts no products"),
+    (
+        GROUPS,
+        "            retire but 1",
+        "            clear acc\n            retire but 1",
+        "acc is used while products",
+    ),
+    (GROUP, "            retire ", "            ; nothing", ""),
+    (GROUP, "            retire ", "            retire but 1 ", ""),
+    (STAGED, "release ab", "release ab but 1", ""),
+    (GROUPS, "empty mbarrier(2)", "empty mbarrier(256)", "empty after 256 arrivals, but 2 warp groups read it"),
+    (GROUPS, "empty mbarrier(2)", "empty mbarrier(1)", "empty after 1 arrivals, but 2 warp groups read it"),
+    (GROUPS, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),
     // The text.
+    (GROUPS, "retire but 1", "retire but", "expected"),
+    (GROUPS, "by wgmma", "by mma", "expected `wgmma`"),
     (STAGED, "module sm_80", "module sm_81", "`sm_81` is not a target"),
     (STAGED, "tile m 16", "tile m 99999999999", "does not fit 32 bits"),
     (STAGED, "types a f32", "types a f33", "`f33` is not a type"),

@@ -253,6 +253,47 @@ fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>,
 
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
+    prop_oneof![7 => of_threads(), 1 => of_warp_groups()]
+}
+
+/// Types that `wgmma` multiplies; sums are f32.
+const GROUP_TYPES: [&str; 5] =
+    ["bf16", "f16", "bf16", "a = bf16, b = bf16, d = f32", "a = f16, b = f16, c = f32, d = f16"];
+
+/// A schedule whose products tensor cores compute.
+fn of_warp_groups() -> impl Strategy<Value = String> {
+    // Columns of an instruction, and how many of them a tile has.
+    let tile = (of(&[1, 1, 2, 3]), of(&[16, 24, 32, 64, 96, 128, 256]), of(&[1, 1, 2, 3]), of(&[16, 32, 48, 64, 128]));
+    let orders = (of(&["mk", "km"]), of(&["kn", "nk"]), of(&[32, 32, 64]), of(&[32, 32, 64]))
+        .prop_map(|(a, b, of_a, of_b)| format!("shared(a = {a} + swizzle({of_a}), b = {b} + swizzle({of_b}))"));
+    let roles = of(&["specialize(producers = 1 warp)", "specialize(producers = 1)", BUDGET]).prop_map(str::to_string);
+    let pace = of(&["pace(tile)"]).prop_map(str::to_string);
+    let staging = (of(&[1, 2, 3, 4, 6]), maybe(50, roles), maybe(20, orders), maybe(20, pace));
+    let layout = || of(&["row", "col"]);
+    let layouts = (layout(), layout(), layout(), layout())
+        .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
+    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
+    (tile, staging, problem, others()).prop_map(
+        |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, others)| {
+            let (types, layouts, epilogue, batch) = problem;
+            let n = columns * if columns * parts <= 256 { parts } else { 1 };
+            let mut clauses = vec![
+                format!("types({types})"),
+                format!("tile({}, {n}, {depth})", 64 * groups),
+                format!("atom(wgmma(64, {columns}, 16))"),
+                format!("load(tma); stages({stages})"),
+            ];
+            let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
+            clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());
+            let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");
+            clauses.extend(others.into_iter().flatten().filter(|clause| !fma(clause)));
+            clauses.join("; ")
+        },
+    )
+}
+
+/// A schedule with `atom(fma)`.
+fn of_threads() -> impl Strategy<Value = String> {
     (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others()).prop_map(
         |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others)| {
             let narrow = problem.iter().flatten().any(|clause| clause.contains("f16"));
