@@ -45,6 +45,22 @@ fn negative_numbers_are_values() {
     gemmc(&["run", "naive", "-m", "2", "-n", "2", "-k", "2", "--alpha", "-1.5"]).exits(0).says("right");
 }
 
+/// $PTXAS may name several, of which the first that runs is taken.
+#[cfg(unix)]
+#[test]
+fn the_doctor_finds_the_assembler_that_is_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("gemmc-cli-ptxas-{}", std::process::id()));
+    std::fs::write(&path, "#!/bin/sh\necho 'Cuda compilation tools, release 13.7, V13.7.1'\n").expect("a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a script that runs");
+    let list = std::env::join_paths([&std::path::PathBuf::from("/nowhere/ptxas"), &path]).expect("paths");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("doctor").env("PTXAS", list).output().expect("it starts");
+    std::fs::remove_file(path).expect("the script is there");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("ptxas        13.7.1 ("), "{text}");
+}
+
 #[test]
 fn ptx_is_not_taken_for_a_schedule() {
     let path = std::env::temp_dir().join(format!("gemmc-cli-{}.ptx", std::process::id()));

@@ -1,6 +1,8 @@
 //! `gemmc diff`: how two programs differ, level by level, and what each of them costs.
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use ptx_gemm::Level as Ir;
 use ptx_gemm_check::differences::{Comments, Difference, Level, Tag, compare};
@@ -28,7 +30,12 @@ struct Side {
 }
 
 pub(crate) fn run(args: &Diff, format: Format) -> Result<Reply, Failure> {
-    let (first, second) = (side(&args.first, args)?, side(&args.second, args)?);
+    // The wait for ptxas is most of the time.
+    let (first, second) = thread::scope(|scope| {
+        let second = scope.spawn(|| side(&args.second, args));
+        (side(&args.first, args), second.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let (first, second) = (first?, second?);
     let comments = if args.comments { Comments::Compared } else { Comments::Ignored };
     let pair = |level: Level| first.texts[level as usize].as_ref().zip(second.texts[level as usize].as_ref());
     let differences: Vec<Difference> =
