@@ -341,3 +341,32 @@ fn refill<T: Copy>(rows: &mut Vec<T>, len: usize, value: T) {
     rows.clear();
     rows.resize(len, value);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Seen, Warp};
+    use crate::row::Row32;
+
+    fn yields(warp: &mut Warp, changes: u64) -> Seen {
+        warp.steps += 4;
+        warp.yielded(changes)
+    }
+
+    #[test]
+    fn a_warp_repeats_itself_only_while_nothing_changes() {
+        let mut warp = Warp::default();
+        warp.regs.r32.push(Row32::ZERO);
+        let quiet = [0, 0, 0].map(|changes| yields(&mut warp, changes));
+        assert_eq!(quiet, [Seen::Unknown, Seen::Again, Seen::Again]);
+        assert_eq!(warp.polls.cycle, 4);
+        // While others move, its registers are not looked at.
+        let among_others = [1, 2, 3].map(|changes| yields(&mut warp, changes));
+        assert_eq!(among_others, [Seen::Unknown; 3]);
+        assert_eq!((warp.polls.state, warp.polls.cycle), (None, 4));
+        // A loop that counts.
+        assert_eq!(yields(&mut warp, 3), Seen::Again);
+        warp.regs.r32[0].0[3] = 1;
+        assert_eq!(yields(&mut warp, 3), Seen::Other);
+        assert_eq!(yields(&mut warp, 4), Seen::Unknown);
+    }
+}
