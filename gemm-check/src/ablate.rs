@@ -194,17 +194,17 @@ pub fn ablate(
             _ => How { size, checks: Checks::Off, ..How::default() },
         }
     };
-    let counted: Vec<Counted> = all
-        .par_iter()
-        .enumerate()
-        .map(|(index, variant)| {
-            let kernel = Kernel::compile(&variant.schedule, target)?;
-            let figures = Figures::of(&kernel, &how(index, &kernel))?;
-            Ok((kernel, figures))
-        })
-        .collect();
-    let mut counted: Vec<(Variant, Counted)> = all.into_iter().zip(counted).collect();
-    drop_repeated(&mut counted);
+    let compiled = all.into_par_iter().map(|variant| {
+        let kernel = Kernel::compile(&variant.schedule, target).map_err(CheckError::from);
+        (variant, kernel)
+    });
+    let mut compiled: Vec<(Variant, Result<Arc<Kernel>, CheckError>)> = compiled.collect();
+    drop_repeated(&mut compiled);
+    let count = |(index, (variant, kernel)): (usize, (Variant, Result<Arc<Kernel>, CheckError>))| {
+        let counted = kernel.and_then(|kernel| Ok((kernel.clone(), Figures::of(&kernel, &how(index, &kernel))?)));
+        (variant, counted)
+    };
+    let mut counted: Vec<(Variant, Counted)> = compiled.into_par_iter().enumerate().map(count).collect();
     if let Some(assembler) = assembler {
         assemble(&mut counted, assembler, patience);
     }
@@ -226,12 +226,12 @@ fn sampled(kernel: &Kernel) -> Size {
 
 /// Leaves out changes that result in the same instructions as an earlier one, such as a default that is written out. A
 /// change without any effect on the instructions of the schedule is kept, since that is worth knowing.
-fn drop_repeated(counted: &mut Vec<(Variant, Counted)>) {
+fn drop_repeated(compiled: &mut Vec<(Variant, Result<Arc<Kernel>, CheckError>)>) {
     let mut known = HashSet::new();
     let mut is_own = true;
-    counted.retain(|(_, counted)| {
+    compiled.retain(|(_, compiled)| {
         let own = std::mem::take(&mut is_own);
-        let Ok((kernel, _)) = counted else { return true };
+        let Ok(kernel) = compiled else { return true };
         own || known.insert(ptx::normal::instructions(kernel.ptx()))
     });
 }

@@ -22,6 +22,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 
 use crate::check::check;
 use crate::error::CheckError;
+use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
 
@@ -77,25 +78,22 @@ impl Profile {
 
     /// The same with these checks. Without them it takes a third of the time, and the result is compared all the same.
     pub(crate) fn watched(kernel: &Arc<Kernel>, size: Size, checks: Checks) -> Result<Profile, CheckError> {
-        // Blocks that wait for each other count their turns, which must not depend on the host: they run one at a time,
-        // which the checks see to themselves.
-        let threads = (checks == Checks::Off).then_some(1);
-        let options = Options { checks, counting: Counting::On, threads, ..Options::default() };
-        let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
-        let gemm = CompiledGemm::from_kernel(kernel.clone(), &device)?;
-        // Without a value beta is 0 and C is not read, so that only the product is counted, in all cases alike.
-        let outcome = check(&gemm, &Request::random(size.m, size.n, size.k))?;
+        Profile::loaded(&counting(kernel, checks)?, size)
+    }
+
+    /// The same for a kernel that [`counting`] has loaded.
+    pub(crate) fn loaded(gemm: &CompiledGemm, size: Size) -> Result<Profile, CheckError> {
+        let outcome = check(gemm, &request(size))?;
         let (max_error, is_right) = (outcome.max_error, outcome.is_right());
         let counts = outcome.run.counts.unwrap_or_default();
         let cost = counts.cost.unwrap_or_default();
         let entry = outcome.run.entry.unwrap_or_default();
         let ran = gemm.programs().entries.iter().find(|program| program.name == entry);
-        let threads = ran.map_or(1, multiplying_threads).max(1);
         Ok(Profile {
             size,
             entry,
             blocks: outcome.run.blocks,
-            fma: (size.m * size.n * size.k) as u64 / threads * threads.div_ceil(u64::from(WARP)),
+            fma: ran.map_or(0, |program| multiply_adds(program, size)),
             cost,
             formula_bytes: ran.map_or(0, |program| formula_bytes(program, size)),
             max_error,
@@ -105,8 +103,7 @@ impl Profile {
 
     /// Loads from shared and global memory for each multiply-add, both counted as instructions of warps.
     pub fn loads_per_fma(&self) -> f64 {
-        let mix = &self.cost.mix;
-        self.per_fma(mix.load_shared + mix.load_global)
+        self.per_fma(loads(&self.cost))
     }
 
     /// A figure for each of the product's multiply-adds.
@@ -136,12 +133,58 @@ impl Profile {
 
     /// Shared-memory passes that were lost to bank conflicts.
     pub fn bank_conflicts(&self) -> u64 {
-        self.cost.shared_loads.conflicts() + self.cost.shared_stores.conflicts()
+        conflicts(&self.cost)
     }
 
     fn operations(&self) -> f64 {
         2.0 * self.size.m as f64 * self.size.n as f64 * self.size.k as f64
     }
+}
+
+/// A kernel on an interpreter that counts.
+pub(crate) fn counting(kernel: &Arc<Kernel>, checks: Checks) -> Result<CompiledGemm, CheckError> {
+    // Blocks that wait for each other count their turns, which must not depend on the host: they run one at a time,
+    // which the checks see to themselves.
+    let threads = (checks == Checks::Off).then_some(1);
+    let options = Options { checks, counting: Counting::On, threads, ..Options::default() };
+    let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
+    Ok(CompiledGemm::from_kernel(kernel.clone(), &device)?)
+}
+
+/// The product that is counted. Without a value beta is 0 and C is not read, so that only the product is counted, in all
+/// cases alike.
+fn request(size: Size) -> Request {
+    Request::random(size.m, size.n, size.k)
+}
+
+/// What a product costs, for a kernel that [`counting`] has loaded. The result is not compared.
+pub(crate) fn cost(gemm: &CompiledGemm, size: Size) -> Result<Cost, CheckError> {
+    let (run, _) = Given::new(gemm.problem().clone(), &request(size))?.multiply(gemm)?;
+    Ok(run.counts.and_then(|counts| counts.cost).unwrap_or_default())
+}
+
+/// Multiply-adds of a product of whole tiles, one for each warp.
+pub(crate) fn multiply_adds(program: &Program, size: Size) -> u64 {
+    let threads = multiplying_threads(program).max(1);
+    (size.m * size.n * size.k) as u64 / threads * threads.div_ceil(u64::from(WARP))
+}
+
+/// Instructions of warps.
+pub(crate) fn instructions(cost: &Cost) -> u64 {
+    let mix = &cost.mix;
+    let accesses = mix.load_shared + mix.store_shared + mix.load_global + mix.store_global + mix.atomic;
+    let copies = mix.copy_async + mix.copy_bulk;
+    mix.fma + mix.mad + accesses + copies + mix.barrier + mix.branch + mix.other
+}
+
+/// Loads from shared and global memory.
+pub(crate) fn loads(cost: &Cost) -> u64 {
+    cost.mix.load_shared + cost.mix.load_global
+}
+
+/// Passes over the banks of shared memory that were lost to conflicts.
+pub(crate) fn conflicts(cost: &Cost) -> u64 {
+    cost.shared_loads.conflicts() + cost.shared_stores.conflicts()
 }
 
 /// The extents of `tiles` x `tiles` tiles of D and `depth` K-tiles of a kernel's first entry.
@@ -236,7 +279,7 @@ impl fmt::Display for Profile {
 impl Profile {
     /// Instructions of warps.
     pub fn instructions(&self) -> u64 {
-        self.kinds().iter().map(|(_, count)| count).sum()
+        instructions(&self.cost)
     }
 
     /// The same by kind: the product's multiply-adds first, everything else last.

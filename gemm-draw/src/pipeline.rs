@@ -51,7 +51,11 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     }
     time(canvas, at(line.end), y + 8.0);
     y = legend(canvas, Panel::LEFT + NAMES, y + 8.0);
-    Ok(canvas.paragraph(Panel::LEFT, y + 10.0, Panel::WIDTH, MUTED, &explained(program, k_tiles, &line)))
+    let mut text = explained(program, k_tiles, &line);
+    if line.done.iter().any(|done| done.work == Work::Epilogue && !names_epilogue(at(done.to) - at(done.from))) {
+        text.push_str(" D: the epilogue, which stores it.");
+    }
+    Ok(canvas.paragraph(Panel::LEFT, y + 10.0, Panel::WIDTH, MUTED, &text))
 }
 
 /// An arrow to the right, with what it means.
@@ -77,6 +81,11 @@ fn color(tile: u32, k_tiles: u32) -> Color {
     if tile >= k_tiles { palette::category(6) } else { palette::category(tile as usize % 6) }
 }
 
+/// Whether the word fits.
+fn names_epilogue(width: f64) -> bool {
+    width > 64.0
+}
+
 fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
     let (x, width) = (at(done.from), at(done.to) - at(done.from));
     let (height, inset) = match done.work {
@@ -94,7 +103,7 @@ fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_til
         Work::Multiply if width > 92.0 => (format!("multiply {tile}"), Size::Label, ON_LIGHT),
         Work::Multiply if width > 34.0 => (format!("× {tile}"), Size::Label, ON_LIGHT),
         Work::Multiply => (tile, Size::Label, ON_LIGHT),
-        Work::Epilogue if width > 64.0 => ("epilogue".into(), Size::Label, INK),
+        Work::Epilogue if names_epilogue(width) => ("epilogue".into(), Size::Label, INK),
         Work::Epilogue => ("D".into(), Size::Label, INK),
         Work::Load => (format!("L{tile}"), Size::Cell, ON_LIGHT),
         Work::Store => (format!("S{tile}"), Size::Cell, ON_LIGHT),

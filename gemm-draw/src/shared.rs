@@ -219,6 +219,7 @@ fn access(canvas: &mut Canvas, x: f64, y: f64, (name, cost, worst): (&str, &Shar
     let lost = cost.conflicts();
     let share = 100.0 * lost as f64 / (cost.wavefronts.max(1)) as f64;
     let text = match lost {
+        0 if cost.accesses == 0 => format!("{name}: none of any thread; TMA writes the tile"),
         0 => format!("{name}: no conflicts in {} passes", cost.wavefronts),
         _ => format!("{name}: {lost} of {} passes are conflicts ({share:.0} %)", cost.wavefronts),
     };

@@ -100,6 +100,7 @@ fn the_conflicts_are_the_interpreters() {
         for one in &found {
             for cost in [one.stores, one.loads] {
                 let text = match cost.conflicts() {
+                    0 if cost.accesses == 0 => "none of any thread; TMA writes the tile".into(),
                     0 => format!("no conflicts in {} passes", cost.wavefronts),
                     lost => format!("{lost} of {} passes are conflicts", cost.wavefronts),
                 };

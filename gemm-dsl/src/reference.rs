@@ -74,7 +74,8 @@ pub enum Entry {
 }
 
 /// The clause or topic of a name. `epilogue` and `layout` are both: a name with parentheses or braces finds the clause,
-/// and the text of the topic begins with the clause.
+/// and the text of the topic begins with the clause. A word that a single clause takes, such as `cp_async`,
+/// finds that clause.
 ///
 /// # Errors
 /// Returns the name that was probably meant, if there is one.
@@ -87,8 +88,21 @@ pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
     if let Some(info) = table::find(bare) {
         return Ok(Entry::Clause(info));
     }
+    match ALL.iter().filter(|info| takes(info, bare)).collect::<Vec<_>>()[..] {
+        [info] => return Ok(Entry::Clause(info)),
+        [first, ..] => return Err(Some(first.name)),
+        [] => {}
+    }
     let known = ALL.iter().map(|info| info.name).chain(TOPICS.iter().map(|topic| topic.name));
     Err(suggest::nearest(bare, known))
+}
+
+/// Whether a word is one of a clause's arguments or of their values.
+fn takes(info: &Info, word: &str) -> bool {
+    info.arguments.iter().any(|argument| {
+        let values = if let Values::Words(words) = argument.values { words() } else { Vec::new() };
+        argument.name == word || values.iter().any(|(value, _)| *value == word)
+    })
 }
 
 /// Every clause and every topic in one line each.

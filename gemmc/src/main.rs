@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, ValueEnum};
 
 use crate::cli::{Cli, Command};
 use crate::reply::{Failure, Format, Reply};
@@ -24,7 +24,8 @@ fn main() -> ExitCode {
     // Also needed for clap's errors, and therefore before it.
     let format = if args.iter().any(|arg| arg == "--json") { Format::Json } else { Format::Text };
     colors(&args);
-    let outcome = match Cli::try_parse_from(&args) {
+    let parsed = numbers_may_be_negative(Cli::command()).try_get_matches_from(&args);
+    let outcome = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => dispatch(&cli.command, format),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -41,6 +42,13 @@ fn main() -> ExitCode {
         Ok(reply) => reply.print(format).into(),
         Err(failure) => failure.print(format).into(),
     }
+}
+
+/// `-m -1` is a wrong number for `-m`, and not an unknown argument `-1`.
+fn numbers_may_be_negative(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &clap::Arg| arg.get_action().takes_values();
+    let command = command.mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg });
+    command.mut_subcommands(numbers_may_be_negative)
 }
 
 /// Colours also apply to clap's errors, so this is decided before parsing.

@@ -11,6 +11,14 @@ pub(crate) fn bar(steps: usize, format: Format) -> ProgressBar {
     bar_on(target, steps)
 }
 
+/// A line on standard error, above the bar if there is one.
+pub(crate) fn note(bar: &ProgressBar, line: String) {
+    match bar.is_hidden() {
+        true => eprintln!("{line}"),
+        false => bar.println(line),
+    }
+}
+
 fn bar_on(target: ProgressDrawTarget, steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {pos}/{len}, {eta} left {msg}");
     ProgressBar::with_draw_target(Some(steps as u64), target)

@@ -298,6 +298,11 @@ fn nearest_case(name: &str) -> Option<&'static str> {
 /// Tile programs if its name ends in `.tile`, else a schedule.
 fn file(path: &Path) -> Result<Text, Failure> {
     let name = path.to_string_lossy().into_owned();
+    if path.extension().is_some_and(|extension| extension == "ptx") {
+        let message =
+            format!("{name} is PTX, and a schedule is wanted: `gemmc diff` compares PTX, and `gemmc exec` runs it");
+        return Err(Failure::refused("file", message));
+    }
     let kind = if path.extension().is_some_and(|extension| extension == "tile") { Kind::Tile } else { Kind::Schedule };
     let file = File::open(path).map_err(|error| Failure::refused("file", format!("{name}: {error}")))?;
     let text = read(file, &name, kind)?;

@@ -36,6 +36,51 @@ fn gemmc_with(args: &[&str], stdin: &str) -> Called {
     }
 }
 
+#[test]
+fn negative_numbers_are_values() {
+    let run = ["run", "naive", "-n", "1", "-k", "1", "-m", "-1"];
+    gemmc(&run).exits(1).says("invalid value '-1' for '-m <M>': a whole number from 0 to");
+    gemmc(&["ablate", "naive", "--wait", "-3"]).exits(1).says("invalid value '-3' for '--wait <SECONDS>'");
+    gemmc(&["profile", "naive", "-k", "-8"]).exits(1).says("invalid value '-8' for '-k <K>': a whole number");
+    gemmc(&["run", "naive", "-m", "2", "-n", "2", "-k", "2", "--alpha", "-1.5"]).exits(0).says("right");
+}
+
+/// $PTXAS may name several, of which the first that runs is taken.
+#[cfg(unix)]
+#[test]
+fn the_doctor_finds_the_assembler_that_is_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("gemmc-cli-ptxas-{}", std::process::id()));
+    std::fs::write(&path, "#!/bin/sh\necho 'Cuda compilation tools, release 13.7, V13.7.1'\n").expect("a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a script that runs");
+    let list = std::env::join_paths([&std::path::PathBuf::from("/nowhere/ptxas"), &path]).expect("paths");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("doctor").env("PTXAS", list).output().expect("it starts");
+    std::fs::remove_file(path).expect("the script is there");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("ptxas        13.7.1 ("), "{text}");
+}
+
+#[test]
+fn ptx_is_not_taken_for_a_schedule() {
+    let path = std::env::temp_dir().join(format!("gemmc-cli-{}.ptx", std::process::id()));
+    let name = path.to_str().expect("a path");
+    std::fs::write(&path, "tile(8, 8, 8);").expect("a file");
+    for command in ["check", "profile", "ablate", "plan"] {
+        gemmc(&[command, name]).exits(1).says("is PTX, and a schedule is wanted: `gemmc diff` compares PTX");
+    }
+    gemmc(&["diff", name, "naive"]).exits(1).says("is not PTX: it has no .version");
+    std::fs::remove_file(path).expect("the file is there");
+}
+
+#[test]
+fn differences_have_colours_where_they_are_asked_for() {
+    let diff = ["diff", "naive", "two_per_thread", "--level", "clauses", "--color"];
+    gemmc(&[&diff[..], &["always"]].concat()).exits(0).says("\u{1b}[31m- tile(32, 32);\u{1b}[0m");
+    let plain = gemmc(&[&diff[..], &["auto"]].concat()).exits(0).says("- tile(32, 32);");
+    assert!(!plain.stdout.contains('\u{1b}'), "{}", plain.stdout);
+}
+
 impl Called {
     #[track_caller]
     fn exits(self, status: i32) -> Called {

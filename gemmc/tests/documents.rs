@@ -225,3 +225,54 @@ fn times_in_the_tutorial_are_the_measured_ones() {
         );
     }
 }
+
+/// The speed and the share of cuBLAS's in `50.9 TFLOP/s at 4096, 100% of cuBLAS; 47.1 at 4095 x 4097 x 4093 (100%)`, with the
+/// extents of each.
+fn claims(comment: &str) -> Vec<([u64; 3], f64, f64)> {
+    let text = comment.replace([',', ';', '(', ')'], " ");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let claim = |at: usize| {
+        let before = words.get(at.checked_sub(1)?)?;
+        let speed = if *before == "TFLOP/s" { words.get(at.checked_sub(2)?)? } else { before };
+        let extent = |index: usize| words.get(index).and_then(|word| word.parse::<u64>().ok());
+        let first = extent(at + 1)?;
+        let (extents, share) = match (words.get(at + 2)?, extent(at + 3), extent(at + 5)) {
+            (&"x", Some(second), Some(third)) => ([first, second, third], words.get(at + 6)?),
+            (share, ..) => ([first; 3], share),
+        };
+        Some((extents, speed.parse().ok()?, share.trim_end_matches('.').strip_suffix('%')?.parse().ok()?))
+    };
+    (0..words.len()).filter(|at| words[*at] == "at").filter_map(claim).collect()
+}
+
+#[test]
+fn speeds_of_tuned_schedules_are_the_measured_ones() {
+    let mut rows = Vec::new();
+    // The first file that has a product counts.
+    for suite in ["square", "square_f64", "odd", "small", "skinny", "deep", "ladder"] {
+        let file = fs::read_to_string(root().join(format!("bench/results/h200/{suite}.json"))).expect("results");
+        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+        rows.extend(file["rows"].as_array().expect("rows").iter().cloned());
+    }
+    let mut count = 0;
+    for case in ptx_gemm_check::tuned() {
+        let comment: Vec<&str> = case.text.lines().map_while(|line| line.strip_prefix("//")).collect();
+        for (extents, speed, share) in claims(&comment.join(" ")) {
+            let f64s = case.name.starts_with("dgemm");
+            let row = rows.iter().find(|row| {
+                let same = ["m", "n", "k"].iter().zip(extents).all(|(name, extent)| row[name] == extent);
+                same && row["schedule"] == case.name
+                    && row["types"].as_str().is_some_and(|t| t.starts_with("f64") == f64s)
+            });
+            let figure = |name: &str| row.and_then(|row| row[name].as_f64());
+            let is_close = |figure: Option<f64>, claim: f64, digit: f64| {
+                figure.is_some_and(|figure| (figure - claim).abs() <= 0.501 * digit)
+            };
+            let digit = if speed < 1.0 { 0.001 } else { 0.1 };
+            let is_right = is_close(figure("tflops"), speed, digit) && is_close(figure("ratio"), share / 100.0, 0.01);
+            assert!(is_right, "{}: {extents:?}: {speed} TFLOP/s, {share}%, but measured: {row:?}", case.name);
+            count += 1;
+        }
+    }
+    assert!(count >= 40, "{count} speeds");
+}

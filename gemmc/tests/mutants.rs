@@ -26,6 +26,14 @@ fn a_sample_of_a_kernel_is_found() {
     }
 }
 
+/// Standard error is not a terminal here, and there is no bar above which a line could be.
+#[test]
+fn each_verdict_is_told_as_it_comes() {
+    let output = gemmc(&["--case", "two_per_thread", "--sample", "6", "--all"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.lines().filter(|line| line.contains(" s: ") && line.contains(", in ")).count(), 6, "{text}");
+}
+
 #[test]
 fn edits_of_tile_programs_are_refused_or_right() {
     let arguments = ["../examples/tile/two_sums.tile", "--level", "tile", "--sample", "60"];

@@ -17,7 +17,7 @@ use crate::pool::{Pool, Resizing};
 use crate::row::LANES;
 use crate::turns::Turns;
 use crate::violation::{Fault, Violation, ViolationKind};
-use crate::warp::{Spin, Warp};
+use crate::warp::{Seen, Spin, Warp};
 
 /// Why a warp cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub(crate) struct Block {
     /// By warp, the number of times it has yielded while polling since anything last changed, whatever its registers
     /// hold.
     barren: Vec<u32>,
+    /// How often anything has changed.
+    changes: u64,
     /// Version of global memory to which these counts belong.
     version: u64,
 }
@@ -134,7 +136,7 @@ impl Block {
     /// write.
     pub(crate) fn run(&mut self, env: &Env, version: u64) -> Progress {
         if std::mem::replace(&mut self.version, version) != version {
-            self.idle.fill(0);
+            self.changed();
             self.barren.fill(0);
         }
         loop {
@@ -162,19 +164,19 @@ impl Block {
                     }
                     Ok(Turn::Moved) => true,
                     Ok(Turn::InLoop) => false,
-                    Ok(Turn::Spun { spin, repeats }) => {
+                    Ok(Turn::Spun { spin, state }) => {
                         polled |= spin == Spin::Beyond;
                         looped |= spin == Spin::Long;
-                        self.idle[index] += u32::from(repeats);
+                        self.idle[index] += u32::from(state == Seen::Again);
                         self.barren[index] += u32::from(spin != Spin::Long);
-                        !repeats
+                        state == Seen::Other
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
                 };
                 progress |= self.wake_groups();
                 let wrote = std::mem::take(&mut self.memory.wrote_shared);
                 if wrote || moved {
-                    self.idle.fill(0);
+                    self.changed();
                 }
                 if wrote || progress || self.memory.wrote_global {
                     self.barren.fill(0);
@@ -196,7 +198,7 @@ impl Block {
                 match landing::land_all(&mut self.memory, env) {
                     Err(fault) => return Progress::Broken(self.report(env, 0, *fault)),
                     Ok(true) => {
-                        self.idle.fill(0);
+                        self.changed();
                         self.barren.fill(0);
                         continue;
                     }
@@ -213,6 +215,11 @@ impl Block {
                 return Progress::Waits { stuck: false };
             }
         }
+    }
+
+    fn changed(&mut self) {
+        self.idle.fill(0);
+        self.changes += 1;
     }
 
     /// Whether every warp that could run has completed an iteration of its loop since anything last changed; the first
@@ -239,12 +246,8 @@ impl Block {
             Stop::Fuel if warp.steps - warp.polls.gave_up <= warp.polls.cycle => return Ok(Turn::InLoop),
             Stop::Fuel => return Ok(Turn::Moved),
             Stop::Poll(spin) => {
-                let state = Some(warp.state());
-                let repeats = warp.polls.state == state;
-                warp.polls.state = state;
-                warp.polls.cycle = if repeats { warp.steps - warp.polls.gave_up } else { 0 };
-                warp.polls.gave_up = warp.steps;
-                return Ok(Turn::Spun { spin, repeats });
+                let state = warp.yielded(self.changes);
+                return Ok(Turn::Spun { spin, state });
             }
             Stop::Done => {
                 self.status[index] = Status::Done;
@@ -326,11 +329,11 @@ enum Turn {
     Moved,
     /// It reached a barrier or its end, for which others may have waited.
     Met,
-    /// It is in a loop that changes nothing.
+    /// It is in an iteration that is as long as the one before it, after which it yielded.
     InLoop,
-    /// `repeats` if every register is as it was when the warp last yielded.
+    /// It yielded while polling.
     Spun {
         spin: Spin,
-        repeats: bool,
+        state: Seen,
     },
 }

@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
+
 use crate::address::StateSpace;
 use crate::op::{Code, Op};
+use crate::row::LANES;
 
 /// Costs of a launch. Instructions and accesses are counted once per warp, bytes once per thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,9 +189,9 @@ pub(crate) struct Counters {
     /// Of each region of the launch, in order.
     regions: Vec<(Range<u32>, BufferCost)>,
     /// By instruction.
-    pub(crate) shared: BTreeMap<u32, SharedAccess>,
+    pub(crate) shared: Vec<Option<SharedAccess>>,
     /// The same.
-    patterns: BTreeMap<u32, Pattern>,
+    patterns: Vec<Pattern>,
 }
 
 /// The direction of an access.
@@ -218,6 +221,15 @@ impl Pattern {
     }
 }
 
+/// The number of different offsets, and of the sectors that they are in; aligned accesses of at most 32 bytes stay within one.
+fn distinct_and_sectors(offsets: &mut [u64]) -> (u64, u64) {
+    if !offsets.is_sorted() {
+        offsets.sort_unstable();
+    }
+    let different = |key: fn(u64) -> u64| offsets.chunk_by(|one, other| key(*one) == key(*other)).count() as u64;
+    (different(|offset| offset), different(|offset| offset / 32))
+}
+
 /// The cost of one shared-memory instruction.
 fn shared_cost(offsets: &[(usize, u32)], bytes: u32) -> SharedCost {
     let lanes_at_once = (32 * 4 / bytes.max(4)) as usize;
@@ -243,6 +255,8 @@ impl Counters {
     pub(crate) fn new(instructions: usize, allocations: usize, regions: &[Region<'_>]) -> Counters {
         Counters {
             executed: vec![0; instructions],
+            shared: vec![None; instructions],
+            patterns: vec![Pattern::default(); instructions],
             traffic: vec![Traffic::default(); allocations],
             regions: regions.iter().map(|region| (region.bytes.clone(), BufferCost::default())).collect(),
             ..Counters::default()
@@ -261,7 +275,7 @@ impl Counters {
 
     /// Counts one shared-memory instruction by its lanes' byte offsets, in ascending order of lanes.
     pub(crate) fn shared(&mut self, pc: u32, way: Direction, offsets: &[(usize, u32)], bytes: u32) {
-        let pattern = self.patterns.entry(pc).or_default();
+        let pattern = &mut self.patterns[pc as usize];
         if !pattern.has(offsets) {
             *pattern = Pattern { lanes: offsets.into(), cost: shared_cost(offsets, bytes) };
         }
@@ -275,54 +289,43 @@ impl Counters {
             Direction::Store => self.shared_stores += cost,
         }
         let warp = || WarpAccess { wavefronts: cost.wavefronts, ideal: cost.ideal, lanes: offsets.into() };
-        match self.shared.get_mut(&pc) {
+        match &mut self.shared[pc as usize] {
             Some(sum) => {
                 sum.cost += cost;
                 if sum.worst.is_better_than(cost.conflicts(), offsets) {
                     sum.worst = warp();
                 }
             }
-            None => _ = self.shared.insert(pc, SharedAccess { way, bytes, cost, worst: warp() }),
+            none => *none = Some(SharedAccess { way, bytes, cost, worst: warp() }),
         }
     }
 
-    /// Counts one global-memory instruction, from its lanes' addresses; `allocations` is parallel to them.
-    pub(crate) fn global(&mut self, way: Direction, addresses: &[u64], allocations: &[usize], bytes: u64) {
+    /// Counts one global-memory instruction by the byte offsets of its lanes, which may be of several allocations.
+    pub(crate) fn global(&mut self, way: Direction, accessed: &[(usize, u64)], bytes: u64) {
+        let mut offsets = ArrayVec::<u64, LANES>::new();
+        let (mut distinct, mut sectors) = (0, 0);
+        // Allocation by allocation, each at the first of its lanes. Usually there is one.
+        for (lane, &(allocation, _)) in accessed.iter().enumerate() {
+            if accessed[..lane].iter().rev().any(|(of, _)| *of == allocation) {
+                continue;
+            }
+            offsets.clear();
+            accessed.iter().filter(|(of, _)| *of == allocation).for_each(|(_, offset)| offsets.push(*offset));
+            let traffic = &mut self.traffic[allocation];
+            match way {
+                Direction::Load => traffic.read += bytes * offsets.len() as u64,
+                Direction::Store => traffic.written += bytes * offsets.len() as u64,
+            }
+            let (of_one, its_sectors) = distinct_and_sectors(&mut offsets);
+            distinct += of_one;
+            sectors += its_sectors;
+            *traffic.way(way) += GlobalCost { accesses: 1, sectors: its_sectors, ideal: (of_one * bytes).div_ceil(32) };
+        }
         let cost = match way {
             Direction::Load => &mut self.global_loads,
             Direction::Store => &mut self.global_stores,
         };
-        cost.accesses += 1;
-        // Aligned accesses of at most 32 bytes stay within one sector.
-        let mut accessed: Vec<(u64, usize)> =
-            addresses.iter().zip(allocations).map(|(address, allocation)| (*address, *allocation)).collect();
-        accessed.sort_unstable();
-        accessed.dedup();
-        cost.ideal += (accessed.len() as u64 * bytes).div_ceil(32);
-        let mut distinct = accessed.clone();
-        accessed.iter_mut().for_each(|(address, _)| *address /= 32);
-        accessed.dedup();
-        cost.sectors += accessed.len() as u64;
-        for &allocation in allocations {
-            let traffic = &mut self.traffic[allocation];
-            match way {
-                Direction::Load => traffic.read += bytes,
-                Direction::Store => traffic.written += bytes,
-            }
-        }
-        // By allocation: mostly there is one.
-        distinct.sort_unstable_by_key(|(_, allocation)| *allocation);
-        for of_one in distinct.chunk_by(|(_, one), (_, other)| one == other) {
-            let allocation = of_one[0].1;
-            let sectors = accessed.iter().filter(|(_, of)| *of == allocation).count() as u64;
-            let ideal = (of_one.len() as u64 * bytes).div_ceil(32);
-            let traffic = &mut self.traffic[allocation];
-            let cost = match way {
-                Direction::Load => &mut traffic.loads,
-                Direction::Store => &mut traffic.stores,
-            };
-            *cost += GlobalCost { accesses: 1, sectors, ideal };
-        }
+        *cost += GlobalCost { accesses: 1, sectors, ideal: (distinct * bytes).div_ceil(32) };
     }
 
     /// Counts the bytes that a bulk copy moves.
@@ -352,8 +355,10 @@ impl Cost {
             buffers: BTreeMap::new(),
             shared_by_line: BTreeMap::new(),
         };
-        for (pc, access) in &counters.shared {
-            cost.shared_by_line.insert(code.origins[*pc as usize].line, access.clone());
+        for (origin, access) in code.origins.iter().zip(&counters.shared) {
+            if let Some(access) = access {
+                cost.shared_by_line.insert(origin.line, access.clone());
+            }
         }
         for (instr, count) in code.instrs.iter().zip(&counters.executed) {
             *cost.mix.kind(&instr.op, code) += count;
@@ -407,15 +412,11 @@ impl std::ops::AddAssign<&Cost> for Cost {
         self.global_stores += other.global_stores;
         other.traffic.iter().for_each(|(label, traffic)| *self.traffic.entry(label.clone()).or_default() += *traffic);
         other.buffers.iter().for_each(|(label, buffer)| *self.buffers.entry(label.clone()).or_default() += *buffer);
-        add_accesses(&mut self.shared_by_line, &other.shared_by_line);
-    }
-}
-
-fn add_accesses(sum: &mut BTreeMap<u32, SharedAccess>, other: &BTreeMap<u32, SharedAccess>) {
-    for (at, access) in other {
-        match sum.get_mut(at) {
-            Some(sum) => *sum += access,
-            None => _ = sum.insert(*at, access.clone()),
+        for (line, access) in &other.shared_by_line {
+            match self.shared_by_line.get_mut(line) {
+                Some(sum) => *sum += access,
+                None => _ = self.shared_by_line.insert(*line, access.clone()),
+            }
         }
     }
 }
@@ -484,6 +485,15 @@ impl std::ops::AddAssign for GlobalCost {
     }
 }
 
+impl Traffic {
+    fn way(&mut self, way: Direction) -> &mut GlobalCost {
+        match way {
+            Direction::Load => &mut self.loads,
+            Direction::Store => &mut self.stores,
+        }
+    }
+}
+
 impl std::ops::AddAssign for Traffic {
     fn add_assign(&mut self, other: Traffic) {
         self.read += other.read;
@@ -502,13 +512,19 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.shared_stores += other.shared_stores;
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
-        add_accesses(&mut self.shared, &other.shared);
+        for (sum, access) in self.shared.iter_mut().zip(&other.shared) {
+            match (sum, access) {
+                (Some(sum), Some(access)) => *sum += access,
+                (sum, Some(access)) => *sum = Some(access.clone()),
+                (_, None) => {}
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Counters, Direction, SharedCost, shared_cost};
+    use super::{Counters, Direction, GlobalCost, SharedCost, shared_cost};
 
     /// Accesses of one instruction that move by whole words and by less, with other distances, and with other lanes.
     #[test]
@@ -518,14 +534,31 @@ mod tests {
             .map(|(first, step)| (0..32).map(|lane| (lane, first + step * lane as u32)).collect())
             .collect();
         for bytes in [1, 4, 8, 16] {
-            let (mut counters, mut expected) = (Counters::default(), SharedCost::default());
+            let (mut counters, mut expected) = (Counters::new(1, 0, &[]), SharedCost::default());
             for row in rows.iter().chain([&rows[0][..7].to_vec()]) {
                 counters.shared(0, Direction::Load, row, bytes);
                 expected += shared_cost(row, bytes);
             }
             assert_eq!(counters.shared_loads, expected, "{bytes} bytes a lane");
-            assert_eq!(counters.shared[&0].cost, expected);
-            assert_eq!(counters.shared[&0].worst.lanes, rows[7], "the first of the accesses with the most conflicts");
+            let access = counters.shared[0].as_ref().unwrap();
+            assert_eq!(access.cost, expected);
+            assert_eq!(access.worst.lanes, rows[7], "the first of the accesses with the most conflicts");
         }
+    }
+
+    /// Lanes that take turns between two allocations touch the sectors of each once.
+    #[test]
+    fn sectors_are_counted_by_allocation() {
+        let mut counters = Counters::new(0, 2, &[]);
+        let row: Vec<(usize, u64)> = (0..32).map(|lane| (lane % 2, 4 * (lane as u64 / 2 % 8))).collect();
+        counters.global(Direction::Load, &row, 4);
+        let one = GlobalCost { accesses: 1, sectors: 1, ideal: 1 };
+        assert!(counters.traffic.iter().all(|of| (of.loads, of.read) == (one, 64)));
+        assert_eq!(counters.global_loads, GlobalCost { accesses: 1, sectors: 2, ideal: 2 });
+        // Backwards, and two lanes at each address.
+        let row: Vec<(usize, u64)> = (0..32).rev().map(|lane| (1, 16 * (lane as u64 / 2))).collect();
+        counters.global(Direction::Store, &row, 16);
+        assert_eq!(counters.global_stores, GlobalCost { accesses: 1, sectors: 8, ideal: 8 });
+        assert_eq!(counters.traffic[1].written, 512);
     }
 }

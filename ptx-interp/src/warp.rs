@@ -127,11 +127,15 @@ pub(crate) struct Polls {
     pub(crate) spin: Option<Spin>,
     /// Number of instructions that the warp had executed when the running group was chosen.
     pub(crate) began: u64,
-    /// Hash of the warp's state when it last yielded.
-    pub(crate) state: Option<u64>,
+    /// Hash of the warp's state when it last yielded, if nothing had changed since the time before that.
+    state: Option<u64>,
+    /// The block's changes at that time.
+    changes: Option<u64>,
     /// Number of instructions that the warp had executed at that time.
     pub(crate) gave_up: u64,
-    /// Instructions per iteration of the current loop, once an iteration has changed nothing.
+    /// Instructions between the last two times.
+    iteration: u64,
+    /// Instructions per iteration of the current loop, once one has taken as many as the one before it.
     pub(crate) cycle: u64,
 }
 
@@ -144,6 +148,17 @@ pub(crate) struct Polled {
     /// `None` for a generic address.
     pub(crate) space: Option<StateSpace>,
     pub(crate) bytes: u8,
+}
+
+/// A warp's state when it yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Something has changed since it last yielded, so that it may go on next time, and nobody needs to know its state.
+    Unknown,
+    /// It yielded before, and nothing has changed; unless its registers have, it will do the same again.
+    Again,
+    /// Its registers have changed.
+    Other,
 }
 
 /// Why a warp yields, by what could end the wait.
@@ -272,8 +287,34 @@ impl Warp {
         })
     }
 
+    /// Notes that the warp yields while it polls. `changes` is the number of changes in its block.
+    ///
+    /// Only a warp that yields several times while nothing changes may be stuck. Its registers are compared from the second
+    /// time on: to hash thousands of them each time would take longer than all that the other warps do meanwhile, when
+    /// these execute one instruction per turn.
+    pub(crate) fn yielded(&mut self, changes: u64) -> Seen {
+        let iteration = self.steps - std::mem::replace(&mut self.polls.gave_up, self.steps);
+        let same_length = std::mem::replace(&mut self.polls.iteration, iteration) == iteration;
+        if self.polls.changes.replace(changes) != Some(changes) {
+            self.polls.state = None;
+            self.polls.cycle = if same_length { iteration } else { 0 };
+            return Seen::Unknown;
+        }
+        let state = self.state();
+        match self.polls.state.replace(state) {
+            Some(before) if before != state => {
+                self.polls.cycle = 0;
+                Seen::Other
+            }
+            _ => {
+                self.polls.cycle = iteration;
+                Seen::Again
+            }
+        }
+    }
+
     /// A hash of everything except memory that determines what the warp does next.
-    pub(crate) fn state(&self) -> u64 {
+    fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         // Lane by lane, so that the loops vectorise: a warp that waits is hashed each time it looks.
@@ -299,4 +340,33 @@ impl Warp {
 fn refill<T: Copy>(rows: &mut Vec<T>, len: usize, value: T) {
     rows.clear();
     rows.resize(len, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seen, Warp};
+    use crate::row::Row32;
+
+    fn yields(warp: &mut Warp, changes: u64) -> Seen {
+        warp.steps += 4;
+        warp.yielded(changes)
+    }
+
+    #[test]
+    fn a_warp_repeats_itself_only_while_nothing_changes() {
+        let mut warp = Warp::default();
+        warp.regs.r32.push(Row32::ZERO);
+        let quiet = [0, 0, 0].map(|changes| yields(&mut warp, changes));
+        assert_eq!(quiet, [Seen::Unknown, Seen::Again, Seen::Again]);
+        assert_eq!(warp.polls.cycle, 4);
+        // While others move, its registers are not looked at.
+        let among_others = [1, 2, 3].map(|changes| yields(&mut warp, changes));
+        assert_eq!(among_others, [Seen::Unknown; 3]);
+        assert_eq!((warp.polls.state, warp.polls.cycle), (None, 4));
+        // A loop that counts.
+        assert_eq!(yields(&mut warp, 3), Seen::Again);
+        warp.regs.r32[0].0[3] = 1;
+        assert_eq!(yields(&mut warp, 3), Seen::Other);
+        assert_eq!(yields(&mut warp, 4), Seen::Unknown);
+    }
 }

@@ -272,7 +272,7 @@ impl<'p> Builder<'p> {
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
         if plan.persistent.is_some() && staged {
-            if self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
+            if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));
             }
             // Where the phases of mbarriers go on, the next tile's first slots are others than those that are still read.

@@ -1,7 +1,7 @@
 //! The result of NVIDIA's assembler for an entry, if this machine has it, with the machine instructions.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,6 +38,11 @@ impl Assembler {
         let beside = ptxas.path().with_file_name(format!("nvdisasm{}", env::consts::EXE_SUFFIX));
         let disassembler = Some(beside).filter(|path| path.is_file());
         Some(Assembler { ptxas, disassembler })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.ptxas.path()
     }
 
     /// Its version.

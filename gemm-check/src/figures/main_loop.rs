@@ -3,15 +3,13 @@
 //! Counted as the difference of two products of one tile of D that differ only in K. Everything that happens once,
 //! before, after and between the loops of all roles, is the same in both.
 
-use std::sync::Arc;
-
-use ptx_gemm_runtime::Kernel;
-use ptx_gemm_runtime::interp::Checks;
+use ptx_gemm_runtime::CompiledGemm;
+use ptx_gemm_runtime::interp::Cost;
 use serde::Serialize;
 
 use crate::error::CheckError;
 use crate::landmarks::streamed;
-use crate::profile::{Profile, tiles};
+use crate::profile::{conflicts, cost, instructions, loads, multiply_adds, tiles};
 
 /// The cost of the main loop for each multiply-add of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -31,8 +29,11 @@ pub struct MainLoop {
 }
 
 impl MainLoop {
-    /// Counts the main loop of the entry for whole tiles.
-    pub(super) fn of(kernel: &Arc<Kernel>, entry: &str) -> Result<MainLoop, CheckError> {
+    /// Counts the main loop of an entry for whole tiles. `gemm` is its kernel, loaded by [`counting`](profile::counting)
+    /// without checks, which have seen it on the product that is counted as a whole. The results are not compared for the
+    /// same reason.
+    pub(super) fn of(gemm: &CompiledGemm, entry: &str) -> Result<MainLoop, CheckError> {
+        let kernel = gemm.kernel();
         let program = kernel.programs().entries.iter().find(|program| program.name == entry);
         let rings = program.map(|program| program.rings.as_slice()).unwrap_or_default();
         let slots = rings.iter().map(|ring| ring.depth as usize).max().unwrap_or(1);
@@ -45,21 +46,21 @@ impl MainLoop {
             .map_or(0, |((blocks, depth), program)| (blocks * depth).div_ceil(program.block.k.max(1) as usize));
         let first = (parts * (slots + 1).max(2)).max(shared);
         let k_tiles = [first, 2 * first];
-        // The checks have seen this kernel on the product that is counted as a whole.
-        let count = |depth| Profile::watched(kernel, tiles(kernel, 1, depth), Checks::Off);
-        let (short, long) = rayon::join(|| count(k_tiles[0]), || count(k_tiles[1]));
+        let sizes = k_tiles.map(|depth| tiles(kernel, 1, depth));
+        let (short, long) = rayon::join(|| cost(gemm, sizes[0]), || cost(gemm, sizes[1]));
         let (short, long) = (short?, long?);
-        let fma = (long.fma - short.fma).max(1) as f64;
-        let more = |figure: &dyn Fn(&Profile) -> u64| (figure(&long) as f64 - figure(&short) as f64) / fma;
+        let [short_fma, long_fma] = sizes.map(|size| program.map_or(0, |program| multiply_adds(program, size)));
+        let fma = (long_fma - short_fma).max(1) as f64;
+        let more = |figure: fn(&Cost) -> u64| (figure(&long) as f64 - figure(&short) as f64) / fma;
         let warps = program.map_or(1, |program| program.threads().div_ceil(32)).max(1);
         let turns = f64::from(warps) * (k_tiles[1] - k_tiles[0]) as f64;
         Ok(MainLoop {
             k_tiles,
-            instructions_per_fma: more(&Profile::instructions),
-            loads_per_fma: more(&|p| p.cost.mix.load_shared + p.cost.mix.load_global),
-            shared_passes_per_fma: more(&|p| p.cost.shared_loads.wavefronts + p.cost.shared_stores.wavefronts),
-            conflicts_per_fma: more(&Profile::bank_conflicts),
-            barriers_per_k_tile: more(&|p| p.cost.barriers()) * fma / turns,
+            instructions_per_fma: more(instructions),
+            loads_per_fma: more(loads),
+            shared_passes_per_fma: more(|cost| cost.shared_loads.wavefronts + cost.shared_stores.wavefronts),
+            conflicts_per_fma: more(conflicts),
+            barriers_per_k_tile: more(Cost::barriers) * fma / turns,
         })
     }
 }

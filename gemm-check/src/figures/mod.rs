@@ -36,7 +36,7 @@ pub use sass::Loop;
 pub use text::table;
 
 use crate::error::CheckError;
-use crate::profile::{Profile, WATCHED, sample_size};
+use crate::profile::{Profile, WATCHED, counting, sample_size};
 use crate::size::Size;
 
 /// How long to wait for ptxas by default: a thread with thousands of accumulators takes it most of a minute.
@@ -198,8 +198,14 @@ impl Figures {
     /// is.
     pub fn of(kernel: &Arc<Kernel>, how: &How<'_>) -> Result<Figures, CheckError> {
         let size = how.size.unwrap_or_else(|| sample_size(kernel));
-        let counted =
-            || Profile::watched(kernel, size, how.checks).and_then(|p| Ok((MainLoop::of(kernel, &p.entry)?, p)));
+        let counted = || {
+            let unwatched = counting(kernel, Checks::Off)?;
+            let profile = match how.checks {
+                Checks::Off => Profile::loaded(&unwatched, size)?,
+                checks => Profile::watched(kernel, size, checks)?,
+            };
+            Ok::<_, CheckError>((MainLoop::of(&unwatched, &profile.entry)?, profile))
+        };
         let first = kernel.interface().entries.first().map(|entry| entry.name.clone()).unwrap_or_default();
         let assemble = |entry: &str| how.assembler.map(|a| a.assemble(kernel, entry, how.patience));
         // Usually the first entry runs, so the assembler does not have to wait for the interpreter.

@@ -49,6 +49,12 @@ fn one_more(mutant: &Mutant) -> bool {
     last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 16 == 0 && after == before + 1)
 }
 
+/// Whether a constant of half a panel, and perhaps whole ones, is smaller by 1.
+fn nearly_half_a_panel(mutant: &Mutant) -> bool {
+    let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
+    last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 32 == 16 && after + 1 == before)
+}
+
 /// Whether the constant that was added, and now is subtracted, is a multiple of 16.
 fn halves_of_a_panel(mutant: &Mutant) -> bool {
     let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
@@ -256,6 +262,14 @@ const FAMILIES: &[Family] = &[
         entry: any,
         certain: false,
         reason: "the bit that is kept as well is 0: an eighth of the distance of whole pieces of 16 bytes is even",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }) && nearly_half_a_panel(mutant),
+        notes: &["D's tile in shared memory"],
+        entry: any,
+        certain: false,
+        reason: "from a piece in the first half of a panel of 32 columns, 15 columns further are in that panel as well as 16",
     },
     Family {
         kinds: &[MutantKind::OtherOperation],

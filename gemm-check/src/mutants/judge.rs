@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::interp::{Checks, Options, ViolationKind};
@@ -214,11 +215,13 @@ impl Judge {
         format!("{hash:016x}")
     }
 
-    /// Runs mutants until each is found, several at a time; `done` is called for each, in no particular order.
-    pub fn judge_all(&self, mutants: &[Mutant], done: impl Fn(&Mutant, &Verdict) + Sync) -> Vec<Verdict> {
+    /// Runs mutants until each is found, several at a time; `done` is called for each with the time that it took, in no
+    /// particular order.
+    pub fn judge_all(&self, mutants: &[Mutant], done: impl Fn(&Mutant, &Verdict, Duration) + Sync) -> Vec<Verdict> {
         let judged = mutants.par_iter().map(|mutant| {
+            let begun = Instant::now();
             let verdict = self.judge(mutant);
-            done(mutant, &verdict);
+            done(mutant, &verdict, begun.elapsed());
             verdict
         });
         judged.collect()

@@ -315,8 +315,14 @@ impl<'t> Args<'t> {
 
     /// Reports a word that is not one of `W`; returns the one that was meant, if that is clear.
     pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) -> Option<W> {
-        let words = || W::TABLE.iter().map(|(word, _)| *word);
-        let working = || W::TABLE.iter().filter(|(_, value)| implemented::works(value)).map(|(word, _)| *word);
+        self.unknown_word_of(word, span, |_| true)
+    }
+
+    /// The same where only some words make sense.
+    pub fn unknown_word_of<W: Word>(&mut self, word: &str, span: Span, fits: impl Fn(&W) -> bool) -> Option<W> {
+        let fitting = || W::TABLE.iter().filter(|(_, value)| fits(value));
+        let words = || fitting().map(|(word, _)| *word);
+        let working = || fitting().filter(|(_, value)| implemented::works(value)).map(|(word, _)| *word);
         let message = format!("{}: `{}` is not {}", self.info.name, abridged(word), W::WHAT);
         let diagnostic = Diagnostic::error("unknown-word", self.info.name, message).at(span);
         let near = suggest::nearest(word, words());

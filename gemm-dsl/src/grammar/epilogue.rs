@@ -330,18 +330,22 @@ impl Parser<'_, '_> {
     }
 
     fn call(&mut self, name: &str, span: Span, inner: &[Token], group: Span) -> Option<Expr> {
+        let mut pieces: Vec<&[Token]> = inner.split(|token| token.is_punct(',')).collect();
+        if pieces.last().is_some_and(|piece| piece.is_empty()) {
+            pieces.pop();
+        }
         let known = Function::TABLE.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
-        let Some(function) = known.or_else(|| self.args.unknown_word(name, span)) else {
+        // What takes another number of arguments was not meant, if some function takes that many.
+        let takes = |function: &Function| function.arity() == pieces.len();
+        let some = Function::TABLE.iter().any(|(_, function)| takes(function));
+        let takes_them = |function: &Function| !some || takes(function);
+        let Some(function) = known.or_else(|| self.args.unknown_word_of(name, span, takes_them)) else {
             // Its arguments have errors of their own.
             for piece in inner.split(|token| token.is_punct(',')).filter(|piece| !piece.is_empty()) {
                 self.argument(piece, group)?;
             }
             return Some(STAND_IN);
         };
-        let mut pieces: Vec<&[Token]> = inner.split(|token| token.is_punct(',')).collect();
-        if pieces.last().is_some_and(|piece| piece.is_empty()) {
-            pieces.pop();
-        }
         if pieces.len() != function.arity() {
             let (wanted, got) = (function.arity(), pieces.len());
             let plural = if wanted == 1 { "argument" } else { "arguments" };

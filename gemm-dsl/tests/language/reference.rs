@@ -123,6 +123,10 @@ fn names_are_found_and_misspelt_ones_suggested() {
     assert!(matches!(reference::find("tile"), Ok(Entry::Clause(info)) if info.name == "tile"));
     assert!(matches!(reference::find("stages(3)"), Ok(Entry::Clause(info)) if info.name == "stages"));
     assert!(matches!(reference::find("targets"), Ok(Entry::Topic(topic)) if topic.name == "targets"));
+    assert!(matches!(reference::find("cp_async"), Ok(Entry::Clause(info)) if info.name == "load"));
+    assert!(matches!(reference::find("producers"), Ok(Entry::Clause(info)) if info.name == "specialize"));
+    // `store` has it as well.
+    assert!(matches!(reference::find("tma"), Err(Some("load"))));
     assert!(matches!(reference::find("tiel"), Err(Some("tile"))));
     assert!(matches!(reference::find("epilog"), Err(Some("epilogue"))));
     assert!(matches!(reference::find("zzz"), Err(None)));

@@ -198,6 +198,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(tma); target(sm_75)",
     // Types and epilogues.
     "tile(128, 128, 8); thread(8, 8); epilogue(|acc| foo(acc) + gleu(x) * y[n] + x)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| sin(acc) + mim(acc, 0.0) + foo(acc, 1.0, 2.0, 3.0))",
     "tile(128, 128, 8); thread(8, 8); epilogue(|acc, relu, relu, é| acc * z + 1e999)",
     "tile(128, 128, 8); thread(8, 8); epilogue(|acc| if acc > 0 { acc } else { 0 })",
     "tile(128, 128, 8); thread(8, 8); store(stagd); load(tmaa); types(f61)",

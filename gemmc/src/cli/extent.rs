@@ -1,6 +1,11 @@
-//! The extents of a product whose cost or time is asked for.
+//! The extents of a product.
 
-/// Reads `-m`, `-n` or `-k`, which is not 0 here.
+/// Reads an extent, which may be 0.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("a whole number from 0 to {}", usize::MAX))
+}
+
+/// Reads an extent of a product whose cost or time is asked for, which is not 0.
 pub(super) fn extent(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("a product with an extent of 0 costs nothing and takes no time".into()),

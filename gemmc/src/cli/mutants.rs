@@ -29,7 +29,7 @@ pub(crate) struct Mutants {
     /// Faults of each kind in each entry [default: as many as make 240 of a kernel]
     #[arg(long, value_name = "COUNT", conflicts_with = "sample")]
     pub(crate) each: Option<usize>,
-    /// Also print how each of the others was found
+    /// Also print how each was found, and how long that took, on standard error
     #[arg(long)]
     pub(crate) all: bool,
     /// Write the figures of each case as a table in Markdown

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::extent::size;
 use super::{Compile, DeviceName};
 
 #[derive(Args, Debug)]
@@ -9,13 +10,13 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) compile: Compile,
     /// Rows of A and D
-    #[arg(short = 'm', value_name = "M")]
+    #[arg(short = 'm', value_name = "M", value_parser = size)]
     pub(crate) m: usize,
     /// Columns of B and D
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', value_name = "N", value_parser = size)]
     pub(crate) n: usize,
     /// Columns of A, rows of B
-    #[arg(short = 'k', value_name = "K")]
+    #[arg(short = 'k', value_name = "K", value_parser = size)]
     pub(crate) k: usize,
     /// Products of batch(strided) [default: 3 there, else 1]
     #[arg(long, value_name = "COUNT")]

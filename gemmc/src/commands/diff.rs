@@ -1,7 +1,8 @@
 //! `gemmc diff`: how two programs differ, level by level, and what each of them costs.
 
-use std::io::{self, IsTerminal};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use ptx_gemm::Level as Ir;
 use ptx_gemm_check::differences::{Comments, Difference, Level, Tag, compare};
@@ -29,7 +30,12 @@ struct Side {
 }
 
 pub(crate) fn run(args: &Diff, format: Format) -> Result<Reply, Failure> {
-    let (first, second) = (side(&args.first, args)?, side(&args.second, args)?);
+    // The wait for ptxas is most of the time.
+    let (first, second) = thread::scope(|scope| {
+        let second = scope.spawn(|| side(&args.second, args));
+        (side(&args.first, args), second.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let (first, second) = (first?, second?);
     let comments = if args.comments { Comments::Compared } else { Comments::Ignored };
     let pair = |level: Level| first.texts[level as usize].as_ref().zip(second.texts[level as usize].as_ref());
     let differences: Vec<Difference> =
@@ -69,7 +75,6 @@ fn text(args: &Diff, first: &Side, second: &Side, differences: &[Difference]) ->
         true => differing.take(SHOWN).collect(),
         false => differing.by_ref().filter(|of| args.level.iter().any(|level| level.has(of.level))).collect(),
     };
-    let paint = painter();
     for difference in shown {
         text.push_str(&format!("\n{}\n{}", difference.level.name(), difference.unified(paint)));
     }
@@ -85,14 +90,9 @@ fn text(args: &Diff, first: &Side, second: &Side, differences: &[Difference]) ->
     text
 }
 
-/// Colours for a terminal.
-fn painter() -> fn(Tag, &str) -> String {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    if unwanted || !io::stdout().is_terminal() {
-        return |_, line| line.to_string();
-    }
-    |tag, line| match tag {
+/// A line with its colour, which is removed where it is not wanted.
+fn paint(tag: Tag, line: &str) -> String {
+    match tag {
         Tag::Equal => line.to_string(),
         Tag::Removed => format!("\u{1b}[31m{line}\u{1b}[0m"),
         Tag::Added => format!("\u{1b}[32m{line}\u{1b}[0m"),
@@ -130,5 +130,9 @@ fn side(argument: &str, args: &Diff) -> Result<Side, Failure> {
 fn ptx(path: &Path) -> Result<Side, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Failure::refused("file", format!("{name}: {error}")))?;
+    // Its instructions need not be ones that this project knows: lines are compared.
+    if !text.lines().any(|line| line.trim_start().starts_with(".version")) {
+        return Err(Failure::refused("file", format!("{name} is not PTX: it has no .version")));
+    }
     Ok(Side { name, texts: [None, None, None, None, Some(text)], figures: None })
 }

@@ -1,9 +1,7 @@
 //! `gemmc doctor`: what this machine has to compile and run with.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use ptx_gemm::{Device, cuda};
+use ptx_gemm_check::figures::Assembler;
 use serde_json::{Value, json};
 
 use crate::reply::Reply;
@@ -23,14 +21,14 @@ pub(crate) fn run() -> Reply {
             json!({ "driver": null, "reason": error.to_string(), "devices": [] })
         }
     };
-    let ptxas = ptxas();
+    let ptxas = Assembler::find();
     match &ptxas {
-        Some((path, version)) => text.push_str(&format!("ptxas        {version} ({})\n", path.display())),
+        Some(found) => text.push_str(&format!("ptxas        {} ({})\n", found.version(), found.path().display())),
         None => text.push_str("ptxas        not found (in $PTXAS or the path); nothing but its own figures needs it\n"),
     }
     let best = Device::best().map_or_else(|error| error.to_string(), |device| device.to_string());
     text.push_str(&format!("best device  {best}\n"));
-    let ptxas = ptxas.map(|(path, version)| json!({ "path": path.to_string_lossy(), "version": version }));
+    let ptxas = ptxas.map(|found| json!({ "path": found.path().to_string_lossy(), "version": found.version() }));
     let json = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "interpreter": { "name": interpreter.to_string(), "simd": simd() },
@@ -71,18 +69,4 @@ fn simd() -> &'static str {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let found = "no vector instructions";
     found
-}
-
-/// NVIDIA's assembler, from `$PTXAS` or the path, and its version.
-fn ptxas() -> Option<(PathBuf, String)> {
-    let named = std::env::var_os("PTXAS").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let name = format!("ptxas{}", std::env::consts::EXE_SUFFIX);
-    let found = named.into_iter().chain(std::env::split_paths(&path).map(|folder| folder.join(&name)));
-    found.filter(|path| path.is_file()).find_map(|path| {
-        let output = Command::new(&path).arg("--version").output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.lines().find(|line| line.contains("release")).unwrap_or("of an unknown version");
-        Some((path, version.trim().to_string()))
-    })
 }

@@ -73,14 +73,24 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
             "threads": [], "address": null, "order": run.order.to_string() }));
     }
     let ok = !broken && different.is_none();
-    text.push_str(&shown_text(file, &first.contents));
+    // A launch that is refused is the launch file's mistake, and nothing ran.
+    let ran =
+        |run: &Interpreted| run.violation.as_ref().is_none_or(|violation| violation.kind != ViolationKind::Launch);
+    let status = match ok {
+        true => Status::Fine,
+        false if runs.iter().any(ran) => Status::Wrong,
+        false => Status::Refused,
+    };
+    if status != Status::Refused {
+        text.push_str(&shown_text(file, &first.contents));
+    }
     let counters = first.report.as_ref().map(counters);
     if let (true, Some(report)) = (ok, &first.report) {
         text.push_str(&format!("{} instructions, {} multiply-adds\n", report.instructions, report.fma));
     }
     let json = json!({ "ok": ok, "device": "interp", "buffers": shown(file, &first.contents), "counters": counters,
         "violations": violations, "warnings": warnings });
-    Ok(Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } })
+    Ok(Reply { text, json, status })
 }
 
 fn gpu(args: &Exec, ptx: &str, mut file: LaunchFile) -> Result<Reply, Failure> {

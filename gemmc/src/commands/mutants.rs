@@ -71,9 +71,9 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
         return Ok(tally);
     }
     let bar = progress::bar(all.len(), format).with_message(name.to_string());
-    let verdicts = judge.judge_all(&all, |mutant, verdict| {
-        if args.all && *verdict != Verdict::Survived {
-            bar.println(format!("{verdict}: {mutant}"));
+    let verdicts = judge.judge_all(&all, |mutant, verdict, time| {
+        if args.all {
+            progress::note(&bar, format!("{verdict}, in {:.1} s: {mutant}", time.as_secs_f64()));
         }
         bar.inc(1);
     });
@@ -104,7 +104,7 @@ fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Resul
             TileVerdict::Wrong(why) => (Fate::Survived(None), why.clone()),
         };
         if args.all && !matches!(fate, Fate::Survived(_)) {
-            bar.println(format!("{}: line {}: {}", verdict.name(), edit.line, edit.what));
+            progress::note(&bar, format!("{}: line {}: {}", verdict.name(), edit.line, edit.what));
         }
         let told = || -> Value {
             json!({ "case": name, "kind": edit.kind.name(), "line": edit.line, "before": judge.line(edit).trim(),

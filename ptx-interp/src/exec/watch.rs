@@ -1,6 +1,8 @@
 //! Additional checks and counters for an access that is in bounds and aligned: initialised bytes, races, write-once
 //! memory, cost.
 
+use arrayvec::ArrayVec;
+
 use super::locate::{AccessKind, LaneAccess, Location};
 use super::order;
 use super::rows::Spread;
@@ -116,7 +118,7 @@ pub(super) fn shared(
         order::shared_row(warp, block, env, kind, offsets, active, bytes, pc)?;
     }
     if let Some(counters) = &mut block.counters {
-        let accessed: Vec<(usize, u32)> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
+        let accessed: ArrayVec<(usize, u32), LANES> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
         counters.shared(pc, way(kind), &accessed, bytes as u32);
     }
     Ok(())
@@ -131,8 +133,8 @@ fn way(kind: AccessKind) -> Direction {
 
 fn count_global(block: &mut BlockMemory, kind: AccessKind, offsets: &[u64; LANES], active: u32, bytes: usize) {
     if let Some(counters) = &mut block.counters {
-        let accessed: Vec<u64> = lanes(active).map(|lane| offsets[lane]).collect();
-        counters.global(way(kind), &accessed, &vec![block.last; accessed.len()], bytes as u64);
+        let accessed: ArrayVec<(usize, u64), LANES> = lanes(active).map(|lane| (block.last, offsets[lane])).collect();
+        counters.global(way(kind), &accessed, bytes as u64);
     }
 }
 
@@ -185,9 +187,10 @@ pub(super) fn written_once(
 /// Collects an instruction's accesses for the counters when it executes lane by lane.
 #[derive(Default)]
 pub(super) struct Tally {
-    shared: Vec<(usize, u32)>,
-    addresses: Vec<u64>,
-    allocations: Vec<usize>,
+    /// Lanes and offsets.
+    shared: ArrayVec<(usize, u32), LANES>,
+    /// Allocations and offsets.
+    global: ArrayVec<(usize, u64), LANES>,
 }
 
 impl Tally {
@@ -197,10 +200,7 @@ impl Tally {
         }
         match location {
             Location::Shared(offset) => self.shared.push((lane_access.lane, offset as u32)),
-            Location::Global(_, offset) => {
-                self.addresses.push(offset as u64);
-                self.allocations.push(block.last);
-            }
+            Location::Global(_, offset) => self.global.push((block.last, offset as u64)),
             _ => {}
         }
     }
@@ -210,8 +210,8 @@ impl Tally {
         if !self.shared.is_empty() {
             counters.shared(pc, way(kind), &self.shared, bytes as u32);
         }
-        if !self.addresses.is_empty() {
-            counters.global(way(kind), &self.addresses, &self.allocations, bytes);
+        if !self.global.is_empty() {
+            counters.global(way(kind), &self.global, bytes);
         }
     }
 }

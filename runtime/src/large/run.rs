@@ -18,7 +18,7 @@ use super::site::{Constants, HostVector, Site};
 use super::sums::Part;
 use crate::checks::{self, GivenVector};
 use crate::compiled::CompiledGemm;
-use crate::device::{Device, DeviceKind};
+use crate::device::Device;
 use crate::error::{ArgumentError, Error};
 use crate::shape::{Laid, Shape, Stack};
 use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
@@ -207,7 +207,7 @@ pub(super) fn executor<'e, 'h>(
     host: &'e mut Host<'h>,
 ) -> Result<Box<dyn Executor + 'e>, (usize, Error)> {
     #[cfg(feature = "cuda")]
-    if sites.iter().flatten().all(|site| matches!(site.device.kind(), DeviceKind::Cuda(_))) {
+    if sites.iter().flatten().all(|site| matches!(site.device.kind(), crate::device::DeviceKind::Cuda(_))) {
         return Ok(Box::new(crate::cuda::Gpus::new(sites, host)?));
     }
     Ok(Box::new(Sequential::new(sites, host)))
