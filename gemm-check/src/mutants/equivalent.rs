@@ -52,7 +52,9 @@ fn one_more(mutant: &Mutant) -> bool {
 /// Whether a constant of half a panel, and perhaps whole ones, is smaller by 1.
 fn nearly_half_a_panel(mutant: &Mutant) -> bool {
     let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
-    last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 32 == 16 && after + 1 == before)
+    last(&mutant.after)
+        .zip(last(&mutant.before))
+        .is_some_and(|(after, before)| before % 32 == 16 && after + 1 == before)
 }
 
 /// Whether the constant that was added, and now is subtracted, is a multiple of 16.
