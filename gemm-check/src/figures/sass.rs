@@ -119,8 +119,14 @@ mod tests {
 
     #[test]
     fn the_innermost_loop_that_multiplies() {
-        assert_eq!(main_loop(LISTING, "gemm", DType::F32), Some(Loop { instructions: 7, fma: 2, matrix: false, loads: 2 }));
-        assert_eq!(main_loop(LISTING, "other", DType::F32), Some(Loop { instructions: 2, fma: 1, matrix: false, loads: 0 }));
+        assert_eq!(
+            main_loop(LISTING, "gemm", DType::F32),
+            Some(Loop { instructions: 7, fma: 2, matrix: false, loads: 2 })
+        );
+        assert_eq!(
+            main_loop(LISTING, "other", DType::F32),
+            Some(Loop { instructions: 2, fma: 1, matrix: false, loads: 0 })
+        );
         assert_eq!(main_loop(LISTING, "gemm", DType::F64), None);
         assert_eq!(main_loop(LISTING, "none", DType::F32), None);
         // Scalar multiply-adds next to products of tensor cores are those of the epilogue.
