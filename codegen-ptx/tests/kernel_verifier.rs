@@ -595,3 +595,11 @@ fn shapes_of_products() {
         refused(GROUP, "", product(change));
     }
 }
+
+/// The descriptor of a tile at a constant address has 64 bits as well.
+#[test]
+fn one_slot_of_one_warp_group() {
+    for kernel in kernels("types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);") {
+        verify(&kernel).unwrap_or_else(|v| panic!("{}", v.reason()));
+    }
+}

@@ -72,7 +72,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 64 at 0 B", "As is not swizzled in panels as wide as the span"),
     (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 64 at 0 B swizzle 64 B", "a row of a panel has 128 B"),
     (
-        GROUP,
+        HALVES,
         "pitch 32 at 8192 B swizzle 64 B",
         "pitch 64 at 8192 B swizzle 128 B",
         "reads 32 of Bs, which are not whole",

@@ -71,7 +71,8 @@ impl<'a> Lowering<'a> {
         };
         let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
         let fixed = self.fixed_bits(buffer, side)?;
-        Ok((self.b.set((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
+        // A constant, where there is one slot and one warp group, has 64 bits as well.
+        Ok((self.b.variable_wide((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
     }
 
     /// A descriptor moved to other rows or columns, and along k.
