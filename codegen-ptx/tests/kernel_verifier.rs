@@ -23,8 +23,9 @@ const SWIZZLED: &str =
 const GROUP: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2);";
 const GROUPS: &str = "types(f16); tile(128, 64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent;";
-const ALL: [&str; 14] =
-    [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, GROUP, GROUPS];
+const SLOT: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);";
+const ALL: [&str; 15] =
+    [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, GROUP, GROUPS, SLOT];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"));
@@ -593,13 +594,5 @@ fn shapes_of_products() {
             },
         };
         refused(GROUP, "", product(change));
-    }
-}
-
-/// The descriptor of a tile at a constant address has 64 bits as well.
-#[test]
-fn one_slot_of_one_warp_group() {
-    for kernel in kernels("types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);") {
-        verify(&kernel).unwrap_or_else(|v| panic!("{}", v.reason()));
     }
 }
