@@ -24,8 +24,10 @@ const WARPS: &str = "types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8
 const GROUP: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2);";
 const GROUPS: &str = "types(f16); tile(128, 64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent;";
-const ALL: [&str; 15] =
-    [ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, GROUP, GROUPS];
+const SLOT: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);";
+const ALL: [&str; 16] = [
+    ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, GROUP, GROUPS, SLOT,
+];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("{clauses}: {e}"));

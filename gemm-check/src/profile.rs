@@ -285,9 +285,12 @@ impl Profile {
     /// The same by kind: the product's multiply-adds first, everything else last.
     pub fn kinds(&self) -> Vec<(&'static str, u64)> {
         let mix = &self.cost.mix;
-        let rest = mix.fma + mix.mad + mix.other - self.fma.min(mix.fma + mix.mad);
+        // Tensor cores compute many of the product's multiply-adds with one instruction.
+        let products = if mix.matrix > 0 { 0 } else { self.fma.min(mix.fma + mix.mad) };
+        let rest = mix.fma + mix.mad + mix.other - products;
         let kinds = [
-            ("product's multiply-add", self.fma),
+            ("product's multiply-add", products),
+            ("matrix product", mix.matrix),
             ("shared load", mix.load_shared),
             ("shared store", mix.store_shared),
             ("global load", mix.load_global),

@@ -58,6 +58,8 @@ impl Target {
 
 /// Threads of a warp, on every target.
 pub const WARP: u32 = 32;
+/// Threads of a warp group.
+pub const WARP_GROUP: u32 = 4 * WARP;
 
 /// The maximum number of threads in a block, on every target.
 pub const MAX_THREADS: u32 = 1024;

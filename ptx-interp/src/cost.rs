@@ -74,6 +74,8 @@ pub struct Mix {
     pub fma: u64,
     /// `mad`, for addresses and for integer matrices.
     pub mad: u64,
+    /// `mma` and `wgmma`.
+    pub matrix: u64,
     /// `ld.global`.
     pub load_global: u64,
     /// `st.global`.
@@ -393,6 +395,7 @@ impl Mix {
                 Some(StateSpace::Shared) => &mut self.store_shared,
                 _ => &mut self.other,
             },
+            Op::Multiply { .. } | Op::GroupMultiply { .. } => &mut self.matrix,
             Op::CpAsync { .. } => &mut self.copy_async,
             Op::Bulk { index } if code.bulks[index as usize].copies() => &mut self.copy_bulk,
             Op::Atomic { .. } => &mut self.atomic,
@@ -434,6 +437,7 @@ impl std::ops::AddAssign<&Mix> for Mix {
     fn add_assign(&mut self, other: &Mix) {
         self.fma += other.fma;
         self.mad += other.mad;
+        self.matrix += other.matrix;
         self.load_global += other.load_global;
         self.store_global += other.store_global;
         self.load_shared += other.load_shared;

@@ -31,7 +31,8 @@ const WARPS: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8
 const WARPS_PLAIN: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); vector(1); shared(a = mk + pad(8), b = kn + pad(8))";
 const GROUPS: &str = "types(bf16); tile(128, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent";
-const GROUP: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 32, 16)); load(tma); stages(2)";
+const GROUP: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2)";
+const HALVES: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 32, 16)); load(tma); stages(2)";
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
@@ -80,37 +81,41 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (GROUPS, "warps 4:m16 2:m64", "warps 2:m64 4:m16", "are not held as `wgmma` with 64 columns leaves them"),
     (GROUPS, "holds 2:n1 2:m8", "holds 2:m8 2:n1", "are not held as `wgmma` with 64 columns leaves them"),
     (GROUPS, "by wgmma n 64", "order row", "fused multiply-adds multiply single elements"),
-    (GROUPS, "by descriptor", "width 1 ahead 1", "`wgmma` reads its operands by descriptor"),
     (GROUPS, "As by descriptor", "As width 1 ahead 1", "must be read in the same way"),
-    (GROUPS, "As by descriptor", "global by descriptor", "a descriptor is of a buffer, not of global memory"),
+    (GROUPS, "As by descriptor", "global by descriptor", "As must be both copied to and read"),
     (GROUPS, "unroll 64", "unroll 16", "are unrolled as a whole, not by 16"),
     (GROUPS, "steps 0..64 unroll 64", "steps 0..56 unroll 56", "multiplies 16 steps at once, which 56 from 0"),
     (GROUPS, "steps 0..64 unroll 64", "steps 8..64 unroll 56", "which 56 from 8 are not made of"),
     (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 64 at 0 B", "As is not swizzled in panels as wide as the span"),
     (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 64 at 0 B swizzle 64 B", "a row of a panel has 128 B"),
     (
-        GROUP,
+        HALVES,
         "pitch 32 at 8192 B swizzle 64 B",
         "pitch 64 at 8192 B swizzle 128 B",
         "reads 32 of Bs, which are not whole",
     ),
-    (GROUPS, "As by tma rows 128", "As by cp_async width 8 piece 8", "only an mbarrier"),
+    (GROUPS, "As by tma rows 128", "As by cp_async width 8 piece 8", "a is packed, and tma does not copy it"),
     // Panels.
     (GROUPS, "pitch 64 at 0 B swizzle 128 B", "pitch 32 at 0 B swizzle 64 B", ""),
     (GROUPS, "pitch 64 at 0 B", "pitch 48 at 0 B", "cannot have a pitch of 48, nor be cut into panels of it"),
     (STAGED, "pitch 8 at", "pitch 4 at", "only tma copies to panels, and the rows of As are cut into 2"),
     (SWIZZLED, "pitch 32 at 0 B swizzle 128 B", "pitch 16 at 0 B swizzle 64 B", "threads read whole rows"),
     // Products in flight: what they read, what they write, and who returns a slot.
-    (GROUPS, "retire but 1", "; nothing", ""),
-    (GROUPS, "retire but 1", "retire but 2", ""),
+    (GROUPS, "retire but 1", "; nothing", "ab: slot 0 is acquired while it may still be read"),
+    (GROUPS, "retire but 1", "retire but 2", "ab: slot 0 is acquired while it may still be read"),
     (GROUPS, "retire but 1", "retire but 8", "at most 7 statements can be left in flight, not 8"),
     (GROUPS, "retire but 1", "retire", ""),
-    (GROUPS, "release ab but 1", "release ab", ""),
-    (GROUPS, "release ab but 1", "release ab but 2", ""),
-    (GROUPS, "release ab but 1", "; nothing", ""),
-    (GROUPS, "\n          retire ", "\n          ; nothing", ""),
-    (GROUPS, "\n          release ab ", "\n          ; nothing", ""),
-    (GROUPS, "            wait ab", "            ; nothing", ""),
+    (GROUPS, "release ab but 1", "release ab", "ab: it is released without a wait"),
+    (GROUPS, "release ab but 1", "release ab but 2", "ab: two slots are released at once"),
+    (GROUPS, "release ab but 1", "; nothing", "a slot is waited for before the previous one is released"),
+    (GROUPS, "\n          retire ", "\n          ; nothing", "acc is used while products are added to it"),
+    (
+        GROUPS,
+        "\n          release ab ",
+        "\n          ; nothing",
+        "a slot of ab is waited for but not released when the tile ends",
+    ),
+    (GROUPS, "            wait ab", "            ; nothing", "ab is never waited for"),
     (GROUPS, "            acquire ab", "            retire\n            acquire ab", "starts no products"),
     (
         GROUPS,
@@ -118,9 +123,9 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "            clear acc\n            retire but 1",
         "acc is used while products",
     ),
-    (GROUP, "            retire ", "            ; nothing", ""),
-    (GROUP, "            retire ", "            retire but 1 ", ""),
-    (STAGED, "release ab", "release ab but 1", ""),
+    (GROUP, "            retire ", "            ; nothing", "acc is used while products are added to it"),
+    (GROUP, "            retire ", "            retire but 1 ", "acc is used while products"),
+    (STAGED, "release ab", "release ab but 1", "only a ring with mbarriers gets a slot back"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(256)", "empty after 256 arrivals, but 2 warp groups read it"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(1)", "empty after 1 arrivals, but 2 warp groups read it"),
     (GROUPS, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),

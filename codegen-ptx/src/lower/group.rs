@@ -7,15 +7,13 @@
 
 use std::ops::Range;
 
+use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
 
 use super::pipeline::Pipeline;
 use super::{Lowered, Lowering, broken, letter};
 use crate::kernel::{Expr, GroupShape, Op, Reg};
 use crate::tile::{Buffer, Fetch, Note, Source, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
-
-/// Threads of a warp group.
-pub(super) const WARP_GROUP: u32 = 128;
 
 /// Rows of a panel after which its swizzle repeats.
 const SWIZZLED_ROWS: u32 = 8;
@@ -71,7 +69,8 @@ impl<'a> Lowering<'a> {
         };
         let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
         let fixed = self.fixed_bits(buffer, side)?;
-        Ok((self.b.set((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
+        // A constant, where there is one slot and one warp group, has 64 bits as well.
+        Ok((self.b.variable_wide((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
     }
 
     /// A descriptor moved to other rows or columns, and along k.

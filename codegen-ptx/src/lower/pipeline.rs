@@ -1,7 +1,7 @@
 //! The state of a role within one tile of D: where it is in each ring, and what its copies need.
 
 use super::copy::Copies;
-use super::ring::Cursor;
+use super::ring::{Cursor, Kept};
 use super::slot::FragmentBase;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Expr, Reg};
@@ -51,15 +51,6 @@ impl<'a> Pipeline<'a> {
         let read = program.ring_of(buffer).and_then(|ring| self.rings[ring].read.clone());
         base.zip(read).ok_or_else(|| broken(format!("{} is not read through a ring", program.buffers[buffer].name)))
     }
-}
-
-/// A slot that a role returns one K-tile later than the others.
-#[derive(Clone)]
-pub(super) struct Kept {
-    /// 1 from the second K-tile on, before that 0.
-    pub(super) some: Expr,
-    /// Its mbarriers.
-    pub(super) at: Cursor,
 }
 
 /// What a role copies into a ring.

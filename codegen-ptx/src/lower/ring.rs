@@ -4,11 +4,11 @@
 //! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side goes
 //! around the ring; the producer waits for empty slots from its second round on.
 
+use ptx_gemm_dsl::target::WARP_GROUP;
+
 use crate::kernel::{Address, Arrival, Expr, Guard, Op, Reg};
 
 use super::Lowering;
-use super::group::WARP_GROUP;
-use super::pipeline::Kept;
 use crate::tile::{self, Empty, Full, MBARRIER_PAIR, Ring, Statement};
 
 /// Bytes of a slot's two mbarriers; the second one signals it empty.
@@ -35,6 +35,15 @@ pub(super) struct Carried {
     pub(super) write: Option<(Expr, Cursor)>,
     /// The same for the slot to read.
     pub(super) read: Option<(Expr, Cursor)>,
+}
+
+/// A slot that a role returns one K-tile later than the others.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// 1 from the second K-tile on, before that 0.
+    pub(super) some: Expr,
+    /// Its mbarriers.
+    pub(super) at: Cursor,
 }
 
 impl Lowering<'_> {

@@ -12,8 +12,10 @@ use serde::Serialize;
 pub struct Loop {
     /// Instructions.
     pub instructions: u32,
-    /// Multiply-adds.
+    /// Multiply-adds, or, with tensor cores, their matrix products.
     pub fma: u32,
+    /// Whether those are matrix products.
+    pub matrix: bool,
     /// Loads from shared, global and local memory.
     pub loads: u32,
 }
@@ -57,7 +59,11 @@ fn section<'a>(listing: &'a str, entry: &str) -> Vec<&'a str> {
 /// The loop of `entry` that multiplies, if there is one.
 pub(super) fn main_loop(listing: &str, entry: &str, acc: DType) -> Option<Loop> {
     let lines = section(listing, entry);
+    // Without modifiers: HMMA, HGMMA, IMMA and the like.
+    let product = |opcode: &str| opcode.split('.').next().is_some_and(|name| name.ends_with("MMA"));
+    let matrix = lines.iter().filter_map(|line| opcode(line)).any(product);
     let multiplies = |opcode: &str| match acc {
+        _ if matrix => product(opcode),
         DType::F64 => opcode.starts_with("DFMA"),
         // With a modifier it computes an address, a move or a shift.
         DType::I32 => opcode == "IMAD",
@@ -70,7 +76,7 @@ pub(super) fn main_loop(listing: &str, entry: &str, acc: DType) -> Option<Loop> 
         Some(&lines[start..=end])
     });
     let count = |body: &[&str]| {
-        let mut found = Loop { instructions: 0, fma: 0, loads: 0 };
+        let mut found = Loop { instructions: 0, fma: 0, matrix, loads: 0 };
         for opcode in body.iter().filter_map(|line| opcode(line)) {
             found.instructions += 1;
             found.fma += u32::from(multiplies(opcode));
@@ -113,9 +119,19 @@ mod tests {
 
     #[test]
     fn the_innermost_loop_that_multiplies() {
-        assert_eq!(main_loop(LISTING, "gemm", DType::F32), Some(Loop { instructions: 7, fma: 2, loads: 2 }));
-        assert_eq!(main_loop(LISTING, "other", DType::F32), Some(Loop { instructions: 2, fma: 1, loads: 0 }));
+        assert_eq!(
+            main_loop(LISTING, "gemm", DType::F32),
+            Some(Loop { instructions: 7, fma: 2, matrix: false, loads: 2 })
+        );
+        assert_eq!(
+            main_loop(LISTING, "other", DType::F32),
+            Some(Loop { instructions: 2, fma: 1, matrix: false, loads: 0 })
+        );
         assert_eq!(main_loop(LISTING, "gemm", DType::F64), None);
         assert_eq!(main_loop(LISTING, "none", DType::F32), None);
+        // Scalar multiply-adds next to products of tensor cores are those of the epilogue.
+        let tensor = LISTING.replace("LDS R4, [R8]", "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8]");
+        let expected = Loop { instructions: 7, fma: 1, matrix: true, loads: 1 };
+        assert_eq!(main_loop(&tensor, "gemm", DType::F32), Some(expected));
     }
 }

@@ -92,6 +92,13 @@ impl Figures {
                 writeln!(f, "{:<18} {} per thread", "registers", of.registers)?;
                 writeln!(f, "{:<18} {} B stored, {} B loaded per thread", "spills", of.spill_stores, of.spill_loads)?;
                 let Some(found) = of.main_loop else { return Ok(()) };
+                if found.matrix {
+                    return writeln!(
+                        f,
+                        "{:<18} {} instructions, {} matrix products, {} loads, both ways around branches",
+                        "SASS main loop", found.instructions, found.fma, found.loads
+                    );
+                }
                 writeln!(
                     f,
                     "{:<18} {} instructions, {} FMA ({:.0} %), {:.4} loads per FMA, both ways around branches",

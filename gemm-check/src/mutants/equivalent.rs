@@ -181,12 +181,20 @@ const FAMILIES: &[Family] = &[
         reason: "a barrier of one thread orders nothing that is not in order",
     },
     Family {
-        kinds: &[MutantKind::Deleted],
+        kinds: &[MutantKind::Deleted, MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         notes: &["elements of C"],
         entry: any,
         certain: false,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
+    },
+    Family {
+        kinds: &[MutantKind::RoundedTwice],
+        is: |_| true,
+        notes: &["value of D"],
+        entry: any,
+        certain: false,
+        reason: "sums of tensor cores are compared by a bound, within which one more rounding is",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],

@@ -6,11 +6,8 @@ use crate::clause::{Atom, Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
-use crate::target::{MAX_THREADS, WARP, registers_per_thread};
+use crate::target::{MAX_THREADS, WARP, WARP_GROUP, registers_per_thread};
 use crate::terms::Load;
-
-/// Threads of a warp group.
-const WARP_GROUP: u32 = 4 * WARP;
 
 /// Every rule about roles. `geometry` is `None` if it is not known.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {

@@ -1,6 +1,6 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
-use ptx_gemm_dsl::target::{Target, registers_per_thread};
+use ptx_gemm_dsl::target::{Target, WARP_GROUP, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Operand, Param, Swizzle, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
@@ -23,9 +23,6 @@ const MAX_IN_FLIGHT: u32 = 7;
 
 /// Lanes of a warp.
 const WARP: u32 = 32;
-
-/// Threads of a warp group.
-pub(super) const WARP_GROUP: u32 = 4 * WARP;
 
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;

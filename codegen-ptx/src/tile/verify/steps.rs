@@ -1,11 +1,10 @@
 //! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
-use ptx_gemm_dsl::target::Target;
+use ptx_gemm_dsl::target::{Target, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle};
 use ptx_gemm_dsl::types::DType;
 
 use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
-use super::shapes::WARP_GROUP;
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{

@@ -369,11 +369,17 @@ impl<'a> Block<'a> {
         let thread = &mut self.threads[t];
         let unfinished = thread.rings.iter().position(|ring| ring.acquired != ring.committed);
         let name = unfinished.map(|ring| self.program.rings[ring].name.as_str());
+        // Which slot a role returns late is counted from the first K-tile of each tile.
+        let unreturned = thread.rings.iter().position(|ring| ring.waited != ring.released);
+        let kept = unreturned.map(|ring| self.program.rings[ring].name.as_str());
         thread.tile += 1;
         let has_accumulators = thread.terms.iter().any(Option::is_some);
         let stores = thread.stores;
         if let Some(name) = name {
             return Err(self.fault(format_args!("a slot of {name} is acquired but not committed")));
+        }
+        if let Some(name) = kept {
+            return Err(self.fault(format_args!("a slot of {name} is waited for but not released when the tile ends")));
         }
         if let Some(products) = self.threads[t].flight.first() {
             let name = &self.program.accumulators[products.acc].name;
