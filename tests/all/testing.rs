@@ -28,7 +28,9 @@ fn right_kernels_pass() {
     assert_correct!(gemm! { tile({size}, 16, 4); thread(2, 2) }, [(17, 16, 5)]);
     assert_no_races!(kernel());
     // A ring that TMA fills again.
-    assert_no_races!(gemm! { target(sm_90); layout(a = col); tile(32, 32, 8); thread(4, 4); shared(a = km); load(tma); stages(2) });
+    assert_no_races!(
+        gemm! { target(sm_90); layout(a = col); tile(32, 32, 8); thread(4, 4); shared(a = km); load(tma); stages(2) }
+    );
     assert_contracts!(kernel());
     assert_contracts!(kernel(), { bank_conflicts <= 1; shared <= 4 KiB });
     let program = kernel().ir(ptx_gemm::Level::Tile, None).unwrap();

@@ -131,7 +131,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (GROUPS, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),
     // The text.
     (GROUPS, "retire but 1", "retire but", "expected"),
-    (GROUPS, "by wgmma", "by mma", "`mma` multiplies what is fetched by matrices"),
+    (GROUPS, "by wgmma", "by mma", "expected the end of the line"),
     (STAGED, "module sm_80", "module sm_81", "`sm_81` is not a target"),
     (STAGED, "tile m 16", "tile m 99999999999", "does not fit 32 bits"),
     (STAGED, "types a f32", "types a f33", "`f33` is not a type"),
