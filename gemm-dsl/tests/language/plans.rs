@@ -174,7 +174,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     );
     // The widest swizzle that the rows allow, in the order of memory.
     let shared = |layout: &str, tile: &str| {
-        plan(&format!("types(f16); layout(a = {layout}, b = {layout}); {tile}; atom(wgmma(64, 8, 16)); load(tma)"))
+        plan(&format!("types(f16); layout(a = {layout}, b = {layout}); {tile}; atom(wgmma(64, 16, 16)); load(tma)"))
             .clauses
             .shared
     };
