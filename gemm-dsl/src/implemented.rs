@@ -95,11 +95,9 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             Clause::Atom(Atom::Mma(16, 8, k)) if *k != 16 => {
                 lacks(whole, &["atom(mma(16, 8, 16))", "atom(fma)", "atom(fma); thread(8, 8)"]);
             }
-            Clause::Specialize(specialize) => {
-                if specialize.roles == Some(Roles::Pingpong) {
-                    let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
-                    lacks("specialize with pingpong".into(), &[&together.to_string()]);
-                }
+            Clause::Specialize(specialize) if specialize.roles == Some(Roles::Pingpong) => {
+                let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
+                lacks("specialize with pingpong".into(), &[&together.to_string()]);
             }
             Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),
             clause if !has(clause.key()) => lacks(whole, &[]),

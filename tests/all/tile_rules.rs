@@ -50,7 +50,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "threads 4:n2 8:m1", "threads 8:m1 4:n2", "not held as `mma` leaves them"),
     (WARPS, "types a bf16", "types a f16", "adds in f32, not f16 by bf16 in f32"),
     (WARPS_PLAIN, "module sm_80", "module sm_75", "`mma` needs sm_80, not sm_75"),
-    (WARPS_PLAIN, "[k 32] pitch 40", "[k 32] pitch 41", "the rows of As are 82 B apart"),
+    (WARPS_PLAIN, "[k 32] pitch 40", "[k 32] pitch 36", "the rows of As are 72 B apart"),
     // Packed operands.
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
     (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),
@@ -361,12 +361,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "groups of 2 steps cannot be read 1 steps ahead",
     ),
     (DIRECT, "fetch b <- global width 2", "fetch a <- global width 1", "one fragment of A and one of B"),
-    (
-        STAGED,
-        "fetch b <- Bs width 2 ahead 1",
-        "fetch b <- Bs width 1 each product",
-        "both operands must be held in registers, or neither",
-    ),
+    (STAGED, "fetch b <- Bs width 2 ahead 1", "fetch b <- Bs width 1 each product", "must be read in the same way"),
     (DIRECT, "steps all unroll 4", "steps all unroll 2", "unrolled by 2, but the tile's k is 4"),
     (DIRECT, "steps all", "steps 0..4", "the steps of a K-tile fetches from a buffer"),
     (STAGED, "-> d width 2", "-> d width 4", "D is stored 4 f32 at a time, but a thread holds 2"),
