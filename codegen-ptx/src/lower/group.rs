@@ -21,6 +21,9 @@ const SWIZZLED_ROWS: u32 = 8;
 /// Addresses and distances in a descriptor are in units of 16 bytes.
 const UNIT: u32 = 16;
 
+/// The last address that a descriptor has room for (PTX ISA, "Matrix descriptor": 18 bits).
+const LAST_ADDRESS: u64 = (1 << 18) - 1;
+
 impl<'a> Lowering<'a> {
     /// Lowers the steps of a K-tile that tensor cores multiply, as one group of products.
     pub(super) fn group_steps(
@@ -67,10 +70,10 @@ impl<'a> Lowering<'a> {
             }
             Side::A | Side::B => Expr::Const(0),
         };
-        let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
+        // An expression's bound counts from the start of shared memory, and a quotient needs that of the address itself.
+        let address = self.b.variable(Expr::SharedBase + buffer.offset_bytes + slot + own, LAST_ADDRESS);
         let fixed = self.fixed_bits(buffer, side)?;
-        // A constant, where there is one slot and one warp group, has 64 bits as well.
-        Ok((self.b.variable_wide((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
+        Ok((self.b.set((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
     }
 
     /// A descriptor moved to other rows or columns, and along k.

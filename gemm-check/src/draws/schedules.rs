@@ -253,17 +253,51 @@ fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>,
 
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
-    prop_oneof![7 => of_threads(), 1 => of_warp_groups()]
+    prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()]
 }
 
 /// Types that `wgmma` multiplies; sums are f32.
 const GROUP_TYPES: [&str; 5] =
     ["bf16", "f16", "bf16", "a = bf16, b = bf16, d = f32", "a = f16, b = f16, c = f32, d = f16"];
 
-/// A schedule whose products tensor cores compute.
+/// How the tiles of products of warps are copied.
+const OF_WARPS: [&str; 6] = [
+    "stages(1)",
+    "double_buffer",
+    "double_buffer; pace(free)",
+    "load(cp_async); stages(3)",
+    "load(cp_async); stages(4); pace(free)",
+    "load(cp_async); stages(3); specialize(producers = 1 warp)",
+];
+
+/// A schedule whose products tensor cores compute, warp by warp.
+fn of_warps() -> impl Strategy<Value = String> {
+    let warp = (of(&[16, 32, 48, 64]), of(&[8, 16, 24, 32, 64]), of(&[1, 1, 2, 3]), of(&[1, 1, 2, 4]));
+    let layout = || of(&["row", "col"]);
+    let layouts = (layout(), layout(), layout(), layout())
+        .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
+    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
+    let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), maybe(30, of(&["prefetch(0)"])));
+    (warp, steps, problem, others()).prop_map(|((m, n, rows, columns), (depth, copies, ahead), problem, others)| {
+        let (types, layouts, epilogue, batch) = problem;
+        let mut clauses = vec![
+            format!("types({types})"),
+            format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),
+            format!("atom(mma(16, 8, 16)); {copies}"),
+        ];
+        let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
+        let words = [ahead, batch].map(|clause| clause.map(str::to_string));
+        clauses.extend(words.into_iter().chain([layouts, epilogue]).flatten());
+        let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");
+        clauses.extend(others.into_iter().flatten().filter(|clause| !fma(clause)));
+        clauses.join("; ")
+    })
+}
+
+/// A schedule whose products tensor cores compute, warp group by warp group.
 fn of_warp_groups() -> impl Strategy<Value = String> {
     // Columns of an instruction, and how many of them a tile has.
-    let tile = (of(&[1, 1, 2, 3]), of(&[16, 24, 32, 64, 96, 128, 256]), of(&[1, 1, 2, 3]), of(&[16, 32, 48, 64, 128]));
+    let tile = (of(&[1, 1, 2, 3]), of(&[16, 48, 32, 64, 96, 128, 256]), of(&[1, 1, 2, 3]), of(&[16, 32, 48, 64, 128]));
     let orders = (of(&["mk", "km"]), of(&["kn", "nk"]), of(&[32, 32, 64]), of(&[32, 32, 64]))
         .prop_map(|(a, b, of_a, of_b)| format!("shared(a = {a} + swizzle({of_a}), b = {b} + swizzle({of_b}))"));
     let roles = of(&["specialize(producers = 1 warp)", "specialize(producers = 1)", BUDGET]).prop_map(str::to_string);

@@ -73,6 +73,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
                 .try_for_each(|(index, (fetch, _))| matrices(program, fetch, (start, steps), part(index)));
         }
         Instruction::Wgmma { columns } => {
+            rule(fetches[0].0.side == Side::A, part(0), || "the descriptor of A comes first".into())?;
             group(program, node, map, columns, part(2))?;
             return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
                 described_fetch(program, fetch, columns, (start, steps), part(index))
