@@ -259,18 +259,21 @@ fn speeds_of_tuned_schedules_are_the_measured_ones() {
         let comment: Vec<&str> = case.text.lines().map_while(|line| line.strip_prefix("//")).collect();
         for (extents, speed, share) in claims(&comment.join(" ")) {
             let f64s = case.name.starts_with("dgemm");
-            let row = rows.iter().find(|row| {
+            let digit = if speed < 1.0 { 0.001 } else { 0.1 };
+            let is_close = |figure: &serde_json::Value, claim: f64, digit: f64| {
+                figure.as_f64().is_some_and(|figure| (figure - claim).abs() <= 0.501 * digit)
+            };
+            // Two suites may have measured the same product.
+            let measured = rows.iter().filter(|row| {
                 let same = ["m", "n", "k"].iter().zip(extents).all(|(name, extent)| row[name] == extent);
                 same && row["schedule"] == case.name
                     && row["types"].as_str().is_some_and(|t| t.starts_with("f64") == f64s)
             });
-            let figure = |name: &str| row.and_then(|row| row[name].as_f64());
-            let is_close = |figure: Option<f64>, claim: f64, digit: f64| {
-                figure.is_some_and(|figure| (figure - claim).abs() <= 0.501 * digit)
-            };
-            let digit = if speed < 1.0 { 0.001 } else { 0.1 };
-            let is_right = is_close(figure("tflops"), speed, digit) && is_close(figure("ratio"), share / 100.0, 0.01);
-            assert!(is_right, "{}: {extents:?}: {speed} TFLOP/s, {share}%, but measured: {row:?}", case.name);
+            let measured: Vec<[&serde_json::Value; 2]> = measured.map(|row| [&row["tflops"], &row["ratio"]]).collect();
+            let is_right = measured
+                .iter()
+                .any(|[tflops, ratio]| is_close(tflops, speed, digit) && is_close(ratio, share / 100.0, 0.01));
+            assert!(is_right, "{}: {extents:?}: {speed} TFLOP/s, {share}%, but measured: {measured:?}", case.name);
             count += 1;
         }
     }
