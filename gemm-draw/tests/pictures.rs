@@ -91,7 +91,12 @@ fn the_conflicts_are_the_interpreters() {
                 sum
             })
         };
-        assert_eq!(sum(&|one| one.stores), profile.cost.shared_stores, "{}: stores", subject.name);
+        // A tile of D with memory of its own is no buffer, and has no panel.
+        let program = subject.program().unwrap();
+        let apart = program.stage.is_some() && !(0..program.rings.len()).any(|ring| program.is_staged_in(ring));
+        if !apart {
+            assert_eq!(sum(&|one| one.stores), profile.cost.shared_stores, "{}: stores", subject.name);
+        }
         assert_eq!(sum(&|one| one.loads), profile.cost.shared_loads, "{}: loads", subject.name);
         if found.is_empty() {
             continue;
