@@ -144,6 +144,7 @@ impl Run<'_> {
                 };
                 self.work(walker, Work::Multiply, kt, share * MULTIPLY);
             }
+            Op::Settle => {}
             Op::Stage { .. } | Op::Write { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE / 2.0),
             Op::Store { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE),
             Op::Sync | Op::Meet { .. } => self.line.barriers.push((walker.role, walker.now)),

@@ -36,7 +36,7 @@ pub(crate) fn works(word: &dyn Any) -> bool {
 
 /// Whether the compiler knows a clause at all.
 pub(crate) fn has(key: Key) -> bool {
-    !matches!(key, Key::Cluster | Key::Multicast | Key::Promote | Key::Emulate)
+    !matches!(key, Key::Promote | Key::Emulate)
 }
 
 /// The parts of a clause that do not work, apart from words of [`crate::words`].

@@ -27,7 +27,7 @@ pub const PARTS: RangeInclusive<u32> = 1..=1024;
 /// Instructions between two promotions.
 pub const EVERY: RangeInclusive<u32> = 1..=1024;
 /// Blocks of a cluster along one dimension, and all of them.
-pub const CLUSTER: RangeInclusive<u32> = 1..=16;
+pub const CLUSTER: RangeInclusive<u32> = 1..=8;
 /// Warps of a role.
 pub const WARPS: RangeInclusive<u32> = 1..=31;
 /// Warp groups of a role.

@@ -157,6 +157,8 @@ pub struct StagedTile {
     pub swizzle: Swizzle,
     /// Elements that a thread writes at once.
     pub width: u32,
+    /// Whether warps write it as matrices of 8 x 8 elements instead (`stmatrix`).
+    pub matrices: bool,
     /// Lines of a box, where TMA copies it to global memory; else the threads do, `d_width` elements at a time.
     pub box_lines: Option<u32>,
 }
@@ -206,6 +208,10 @@ pub struct Plan {
     pub pace: Pace,
     /// One wave of blocks that computes all tiles; `None`: one block per tile.
     pub persistent: Option<Wave>,
+    /// Tiles of D that the blocks of a cluster compute together; 1 x 1 without clusters.
+    pub cluster: Extent2,
+    /// Whether the blocks of a cluster share the loads of A and of B.
+    pub multicast: [bool; 2],
     /// K divided among blocks; `None`: each block sums over all of K.
     pub split_k: Option<SplitK>,
     /// The K-tiles of the last tiles divided evenly among the blocks of the wave.
@@ -324,6 +330,8 @@ pub struct Provenance {
     pub store: String,
     /// `persistent`, or `stream_k`, which implies it.
     pub persistent: String,
+    /// `cluster(m, n)`.
+    pub cluster: String,
     /// `specialize(...)`, else `one role`.
     pub specialize: String,
     /// `registers(...)`, else `the same registers for all`.

@@ -6,7 +6,7 @@ use crate::clause::Atom;
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
-use crate::terms::{Along, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
+use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
 
 /// Rows of two columns under headings. A name and a text need no library for tables, which this crate, a dependency of the
@@ -167,6 +167,21 @@ impl Plan {
         table.heading("grid");
         table.row("blocks", format!("ceil(m / {}) * ceil(n / {})", self.block.m, self.block.n));
         table.row("order", format!("bands of {} along {}", self.raster.group, self.raster.along.word()));
+        if self.cluster.m * self.cluster.n > 1 {
+            let Extent2 { m, n } = self.cluster;
+            let shared: Vec<&str> = ["A", "B"]
+                .into_iter()
+                .zip(self.multicast)
+                .filter(|(_, shared)| *shared)
+                .map(|(name, _)| name)
+                .collect();
+            let loads = if shared.is_empty() {
+                String::new()
+            } else {
+                format!(", which share loads of {}", shared.join(" and "))
+            };
+            table.row("clusters", format!("of {m} x {n} tiles{loads}"));
+        }
         match self.persistent {
             None => {}
             Some(Wave::Device) => table.row("persistent", "one wave"),
@@ -223,7 +238,8 @@ impl Plan {
             Swizzle::Bytes(span) => format!("swizzled by {span} B"),
             Swizzle::None => format!("{} apart", staged.pitch),
         };
-        let tile = format!("{lines} lines of {elements}, {skew}, at {}", staged.offset_bytes);
+        let by = if staged.matrices { ", written as matrices" } else { "" };
+        let tile = format!("{lines} lines of {elements}, {skew}, at {}{by}", staged.offset_bytes);
         match staged.box_lines {
             None => format!("{tile}, copied {width} wide"),
             Some(rows) => {

@@ -221,12 +221,39 @@ impl Plan {
         let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
         let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
         let mut total = Passes::default();
+        if staged.matrices {
+            return self.d_matrices(staged, sides);
+        }
         for warp in warps(self.geometry.threads) {
             for line in &lines {
                 for element in elements.iter().step_by(staged.width as usize) {
                     let starts = warp.clone().map(|thread| sides.map(|side| own(&self.geometry, thread, side)));
                     let offsets = starts.map(|[l, e]| self.d_address(staged, l + line, e + element));
                     total += passes(offsets.enumerate(), staged.width * self.problem.types.d.bytes());
+                }
+            }
+        }
+        total
+    }
+
+    /// The matrices of 8 x 8 that the warps write of one tile of D: four at once, of 16 rows and 16 columns; two at the end
+    /// of an odd number of columns of eight.
+    fn d_matrices(&self, staged: &StagedTile, sides: [Side; 2]) -> Passes {
+        let Geometry { region, .. } = self.geometry;
+        let mut total = Passes::default();
+        for warp in warps(self.geometry.threads) {
+            let origin = [Side::A, Side::B].map(|side| own(&self.geometry, warp.start, side));
+            for row in (0..region.m).step_by(16) {
+                for col in (0..region.n).step_by(16) {
+                    let lanes = if region.n - col >= 16 { WARP } else { WARP / 2 };
+                    let offsets = (0..lanes).map(|lane| {
+                        let (line, below, right) = (lane % 8, lane / 8 % 2 * 8, lane / 16 * 8);
+                        let [down, along] = if sides[0] == Side::A { [line, 0] } else { [0, line] };
+                        let at = [origin[0] + row + below + down, origin[1] + col + right + along];
+                        let [l, e] = sides.map(|side| if side == Side::A { at[0] } else { at[1] });
+                        self.d_address(staged, l, e)
+                    });
+                    total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
                 }
             }
         }

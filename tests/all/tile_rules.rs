@@ -34,6 +34,13 @@ const GROUPS: &str = "types(bf16); tile(128, 64, 64); atom(wgmma(64, 64, 16)); l
 const GROUP: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2)";
 const HALVES: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 32, 16)); load(tma); stages(2)";
 
+const TALL: &str = "types(bf16); tile(256, 128, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); \
+                    specialize(producers = 1, consumers = 2)";
+const MATRICES: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3); \
+                        store(staged); target(sm_90)";
+const CUT: &str = "types(bf16); tile(64, 48, 32); warp(32, 24); atom(mma(16, 8, 16)); load(tma); stages(3); store(tma)";
+const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged); target(sm_90)";
+
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
     // Products of warps.
@@ -51,6 +58,17 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "types a bf16", "types a f16", "adds in f32, not f16 by bf16 in f32"),
     (WARPS_PLAIN, "module sm_80", "module sm_75", "`mma` needs sm_80, not sm_75"),
     (WARPS_PLAIN, "[k 32] pitch 40", "[k 32] pitch 36", "the rows of As are 72 B apart"),
+    // Rows of several products of a warp group.
+    (TALL, "2:n64 2:m64", "2:m64 2:n64", "not held as `wgmma` with 64 columns leaves them, in each of 2 warp groups"),
+    (TALL, "4:m16 2:m128", "2:m128 4:m16", "not held as `wgmma` with 64 columns leaves them"),
+    // Matrices of D.
+    (MATRICES, "stage acc by matrices", "stage acc width 2", ""),
+    (MATRICES, "stage acc by matrices", "stage acc by rows", "expected `matrices`, found `rows`"),
+    (MATRICES, "module sm_90", "module sm_80", "`stmatrix` needs sm_90, not sm_80"),
+    (MATRICES, "d bf16", "d f32", "matrices are of 16-bit elements, converted from f32, not f32 from f32"),
+    (MATRICES, "d pitch 72 at", "d pitch 68 at", "lines of 68 bf16 do not begin at multiples of 16 B"),
+    (NARROW, "stage acc width 2", "stage acc by matrices", "the accumulators are not held as matrices"),
+    (CUT, "stage acc width 2", "stage acc by matrices", "a warp's matrices are cut by panels of 16 elements"),
     // Packed operands.
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
     (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),
@@ -295,6 +313,14 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
         "        stage",
         "the previous one may still be read",
     ),
+    (OUT_BOXED, "        settle", "        ; settle", "the previous one may still be read"),
+    (
+        OUT_BOXED,
+        "      }\n      settle",
+        "      }\n      ; settle",
+        "the block ends while tma may still read the tile of D",
+    ),
+    (OUT_BOXED, "      }\n      settle", "      }\n      sync", "single `tiles`, which `settle` may follow"),
     (
         OUT_BOXED,
         "        meet store                                                       ; store(tma)\n        write",

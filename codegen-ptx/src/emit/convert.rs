@@ -30,6 +30,14 @@ impl Emitter<'_> {
         }
     }
 
+    /// Converts two f32 to a type of 16 bits; the instruction takes the upper half first.
+    pub(super) fn convert_pair(&mut self, dst: kernel::Reg, to: Data, args: &[Value]) {
+        let to = if to == Data::F16 { Type::F16x2 } else { Type::Bf16x2 };
+        let halves = args.iter().rev().map(|arg| self.value(arg, Type::F32));
+        let operands: Vec<Operand> = [self.reg(dst).into()].into_iter().chain(halves).collect();
+        self.entry.emit(Opcode::Cvt { rnd: Rounding::Rn, sat: false, to, from: Type::F32 }, operands);
+    }
+
     fn narrow_or_widen(&mut self, (from, source): (Data, Operand), (to, dst): (Data, Reg)) {
         match (from, to) {
             (Data::F64, Data::Bf16) => {

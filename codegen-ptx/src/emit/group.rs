@@ -21,6 +21,14 @@ impl Emitter<'_> {
         self.entry.emit(op, operands);
     }
 
+    /// `stmatrix`.
+    pub(super) fn store_matrices(&mut self, src: &[Reg], address: &Address, transposed: bool) {
+        let transpose = if transposed { Transpose::Yes } else { Transpose::No };
+        let op = Opcode::StMatrix { matrices: src.len() as u8, transpose, space: Space::Shared };
+        let operands = [self.address(address), self.vector(src)];
+        self.entry.emit(op, operands);
+    }
+
     /// `mma.m16n8k16`.
     pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: Type) {
         let (shape, overflow, of) = (Shape::new(16, 8, 16), Overflow::Wrap, element(factor));

@@ -40,6 +40,7 @@ impl Emitter<'_> {
             Math::Reciprocal => Opcode::Approx { function: Approx::Rcp, ty },
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
+            Math::ConvertPair(to) => return self.convert_pair(dst, to, args),
             Math::Convert => return self.convert(dst, &args[0]),
             Math::Pair | Math::First | Math::Second => return self.pairs(op, dst, args),
         };

@@ -1,8 +1,6 @@
 //! mbarriers in shared memory, the copies of boxes that they count, and those of boxes to global memory.
 
-use ptx_gemm_ptx::asynchronous::{
-    Arrival as Carries, BulkDone, CacheHint, Multicast, Pending, Phase, TensorMode, Wait,
-};
+use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order};
 use ptx_gemm_ptx::types::{Space, Type as PtxType};
 
@@ -37,18 +35,43 @@ impl Emitter<'_> {
         }
     }
 
-    /// One box of a matrix. The block's shared memory is also that of its cluster of one block.
-    pub(super) fn copy_box(&mut self, to: &Address, map: Reg, at: &[Reg], barrier: &Address, guard: Option<Guard>) {
+    /// An arrival at an mbarrier of a block of the cluster. Without qualifiers, as CUTLASS has it: with `.release.cluster`
+    /// the assembler puts a fence of all memory before it, though what it orders are reads that are complete.
+    pub(super) fn arrive_at(&mut self, block: Reg, address: &Address, guard: Option<Guard>) {
+        let there = self.scratch(Type::U32);
+        let (base, block) = (self.reg(address.base), self.reg(block));
+        self.entry.emit(Opcode::Mapa { space: Space::SharedCluster, ty: PtxType::U32 }, [there, base, block].map(Operand::from));
+        let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: Space::SharedCluster };
+        self.emit(guard, op, [Operand::Sink, Operand::address(there, address.offset)]);
+    }
+
+    /// One box of a matrix, for this block or for several of its cluster.
+    pub(super) fn copy_box(
+        &mut self,
+        to: &Address,
+        (map, at): (Reg, &[Reg]),
+        barrier: &Address,
+        blocks: Option<Reg>,
+        guard: Option<Guard>,
+    ) {
         let op = Opcode::TensorLoad {
             dimensions: at.len() as u8,
             to: Space::SharedCluster,
             mode: TensorMode::Tile,
-            multicast: Multicast::None,
+            multicast: if blocks.is_some() { Multicast::Cluster } else { Multicast::None },
             hint: CacheHint::None,
         };
         let coordinates = at.iter().map(|reg| Operand::from(self.reg(*reg))).collect();
         let from = Operand::TensorAddress(Box::new((Base::Reg(self.reg(map)), coordinates)));
-        self.emit(guard, op, [self.address(to), from, self.address(barrier)]);
+        let mut operands = vec![self.address(to), from, self.address(barrier)];
+        if let Some(blocks) = blocks {
+            // The mask has 16 bits.
+            let (mask, blocks) = (self.scratch(Type::F16), self.reg(blocks).into());
+            let halves = Operand::Vector(vec![mask.into(), Operand::Sink].into());
+            self.entry.emit(Opcode::Mov(PtxType::B32), [halves, blocks]);
+            operands.push(mask.into());
+        }
+        self.emit(guard, op, operands);
     }
 
     /// A box from shared memory; what is outside the matrix is not written.
@@ -58,12 +81,6 @@ impl Emitter<'_> {
         let coordinates = at.iter().map(|reg| Operand::from(self.reg(*reg))).collect();
         let to = Operand::TensorAddress(Box::new((Base::Reg(self.reg(map)), coordinates)));
         self.emit(guard, op, [to, self.address(from)]);
-    }
-
-    /// Waits until the boxes that this thread stores have been read; their writes are complete when the kernel ends.
-    pub(super) fn settle_boxes(&mut self) {
-        self.entry.emit(Opcode::BulkCommit, []);
-        self.entry.emit(Opcode::BulkWait(BulkDone::Read), [Operand::Int(0)]);
     }
 
     /// Makes the thread's writes to shared memory visible to the asynchronous proxy.

@@ -12,12 +12,12 @@ mod mbarrier;
 mod words;
 
 use ptx_gemm_dsl::terms::Reads;
-use ptx_gemm_ptx::asynchronous::PrefetchSize;
+use ptx_gemm_ptx::asynchronous::{BulkDone, PrefetchSize};
 use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
 use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Opcode, Operand, Order, Reg, Rounding, Scope};
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
-use ptx_gemm_ptx::warp::Resize;
+use ptx_gemm_ptx::warp::{Alignment, ClusterOrder, Resize};
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 
@@ -48,6 +48,9 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     }
     entry.directive(Directive::Reqntid(vec![kernel.threads, 1, 1]));
     entry.directive(Directive::MinNctaPerSm(kernel.blocks_per_sm));
+    if kernel.cluster > 1 {
+        entry.directive(Directive::ReqNctaPerCluster(vec![kernel.cluster, 1, 1]));
+    }
     let families = kernel
         .families
         .iter()
@@ -227,9 +230,12 @@ impl Emitter<'_> {
                 operands.extend(valid.map(|v| Operand::from(self.reg(v))));
                 self.emit(*guard, Opcode::CpAsync { cache, prefetch: PrefetchSize::None }, operands);
             }
-            Op::CopyBox { to, map, at, barrier, guard } => self.copy_box(to, *map, at, barrier, *guard),
+            Op::CopyBox { to, map, at, barrier, blocks, guard } => {
+                self.copy_box(to, (*map, at), barrier, *blocks, *guard);
+            }
             Op::StoreBox { from, map, at, guard } => self.store_box(from, *map, at, *guard),
-            Op::SettleBoxes => self.settle_boxes(),
+            Op::CommitBoxes => self.entry.emit(Opcode::BulkCommit, []),
+            Op::SettleBoxes => self.entry.emit(Opcode::BulkWait(BulkDone::Read), [Operand::Int(0)]),
             Op::PublishWrites => self.publish_writes(),
             Op::PublishBarriers => self.entry.emit(Opcode::FenceMbarrierInit, []),
             Op::CommitCopies => self.entry.emit(Opcode::CpAsyncCommit, []),
@@ -242,6 +248,7 @@ impl Emitter<'_> {
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
             Op::LoadMatrices { dst, address, transposed } => self.load_matrices(dst, address, *transposed),
+            Op::StoreMatrices { src, address, transposed } => self.store_matrices(src, address, *transposed),
             Op::WarpProduct { acc, a, b, factor } => self.warp_product(acc, a, b, *factor),
             Op::GroupProduct { acc, a, b, add, shape } => self.group_product(acc, [*a, *b, *add], shape),
             Op::FenceProducts => self.entry.emit(Opcode::WgmmaFence, []),
@@ -252,6 +259,7 @@ impl Emitter<'_> {
                 self.entry.emit(Opcode::SetMaxNReg(resize), [Operand::from(*count)]);
             }
             Op::InitBarrier { address, arrivals } => self.init_barrier(address, *arrivals),
+            Op::ArriveAt { block, address, guard } => self.arrive_at(*block, address, *guard),
             Op::Arrive { address, when, guard } => self.arrive(address, *when, *guard),
             Op::TestBarrier { dst, address, parity } => self.test_barrier(*dst, address, *parity),
             Op::CountUp { dst, address } => {
@@ -269,6 +277,11 @@ impl Emitter<'_> {
                 let order = Order::Release(Scope::Gpu);
                 let op = Opcode::St { order, space: Space::Global, cache: Cache::None, vector: 1, ty: Type::U32 };
                 self.entry.emit(op, [self.address(address), self.reg(*value).into()]);
+            }
+            Op::ClusterBarrier => {
+                let alignment = Alignment::Aligned;
+                self.entry.emit(Opcode::ClusterArrive { order: ClusterOrder::Unstated, alignment }, []);
+                self.entry.emit(Opcode::ClusterWait { order: ClusterOrder::Unstated, alignment }, []);
             }
             Op::Barrier => self.entry.emit(Opcode::BarSync, [Operand::Int(0)]),
             Op::NamedBarrier { number, threads } => {

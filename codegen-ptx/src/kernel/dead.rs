@@ -108,12 +108,17 @@ impl Pass {
                 self.reads(to.base);
                 self.access(&Memory::Global(*access), from, guard);
             }
-            Op::CopyBox { to, map, at, barrier, guard } => {
-                [to.base, *map, barrier.base].iter().chain(at).for_each(|reg| self.reads(*reg));
+            Op::CopyBox { to, map, at, barrier, blocks, guard } => {
+                [to.base, *map, barrier.base].iter().chain(at).chain(blocks).for_each(|reg| self.reads(*reg));
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }
             Op::StoreBox { from, map, at, guard } => {
                 [from.base, *map].iter().chain(at).for_each(|reg| self.reads(*reg));
+                guard.iter().for_each(|guard| self.reads(guard.pred));
+            }
+            Op::ArriveAt { block, address, guard } => {
+                self.reads(*block);
+                self.reads(address.base);
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }
             Op::Arrive { address, guard, .. } => {
@@ -141,8 +146,13 @@ impl Pass {
             Op::FenceProducts | Op::CommitProducts | Op::WaitProducts(_) => {}
             Op::Clear { .. } => {}
             Op::SetRegisters { .. } => {}
-            Op::SettleBoxes | Op::PublishWrites => {}
+            Op::StoreMatrices { src, address, .. } => {
+                self.reads(address.base);
+                src.iter().for_each(|reg| self.reads(*reg));
+            }
+            Op::CommitBoxes | Op::SettleBoxes | Op::PublishWrites => {}
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
+            Op::ClusterBarrier => {}
             Op::Param { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
         }
     }

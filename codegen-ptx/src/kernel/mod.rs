@@ -204,6 +204,8 @@ pub enum Math {
     Reciprocal,
     /// conversion to the destination's type
     Convert,
+    /// two f32, converted to a type of 16 bits, as a pair
+    ConvertPair(Type),
     /// two elements of 16 bits as a pair
     Pair,
     /// the first element of a pair
@@ -242,10 +244,14 @@ pub enum Op {
     CopyAsync { to: Address, from: Address, bytes: u32, valid: Option<Reg>, guard: Option<Guard>, access: Access },
     /// Copies a box of a matrix to shared memory, where its bytes are counted by an mbarrier. `map` is the address of the
     /// tensor map, `at` the coordinates of the box in the matrix, innermost first; zeros are written outside the matrix.
-    CopyBox { to: Address, map: Reg, at: Vec<Reg>, barrier: Address, guard: Option<Guard> },
+    /// With `blocks`, whose bit r is set for each block r of the cluster that gets the box, it is written to the same place in
+    /// the shared memory of each of them, and counted by the same mbarrier there.
+    CopyBox { to: Address, map: Reg, at: Vec<Reg>, barrier: Address, blocks: Option<Reg>, guard: Option<Guard> },
     /// Copies a box of a matrix from shared memory to global memory; what is outside the matrix is not written.
     StoreBox { from: Address, map: Reg, at: Vec<Reg>, guard: Option<Guard> },
-    /// Waits until the boxes that this thread stores have been read from shared memory.
+    /// Ends a group of stores of boxes.
+    CommitBoxes,
+    /// Waits until the boxes of all groups have been read from shared memory.
     SettleBoxes,
     /// Lets copies of boxes see what this thread has written to shared memory.
     PublishWrites,
@@ -266,6 +272,8 @@ pub enum Op {
     /// Reads one matrix of 8 x 8 elements of 16 bits for each destination: the lanes `8 i` to `8 i + 7` have the addresses
     /// of the rows of matrix `i`. Each lane gets two elements of a row of each matrix; or of a column, if `transposed`.
     LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool },
+    /// Writes one matrix of 8 x 8 elements of 16 bits for each source, as [`Op::LoadMatrices`] reads them.
+    StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
     /// A warp's tensor cores: `acc[16 x 8] += a[16 x 16] * b[16 x 8]`, of elements of type `factor`.
     WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: Type },
     /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group goes on. `a` and `b` are matrix
@@ -277,8 +285,12 @@ pub enum Op {
     CommitProducts,
     /// Waits until at most this many groups of products are in flight.
     WaitProducts(u32),
+    /// Arrives at the mbarrier that another block of the cluster, or this one, has at this address of its shared memory.
+    ArriveAt { block: Reg, address: Address, guard: Option<Guard> },
     /// Synchronises all threads of the block.
     Barrier,
+    /// Synchronises all threads of all blocks of the cluster.
+    ClusterBarrier,
     /// Synchronises the threads that take part in a named barrier.
     NamedBarrier { number: u32, threads: u32 },
     /// Lets each thread of a warp group have this many registers: more than before, for which it waits, or fewer.
@@ -327,6 +339,8 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Threads per block.
     pub threads: u32,
+    /// Blocks of a cluster, along the grid's only dimension; 1 without clusters.
+    pub cluster: u32,
     /// Numbers that divide m, n and k at every launch, if the kernel has no code for edges (`tail(none)`).
     pub divides: Option<[u32; 3]>,
     /// Blocks per multiprocessor to compile for.
@@ -399,6 +413,8 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::CopyAsync { .. }
             | Op::CopyBox { .. }
             | Op::StoreBox { .. }
+            | Op::StoreMatrices { .. }
+            | Op::CommitBoxes
             | Op::SettleBoxes
             | Op::PublishWrites
             | Op::PublishBarriers
@@ -407,7 +423,9 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::FenceProducts
             | Op::CommitProducts
             | Op::WaitProducts(_)
+            | Op::ArriveAt { .. }
             | Op::Barrier
+            | Op::ClusterBarrier
             | Op::NamedBarrier { .. }
             | Op::SetRegisters { .. }
             | Op::InitBarrier { .. }

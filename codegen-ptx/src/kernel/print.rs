@@ -5,7 +5,8 @@ use std::fmt::{self, Write};
 
 use super::expr;
 use super::{
-    Access, Address, Arrival, Compare, Expr, GroupShape, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Value,
+    Access, Address, Arrival, Compare, Expr, GroupShape, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Type,
+    Value,
 };
 
 /// Column of the origin after a statement.
@@ -20,9 +21,10 @@ pub fn print(kernel: &Kernel) -> String {
 }
 
 fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
+    let cluster = if kernel.cluster > 1 { format!(" cluster {}", kernel.cluster) } else { String::new() };
     writeln!(
         out,
-        "kernel {} threads {} blocks_per_sm {} shared {} B {{",
+        "kernel {} threads {} blocks_per_sm {}{cluster} shared {} B {{",
         kernel.name, kernel.threads, kernel.blocks_per_sm, kernel.shared_bytes
     )?;
     for (i, param) in kernel.params.iter().enumerate() {
@@ -118,17 +120,19 @@ impl Printer<'_> {
                 valid.map(|v| format!(" valid {}", self.reg(v))).unwrap_or_default(),
                 self.guard(guard)
             ),
-            Op::CopyBox { to, map, at, barrier, guard } => {
+            Op::CopyBox { to, map, at, barrier, blocks, guard } => {
                 let at: Vec<String> = at.iter().map(|reg| self.reg(*reg)).collect();
                 let (to, barrier) = (self.address(to), self.address(barrier));
                 let (map, guard) = (self.reg(*map), self.guard(guard));
-                format!("copy_box {to} <- map {map} at ({}) counted by {barrier}{guard}", at.join(", "))
+                let blocks = blocks.map(|blocks| format!(" in blocks {}", self.reg(blocks))).unwrap_or_default();
+                format!("copy_box {to} <- map {map} at ({}) counted by {barrier}{blocks}{guard}", at.join(", "))
             }
             Op::StoreBox { from, map, at, guard } => {
                 let at: Vec<String> = at.iter().map(|reg| self.reg(*reg)).collect();
                 let (from, map, guard) = (self.address(from), self.reg(*map), self.guard(guard));
                 format!("store_box map {map} at ({}) <- {from}{guard}", at.join(", "))
             }
+            Op::CommitBoxes => "commit_boxes".to_string(),
             Op::SettleBoxes => "settle_boxes".to_string(),
             Op::PublishWrites => "publish_writes".to_string(),
             Op::PublishBarriers => "publish_barriers".to_string(),
@@ -155,6 +159,10 @@ impl Printer<'_> {
                 let transposed = if *transposed { " transposed" } else { "" };
                 format!("{} = load_matrices{transposed} {}", self.regs(dst), self.address(address))
             }
+            Op::StoreMatrices { src, address, transposed } => {
+                let transposed = if *transposed { " transposed" } else { "" };
+                format!("store_matrices{transposed} {} {}", self.address(address), self.regs(src))
+            }
             Op::WarpProduct { acc, a, b, factor } => {
                 format!("{}[16 x 8] += {}[16 x 16] * {}[16 x 8] {factor:?}", self.regs(acc), self.regs(a), self.regs(b))
             }
@@ -175,12 +183,16 @@ impl Printer<'_> {
             Op::CommitProducts => "commit_products".to_string(),
             Op::WaitProducts(n) => format!("wait_products {n}"),
             Op::Barrier => "barrier".to_string(),
+            Op::ClusterBarrier => "cluster_barrier".to_string(),
             Op::NamedBarrier { number, threads } => format!("barrier {number} of {threads} threads"),
             Op::SetRegisters { count, more } => {
                 format!("registers {} {count}", if *more { "up to" } else { "down to" })
             }
             Op::InitBarrier { address, arrivals } => {
                 format!("init_barrier {} arrivals {arrivals}", self.address(address))
+            }
+            Op::ArriveAt { block, address, guard } => {
+                format!("arrive {} in block {}{}", self.address(address), self.reg(*block), self.guard(guard))
             }
             Op::Arrive { address, when, guard } => {
                 let (address, guard) = (self.address(address), self.guard(guard));
@@ -312,6 +324,8 @@ fn math_name(op: Math) -> &'static str {
         Math::Exp2 => "exp2",
         Math::Reciprocal => "reciprocal",
         Math::Convert => "convert",
+        Math::ConvertPair(Type::F16) => "convert_pair f16",
+        Math::ConvertPair(_) => "convert_pair bf16",
         Math::Pair => "pair",
         Math::First => "first",
         Math::Second => "second",

@@ -175,6 +175,7 @@ impl<'k> Analysis<'k> {
                 self.result.products.push((stmt, control.clone(), Agreement::ALL));
                 dst.iter().for_each(|reg| self.differs(*reg));
             }
+            Op::StoreMatrices { .. } => self.result.products.push((stmt, control.clone(), Agreement::ALL)),
             Op::GroupProduct { acc, a, b, add, .. } => {
                 let agree = [a, b, add].map(|reg| self.get(*reg).agree).into_iter().min().unwrap_or(Agreement::NONE);
                 self.result.products.push((stmt, control.clone(), agree));
@@ -191,6 +192,7 @@ impl<'k> Analysis<'k> {
             | Op::CopyAsync { .. }
             | Op::CopyBox { .. }
             | Op::StoreBox { .. }
+            | Op::CommitBoxes
             | Op::SettleBoxes
             | Op::PublishWrites
             | Op::PublishBarriers
@@ -198,8 +200,9 @@ impl<'k> Analysis<'k> {
             | Op::WaitCopies(_)
             | Op::InitBarrier { .. }
             | Op::Arrive { .. }
+            | Op::ArriveAt { .. }
             | Op::RaiseFlag { .. } => {}
-            Op::Barrier | Op::NamedBarrier { .. } | Op::SetRegisters { .. } => {
+            Op::Barrier | Op::ClusterBarrier | Op::NamedBarrier { .. } | Op::SetRegisters { .. } => {
                 self.result.barriers.push((stmt, control.clone()))
             }
             Op::If { cond, then, other } => self.branch(*cond, then, other, control),

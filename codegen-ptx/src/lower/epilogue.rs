@@ -6,6 +6,8 @@
 //! element has its own predicate. A tile that is staged in shared memory first is written there whole, whatever lies
 //! outside D.
 
+mod matrices;
+
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
 
@@ -47,6 +49,13 @@ struct Plane {
     layout: Layout,
     width: u32,
     access: Access,
+}
+
+impl Plane {
+    /// Bytes from one line of a matrix with layout `layout` to another.
+    fn lines(&self, layout: Layout, step: u32) -> Expr {
+        if self.layout == layout { self.ld_bytes.clone() * step } else { (step * self.bytes).into() }
+    }
 }
 
 /// Where the values of D go.
@@ -111,8 +120,14 @@ impl Lowering<'_> {
         };
         let reads_c = self.reads_c(note);
         let vectors = self.vector_addresses(work_tile, (&rows, &cols), note)?;
+        let by_matrices = staged && width == 0;
         self.b.open();
-        self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?;
+        match by_matrices {
+            true => {
+                self.stage_matrices(&held, (&rows, &cols), c.as_ref().map(|c| (c, reads_c)), &vectors, false)?;
+            }
+            false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?,
+        }
         let inside = self.b.close();
         // Without C and vectors, what is staged is the same everywhere.
         let anywhere = staged && c.is_none() && vectors.is_empty();
@@ -122,7 +137,12 @@ impl Lowering<'_> {
                 self.b.open();
                 let inner = if layouts.d == Layout::Row { &cols } else { &rows };
                 let edge = self.edge(inner);
-                self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?;
+                match by_matrices {
+                    true => {
+                        self.stage_matrices(&held, (&rows, &cols), c.as_ref().map(|c| (c, reads_c)), &vectors, true)?;
+                    }
+                    false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?,
+                }
                 let at_edge = self.b.close();
                 self.b.origin(note, "the widest accesses if the tile lies inside D");
                 self.b.branch(interior, inside, at_edge);
@@ -272,13 +292,12 @@ impl Lowering<'_> {
                     Target::Stage { .. } => outer.local.clone() + outer.position(o),
                 };
                 if let (Some(c), Some(at)) = (c, &mut c_line) {
-                    let along = if c.layout == layout { c.ld_bytes.clone() * step } else { (step * c.bytes).into() };
-                    *at = self.b.set(at.clone() + along);
+                    *at = self.b.set(at.clone() + c.lines(layout, step));
                 }
             }
             let guards = edge.map(|edge| self.line_guards(edge, outer, o));
             let c_regs = match (c, &c_line) {
-                (Some(c), Some(at)) => self.load_c(c, layout, at, inner, reads_c, (guards.as_deref(), &held.note)),
+                (Some(c), Some(at)) => self.load_c((c, 0), layout, at, inner, reads_c, (guards.as_deref(), &held.note)),
                 _ => Vec::new(),
             };
             self.store_line(
@@ -306,25 +325,25 @@ impl Lowering<'_> {
     /// Loads the elements of C for one line of D, in the accumulator's type.
     fn load_c(
         &mut self,
-        c: &Plane,
+        (c, set): (&Plane, usize),
         layout: Layout,
         line: &Expr,
         inner: &Axis,
         reads: Option<Reg>,
         (guards, note): (Option<&[Reg]>, &Note),
     ) -> Vec<Reg> {
-        let raw = self.pool_c(inner.positions.len());
+        let raw = self.pool_c(inner.positions.len(), set);
         let same_order = c.layout == layout;
         let width = if guards.is_some() || !same_order { 1 } else { c.width };
-        let mut at = line.clone();
+        let (mut at, mut last) = (line.clone(), 0);
         for e in (0..inner.count()).step_by(width as usize) {
             self.b.origin(note, "elements of C");
             let offset = if same_order {
                 inner.position(e) * c.bytes
             } else {
-                if e > 0 {
-                    let step = inner.position(e) - inner.position(e - 1);
-                    at = self.b.set(at + c.ld_bytes.clone() * step);
+                if inner.position(e) > last {
+                    at = self.b.set(at + c.ld_bytes.clone() * (inner.position(e) - last));
+                    last = inner.position(e);
                 }
                 0
             };
@@ -352,12 +371,13 @@ impl Lowering<'_> {
         wide
     }
 
-    fn pool_c(&mut self, n: usize) -> Vec<Reg> {
-        while self.c_pool.len() < n {
+    /// Registers for `n` elements of C: of a line, or of one of several that are loaded together, which is number `set`.
+    fn pool_c(&mut self, n: usize, set: usize) -> Vec<Reg> {
+        while self.c_pool.len() < n * (set + 1) {
             let reg = self.b.fresh(self.families.c);
             self.c_pool.push(reg);
         }
-        self.c_pool[..n].to_vec()
+        self.c_pool[n * set..n * (set + 1)].to_vec()
     }
 
     /// Computes and stores one line: `operands` returns row, column and C of each element.

@@ -42,12 +42,16 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
         self.b.push(Op::FenceProducts);
+        let parts = (self.program.block.n / columns) as usize;
         for k in steps.clone().step_by(depth as usize) {
-            let at_a = self.moved(&a, fetches, Side::A, (0, k))?;
-            for (part, acc) in held.chunks((columns / 2) as usize).enumerate() {
-                let at_b = self.moved(&b, fetches, Side::B, (part as u32 * columns, k))?;
+            let columns_of_b = (0..parts as u32).map(|part| self.moved(&b, fetches, Side::B, (part * columns, k)));
+            let at_b: Vec<Reg> = columns_of_b.collect::<Lowered<_>>()?;
+            for (row, held) in held.chunks((columns / 2) as usize * parts).enumerate() {
+                let at_a = self.moved(&a, fetches, Side::A, (row as u32 * WGMMA_ROWS, k))?;
                 self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
-                self.b.push(Op::GroupProduct { acc: acc.to_vec(), a: at_a, b: at_b, add, shape });
+                for (acc, b) in held.chunks((columns / 2) as usize).zip(&at_b) {
+                    self.b.push(Op::GroupProduct { acc: acc.to_vec(), a: at_a, b: *b, add, shape });
+                }
             }
         }
         self.b.origin(note, "one group of products per K-tile");
@@ -66,7 +70,8 @@ impl<'a> Lowering<'a> {
         let own = match side {
             Side::A if self.threads > WARP_GROUP => {
                 let group = self.tid.clone() / WARP_GROUP;
-                group * self.distance(buffer, side, (WGMMA_ROWS, 0))
+                let rows = self.program.block.m * WARP_GROUP / self.threads;
+                group * self.distance(buffer, side, (rows, 0))
             }
             Side::A | Side::B => Expr::Const(0),
         };

@@ -45,7 +45,7 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
-use crate::tile::{Division, Map, Note, Op, Program, Role, Statement, verify};
+use crate::tile::{Division, Map, Note, Op, Program, Role, Stager, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
@@ -74,6 +74,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         threads: program.threads(),
         divides: (program.tail == Tail::None).then_some([program.block.m, program.block.n, program.block.k]),
         blocks_per_sm: program.blocks_per_sm,
+        cluster: program.scheduler.cluster_blocks(),
         shared_bytes,
         shared_align: if swizzled {
             shared::PERIOD
@@ -105,6 +106,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         tid: Expr::Tid(program.threads()),
         map: None,
         carried: Vec::new(),
+        writers: Vec::new(),
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
@@ -140,6 +142,9 @@ struct Lowering<'a> {
     map: Option<&'a Map>,
     /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
     carried: Vec<Option<Carried>>,
+    /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
+    /// free.
+    writers: Vec<Reg>,
     /// Registers of the matrices of A and B, by the set that they belong to.
     matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.
@@ -213,6 +218,7 @@ impl<'a> Lowering<'a> {
             [role] => self.role(role)?,
             roles => self.roles(roles)?,
         }
+        self.leave_cluster();
         Ok(self.b.finish())
     }
 
@@ -250,9 +256,12 @@ impl<'a> Lowering<'a> {
             self.b.push(kernel::Op::SetRegisters { count, more: count > launched });
         }
         self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
+        self.writers = Vec::new();
+        self.find_writers();
         for statement in &role.body {
             match &statement.op {
                 Op::Tiles { body } => self.tiles(body)?,
+                Op::Settle => self.settle(&statement.note),
                 _ => return Err(misplaced(statement)),
             }
         }
@@ -292,8 +301,9 @@ impl<'a> Lowering<'a> {
                 Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
                 Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, false), (*width, *c_width), note)?,
-                Op::Stage { acc, width, c_width } => {
-                    self.store(work_tile, (*acc, true), (*width, *c_width), note)?;
+                Op::Stage { acc, by, c_width } => {
+                    let width = if let Stager::Registers { width } = by { *width } else { 0 };
+                    self.store(work_tile, (*acc, true), (width, *c_width), note)?;
                     self.publish_stage(note);
                 }
                 Op::Write { by } => self.write(work_tile, *by, note)?,
@@ -315,6 +325,7 @@ impl<'a> Lowering<'a> {
                 self.b.push(kernel::Op::Clear { dst });
             }
             Op::Promote { from, into } => self.promote(*from, *into, note),
+            Op::Settle => self.settle(note),
             Op::Retire { steps } => {
                 self.b.origin(note, "wait until the products are complete");
                 self.b.push(kernel::Op::WaitProducts(*steps));

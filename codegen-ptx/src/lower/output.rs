@@ -35,20 +35,26 @@ struct Part {
 }
 
 impl Lowering<'_> {
-    fn the_stage(&self) -> Lowered<&Stage> {
+    pub(super) fn the_stage(&self) -> Lowered<&Stage> {
         self.program.stage.as_ref().ok_or_else(|| broken("there is no stage of d"))
     }
 
-    /// The address of an element of the staged tile.
-    pub(super) fn stage_address(&mut self, line: Expr, element: Expr) -> Lowered<Address> {
+    /// Bytes from the first element of the staged tile to another one, before the swizzle.
+    pub(super) fn stage_offset(&mut self, line: Expr, element: Expr) -> Lowered<Expr> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
-        let &Stage { pitch, swizzle, offset_bytes, .. } = self.the_stage()?;
-        let offset = if pitch >= lines.elements {
+        let pitch = self.the_stage()?.pitch;
+        Ok(if pitch >= lines.elements {
             line * (pitch * bytes) + element * bytes
         } else {
             let panel = self.b.set(element.clone() / pitch);
             panel * (lines.count * pitch * bytes) + line * (pitch * bytes) + (element % pitch) * bytes
-        };
+        })
+    }
+
+    /// The address of an element of the staged tile.
+    pub(super) fn stage_address(&mut self, line: Expr, element: Expr) -> Lowered<Address> {
+        let &Stage { swizzle, offset_bytes, .. } = self.the_stage()?;
+        let offset = self.stage_offset(line, element)?;
         // A constant that the swizzle does not concern is the same for all elements of the thread.
         let base = self.b.set(Expr::SharedBase + offset.swizzle(swizzle));
         Ok(Address { base: self.b.set_reg(base), offset: offset_bytes.into() })
@@ -118,9 +124,14 @@ impl Lowering<'_> {
                 self.b.push(Op::StoreBox { from: Address { base: from, offset }, map, at, guard });
             }
         }
+        self.b.push(Op::CommitBoxes);
+        Ok(())
+    }
+
+    /// Waits until no copy reads the staged tile.
+    pub(super) fn settle(&mut self, note: &Note) {
         self.b.origin(note, "wait until the tile has been read");
         self.b.push(Op::SettleBoxes);
-        Ok(())
     }
 
     /// Copies the tile in chunks of `chunk` elements, each by one thread with accesses of `width`.

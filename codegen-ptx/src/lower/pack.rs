@@ -29,6 +29,7 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
         threads: pack.threads,
         divides: None,
         blocks_per_sm: 1,
+        cluster: 1,
         shared_bytes: pack.shared_bytes(program),
         shared_align: 16,
         shared_origin: Origin::new(pack.note.clone(), format!("a tile of {}", letter(pack.side))),

@@ -77,6 +77,21 @@ pub(super) struct Boxed {
     pub(super) row_bytes: u32,
     /// Panels that the rows of the buffer are cut into.
     pub(super) panels: u32,
+    /// Which of them this block starts, if the blocks of its cluster share them.
+    pub(super) share: Option<Share>,
+}
+
+/// The boxes of a buffer that a block starts for its cluster.
+pub(super) struct Share {
+    /// Bit r: block r of the cluster gets them.
+    pub(super) blocks: Reg,
+    /// Number of boxes.
+    pub(super) count: u32,
+    /// First column, along the contiguous dimension, and first row of the first of them in the tile.
+    pub(super) column: Expr,
+    pub(super) first: Expr,
+    /// Its byte offset in the slot.
+    pub(super) bytes: Expr,
 }
 
 impl Lowering<'_> {

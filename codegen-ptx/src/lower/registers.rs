@@ -70,6 +70,8 @@ pub(super) struct Families {
     pub c: Family,
     pub value: Family,
     pub out: Family,
+    /// Two elements of D.
+    pub word: Family,
 }
 
 impl Families {
@@ -96,6 +98,7 @@ impl Families {
             c: b.family("c", types.c, "elements of C"),
             value: b.family("e", acc, "values of the epilogue"),
             out: b.family("d", types.d, "elements of D"),
+            word: b.family("hd", Type::Pair, "pairs of elements of D"),
         }
     }
 }

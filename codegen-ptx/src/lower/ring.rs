@@ -5,6 +5,7 @@
 //! around the ring; the producer waits for empty slots from its second round on.
 
 use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::terms::{Extent2, Side};
 
 use crate::kernel::{Address, Arrival, Expr, Guard, Op, Reg};
 
@@ -83,7 +84,11 @@ impl Lowering<'_> {
         for (ring, offset) in rings {
             let base = self.b.set(Expr::SharedBase + offset);
             let full = if let Full::Mbarrier { arrivals } = ring.full { Some((0, arrivals)) } else { None };
-            let empty = if let Empty::Mbarrier { arrivals } = ring.empty { Some((EMPTY, arrivals)) } else { None };
+            let empty = if let Empty::Mbarrier { arrivals } = ring.empty {
+                Some((EMPTY, arrivals * program.writers()))
+            } else {
+                None
+            };
             for slot in 0..ring.depth {
                 for (at, arrivals) in full.into_iter().chain(empty) {
                     let offset = i64::from(slot * PAIR) + at;
@@ -98,7 +103,43 @@ impl Lowering<'_> {
         let init = self.b.close();
         self.b.branch(one, init, Vec::new());
         self.b.origin(note, "all threads see the mbarriers initialised");
-        self.b.push(Op::Barrier);
+        self.b.push(if program.writers() > 1 { Op::ClusterBarrier } else { Op::Barrier });
+    }
+
+    /// Keeps a block until no other one of its cluster writes to its shared memory or arrives at its mbarriers.
+    pub(super) fn leave_cluster(&mut self) {
+        if self.program.writers() > 1 {
+            self.b.origin(&self.program.scheduler.cluster_note, "no block leaves while others reach its shared memory");
+            self.b.push(Op::ClusterBarrier);
+        }
+    }
+
+    /// Finds the blocks that copy to this block's slots, which a role that reads them tells when they are free: itself, and
+    /// those that share operands with it. Where one thread of a warp group does, it is one thread for each block.
+    pub(super) fn find_writers(&mut self) {
+        let program = self.program;
+        let (writers, Extent2 { m, n }) = (program.writers(), program.scheduler.cluster);
+        let reads = self.map.is_some().then(|| self.place_in_cluster(&Expr::Block)).flatten();
+        let Some((row, col)) = reads.filter(|_| writers > 1) else { return };
+        let [along_n, along_m] = [Side::A, Side::B].map(|side| program.shares(side));
+        let rank = |index: Expr| match (along_n, along_m) {
+            (true, false) => index * m + row.clone(),
+            (false, _) => col.clone() * m + index,
+            (true, true) => {
+                // Those of its row, then the others of its column, from the next one on.
+                let next = (index.clone() + (row.clone() + (n.next_multiple_of(m) - n + 1))) % m;
+                index.clone().lt(n).select(index * m + row.clone(), col.clone() * m + next)
+            }
+        };
+        let by_group = (0..program.rings.len()).any(|ring| program.read_by_descriptor(ring));
+        self.b.origin(&program.scheduler.cluster_note, "blocks that copy to the slots of this one");
+        self.writers = match by_group {
+            true => {
+                let index = self.b.set(self.tid.clone() % WARP_GROUP);
+                vec![self.b.set_reg(rank(index))]
+            }
+            false => (0..writers).map(|index| self.b.set_reg(rank(index.into()))).collect(),
+        };
     }
 
     /// A cursor at slot `slot` that waits for the given parity first.
@@ -162,7 +203,7 @@ impl Lowering<'_> {
         let guard = match (self.program.read_by_descriptor(index), some) {
             (false, some) => some,
             (true, some) => {
-                let first = (self.tid.clone() % WARP_GROUP).lt(1u32);
+                let first = (self.tid.clone() % WARP_GROUP).lt(self.program.writers());
                 let first = match some {
                     Some(some) => first.and(Expr::Reg(some, 1)),
                     None => first,
@@ -171,7 +212,12 @@ impl Lowering<'_> {
             }
         };
         let guard = guard.map(|pred| Guard { pred, expect: true });
-        self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
+        if self.writers.is_empty() {
+            self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
+        }
+        for block in self.writers.clone() {
+            self.b.push(Op::ArriveAt { block, address, guard });
+        }
     }
 
     /// Starts to keep a slot of a ring: none yet.

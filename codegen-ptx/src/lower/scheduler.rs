@@ -1,6 +1,6 @@
 //! Computes the coordinates of the block's tile, and of the thread in it.
 
-use ptx_gemm_dsl::terms::{Along, Tail};
+use ptx_gemm_dsl::terms::{Along, Extent2, Tail};
 use ptx_gemm_dsl::types::Batch;
 
 use super::{Lowered, Lowering, WorkTile, broken};
@@ -26,9 +26,11 @@ impl Lowering<'_> {
         let program = self.program;
         let scheduler = &program.scheduler;
         self.b.origin(&scheduler.raster_note, "tiles of D");
+        // Of those that a cluster computes together.
+        let Extent2 { m, n } = scheduler.cluster;
         let count = |extent: &Expr, block: u32| (extent.clone() + (block - 1)) / block;
-        let rows = count(&self.args.m, program.block.m);
-        let cols = count(&self.args.n, program.block.n);
+        let rows = count(&self.args.m, program.block.m * m);
+        let cols = count(&self.args.n, program.block.n * n);
         // A raster along n groups rows of tiles, one along m columns.
         let (along_tiles, across_tiles) = if scheduler.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
         let along_tiles = self.b.set(along_tiles);
@@ -38,7 +40,11 @@ impl Lowering<'_> {
             return Units { along_tiles, across_tiles, tiles: none.clone(), all_tiles: none.clone(), all: none };
         }
         let across_tiles = self.b.set(across_tiles);
-        let tiles = self.b.set(along_tiles.clone() * across_tiles.clone());
+        let clusters = along_tiles.clone() * across_tiles.clone();
+        let tiles = self.b.set(match scheduler.cluster_blocks() {
+            1 => clusters,
+            blocks => clusters * blocks,
+        });
         let all_tiles = self.b.set(tiles.clone() * self.args.batch.clone());
         let all = self.b.set(all_tiles.clone() * scheduler.parts());
         Units { along_tiles, across_tiles, tiles, all_tiles, all }
@@ -64,15 +70,29 @@ impl Lowering<'_> {
             product = self.b.set(tile.clone() / units.tiles.clone());
             tile = self.b.set(tile % units.tiles.clone());
         }
+        let within = self.place_in_cluster(&tile);
+        if within.is_some() {
+            tile = self.b.set(tile / scheduler.cluster_blocks());
+        }
         self.b.origin(&scheduler.raster_note, "tile of D that this block computes");
-        let (tile_m, tile_n) = self.tile_coordinates(units, tile);
+        let (mut tile_m, mut tile_n) = self.tile_coordinates(units, tile);
+        if let Some((row, col)) = within.clone() {
+            let Extent2 { m, n } = scheduler.cluster;
+            self.b.origin(&scheduler.cluster_note, "its place in the tiles of the cluster");
+            (tile_m, tile_n) = (self.b.set(tile_m * m + row), self.b.set(tile_n * n + col));
+        }
         self.b.origin(&program.block_note, "first row and column of the tile");
         let m0 = self.b.set(tile_m * program.block.m);
         let n0 = self.b.set(tile_n * program.block.n);
         let tail = &program.tail_note;
         self.b.origin(tail, "rows and columns left from there");
-        let rem_m = self.b.set(self.args.m.clone() - m0.clone());
-        let rem_n = self.b.set(self.args.n.clone() - n0.clone());
+        // Tiles of a cluster may begin outside D.
+        let left = |extent: &Expr, first: &Expr| match within {
+            None => extent.clone() - first.clone(),
+            Some(_) => extent.clone().max(first.clone()) - first.clone(),
+        };
+        let (rem_m, rem_n) = (left(&self.args.m, &m0), left(&self.args.n, &n0));
+        let (rem_m, rem_n) = (self.b.set(rem_m), self.b.set(rem_n));
         let interior = (program.tail == Tail::Predicate).then(|| {
             self.b.origin(tail, "does the tile lie inside D?");
             let inside = rem_m.clone().ge(program.block.m).and(rem_n.clone().ge(program.block.n));
@@ -88,6 +108,19 @@ impl Lowering<'_> {
         };
         let (tile, segment) = (counted, None);
         Ok(WorkTile { m0, n0, rem_m, rem_n, interior, thread, k, k0, tile, product, part, segment })
+    }
+
+    /// Row and column of a block's tile among those of its cluster, from the index of the block or of a tile that it
+    /// computes; `None` without clusters.
+    pub(super) fn place_in_cluster(&mut self, index: &Expr) -> Option<(Expr, Expr)> {
+        let (scheduler, blocks) = (&self.program.scheduler, self.program.scheduler.cluster_blocks());
+        if blocks == 1 {
+            return None;
+        }
+        self.b.origin(&scheduler.cluster_note, "row and column of this block in its cluster");
+        let rank = self.b.set(index.clone() % blocks);
+        let m = scheduler.cluster.m;
+        Some((self.b.set(rank.clone() % m), self.b.set(rank / m)))
     }
 
     /// First k and extent of a part: whole K-tiles, distributed evenly; the last parts are shorter or empty.

@@ -6,13 +6,13 @@
 //! would wait for them, and a block must not end while a copy into it is in flight.
 
 use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::{Fast, Param};
+use ptx_gemm_dsl::terms::{Extent2, Fast, Param, Side};
 use ptx_gemm_dsl::types::Batch;
 
-use super::pipeline::{Boxed, Boxes, Pipeline};
+use super::pipeline::{Boxed, Boxes, Pipeline, Share};
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
-use crate::tile::{Empty, Index, Mover, Op, Ring, Statement};
+use crate::tile::{Buffer, Empty, Index, Mover, Op, Ring, Statement};
 
 /// The statements, from an `acquire` on, that fill one slot: the copies, and the `commit`.
 pub(super) fn fill(body: &[Statement], ring: usize) -> Lowered<&[Statement]> {
@@ -37,7 +37,7 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<Option<Boxes>> {
         let mut operands = Vec::new();
         for buffer in &ring.buffers {
-            if let Some((_, Mover::Tma { rows })) = movers.iter().find(|(of, _)| of == buffer) {
+            if let Some((_, Mover::Tma { rows, .. })) = movers.iter().find(|(of, _)| of == buffer) {
                 operands.push(self.operand(work_tile, *buffer, *rows)?);
             }
         }
@@ -59,7 +59,41 @@ impl<'a> Lowering<'a> {
         let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
         let own = work_tile.own(tile.side).0.clone();
         let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
-        Ok(Boxed { buffer, map, own, product, rows, all_rows: tile.rows(), row_bytes, panels: tile.panels() })
+        let (all_rows, panels) = (tile.rows(), tile.panels());
+        let share = if self.program.shares(tile.side) { self.share(tile, rows, row_bytes) } else { None };
+        Ok(Boxed { buffer, map, own, product, rows, all_rows, row_bytes, panels, share })
+    }
+
+    /// The boxes that this block starts of an operand that the blocks of its cluster share.
+    fn share(&mut self, tile: &Buffer, rows: u32, row_bytes: u32) -> Option<Share> {
+        let Extent2 { m, n } = self.program.scheduler.cluster;
+        let sharers = self.program.scheduler.alike(tile.side);
+        let (row, col) = self.place_in_cluster(&Expr::Block)?;
+        self.b.origin(
+            &self.program.scheduler.cluster_note,
+            &format!("the boxes of {} that this block copies", letter(tile.side)),
+        );
+        // The number of this block among those that share, and the bits of all of them.
+        let (own, other, bits, step, others) = match tile.side {
+            Side::A => (col, row, (0..n).fold(0, |bits: u64, col| bits | 1 << (col * m)), 1, m),
+            Side::B => (row, col, (1 << m) - 1, m, n),
+        };
+        let bits = (1..others).fold(Expr::Const(bits), |mask, place| {
+            other.clone().ge(place).select(Expr::Const(bits << (place * step)), mask)
+        });
+        let blocks = self.b.set_reg(bits);
+        let per_panel = tile.rows() / rows;
+        let count = per_panel * tile.panels() / sharers;
+        let (column, first) = match count >= per_panel {
+            true => (own.clone() * (count / per_panel * tile.pitch), Expr::Const(0)),
+            false => {
+                let shares = per_panel / count;
+                ((own.clone() / shares) * tile.pitch, (own.clone() % shares) * (count * rows))
+            }
+        };
+        let (column, first) = (self.b.set(column), self.b.set(first));
+        let bytes = self.b.set(own * (count * rows * row_bytes));
+        Some(Share { blocks, count, column, first, bytes })
     }
 
     /// Lowers the statements from an `acquire` to its `commit`.
@@ -152,21 +186,30 @@ impl<'a> Lowering<'a> {
     ) {
         let tile = &self.program.buffers[operand.buffer];
         self.b.origin(&statement.note, &format!("copy {}", letter(tile.side)));
-        let to = self.b.set(Expr::SharedBase + tile.offset_bytes + slot.clone());
-        let firsts = (0..operand.all_rows).step_by(operand.rows as usize);
-        for (panel, first) in (0..operand.panels).flat_map(|panel| firsts.clone().map(move |first| (panel, first))) {
-            let column = panel * tile.pitch;
-            let (inner, outer) = match tile.fast {
-                Fast::K => (k.clone() + column, operand.own.clone() + first),
-                Fast::Mn => (operand.own.clone() + column, k.clone() + first),
-            };
+        let mut to = Expr::SharedBase + tile.offset_bytes + slot.clone();
+        let (mut along, mut across) = match tile.fast {
+            Fast::K => (k.clone(), operand.own.clone()),
+            Fast::Mn => (operand.own.clone(), k.clone()),
+        };
+        let per_panel = operand.all_rows / operand.rows;
+        let mut boxes = operand.panels * per_panel;
+        if let Some(share) = &operand.share {
+            to = to + share.bytes.clone();
+            (along, across) = (along + share.column.clone(), across + share.first.clone());
+            boxes = share.count;
+        }
+        let blocks = operand.share.as_ref().map(|share| share.blocks);
+        let to = self.b.set(to);
+        for index in 0..boxes {
+            let (panel, first) = (index / per_panel, index % per_panel * operand.rows);
+            let (inner, outer) = (along.clone() + panel * tile.pitch, across.clone() + first);
             let coordinates = [Some(inner), Some(outer), operand.product.clone()];
             let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
             let address = Address {
                 base: self.b.set_reg(to.clone()),
                 offset: i64::from((panel * operand.all_rows + first) * operand.row_bytes),
             };
-            self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, guard });
+            self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, blocks, guard });
         }
     }
 }

@@ -16,10 +16,7 @@ use super::slot::FragmentBase;
 use super::stream::offset;
 use super::{Lowered, Lowering, broken, index, letter};
 use crate::kernel::{Address, Expr, Op as KernelOp, Reg};
-use crate::tile::{self, Buffer, Fetch, Hold, MMA, Note, Op, Source, Span, Statement};
-
-/// Rows and columns of a matrix.
-const MATRIX: u32 = 8;
+use crate::tile::{self, Buffer, Fetch, Hold, MATRIX, MMA, Note, Op, Source, Span, Statement};
 
 /// The matrices of one operand.
 struct Matrices<'a> {

@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::{Along, Fast, Load, Operands, Pace, Reads, Reduce, Side};
+use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
     Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
-    Multiply, Note, Op, Pack, Program, Ring, Role, Scheduler, Source, Span, Stage, Statement, WGMMA_ROWS, Writer,
+    Multiply, Note, Op, Pack, Program, Ring, Role, Scheduler, Source, Span, Stage, Stager, Statement, WGMMA_ROWS,
+    Writer,
 };
 
 /// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
@@ -59,8 +60,10 @@ pub fn map(plan: &Plan) -> Map {
         }
         Atom::Wgmma(_, columns, _) => {
             let mut map = Map::m64(columns);
-            map.warp.push(Digit::m(plan.block.m / WGMMA_ROWS, WGMMA_ROWS));
-            map.element.push(Digit::n(plan.block.n / columns, columns));
+            let groups = plan.geometry.threads / WARP_GROUP;
+            let rows = plan.block.m / groups;
+            map.warp.push(Digit::m(groups, rows));
+            map.element.extend([Digit::n(plan.block.n / columns, columns), Digit::m(rows / WGMMA_ROWS, WGMMA_ROWS)]);
             Map::new(map.thread, map.warp, map.element)
         }
     }
@@ -119,6 +122,8 @@ impl<'p> Builder<'p> {
             .filter_map(|(name, operand)| buffer(name, operand, &clauses.shared))
             .collect();
         let staged = !buffers.is_empty();
+        // Where operands are not aligned for TMA, each block copies its own.
+        let cluster = if self.variant.load == Load::Tma { plan.cluster } else { Extent2 { m: 1, n: 1 } };
         Program {
             name: self.variant.entry.clone(),
             target: plan.target,
@@ -134,6 +139,8 @@ impl<'p> Builder<'p> {
                 raster_note: note(&clauses.raster),
                 persistent: plan.persistent,
                 persistent_note: note_if(plan.persistent.is_some(), &clauses.persistent),
+                cluster,
+                cluster_note: note_if(cluster.m * cluster.n > 1, &clauses.cluster),
                 division: match plan.split_k {
                     Some(split) => Division::Parts(split.parts),
                     None if plan.stream_k => Division::Stream,
@@ -174,7 +181,10 @@ impl<'p> Builder<'p> {
     fn roles(&self, staged: bool) -> Vec<Role> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let role = |name: &str, threads, body, clause: &str| {
-            let body = vec![at(Op::Tiles { body }, &clauses.raster)];
+            let mut body = vec![at(Op::Tiles { body }, &clauses.raster)];
+            if name != "producers" && self.settles_late() {
+                body.push(at(Op::Settle, &clauses.store));
+            }
             let (registers, registers_note) = (None, note(""));
             Role { name: name.into(), threads, registers, registers_note, body, note: note(clause) }
         };
@@ -254,16 +264,28 @@ impl<'p> Builder<'p> {
                 if plan.producer_warps == 0 && self.variant.load == Load::CpAsync {
                     body.push(at(Op::Drain, &clauses.store));
                 }
+                let settle = || at(Op::Settle, &clauses.store);
+                if self.settles_late() {
+                    body.push(settle());
+                }
                 body.push(self.meet_to_store());
-                let by = match staged.box_lines {
+                let writer = match staged.box_lines {
                     Some(rows) => Writer::Tma { rows },
                     None => Writer::Registers { width },
                 };
-                vec![
-                    at(Op::Stage { acc: 0, width: staged.width, c_width }, &clauses.epilogue),
+                let by = match staged.matrices {
+                    true => Stager::Matrices,
+                    false => Stager::Registers { width: staged.width },
+                };
+                let mut store = vec![
+                    at(Op::Stage { acc: 0, by, c_width }, &clauses.epilogue),
                     self.meet_to_store(),
-                    at(Op::Write { by }, &clauses.store),
-                ]
+                    at(Op::Write { by: writer }, &clauses.store),
+                ];
+                if staged.box_lines.is_some() && !self.settles_late() {
+                    store.push(settle());
+                }
+                store
             }
         };
         let how = plan.split_k.map(|split| split.reduce).or(plan.stream_k.then_some(Reduce::Workspace));
@@ -286,6 +308,12 @@ impl<'p> Builder<'p> {
             }
         }
         body
+    }
+
+    /// Whether TMA reads a tile of D while the next one is computed: it has memory of its own.
+    fn settles_late(&self) -> bool {
+        let by_tma = self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
+        by_tma && self.plan.producer_warps > 0 && self.plan.persistent.is_some()
     }
 
     /// A barrier of the threads that store a tile together.
@@ -325,7 +353,7 @@ impl<'p> Builder<'p> {
         // One thread starts the copies of TMA.
         let fill = if load == Load::Tma { 1 } else { plan.copying_threads() };
         // What tensor cores read, one thread of a warp group returns: its wait is for the products of the group.
-        let read = plan.geometry.threads / if self.multiplies_asynchronously() { 4 * WARP } else { 1 };
+        let read = plan.geometry.threads / if self.multiplies_asynchronously() { WARP_GROUP } else { 1 };
         // How a slot becomes free when the block keeps pace: through its own barrier, or through that of the next wait.
         let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
         let (full, empty) = match (plan.pace, load) {
@@ -370,6 +398,7 @@ impl<'p> Builder<'p> {
             Load::Registers => Mover::Registers { width, store: store_width },
             Load::Tma => Mover::Tma {
                 rows: operand.placement.map_or(0, |placement| placement.slow_extent * panels) / chunks.max(1),
+                multicast: plan.multicast[buffer],
             },
         };
         let clause = match self.variant.load {

@@ -30,6 +30,8 @@ pub struct Grid {
     pub parts: u32,
     /// With stream-K, the K of a tile for which there may be one block more.
     pub stream: Option<u32>,
+    /// Rows and columns of tiles that the blocks of a cluster compute, some of which may lie outside the matrix.
+    pub cluster: (u32, u32),
     /// True if the tiles repeat for each product of a batch.
     pub batched: bool,
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
@@ -47,6 +49,7 @@ impl Grid {
             of: Operand::D,
             tile: (program.block.m, program.block.n),
             parts: program.scheduler.parts(),
+            cluster: (program.scheduler.cluster.m, program.scheduler.cluster.n),
             stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
             batched: program.problem.batch == Batch::Strided,
             wave: program.scheduler.persistent,
@@ -61,7 +64,9 @@ impl Grid {
             Operand::B => (n, k),
             Operand::C | Operand::D => (m, n),
         };
-        tiles(self.tile, rows, columns).saturating_mul(batch).saturating_mul(u64::from(self.parts))
+        let (m, n) = self.cluster;
+        let clusters = tiles((self.tile.0 * m, self.tile.1 * n), rows, columns).saturating_mul(batch);
+        clusters.saturating_mul(u64::from(m * n)).saturating_mul(u64::from(self.parts))
     }
 
     /// Number of blocks, on a device that holds `resident` of them at once.
@@ -69,10 +74,18 @@ impl Grid {
         let most = match self.wave {
             None => u64::MAX,
             Some(Wave::Blocks(blocks)) => blocks.into(),
-            Some(Wave::Device) => resident.max(1).into(),
+            // Whole clusters.
+            Some(Wave::Device) => {
+                (resident / self.cluster_blocks()).max(1).saturating_mul(self.cluster_blocks()).into()
+            }
         };
         let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
         self.units(extents).saturating_mul(shares).min(most)
+    }
+
+    /// Number of blocks of a cluster.
+    pub fn cluster_blocks(&self) -> u32 {
+        self.cluster.0 * self.cluster.1
     }
 
     /// The number of blocks as a formula of the extents and the batch.
@@ -82,7 +95,11 @@ impl Grid {
             Operand::B => ("n", "k"),
             Operand::C | Operand::D => ("m", "n"),
         };
-        let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0, self.tile.1);
+        let (m, n) = self.cluster;
+        let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0 * m, self.tile.1 * n);
+        if self.cluster_blocks() > 1 {
+            formula.push_str(&format!(" * {}", self.cluster_blocks()));
+        }
         if self.batched {
             formula.push_str(" * batch");
         }
@@ -95,6 +112,9 @@ impl Grid {
         match self.wave {
             None => formula,
             Some(Wave::Blocks(blocks)) => format!("min({formula}, {blocks})"),
+            Some(Wave::Device) if self.cluster_blocks() > 1 => {
+                format!("min({formula}, blocks of the clusters that the device holds at once)")
+            }
             Some(Wave::Device) => format!("min({formula}, blocks that the device holds at once)"),
         }
     }

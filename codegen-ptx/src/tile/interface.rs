@@ -409,6 +409,7 @@ fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
             of: pack.side.operand(),
             tile: (pack.extent, pack.depth),
             parts: 1,
+            cluster: (1, 1),
             stream: None,
             batched,
             wave: None,

@@ -25,6 +25,7 @@ mod lexer;
 pub mod map;
 pub mod parse;
 pub mod print;
+mod scheduler;
 mod statement;
 mod tensor_map;
 pub mod text;
@@ -34,13 +35,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::target::Target;
-use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Raster, Side, Swizzle, Tail, Wave};
+use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
+pub use scheduler::{Division, Scheduler};
 pub use statement::{
-    Fetch, Hold, Index, Instruction, MMA, Mover, Multiply, Op, Source, Span, Statement, TMA_BYTES, WGMMA_DEPTH_BYTES,
-    WGMMA_ROWS, Writer, walk,
+    Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, Source, Span, Stager, Statement, TMA_BYTES,
+    WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
 };
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
@@ -259,6 +261,11 @@ impl Stage {
         elements.div_ceil(self.pitch.max(1))
     }
 
+    /// Bytes from the first element of a tile with these lines to element `element` of line `line`, before the swizzle.
+    pub fn distance(&self, lines: Lines, dtype: DType, (line, element): (u32, u32)) -> u32 {
+        ((element / self.pitch * lines.count + line) * self.pitch + element % self.pitch) * dtype.bytes()
+    }
+
     /// Size in bytes, of a tile with these lines.
     pub fn bytes(&self, lines: Lines, element: DType) -> u64 {
         let panel = u64::from(lines.count) * u64::from(self.pitch) * u64::from(element.bytes());
@@ -357,50 +364,6 @@ pub struct Accumulator {
     pub note: Note,
 }
 
-/// Which tiles of D a block computes, and over which part of k it sums.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scheduler {
-    /// Order of the tiles.
-    pub raster: Raster,
-    /// Note of the order.
-    pub raster_note: Note,
-    /// A wave of persistent blocks, each of which computes every n-th tile; `None`: one tile per block.
-    pub persistent: Option<Wave>,
-    /// Note of the wave.
-    pub persistent_note: Note,
-    /// How blocks divide the sum over k.
-    pub division: Division,
-    /// Note of the division.
-    pub division_note: Note,
-}
-
-/// How blocks divide the sum over k of a tile. Where they do, `reduce` adds up what they have summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Division {
-    /// One block computes the whole sum.
-    Whole,
-    /// Each tile's k has this many parts, each summed by its own block.
-    Parts(u32),
-    /// Stream-K: the blocks of a wave sum equally many K-tiles of the last tiles, see [`crate::lower`]; the others are
-    /// computed whole.
-    Stream,
-}
-
-impl Scheduler {
-    /// Number of parts of k, if it is divided into the same parts for every tile; otherwise 1.
-    pub fn parts(&self) -> u32 {
-        match self.division {
-            Division::Parts(parts) => parts,
-            Division::Whole | Division::Stream => 1,
-        }
-    }
-
-    /// Whether several blocks may contribute to a tile.
-    pub fn divides_k(&self) -> bool {
-        self.division != Division::Whole
-    }
-}
-
 /// A subset of the block's threads with its own program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
@@ -454,6 +417,22 @@ impl Program {
             Layout::Row => Lines { elements: self.block.n, count: self.block.m },
             Layout::Col => Lines { elements: self.block.m, count: self.block.n },
         }
+    }
+
+    /// Whether the blocks of a cluster share the copies of an operand.
+    pub fn shares(&self, side: Side) -> bool {
+        self.statements().iter().any(|statement| match statement.op {
+            Op::Copy { buffer, by: Mover::Tma { multicast: true, .. }, .. } => {
+                self.buffers.get(buffer).is_some_and(|buffer| buffer.side == side)
+            }
+            _ => false,
+        })
+    }
+
+    /// Number of blocks that copy to this block's shared memory, itself included.
+    pub fn writers(&self) -> u32 {
+        let others = |side| if self.shares(side) { self.scheduler.alike(side).saturating_sub(1) } else { 0 };
+        1 + others(Side::A) + others(Side::B)
     }
 
     /// Whether TMA copies the tile of D to global memory.

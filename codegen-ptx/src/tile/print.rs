@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Wave};
+use ptx_gemm_dsl::terms::{Extent2, Fast, Reads, Side, Swizzle, Wave};
 use ptx_gemm_dsl::words::Word;
 
 use super::{
     Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Module, Mover, Multiply, Op,
-    Program, Ring, Source, Span, Stage, Statement, Writer, param_name,
+    Program, Ring, Source, Span, Stage, Stager, Statement, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -71,6 +71,10 @@ impl Printer {
             let scheduler = &program.scheduler;
             let raster = format!("raster group {} along {}", scheduler.raster.group, scheduler.raster.along.word());
             out.line(&raster, &scheduler.raster_note);
+            if scheduler.cluster_blocks() > 1 {
+                let Extent2 { m, n } = scheduler.cluster;
+                out.line(&format!("cluster m {m}, n {n}"), &scheduler.cluster_note);
+            }
             match scheduler.persistent {
                 None => {}
                 Some(Wave::Device) => out.line("persistent", &scheduler.persistent_note),
@@ -188,6 +192,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::Reduce { .. } => "reduce",
         Op::Stage { .. } => "stage",
         Op::Write { .. } => "write",
+        Op::Settle => "settle",
         Op::Store { .. } => "store",
     }
 }
@@ -199,7 +204,7 @@ fn head(program: &Program, op: &Op) -> String {
     let acc = |a: usize| program.accumulators[a].name.as_str();
     let c = |width: u32| if program.problem.epilogue.uses_c() { format!(" c width {width}") } else { String::new() };
     match op {
-        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain => name.into(),
+        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain | Op::Settle => name.into(),
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
         Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r, kept: 0 } => {
@@ -218,7 +223,8 @@ fn head(program: &Program, op: &Op) -> String {
             let by = match by {
                 Mover::Registers { width, store } => format!("registers width {width} store {store}"),
                 Mover::CpAsync { width, piece } => format!("cp_async width {width} piece {piece}"),
-                Mover::Tma { rows } => format!("tma rows {rows}"),
+                Mover::Tma { rows, multicast: false } => format!("tma rows {rows}"),
+                Mover::Tma { rows, multicast: true } => format!("tma rows {rows} multicast"),
             };
             format!("{name} {}[{tile}] -> {} by {by}", side(buffer.side), buffer.name)
         }
@@ -229,7 +235,10 @@ fn head(program: &Program, op: &Op) -> String {
         Op::Promote { from, into } => format!("{name} {} into {}", acc(*from), acc(*into)),
         Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
         Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
-        Op::Stage { acc: a, width, c_width } => format!("{name} {} width {width}{}", acc(*a), c(*c_width)),
+        Op::Stage { acc: a, by: Stager::Registers { width }, c_width } => {
+            format!("{name} {} width {width}{}", acc(*a), c(*c_width))
+        }
+        Op::Stage { acc: a, by: Stager::Matrices, c_width } => format!("{name} {} by matrices{}", acc(*a), c(*c_width)),
         Op::Write { by: Writer::Registers { width } } => format!("{name} d by registers width {width}"),
         Op::Write { by: Writer::Tma { rows } } => format!("{name} d by tma rows {rows}"),
         Op::Store { acc: a, width, c_width } => format!("{name} {} -> d width {width}{}", acc(*a), c(*c_width)),

@@ -58,6 +58,9 @@ pub enum Mover {
     Tma {
         /// Rows of a box, along the dimension of the buffer that is not contiguous.
         rows: u32,
+        /// Whether the blocks of the cluster that need the same tile share its boxes: each starts as many, into the shared
+        /// memory of all.
+        multicast: bool,
     },
 }
 
@@ -166,14 +169,26 @@ pub enum Op {
     /// Combines the parts of a tile that was split along k: partial sums are added in the order of the parts, and the
     /// last contributor runs the body.
     Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
-    /// Applies the epilogue and writes the tile of D to its stage in shared memory, `width` elements per access; C is read
-    /// `c_width` elements per access.
-    Stage { acc: usize, width: u32, c_width: u32 },
-    /// Copies the staged tile to D, and waits until it has been read.
+    /// Applies the epilogue and writes the tile of D to its stage in shared memory; C is read `c_width` elements per
+    /// access.
+    Stage { acc: usize, by: Stager, c_width: u32 },
+    /// Copies the staged tile to D.
     Write { by: Writer },
+    /// Waits until the tiles that this thread's TMA copies to D have been read.
+    Settle,
     /// Applies the epilogue and stores the tile of D, `width` elements per access; C is read `c_width` elements per
     /// access.
     Store { acc: usize, width: u32, c_width: u32 },
+}
+
+/// How threads write a tile of D to its stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each variant's sentence names its fields
+pub enum Stager {
+    /// Each its own elements, `width` per access.
+    Registers { width: u32 },
+    /// Warps, as matrices of 8 x 8 elements of 16 bits, which the lanes hold as tensor cores leave them.
+    Matrices,
 }
 
 /// How a staged tile of D is copied to global memory.
@@ -215,6 +230,9 @@ pub enum Instruction {
 /// Rows, columns and k of an `mma` (PTX ISA, "Matrix fragments for mma.m16n8k16").
 pub const MMA: Extent3 = Extent3 { m: 16, n: 8, k: 16 };
 
+/// Rows and columns of the matrices that `ldmatrix` and `stmatrix` move.
+pub const MATRIX: u32 = 8;
+
 /// Rows of a `wgmma`, and bytes of k (PTX ISA, "wgmma.mma_async", matrix shapes).
 pub const WGMMA_ROWS: u32 = 64;
 /// Bytes of k that a `wgmma` multiplies.
@@ -239,6 +257,7 @@ impl Op {
             | Op::Drain
             | Op::Stage { .. }
             | Op::Write { .. }
+            | Op::Settle
             | Op::Store { .. } => &[],
         }
     }

@@ -33,7 +33,7 @@ impl TensorMap {
             });
         }
         program.statements().into_iter().find_map(|statement| {
-            let Op::Copy { buffer, by: Mover::Tma { rows }, .. } = statement.op else { return None };
+            let Op::Copy { buffer, by: Mover::Tma { rows, .. }, .. } = statement.op else { return None };
             let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
             Some(TensorMap { operand, row: buffer.panel_row(), rows, swizzle: buffer.swizzle })
         })

@@ -21,12 +21,15 @@ const UNEVEN: &str = "tile(24, 32, 5); thread(4, 4);";
 const SWIZZLED: &str =
     "tile(32, 32, 32); thread(4, 4); shared(a = mk + swizzle(128), b = nk + swizzle(128)); double_buffer;";
 const WARPS: &str = "types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); double_buffer;";
+const WARPS_OUT: &str = "types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); double_buffer; \
+                         store(staged); target(sm_90);";
 const GROUP: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2);";
 const GROUPS: &str = "types(f16); tile(128, 64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent;";
 const SLOT: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);";
-const ALL: [&str; 16] = [
-    ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, GROUP, GROUPS, SLOT,
+const ALL: [&str; 17] = [
+    ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, WARPS_OUT, GROUP,
+    GROUPS, SLOT,
 ];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {

@@ -23,6 +23,27 @@ fn matrices_and_products_of_warps_have_their_shape() {
 }
 
 #[test]
+fn matrices_that_warps_write_have_their_shape() {
+    macro_rules! of_output {
+        ($message:expr, $form:pat => $change:expr) => {
+            refused(WARPS_OUT, $message, |kernel| {
+                walk(&mut kernel.body, &mut |stmts, at| {
+                    let op = &mut stmts[at].op;
+                    edit!(op, $form => $change)
+                });
+            })
+        };
+    }
+    of_output!("3 matrices at once", Op::StoreMatrices { src, .. } => src.truncate(3));
+    of_output!("a misaligned shared access of 16 bytes", Op::StoreMatrices { address, .. } => address.offset += 4);
+    of_output!("a shared access up to byte", Op::StoreMatrices { address, .. } => address.offset += 1 << 20);
+    of_output!("is Pred, not Pair", Op::StoreMatrices { src, .. } => src[0] = Reg { family: ptx_gemm_codegen::kernel::Family(0), index: 0 });
+    of_output!("ConvertPair(F32) of Pair", Op::Math { op: Math::ConvertPair(to), .. } => *to = Type::F32);
+    of_output!("operands", Op::Math { op: Math::ConvertPair(_), args, .. } => args.truncate(1));
+    of_output!("a conversion of a constant", Op::Math { op: Math::ConvertPair(_), args, .. } => args[0] = Value::Const(1.0));
+}
+
+#[test]
 fn whole_warps_read_and_multiply_matrices() {
     // Seven threads do, and the others of their warp do not.
     refused(WARPS, "which are not whole warps", |kernel| {

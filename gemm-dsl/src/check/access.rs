@@ -1,10 +1,12 @@
 //! Access widths: how many elements each global and shared access moves, and the entries that follow.
 
+use crate::check::geometry::WARP_ROWS;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
+use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
-use crate::target::{LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX};
+use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, Target};
 use crate::terms::{Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
 
@@ -23,6 +25,27 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
 /// Rows of one box of a K-tile of `rows` rows: boxes are alike, and as large as possible.
 pub fn box_rows(rows: u32) -> u32 {
     (rows.div_ceil(MAX_BOX)..=rows).find(|boxes| rows.is_multiple_of(*boxes)).map_or(1, |boxes| rows / boxes)
+}
+
+/// Rows of one box of a K-tile whose boxes several blocks start, each equally many, within a panel or of whole panels: as
+/// many as possible. `None`: there are no such boxes.
+pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32) -> Option<u32> {
+    let (slow, panels) = (placement.slow_extent, placement.panels());
+    if sharers <= 1 {
+        return Some(box_rows(slow));
+    }
+    let row_bytes = placement.pitch.min(placement.fast_extent) * dtype.bytes();
+    let align = match placement.swizzle {
+        Swizzle::None => BOX_ALIGN,
+        Swizzle::Bytes(span) => 8 * span,
+    };
+    (1..=slow.min(MAX_BOX)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
+        let per_panel = slow / rows;
+        let all = panels * per_panel;
+        let share = all / sharers;
+        let even = all.is_multiple_of(sharers) && (share.is_multiple_of(per_panel) || per_panel.is_multiple_of(share));
+        even && (rows * row_bytes).is_multiple_of(align)
+    })
 }
 
 /// Elements of 16 bytes, of which addresses, strides and rows of boxes must be multiples with TMA.
@@ -111,10 +134,12 @@ impl Input {
     }
 
     /// The copy of a tile by TMA.
-    fn boxes(&self) -> CopyPlan {
+    fn boxes(&self, sharers: u32) -> CopyPlan {
         let rows = self.placement.map_or(0, |placement| placement.slow_extent);
         let panels = self.placement.map_or(0, |placement| placement.panels());
-        let boxes = panels * (rows / box_rows(rows));
+        // No share is an error of its own.
+        let share = self.placement.and_then(|placement| share_of_boxes(&placement, self.dtype, sharers)).unwrap_or(1);
+        let boxes = panels * (rows / share.max(1));
         CopyPlan { width: tma_width(self.dtype), store_width: 0, chunks_per_row: 1, chunks: boxes, passes: boxes }
     }
 
@@ -172,12 +197,16 @@ pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
+/// The least target with `stmatrix` (PTX ISA, "stmatrix").
+const STMATRIX: u32 = 90;
+
 /// The tile of D on its way through shared memory; `None` if it is stored from registers. TMA needs an aligned D:
 /// elsewhere the threads copy the tile.
 fn staged_tile(
     settings: &Settings,
     staging: Option<&Staging>,
     geometry: &Geometry,
+    target: Target,
     aligned: bool,
 ) -> Option<StagedTile> {
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
@@ -188,7 +217,23 @@ fn staged_tile(
     let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
     let offset_bytes = clamp(staging.d_offset(settings.stages));
     let box_lines = panels.map(|panels| panels.box_lines);
-    (settings.store != Store::Direct).then_some(StagedTile { offset_bytes, pitch, swizzle, width, box_lines })
+    let matrices = settings.atom != Atom::Fma
+        && target.capability >= STMATRIX
+        && types.d.bytes() == 2
+        && types.acc == DType::F32
+        && matrices_add_up(settings, geometry, lines, pitch);
+    (settings.store != Store::Direct).then_some(StagedTile { offset_bytes, pitch, swizzle, width, matrices, box_lines })
+}
+
+/// Whether panels cut no warp's matrices: the same distances lead from its first ones to the others in every warp.
+fn matrices_add_up(settings: &Settings, geometry: &Geometry, lines: Lines, pitch: u32) -> bool {
+    let along = match (settings.problem.layouts.d, settings.atom) {
+        (Layout::Row, _) => geometry.region.n,
+        // 16 rows, and again every 64.
+        (Layout::Col, Atom::Wgmma(..)) => WARP_ROWS,
+        (Layout::Col, _) => geometry.region.m,
+    };
+    pitch >= lines.elements || along.is_multiple_of(pitch) || pitch.is_multiple_of(along)
 }
 
 /// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs:
@@ -198,6 +243,7 @@ pub(super) fn variants(
     inputs: &[Input; 2],
     geometry: &Geometry,
     staging: Option<&Staging>,
+    target: Target,
 ) -> Vec<Variant> {
     let bound = settings.width_bound();
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
@@ -224,7 +270,7 @@ pub(super) fn variants(
         ..LEAST_ASYNC_BYTES if load == Load::CpAsync => Load::Registers,
         _ => load,
     };
-    let staged = |aligned| staged_tile(settings, staging, geometry, aligned);
+    let staged = |aligned| staged_tile(settings, staging, geometry, target, aligned);
     let variant = |load, a_width, b_width, (c_width, d_width): (u32, u32), aligned| Variant {
         entry: format!("gemm_v{}", c_width.max(d_width).max(a_width).max(b_width)),
         load,
@@ -239,8 +285,8 @@ pub(super) fn variants(
         let by_tma = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_tma_v{}", c_width.max(d_width)),
             load: Load::Tma,
-            a: a.boxes(),
-            b: b.boxes(),
+            a: a.boxes(settings.sharers(Side::A)),
+            b: b.boxes(settings.sharers(Side::B)),
             c_width,
             d_width,
             staged: staged(aligned),

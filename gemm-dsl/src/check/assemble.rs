@@ -41,7 +41,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     let block = block(settings)?;
     let unroll = settings.unroll.unwrap_or(block.k);
     let inputs = access::inputs(settings, block, &geometry, staging.as_ref());
-    let variants = access::variants(settings, &inputs, &geometry, staging.as_ref());
+    let variants = access::variants(settings, &inputs, &geometry, staging.as_ref(), target);
     let prefetch = match settings.operands {
         // Threads read no fragments.
         _ if matches!(settings.atom, Atom::Wgmma(..)) => 0,
@@ -77,6 +77,8 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         pace: settings.pace,
         // A wave of blocks is what stream-K divides the work among.
         persistent: settings.persistent.or(settings.stream_k.then_some(Wave::Device)),
+        cluster: settings.cluster,
+        multicast: settings.multicast,
         split_k: settings.split_k,
         stream_k: settings.stream_k,
         expect: settings.expect.clone(),
@@ -156,6 +158,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         pace: settings.text(Key::Pace, if settings.pace == Pace::Tile { "pace(tile)" } else { "pace(free)" }),
         split_k: settings.text(Key::SplitK, &stream_k),
         persistent: settings.text(Key::Persistent, &stream_k),
+        cluster: settings.text(Key::Cluster, ""),
         store: settings.text(Key::Store, "store(direct)"),
         specialize: settings.text(Key::Specialize, "one role"),
         registers: settings.text(Key::Registers, "the same registers for all"),

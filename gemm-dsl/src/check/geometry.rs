@@ -3,7 +3,7 @@
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::check::tensor::WGMMA_COLUMNS;
-use crate::clause::{Atom, TileClause};
+use crate::clause::{Atom, TileClause, WarpCount};
 use crate::plan::Geometry;
 use crate::table::Key;
 use crate::target::MAX_THREADS;
@@ -24,10 +24,11 @@ const FRAGMENT: Extent2 = Extent2 { m: 1, n: 2 };
 const LANES: Extent2 = Extent2 { m: 8, n: 4 };
 
 /// Rows of a `wgmma`, and those of them that one of its four warps holds.
-const GROUP_ROWS: u32 = 64;
-const WARP_ROWS: u32 = 16;
+pub(super) const GROUP_ROWS: u32 = 64;
+pub(super) const WARP_ROWS: u32 = 16;
 
-/// The geometry of warps that each compute `region` by matrix instructions.
+/// The geometry of warps that each compute `region` by matrix instructions. A warp of a warp group that computes 64 rows
+/// several times holds 16 of each: its region is as large as they are together.
 fn by_matrix(tile: TileClause, region: Extent2) -> Geometry {
     let thread = Extent2 { m: region.m / LANES.m, n: region.n / LANES.n };
     let regions = Extent2 { m: tile.m / region.m, n: tile.n / region.n };
@@ -102,7 +103,8 @@ fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<
     Some(by_matrix(tile, warp2))
 }
 
-/// Each warp group computes 64 rows of the tile, by instructions of `columns` columns.
+/// Each warp group computes 64 rows of the tile by instructions of `columns` columns; or, with fewer consumers than that
+/// takes, as many times 64 rows as there are for each.
 fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
     let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
@@ -137,7 +139,13 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     if findings.list.len() > before {
         return None;
     }
-    let threads = u64::from(tile.m / WARP_ROWS) * u64::from(LANES.m * LANES.n);
+    let blocks = tile.m / GROUP_ROWS;
+    let each = match settings.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
+        // Another number is an error of its own.
+        Some(warps) if warps > 0 && warps.is_multiple_of(4) && blocks.is_multiple_of(warps / 4) => blocks / (warps / 4),
+        _ => 1,
+    };
+    let threads = u64::from(tile.m / (each * WARP_ROWS)) * u64::from(LANES.m * LANES.n);
     if threads > u64::from(MAX_THREADS) {
         let message = format!(
             "{} has {} groups of 64 rows, each of a warp group: {threads} threads, at most {MAX_THREADS}",
@@ -152,7 +160,7 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
         }
         return None;
     }
-    Some(by_matrix(tile, Extent2 { m: WARP_ROWS, n: tile.n }))
+    Some(by_matrix(tile, Extent2 { m: each * WARP_ROWS, n: tile.n }))
 }
 
 /// The geometry of `atom(fma)`.

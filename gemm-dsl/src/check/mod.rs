@@ -6,6 +6,7 @@
 
 mod access;
 mod assemble;
+mod cluster;
 mod conflicts;
 mod contracts;
 mod demands;
@@ -89,6 +90,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
         }
     }
     tma::check(&settings, known.as_ref(), &mut findings);
+    cluster::check(&settings, known.as_ref(), &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
     let target = needs.target(question.target, unknown.union(senseless), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));

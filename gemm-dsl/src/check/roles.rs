@@ -1,6 +1,7 @@
 //! The rules of `specialize`: warps that only copy, warps that only multiply, and their register budgets.
 
 use crate::check::finding::Findings;
+use crate::check::geometry::GROUP_ROWS;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
@@ -105,6 +106,14 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
     );
     let finding =
         findings.error("specialize-consumers", Key::Specialize, &[Key::Tile, Key::Thread, Key::Atom], message);
+    // Warp groups share the tile's rows, 64 at a time.
+    let blocks = settings.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
+    if let Atom::Wgmma(..) = settings.atom {
+        for groups in (1..=blocks.min(7)).rev().filter(|groups| blocks.is_multiple_of(*groups)) {
+            let shared = text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
+            finding.set(&shared, format!("with {shared} each computes {} rows", blocks / groups * GROUP_ROWS));
+        }
+    }
     let all = text(SpecializeClause { consumers: None, ..clause });
     finding.set(&all, format!("{all} takes what there is"));
 }

@@ -1,7 +1,7 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Expectation, LayoutClause, PackClause, PrefetchClause, SharedClause, Skew,
+    Atom, BatchKind, Clause, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, SharedClause, Skew,
     SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
@@ -45,6 +45,10 @@ pub(super) struct Settings<'s> {
     pub persistent: Option<Wave>,
     pub split_k: Option<SplitK>,
     pub stream_k: bool,
+    /// Tiles of D that the blocks of a cluster compute together.
+    pub cluster: Extent2,
+    /// Whether the blocks of a cluster share the loads of A and of B.
+    pub multicast: [bool; 2],
     pub store: Store,
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
@@ -84,6 +88,8 @@ impl<'s> Settings<'s> {
             persistent: None,
             split_k: None,
             stream_k: false,
+            cluster: Extent2 { m: 1, n: 1 },
+            multicast: [false; 2],
             store: Store::Direct,
             specialize: None,
             registers: None,
@@ -187,6 +193,8 @@ impl<'s> Settings<'s> {
                 self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
             Clause::StreamK => self.stream_k = true,
+            Clause::Cluster(extent) => self.cluster = *extent,
+            Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),
             Clause::Store(store) => self.store = *store,
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
@@ -215,6 +223,15 @@ impl<'s> Settings<'s> {
     /// How the slots of the ring are signalled, where K-tiles are staged.
     pub fn mbarriers(&self) -> bool {
         self.pace == Pace::Free || self.specialize.is_some() || self.load == Load::Tma
+    }
+
+    /// The blocks that share the loads of an operand: of A those along n, of B those along m.
+    pub fn sharers(&self, side: Side) -> u32 {
+        match (side, self.multicast) {
+            (Side::A, [true, _]) => self.cluster.n,
+            (Side::B, [_, true]) => self.cluster.m,
+            _ => 1,
+        }
     }
 
     /// The clause that settles `key`.

@@ -336,7 +336,8 @@ clauses! {
         arguments: [],
         example: "stream_k" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Thread blocks that run together and can reach each other's shared memory: m x n tiles, at most 16.
+    /// Thread blocks that run together, and compute m x n neighbouring tiles: at most 8. With `multicast` they share loads.
+    /// It needs `load(tma)`; a block whose tile lies outside D takes part in the loads, and stores nothing.
     cluster Cluster {
         syntax: "cluster(m, n)",
         summary: "clusters of thread blocks",
@@ -344,10 +345,11 @@ clauses! {
         arguments: [
             "m, n" in "cluster({}, 1)" => Values::Range(limits::CLUSTER),
         ],
-        example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4)",
+        example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3); multicast(b); specialize(producers = 1 warp)",
     }
-    /// One load of A, of B or of both for all blocks of a cluster that need the same tile. It needs `cluster` and
-    /// `load(tma)`.
+    /// One load of A, of B or of both for all blocks of a cluster that need the same tile: of A those along n, of B those
+    /// along m. Each of them loads a part of the tile into the shared memory of all. It needs `cluster`, `load(tma)`, and a
+    /// ring with mbarriers, which `specialize` or `pace(free)` have.
     multicast Multicast {
         syntax: "multicast(a, b)",
         summary: "one load for several blocks of a cluster",
@@ -355,7 +357,7 @@ clauses! {
         arguments: [
             "operands" in "" => Values::Text("a, b or both"),
         ],
-        example: "multicast(a, b)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); load(tma); stages(3)",
+        example: "multicast(a, b)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 2); load(tma); stages(3); specialize(producers = 1 warp)",
     }
     /// Roles of warps: producers copy, consumers multiply. A count is of warp groups of four, or of `warps`. The consumers
     /// are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, and may be left out.

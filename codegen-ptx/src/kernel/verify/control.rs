@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Check, rule};
 use crate::Violation;
 use crate::kernel::uniform::{Agreement, Control, Uniformity};
-use crate::kernel::{Kernel, Op};
+use crate::kernel::{Kernel, Op, Stmt};
 
 /// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
 const WARP: u32 = 32;
@@ -13,7 +13,30 @@ const WARP: u32 = 32;
 /// Barriers of a block; all threads reach number 0.
 const BARRIERS: u32 = 16;
 
+/// Where blocks reach each other's shared memory, they do so between two barriers of the cluster: after all have begun, and
+/// before any has ended.
+fn reached(kernel: &Kernel) -> Check {
+    let first = kernel.body.iter().position(|stmt| reaches(std::slice::from_ref(stmt)));
+    let Some(first) = first else { return Ok(()) };
+    let (before, after) = kernel.body.split_at(first);
+    let begun = before.iter().any(|stmt| stmt.op == Op::ClusterBarrier);
+    rule(begun, || "blocks reach each other's shared memory before a barrier of the cluster".to_string())?;
+    let ended = after.last().is_some_and(|stmt| stmt.op == Op::ClusterBarrier);
+    rule(ended, || "blocks may end while others reach their shared memory".to_string())
+}
+
+fn reaches(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|stmt| match &stmt.op {
+        Op::CopyBox { blocks, .. } => blocks.is_some(),
+        Op::ArriveAt { .. } => true,
+        Op::If { then, other, .. } => reaches(then) || reaches(other),
+        Op::Loop { body, .. } => reaches(body),
+        _ => false,
+    })
+}
+
 pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
+    reached(kernel)?;
     let mut users: [Option<Range<u32>>; BARRIERS as usize] = Default::default();
     for (stmt, control) in &uniformity.barriers {
         let within = |v: Violation| {
@@ -35,7 +58,9 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
     }
     for (stmt, control, operands) in &uniformity.products {
         let (threads, agree, of) = match stmt.op {
-            Op::LoadMatrices { .. } | Op::WarpProduct { .. } => (WARP, Agreement::WARP, "warps"),
+            Op::LoadMatrices { .. } | Op::StoreMatrices { .. } | Op::WarpProduct { .. } => {
+                (WARP, Agreement::WARP, "warps")
+            }
             _ => (4 * WARP, Agreement::WARP_GROUP, "warp groups"),
         };
         let whole = [control.threads.start, control.threads.end].iter().all(|end| end.is_multiple_of(threads));

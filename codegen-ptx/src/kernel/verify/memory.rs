@@ -105,7 +105,10 @@ impl<'k> Analysis<'k> {
                 self.shared_range(address, MATRIX_ROW_BYTES, MATRIX_ROW_BYTES, &None)?;
                 dst.iter().try_for_each(|reg| self.unknown(*reg))
             }
-            Op::InitBarrier { address, .. } | Op::Arrive { address, .. } => self.shared(address, 8, &None),
+            Op::StoreMatrices { address, .. } => self.shared_range(address, MATRIX_ROW_BYTES, MATRIX_ROW_BYTES, &None),
+            Op::InitBarrier { address, .. } | Op::Arrive { address, .. } | Op::ArriveAt { address, .. } => {
+                self.shared(address, 8, &None)
+            }
             Op::TestBarrier { dst, address, .. } => {
                 self.shared(address, 8, &None)?;
                 self.unknown(*dst)
@@ -117,13 +120,15 @@ impl<'k> Analysis<'k> {
             Op::RaiseFlag { address, .. } => self.flag(address),
             Op::IsZero { dst, .. } => self.unknown(*dst),
             // Data, and statements without operands.
-            Op::SettleBoxes
+            Op::CommitBoxes
+            | Op::SettleBoxes
             | Op::PublishWrites
             | Op::PublishBarriers
             | Op::SetRegisters { .. }
             | Op::CommitCopies
             | Op::WaitCopies(_)
             | Op::Barrier
+            | Op::ClusterBarrier
             | Op::NamedBarrier { .. }
             | Op::Clear { .. }
             | Op::Math { .. }

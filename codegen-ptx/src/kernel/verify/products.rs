@@ -113,7 +113,7 @@ impl Products<'_> {
         definitions(std::slice::from_ref(stmt), &mut see);
         let value = |value: &Value| if let Value::Reg(reg) = value { Some(*reg) } else { None };
         match op {
-            Op::Store { src, .. } => src.iter().for_each(|reg| see(*reg)),
+            Op::Store { src, .. } | Op::StoreMatrices { src, .. } => src.iter().for_each(|reg| see(*reg)),
             Op::Math { args, .. } => args.iter().filter_map(value).for_each(see),
             Op::Select { yes, no, .. } => [yes, no].into_iter().filter_map(value).for_each(see),
             Op::IsZero { src, .. } => see(*src),

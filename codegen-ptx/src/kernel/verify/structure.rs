@@ -64,8 +64,12 @@ impl Structure<'_> {
                 self.typed(from.base, Type::U64)?;
                 self.typed(to.base, Type::U32)
             }
-            Op::CopyBox { to, map, at, barrier, guard } => {
+            Op::CopyBox { to, map, at, barrier, blocks, guard } => {
                 self.guard(guard)?;
+                if let Some(blocks) = blocks {
+                    self.in_cluster("a copy to several blocks")?;
+                    self.typed(*blocks, Type::U32)?;
+                }
                 at.iter().try_for_each(|reg| self.typed(*reg, Type::U32))?;
                 self.typed(*map, Type::U64)?;
                 self.typed(to.base, Type::U32)?;
@@ -77,8 +81,14 @@ impl Structure<'_> {
                 self.typed(*map, Type::U64)?;
                 self.typed(from.base, Type::U32)
             }
-            Op::SettleBoxes | Op::PublishWrites => Ok(()),
+            Op::CommitBoxes | Op::SettleBoxes | Op::PublishWrites => Ok(()),
             Op::InitBarrier { address, .. } => self.typed(address.base, Type::U32),
+            Op::ArriveAt { block, address, guard } => {
+                self.in_cluster("an arrival in another block")?;
+                self.guard(guard)?;
+                self.typed(*block, Type::U32)?;
+                self.typed(address.base, Type::U32)
+            }
             Op::Arrive { address, guard, .. } => {
                 self.guard(guard)?;
                 self.typed(address.base, Type::U32)
@@ -99,6 +109,7 @@ impl Structure<'_> {
             Op::SetRegisters { count, .. } => rule((24..=256).contains(count) && count.is_multiple_of(8), || {
                 format!("{count} registers instead of a multiple of 8 from 24 to 256")
             }),
+            Op::ClusterBarrier => self.in_cluster("a barrier of the cluster"),
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {
                 Ok(())
             }
@@ -122,6 +133,11 @@ impl Structure<'_> {
                 rule(matches!(dst.len(), 1 | 2 | 4), || format!("{} matrices at once", dst.len()))?;
                 self.typed(address.base, Type::U32)?;
                 dst.iter().try_for_each(|reg| self.define(*reg, Type::Pair))
+            }
+            Op::StoreMatrices { src, address, .. } => {
+                rule(matches!(src.len(), 1 | 2 | 4), || format!("{} matrices at once", src.len()))?;
+                self.typed(address.base, Type::U32)?;
+                src.iter().try_for_each(|reg| self.typed(*reg, Type::Pair))
             }
             Op::WarpProduct { acc, a, b, factor } => {
                 rule((acc.len(), a.len(), b.len()) == (4, 4, 2), || {
@@ -166,11 +182,16 @@ impl Structure<'_> {
         }
     }
 
+    fn in_cluster(&self, what: &str) -> Check {
+        rule(self.kernel.cluster > 1, || format!("{what}, and there are no clusters"))
+    }
+
     fn math(&mut self, op: Math, dst: Reg, args: &[Value]) -> Check {
         let takes = match op {
             Math::Mov | Math::Neg | Math::Abs | Math::Convert | Math::First | Math::Second => 1,
             Math::Floor | Math::Exp2 | Math::Reciprocal => 1,
-            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max | Math::Pair => 2,
+            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max => 2,
+            Math::Pair | Math::ConvertPair(_) => 2,
             Math::Fma => 3,
         };
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
@@ -180,6 +201,7 @@ impl Structure<'_> {
             Math::Mov => true,
             Math::Convert => ty != Type::Pair,
             Math::Pair => ty == Type::Pair,
+            Math::ConvertPair(to) => ty == Type::Pair && matches!(to, Type::F16 | Type::Bf16),
             Math::First | Math::Second => matches!(ty, Type::F16 | Type::Bf16),
             Math::Floor | Math::Exp2 | Math::Reciprocal => ty == Type::F32,
             _ => !ty.is_narrow(),
@@ -187,7 +209,7 @@ impl Structure<'_> {
         rule(legal, || format!("{op:?} of {ty:?}"))?;
         for arg in args {
             match (op, arg) {
-                (Math::Convert | Math::Pair | Math::First | Math::Second, Value::Const(_)) => {
+                (Math::Convert | Math::ConvertPair(_) | Math::Pair | Math::First | Math::Second, Value::Const(_)) => {
                     return Err(broken("a conversion of a constant".into()));
                 }
                 (Math::Convert, Value::Reg(reg)) => {
@@ -198,6 +220,7 @@ impl Structure<'_> {
                     let from = self.data(*reg)?;
                     rule(matches!(from, Type::F16 | Type::Bf16), || format!("a pair of {from:?}"))?;
                 }
+                (Math::ConvertPair(_), Value::Reg(reg)) => self.typed(*reg, Type::F32)?,
                 (Math::First | Math::Second, Value::Reg(reg)) => self.typed(*reg, Type::Pair)?,
                 _ => self.value(arg, ty)?,
             }

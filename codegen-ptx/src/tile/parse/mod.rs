@@ -15,6 +15,7 @@
 //!               "blocks_per_sm" n
 //!               "params" name,+                            by their names in the ABI: a, lda, m, s_alpha, map_a, workspace
 //!               "raster" "group" n "along" ("n" | "m")
+//!               ["cluster" "m" n "," "n" n]
 //!               ["persistent" ["blocks" n]]
 //!               ["parts" n | "stream_k"]
 //! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n
@@ -37,10 +38,11 @@
 //!             | "clear" acc | "promote" acc "into" acc | "sync" | "meet" barrier | "drain"
 //!             | "reduce" acc ("serial" | "workspace") "{" statement* "}"
 //!             | "store" acc "->" "d" "width" n ["c" "width" n]
-//!             | "stage" acc "width" n ["c" "width" n]
-//!             | "write" "d" "by" ("registers" "width" n | "tma" "rows" n)
+//!             | "stage" acc ("width" n | "by" "matrices") ["c" "width" n]
+//!             | "write" "d" "by" ("registers" "width" n | "tma" "rows" n) | "settle"
 //! tile        = n | "kt" ["+" n]
-//! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n | "tma" "rows" n
+//! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n
+//!             | "tma" "rows" n ["multicast"]
 //! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product") ["volatile"]
 //!             | "fetch" ("a" | "b") "<-" buffer "by" ("matrices" "ahead" n | "descriptor")
 //! multiply    = "multiply" acc "+=" "a" "*" "b" (
@@ -58,7 +60,7 @@ use ptx_gemm_dsl::clause::Clause;
 use ptx_gemm_dsl::epilogue::Epilogue;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::target::Target;
-use ptx_gemm_dsl::terms::{Along, Extent3, Operand, Raster, Tail, Wave};
+use ptx_gemm_dsl::terms::{Along, Extent2, Extent3, Operand, Raster, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Layouts, Problem, Types};
 
 use super::lexer::{self, Line, Spot, Token};
@@ -264,6 +266,15 @@ impl<'t> Parser<'t> {
         cursor.end()?;
         let raster_note = cursor.note();
         let none: Note = "".into();
+        let (mut cluster, mut cluster_note) = (Extent2 { m: 1, n: 1 }, none.clone());
+        if self.next_word() == "cluster" {
+            let mut cursor = self.line_of("cluster")?;
+            cluster.m = cursor.named("m")?;
+            cursor.mark(",")?;
+            cluster.n = cursor.named("n")?;
+            cursor.end()?;
+            cluster_note = cursor.note();
+        }
         let (mut persistent, mut persistent_note) = (None, none.clone());
         if self.next_word() == "persistent" {
             let mut cursor = self.line_of("persistent")?;
@@ -281,7 +292,16 @@ impl<'t> Parser<'t> {
             division_note = cursor.note();
         }
         let raster = Raster { group, along };
-        Ok(Scheduler { raster, raster_note, persistent, persistent_note, division, division_note })
+        Ok(Scheduler {
+            raster,
+            raster_note,
+            persistent,
+            persistent_note,
+            cluster,
+            cluster_note,
+            division,
+            division_note,
+        })
     }
 
     fn role(&mut self, program: &mut Program, entry: usize) -> Parsed<()> {

@@ -5,7 +5,9 @@ use ptx_gemm_dsl::terms::{Reads, Reduce};
 use super::Parser;
 use super::cursor::{Cursor, Parsed};
 use crate::tile::lexer::Token;
-use crate::tile::{Fetch, Hold, Index, Instruction, Mover, Multiply, Op, Program, Source, Span, Statement, Writer};
+use crate::tile::{
+    Fetch, Hold, Index, Instruction, Mover, Multiply, Op, Program, Source, Span, Stager, Statement, Writer,
+};
 use crate::violation::Site;
 
 /// Statements nested deeper than this are rejected before they overflow the stack.
@@ -79,6 +81,7 @@ impl<'t> Parser<'t> {
                         Op::Promote { from, into: cursor.find("an accumulator", accumulators())? }
                     }
                     "sync" => Op::Sync,
+                    "settle" => Op::Settle,
                     "drain" => Op::Drain,
                     "meet" => {
                         let names = program.barriers.iter().map(|barrier| barrier.name.as_str());
@@ -93,8 +96,14 @@ impl<'t> Parser<'t> {
                     }
                     "stage" => {
                         let acc = cursor.find("an accumulator", accumulators())?;
-                        let (width, c_width) = widths(&mut cursor, program)?;
-                        Op::Stage { acc, width, c_width }
+                        let by = match cursor.takes(Token::Word("by")) {
+                            true => {
+                                cursor.word("matrices")?;
+                                Stager::Matrices
+                            }
+                            false => Stager::Registers { width: cursor.named("width")? },
+                        };
+                        Op::Stage { acc, by, c_width: c_width(&mut cursor, program)? }
                     }
                     "write" => {
                         cursor.word("d")?;
@@ -164,15 +173,17 @@ fn rest(cursor: &mut Cursor<'_>) -> Parsed<u32> {
 
 /// Elements per access of D, and of C if the epilogue reads it.
 fn widths(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<(u32, u32)> {
-    let width = cursor.named("width")?;
-    let c_width = match program.problem.epilogue.uses_c() {
+    Ok((cursor.named("width")?, c_width(cursor, program)?))
+}
+
+fn c_width(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<u32> {
+    match program.problem.epilogue.uses_c() {
         true => {
             cursor.word("c")?;
-            cursor.named("width")?
+            cursor.named("width")
         }
-        false => 1,
-    };
-    Ok((width, c_width))
+        false => Ok(1),
+    }
 }
 
 fn copy(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Op> {
@@ -198,7 +209,10 @@ fn copy(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<Op> {
     let by = match cursor.any_word("`registers`, `cp_async` or `tma`")? {
         "registers" => Mover::Registers { width: cursor.named("width")?, store: cursor.named("store")? },
         "cp_async" => Mover::CpAsync { width: cursor.named("width")?, piece: cursor.named("piece")? },
-        "tma" => Mover::Tma { rows: cursor.named("rows")? },
+        "tma" => {
+            let rows = cursor.named("rows")?;
+            Mover::Tma { rows, multicast: cursor.takes(Token::Word("multicast")) }
+        }
         other => return cursor.error_before(format!("expected `registers`, `cp_async` or `tma`, found `{other}`")),
     };
     Ok(Op::Copy { buffer, tile, by })

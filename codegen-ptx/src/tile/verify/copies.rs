@@ -1,11 +1,11 @@
 //! Copies: widths that the layouts in both memories allow.
 
 use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX};
-use ptx_gemm_dsl::terms::{Fast, Swizzle};
+use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
 
 use super::limits::{MAX_ACCESS_BYTES, vector};
 use super::{Check, rule};
-use crate::tile::{Mover, Op, Program, Role, TMA_BYTES};
+use crate::tile::{Empty, Full, Mover, Op, Program, Role, TMA_BYTES};
 use crate::violation::Site;
 
 /// Most elements of a K-tile that one thread copies.
@@ -19,8 +19,9 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
         _ => true,
     });
     rule(alike, site.clone(), || format!("all copies to {} must use the same mechanism and widths", buffer.name))?;
-    if let Mover::Tma { rows } = by {
-        return boxes(program, index, rows, site);
+    if let Mover::Tma { rows, multicast } = by {
+        boxes(program, index, rows, site.clone())?;
+        return if multicast { shared(program, index, rows, site) } else { Ok(()) };
     }
     let bytes = program.element(buffer.side).bytes();
     let global_fast = program.problem.layouts.fast(buffer.side);
@@ -64,6 +65,29 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
     let each = elements.div_ceil(u64::from(role.len()) * u64::from(width)) * u64::from(width);
     rule(each <= MAX_COPIES, site, || {
         format!("each thread copies {each} elements of a K-tile, and the limit is {MAX_COPIES}")
+    })
+}
+
+/// Boxes that the blocks of a cluster share: each starts as many, of whole panels or within one, and learns from the
+/// mbarriers of a slot that all blocks have read it.
+fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
+    let buffer = &program.buffers[index];
+    let (name, sharers) = (&buffer.name, program.scheduler.alike(buffer.side));
+    let at = || site.clone();
+    rule(sharers > 1, at(), || {
+        let along = if buffer.side == Side::A { "n" } else { "m" };
+        format!("no block of the cluster shares {name}: it has one tile along {along}")
+    })?;
+    let (per_panel, all) = (buffer.rows() / rows, buffer.rows() / rows * buffer.panels());
+    let share = all / sharers;
+    let even = all.is_multiple_of(sharers) && (share.is_multiple_of(per_panel) || per_panel.is_multiple_of(share));
+    rule(even, at(), || format!("{sharers} blocks cannot share {all} boxes of {name}, {per_panel} in each panel"))?;
+    let signalled = program.ring_of(index).is_some_and(|ring| {
+        let ring = &program.rings[ring];
+        matches!((ring.full, ring.empty), (Full::Mbarrier { .. }, Empty::Mbarrier { .. }))
+    });
+    rule(signalled, at(), || {
+        format!("other blocks fill slots of {name}, which needs mbarriers for full and empty ones")
     })
 }
 

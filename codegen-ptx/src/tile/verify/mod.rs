@@ -81,6 +81,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Sync
             | Op::Meet { .. }
             | Op::Write { .. }
+            | Op::Settle
             | Op::Drain => Vec::new(),
         };
         used.into_iter().for_each(|acc| {

@@ -46,8 +46,8 @@ pub(super) fn check(program: &Program) -> Check {
                     store(program, *acc, *width, node.site())?;
                     read_c(program, *acc, *c_width, node.site())?;
                 }
-                Op::Stage { acc, width, c_width } => {
-                    staged::stage(program, *acc, *width, node.site())?;
+                Op::Stage { acc, by, c_width } => {
+                    staged::stage(program, *acc, *by, node.site())?;
                     read_c(program, *acc, *c_width, node.site())?;
                 }
                 Op::Write { by } => staged::write(program, *by, node.site())?,
@@ -123,6 +123,30 @@ fn params(program: &Program) -> Check {
     }
 }
 
+/// Blocks of a cluster whose tiles lie outside D take part in everything: TMA copies nothing for them, and guards keep them
+/// from storing.
+fn clusters(program: &Program) -> Check {
+    let scheduler = &program.scheduler;
+    let (Extent2 { m, n }, blocks) = (scheduler.cluster, scheduler.cluster_blocks());
+    let portable = m > 0 && n > 0 && blocks <= MAX_CLUSTER;
+    rule(portable, Site::Scheduler, || format!("a cluster has 1 to {MAX_CLUSTER} blocks, not {m} x {n}"))?;
+    if blocks == 1 {
+        return Ok(());
+    }
+    rule(program.target.capability >= 90, Site::Scheduler, || format!("{} has no clusters", program.target))?;
+    rule(!scheduler.divides_k(), Site::Scheduler, || "the blocks of a cluster sum the same part of k".into())?;
+    rule(program.tail == Tail::Predicate, Site::Scheduler, || {
+        "a cluster may have blocks whose tiles lie outside D, which `tail none` has no guards for".into()
+    })?;
+    let by_tma = !program.rings.is_empty() && (0..program.rings.len()).all(|ring| program.by_tma(ring));
+    rule(by_tma, Site::Scheduler, || "in a cluster, tma copies the operands".into())?;
+    let whole = match scheduler.persistent {
+        Some(Wave::Blocks(wave)) => wave.is_multiple_of(blocks),
+        _ => true,
+    };
+    rule(whole, Site::Scheduler, || format!("a wave is made of whole clusters of {blocks} blocks"))
+}
+
 fn scheduler(program: &Program) -> Check {
     let scheduler = &program.scheduler;
     let group = scheduler.raster.group;
@@ -135,6 +159,7 @@ fn scheduler(program: &Program) -> Check {
             format!("the wave has {blocks} blocks, and must have 1 to 65535")
         })?;
     }
+    clusters(program)?;
     match scheduler.division {
         Division::Whole => Ok(()),
         Division::Parts(parts) => rule((1..=1024).contains(&parts), Site::Scheduler, || {
@@ -160,8 +185,11 @@ fn roles(program: &Program) -> Check {
         rule(next <= MAX_THREADS, site(), || format!("a block has {next} threads, and the limit is {MAX_THREADS}"))?;
         let whole = program.roles.len() == 1 || role.len().is_multiple_of(WARP);
         rule(whole, site(), || format!("role {} has {} threads, which are not whole warps", role.name, role.len()))?;
-        let tiles = matches!(role.body.as_slice(), [only] if matches!(only.op, Op::Tiles { .. }));
-        rule(tiles, site(), || format!("the body of role {} must be a single `tiles`", role.name))?;
+        let ops: Vec<&Op> = role.body.iter().map(|statement| &statement.op).collect();
+        let tiles = matches!(ops.as_slice(), [Op::Tiles { .. }] | [Op::Tiles { .. }, Op::Settle]);
+        rule(tiles, site(), || {
+            format!("the body of role {} must be a single `tiles`, which `settle` may follow", role.name)
+        })?;
     }
     registers(program)?;
     rule(!program.roles.is_empty(), Site::Tile, || "a program needs at least one role".into())
@@ -264,6 +292,7 @@ fn references(program: &Program) -> Check {
                     })?;
                 }
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain | Op::Write { .. } => {}
+                Op::Settle => {}
             }
         }
     }

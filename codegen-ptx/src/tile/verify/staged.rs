@@ -1,12 +1,12 @@
 //! The stage of D: extents, alignments, and what TMA can copy from it.
 
-use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX};
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX, WARP};
 use ptx_gemm_dsl::terms::Swizzle;
-use ptx_gemm_dsl::types::Layout;
+use ptx_gemm_dsl::types::{DType, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, alignment, run, vector};
 use super::{Check, broken, rule};
-use crate::tile::{Op, Program, Stage, TMA_BYTES, Writer};
+use crate::tile::{Digit, MATRIX, Map, Op, Program, Stage, Stager, TMA_BYTES, Writer};
 use crate::violation::Site;
 
 /// Checks the declaration, and that the tile passes through it once.
@@ -38,9 +38,13 @@ pub(super) fn check(program: &Program) -> Check {
 }
 
 /// A thread's writes to the stage.
-pub(super) fn stage(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+pub(super) fn stage(program: &Program, acc: usize, by: Stager, site: Site) -> Check {
     let Some(stage) = &program.stage else { return Ok(()) };
     let element = program.problem.types.d;
+    let width = match by {
+        Stager::Registers { width } => width,
+        Stager::Matrices => return matrices(program, stage, &program.accumulators[acc].map, site),
+    };
     let run = run(&program.accumulators[acc].map, program.problem.layouts.d == Layout::Row);
     let fits = vector(width, element.bytes()) && run.is_multiple_of(width) && stage.pitch.is_multiple_of(width);
     rule(fits, site, || {
@@ -49,6 +53,44 @@ pub(super) fn stage(program: &Program, acc: usize, width: u32, site: Site) -> Ch
             stage.pitch
         )
     })
+}
+
+/// The rules of `stmatrix` (PTX ISA, "stmatrix"): matrices of 16-bit elements as tensor cores leave them, and lines of 16
+/// bytes, whose distances from a warp's first ones do not depend on the warp.
+fn matrices(program: &Program, stage: &Stage, map: &Map, site: Site) -> Check {
+    let at = || site.clone();
+    let (element, atom) = (program.problem.types.d, Map::m16n8());
+    rule(program.target.capability >= 90, at(), || format!("`stmatrix` needs sm_90, not {}", program.target))?;
+    rule(element.bytes() == 2 && program.problem.types.acc == DType::F32, at(), || {
+        format!("matrices are of 16-bit elements, converted from f32, not {element} from {}", program.problem.types.acc)
+    })?;
+    let rest = map.element.get(atom.element.len()..).unwrap_or_default();
+    let apart = |digit: &Digit| (digit.m == 0 && digit.n >= MATRIX) || (digit.n == 0 && digit.m >= 2 * MATRIX);
+    let held = map.thread == atom.thread && map.element.starts_with(&atom.element);
+    rule(held && rest.iter().all(apart), at(), || "the accumulators are not held as matrices".into())?;
+    rule((stage.pitch * element.bytes()).is_multiple_of(MAX_ACCESS_BYTES), at(), || {
+        format!("lines of {} {element} do not begin at multiples of {MAX_ACCESS_BYTES} B", stage.pitch)
+    })?;
+    let along_n = program.problem.layouts.d == Layout::Row;
+    let line_of = |(m, n): (u32, u32)| if along_n { (m, n) } else { (n, m) };
+    let distance = |at: (u32, u32)| stage.distance(program.lines(), element, line_of(at));
+    let (rows, cols) = (map.rows(), map.cols());
+    // The first elements of a warp's matrices, and those of the blocks of four that begin at the thread's elements.
+    let adds_up = (0..map.threads() / WARP).all(|warp| {
+        let (m, n) = map.first(warp * WARP);
+        [0, MATRIX].iter().all(|right| {
+            let blocks = cols.chunks(4).filter(|block| block.len() == 4 || *right == 0).map(|block| block[0]);
+            blocks.into_iter().all(|col| {
+                rows.iter().step_by(2).all(|row| {
+                    [0, MATRIX].iter().all(|below| {
+                        let own = (m + below, n + right);
+                        distance((own.0 + row, own.1 + col)) == distance(own) + distance((*row, col))
+                    })
+                })
+            })
+        })
+    });
+    rule(adds_up, at(), || format!("a warp's matrices are cut by panels of {} elements", stage.pitch))
 }
 
 /// The copy from the stage to global memory. A thread copies as many elements as it holds.

@@ -188,11 +188,13 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
     })?;
     let atom = Map::m64(columns);
     let groups = role.len() / WARP_GROUP;
-    let warp = Map::new(vec![], vec![atom.warp[0], Digit::m(groups, WGMMA_ROWS)], vec![]).warp;
-    let rest = map.element.get(atom.element.len()..).unwrap_or_default();
-    let beside = |digit: &Digit| digit.m == 0 && digit.n >= columns;
-    let held = map.thread == atom.thread && map.warp == warp && map.element.starts_with(&atom.element);
-    rule(held && rest.iter().all(beside), at(), || {
+    // Columns before rows: the order in which the products are written.
+    let (parts, blocks) = (program.block.n / columns, program.block.m / groups.max(1) / WGMMA_ROWS);
+    let warp = vec![atom.warp[0], Digit::m(groups, blocks * WGMMA_ROWS)];
+    let mut element = atom.element;
+    element.extend([Digit::n(parts, columns), Digit::m(blocks, WGMMA_ROWS)]);
+    let held = *map == Map::new(atom.thread, warp, element);
+    rule(held, at(), || {
         format!(
             "the accumulators are not held as `wgmma` with {columns} columns leaves them, in each of {groups} warp groups"
         )

@@ -209,7 +209,7 @@ impl<'a> Block<'a> {
         }
         let stuck = self.threads.iter().find(|thread| thread.at < thread.events.len());
         match stuck {
-            None => self.every_tile_is_stored(),
+            None => self.every_tile_is_stored().and_then(|()| self.all_settled()),
             Some(thread) => {
                 let site = match thread.events[thread.at] {
                     Event::Do { node, .. } => thread.nodes[node].site(),
@@ -336,6 +336,7 @@ impl<'a> Block<'a> {
             Op::Reduce { acc, how, .. } => self.reduce(t, *acc, *how)?,
             Op::Stage { acc, .. } => self.stage(t, *acc)?,
             Op::Write { by } => self.write_out(t, *by)?,
+            Op::Settle => self.settle(t),
             Op::Store { acc, .. } => self.store(t, *acc)?,
             Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
         }
@@ -351,7 +352,7 @@ impl<'a> Block<'a> {
         });
         match op {
             Op::Store { .. } | Op::Promote { .. } | Op::Clear { .. } => true,
-            Op::Stage { .. } | Op::Write { .. } => together,
+            Op::Stage { .. } | Op::Write { .. } | Op::Settle => together,
             Op::Sync => together && self.program.roles.len() == 1,
             Op::Meet { barrier } => {
                 let meets = |thread: &&Thread<'_>| {

@@ -1,9 +1,10 @@
 //! The tile of D in shared memory: written by all threads of a role, read by all of them or by the one that starts TMA, in
-//! memory that slots may use before and after.
+//! memory that slots may use before and after. TMA reads it until the thread that started it has waited.
 
 use super::super::Check;
-use super::{Block, COPIES_OF_A_ROLE};
+use super::{Block, COPIES_OF_A_ROLE, READING};
 use crate::tile::Writer;
+use crate::violation::Site;
 
 /// Found by whichever comes first, the thread that reads the tile or the one that copies.
 const LOST: &str = "K-tiles are copied to the memory of a staged tile of D that may still be read";
@@ -81,8 +82,30 @@ impl Block<'_> {
         if self.staged.lost {
             return Err(self.fault(LOST));
         }
-        self.staged.read[t] = thread.clock[t];
+        self.staged.read[t] = match by {
+            Writer::Registers { .. } => thread.clock[t],
+            Writer::Tma { .. } => READING,
+        };
         Ok(())
+    }
+
+    /// The thread waits until the copies that it has started have read the tile.
+    pub(super) fn settle(&mut self, t: usize) {
+        let read = &mut self.staged.read[t];
+        if *read == READING {
+            *read = self.threads[t].clock[t];
+        }
+    }
+
+    /// Checks that no copy reads the shared memory of a block that has ended.
+    pub(super) fn all_settled(&self) -> Check {
+        match self.staged.read.iter().position(|read| *read == READING) {
+            None => Ok(()),
+            Some(t) => {
+                let fault = self.fault("the block ends while tma may still read the tile of D: `settle` waits for it");
+                Err(fault.at(Site::Role(self.threads[t].role)))
+            }
+        }
     }
 
     /// Checks that a slot's memory is free of the tile of D, which is lost now.

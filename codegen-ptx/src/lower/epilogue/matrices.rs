@@ -1,0 +1,168 @@
+//! A tile of D that warps write to its stage as matrices of 8 x 8 elements of 16 bits (`stmatrix`).
+//!
+//! Tensor cores leave a lane two adjacent columns of a row of each matrix: what an instruction that stores matrices takes.
+//! Four are stored at once, those of 16 rows and 16 columns; two, where a warp has an odd number of columns of eight. Lane
+//! `8 i + r` has the address of line r of matrix i. Where the lines of D run along m, matrices are transposed on the way.
+
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::types::Layout;
+
+use super::super::expression::{Element, per_row};
+use super::super::shared::SharedAddress;
+use super::super::{Lowered, Lowering};
+use super::{Axis, Held, Plane};
+use crate::kernel::{Access, Address, Expr, Math, Op, Reg, Value};
+use crate::tile::MATRIX;
+
+/// Rows of a thread in a block of matrices, and columns in a block of four.
+const ROWS: usize = 2;
+const COLUMNS: usize = 4;
+
+impl Axis {
+    /// Some of the thread's elements.
+    fn part(&self, first: usize, count: usize) -> Axis {
+        let last = self.positions.len().min(first + count);
+        Axis { positions: self.positions[first..last].to_vec(), ..self.clone() }
+    }
+}
+
+impl Lowering<'_> {
+    /// Applies the epilogue and writes the tile to the stage, two matrices high and two wide at a time.
+    pub(super) fn stage_matrices(
+        &mut self,
+        held: &Held,
+        (rows, cols): (&Axis, &Axis),
+        c: Option<(&Plane, Option<Reg>)>,
+        vectors: &[(Expr, Access)],
+        at_edge: bool,
+    ) -> Lowered<()> {
+        let vectors = self.load_vectors([rows, cols], vectors, at_edge, &held.note);
+        let layout = self.program.problem.layouts.d;
+        let by_rows = layout == Layout::Row;
+        let (outer, inner) = if by_rows { (rows, cols) } else { (cols, rows) };
+        let (lines, elements) = if by_rows { (ROWS, COLUMNS) } else { (COLUMNS, ROWS) };
+        let addresses = self.matrix_addresses(rows, cols)?;
+        let mut c_line = c.map(|(plane, _)| plane.base.clone());
+        let mut last = 0;
+        for first in (0..outer.positions.len()).step_by(lines) {
+            let of_lines = outer.part(first, lines);
+            let mut at_c = Vec::new();
+            for position in &of_lines.positions {
+                if let (Some((plane, _)), Some(at)) = (c, &mut c_line) {
+                    if *position > last {
+                        self.b.origin(&held.note, "advance to the next line of D");
+                        *at = self.b.set(at.clone() + plane.lines(layout, position - last));
+                    }
+                    at_c.push(at.clone());
+                }
+                last = *position;
+            }
+            for element in (0..inner.positions.len()).step_by(elements) {
+                let of_elements = inner.part(element, elements);
+                let edge = at_edge.then(|| self.edge(&of_elements));
+                let mut c_regs: Vec<Vec<Reg>> = Vec::new();
+                for (line, at) in at_c.iter().enumerate() {
+                    let guards = edge.as_ref().map(|edge| self.line_guards(edge, &of_lines, line as u32));
+                    if let Some((plane, reads)) = c {
+                        c_regs.push(self.load_c(
+                            (plane, line),
+                            layout,
+                            at,
+                            &of_elements,
+                            reads,
+                            (guards.as_deref(), &held.note),
+                        ));
+                    }
+                }
+                let of_c = |i: usize, j: usize| {
+                    let (line, element) = if by_rows { (i, j) } else { (j, i) };
+                    c_regs.get(line).map(|line| line[element])
+                };
+                let (row, col) = if by_rows { (first, element) } else { (element, first) };
+                self.store_matrices(held, &addresses, (rows, row), (cols, col), &vectors, of_c)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a block of matrices that begins at the thread's row `row` and column `col`.
+    fn store_matrices(
+        &mut self,
+        held: &Held,
+        (wide, narrow): &(SharedAddress, Option<SharedAddress>),
+        (rows, row): (&Axis, usize),
+        (cols, col): (&Axis, usize),
+        vectors: &[Vec<Reg>],
+        of_c: impl Fn(usize, usize) -> Option<Reg>,
+    ) -> Lowered<()> {
+        self.values_used = 0;
+        self.b.origin(&held.note, "value of D");
+        let per_rows: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
+        let columns = COLUMNS.min(cols.positions.len() - col);
+        let mut words = Vec::new();
+        for pair in (0..columns).step_by(2) {
+            for i in 0..ROWS {
+                let mut values = Vec::new();
+                for j in pair..pair + 2 {
+                    let of = |(regs, row_wise): (&Vec<Reg>, &bool)| regs[if *row_wise { row + i } else { col + j }];
+                    let vectors = vectors.iter().zip(&per_rows).map(of).collect();
+                    let acc = held.regs[(row + i) * held.columns as usize + col + j];
+                    let value = self.evaluate(&Element { acc, c: of_c(i, j), vectors })?;
+                    values.push(match value {
+                        Value::Reg(_) => value,
+                        Value::Const(_) => self.apply(Math::Mov, vec![value]),
+                    });
+                }
+                let word = self.b.fresh(self.families.word);
+                self.b.math(Math::ConvertPair(self.types.d), word, values);
+                words.push(word);
+            }
+        }
+        self.b.origin(&held.note, "D's tile in shared memory");
+        let address = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
+        let distance = self.stage_distance(rows.positions[row], cols.positions[col])?;
+        let (base, offset) = address.at(distance)?;
+        let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
+        let transposed = self.program.problem.layouts.d == Layout::Col;
+        self.b.push(Op::StoreMatrices { src: words, address, transposed });
+        Ok(())
+    }
+
+    /// The address of the line of a matrix that this lane points at, of a warp's first four; and of its last two, if they
+    /// are alone.
+    fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(SharedAddress, Option<SharedAddress>)> {
+        let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
+        self.b.origin(&note, "the line of a matrix of D that this lane points at");
+        let (warp_row, warp_col) = self.warp_coordinates()?;
+        let lane = self.b.set(self.tid.clone() % WARP);
+        let (line, below) = (lane.clone() % MATRIX, (lane.clone() / MATRIX) % 2u32);
+        let right = lane / (2 * MATRIX);
+        let whole = cols.positions.len() / COLUMNS * COLUMNS;
+        let starts = |cols: &[u32]| -> Lowered<Vec<u32>> {
+            let pairs = rows.positions.iter().step_by(ROWS);
+            let blocks = pairs.flat_map(|row| cols.iter().step_by(COLUMNS).map(move |col| (*row, *col)));
+            blocks.map(|(row, col)| self.stage_distance(row, col)).collect()
+        };
+        let (of_wide, of_narrow) = (starts(&cols.positions[..whole])?, starts(&cols.positions[whole..])?);
+        let mut address = |right: Expr, distances: Vec<u32>| -> Lowered<SharedAddress> {
+            let (row, col) = (warp_row.clone() + below.clone() * MATRIX, warp_col.clone() + right * MATRIX);
+            let (row, col) = match self.program.problem.layouts.d {
+                Layout::Row => (row + line.clone(), col),
+                Layout::Col => (row, col + line.clone()),
+            };
+            let (line, element) = if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) };
+            let offset = self.stage_offset(line, element)?;
+            let offset = self.b.set(offset);
+            Ok(SharedAddress::new(&mut self.b, stage.offset_bytes, offset, stage.swizzle, distances))
+        };
+        let wide = address(right, of_wide)?;
+        let narrow = if of_narrow.is_empty() { None } else { Some(address(Expr::Const(0), of_narrow)?) };
+        Ok((wide, narrow))
+    }
+
+    /// Bytes between elements of the stage with this distance in rows and columns.
+    fn stage_distance(&self, row: u32, col: u32) -> Lowered<u32> {
+        let at = if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) };
+        Ok(self.the_stage()?.distance(self.program.lines(), self.program.problem.types.d, at))
+    }
+}

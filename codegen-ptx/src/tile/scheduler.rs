@@ -1,0 +1,66 @@
+//! Which tiles of D a block computes, and over which part of k it sums.
+
+use ptx_gemm_dsl::terms::{Extent2, Raster, Side, Wave};
+
+use super::Note;
+
+/// Which tiles of D a block computes, and over which part of k it sums.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scheduler {
+    /// Order of the tiles.
+    pub raster: Raster,
+    /// Note of the order.
+    pub raster_note: Note,
+    /// A wave of persistent blocks, each of which computes every n-th tile; `None`: one tile per block.
+    pub persistent: Option<Wave>,
+    /// Note of the wave.
+    pub persistent_note: Note,
+    /// The rows and columns of tiles that the blocks of a cluster compute; 1 x 1 without clusters.
+    pub cluster: Extent2,
+    /// Note of the clusters.
+    pub cluster_note: Note,
+    /// How blocks divide the sum over k.
+    pub division: Division,
+    /// Note of the division.
+    pub division_note: Note,
+}
+
+/// How blocks divide the sum over k of a tile. Where they do, `reduce` adds up what they have summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// One block computes the whole sum.
+    Whole,
+    /// Each tile's k has this many parts, each summed by its own block.
+    Parts(u32),
+    /// Stream-K: the blocks of a wave sum equally many K-tiles of the last tiles, see [`crate::lower`]; the others are
+    /// computed whole.
+    Stream,
+}
+
+impl Scheduler {
+    /// Number of blocks of a cluster.
+    pub fn cluster_blocks(&self) -> u32 {
+        self.cluster.m.saturating_mul(self.cluster.n)
+    }
+
+    /// Number of blocks of a cluster that need the same tile of an operand: of A those along n, of B those along m.
+    pub fn alike(&self, side: Side) -> u32 {
+        match side {
+            Side::A => self.cluster.n,
+            Side::B => self.cluster.m,
+        }
+    }
+
+    /// Number of parts of k, if it is divided into the same parts for every tile; otherwise 1.
+    pub fn parts(&self) -> u32 {
+        match self.division {
+            Division::Parts(parts) => parts,
+            Division::Whole | Division::Stream => 1,
+        }
+    }
+
+    /// Whether several blocks may contribute to a tile.
+    pub fn divides_k(&self) -> bool {
+        self.division != Division::Whole
+    }
+}

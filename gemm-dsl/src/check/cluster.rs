@@ -1,0 +1,137 @@
+//! The rules of `cluster` and `multicast`: which blocks share loads, and what lets them.
+
+use crate::check::access::{Input, share_of_boxes};
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Clause, Fetch, MulticastClause};
+use crate::table::Key;
+use crate::terms::{Extent2, Load, Pace, Side, Tail, Wave};
+
+/// Every rule about clusters of more than one block.
+pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
+    let Some(clause) = settings.get(Key::Cluster) else { return };
+    let extent = settings.cluster;
+    let blocks = extent.m.saturating_mul(extent.n);
+    if blocks > 1 {
+        whole(settings, clause, findings);
+        waves(settings, clause, blocks, findings);
+    }
+    if settings.load == Load::Tma {
+        sharers(settings, clause, findings);
+        ring(settings, findings);
+        inputs.into_iter().flatten().for_each(|input| boxes(settings, input, findings));
+    }
+}
+
+/// The blocks of a cluster compute neighbouring tiles, each with all of its k, and may lie outside D, where TMA copies
+/// nothing.
+fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
+    if settings.load != Load::Tma {
+        let message = format!("{clause} needs load(tma), which copies nothing for a block whose tile lies outside D");
+        findings
+            .error("cluster-load", Key::Cluster, &[Key::Load], message)
+            .set("load(tma)", "load(tma) does")
+            .remove("cluster", "leave cluster out");
+    }
+    if settings.tail == Tail::None {
+        let message =
+            format!("{clause} conflicts with tail(none): a cluster may have blocks whose tiles lie outside D");
+        findings
+            .error("cluster-tail", Key::Cluster, &[Key::Tail], message)
+            .set("tail(predicate)", "tail(predicate) has code for them")
+            .remove("tail", "leave tail out")
+            .remove("cluster", "leave cluster out");
+    }
+    for key in [Key::SplitK, Key::StreamK] {
+        if let Some(other) = settings.get(key) {
+            let message = format!("{clause} conflicts with {other}: the blocks of a cluster sum the same part of k");
+            findings
+                .error("cluster-split", Key::Cluster, &[key], message)
+                .remove(other.name(), format!("leave {} out", other.name()))
+                .remove("cluster", "leave cluster out");
+        }
+    }
+}
+
+/// A wave consists of whole clusters.
+fn waves(settings: &Settings, clause: &Clause, blocks: u32, findings: &mut Findings) {
+    let Some(Wave::Blocks(wave)) = settings.persistent.filter(|_| blocks > 0) else { return };
+    if wave.is_multiple_of(blocks) {
+        return;
+    }
+    let message = format!("persistent({wave}) is not made of whole clusters: {clause} has {blocks} blocks");
+    let finding = findings.error("cluster-wave", Key::Persistent, &[Key::Cluster], message);
+    for wave in [wave / blocks * blocks, wave.next_multiple_of(blocks)].into_iter().filter(|wave| *wave > 0) {
+        finding.set(format!("persistent({wave})"), format!("persistent({wave}) is"));
+    }
+    finding.set("persistent", "persistent takes as many as the device holds at once");
+}
+
+/// Loads are shared by the blocks that need the same tile: of A those along n, of B those along m.
+fn sharers(settings: &Settings, clause: &Clause, findings: &mut Findings) {
+    let Some(Clause::Multicast(multicast)) = settings.get(Key::Multicast) else { return };
+    let Extent2 { m, n } = settings.cluster;
+    let alone = [(Side::A, multicast.a, n, "n"), (Side::B, multicast.b, m, "m")];
+    for (side, _, _, along) in
+        alone.into_iter().filter(|(_, fetch, sharers, _)| *fetch == Fetch::Multicast && *sharers < 2)
+    {
+        let name = if side == Side::A { "a" } else { "b" };
+        let message =
+            format!("multicast({name}): the blocks along {along} share {name}, and {clause} has one along {along}");
+        let finding = findings.error("multicast-alone", Key::Multicast, &[Key::Cluster], message).about(name);
+        let wider = if side == Side::A { Extent2 { m, n: 2 } } else { Extent2 { m: 2, n } };
+        for extent in [wider, if side == Side::A { Extent2 { m: 1, n: 2 } } else { Extent2 { m: 2, n: 1 } }] {
+            let text = Clause::Cluster(extent).to_string();
+            finding.set(&text, format!("{text} has two"));
+        }
+        let (a, b) = (Fetch::Own, Fetch::Own);
+        let other = match side {
+            Side::A => MulticastClause { a, b: multicast.b },
+            Side::B => MulticastClause { a: multicast.a, b },
+        };
+        if (other.a, other.b) == (a, b) {
+            finding.remove("multicast", "leave multicast out");
+        } else {
+            let text = Clause::Multicast(other).to_string();
+            finding.set(&text, format!("{text} shares the other operand"));
+        }
+    }
+}
+
+/// A block learns from the others' mbarriers that it may fill their slots.
+fn ring(settings: &Settings, findings: &mut Findings) {
+    let Some(clause) = settings.get(Key::Multicast) else { return };
+    if settings.specialize.is_some() || settings.pace == Pace::Free {
+        return;
+    }
+    let message = format!(
+        "{clause}: a block that fills slots of others waits for their mbarriers, and with pace(tile) slots are free after a \
+         barrier of the block alone"
+    );
+    findings
+        .error("multicast-pace", Key::Multicast, &[Key::Specialize, Key::Pace], message)
+        .set("specialize(producers = 1 warp)", "specialize(producers = 1 warp) has them")
+        .set("specialize(producers = 1)", "specialize(producers = 1) has them")
+        .set("pace(free)", "pace(free) has them")
+        .remove("multicast", "leave multicast out");
+}
+
+/// Each block that shares an operand starts the same number of its boxes.
+fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
+    let sharers = settings.sharers(input.side);
+    let Some(placement) = input.placement.filter(|_| sharers > 1) else { return };
+    if share_of_boxes(&placement, input.dtype, sharers).is_some() {
+        return;
+    }
+    let name = if input.side == Side::A { "A" } else { "B" };
+    let message = format!(
+        "{}: {sharers} blocks cannot start equally many boxes of {name}'s tile of {} rows in {} panels",
+        settings.text(Key::Multicast, "multicast"),
+        placement.slow_extent,
+        placement.panels()
+    );
+    let finding =
+        findings.error("multicast-boxes", Key::Multicast, &[Key::Cluster, Key::Tile, Key::Shared, Key::Types], message);
+    finding.set("cluster(2, 1)", "two blocks do in more cases").set("cluster(1, 2)", "two blocks do in more cases");
+    finding.remove("multicast", "leave multicast out");
+}
