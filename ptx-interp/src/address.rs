@@ -6,6 +6,10 @@
 /// address is not 0, a kernel that forgets to add a variable's address is detected.
 pub(crate) const SHARED_START: u32 = 1024;
 
+/// Distance between the shared memories of two blocks of a cluster, as on the hardware: the upper byte of an address is
+/// the rank of its block.
+pub(crate) const PEER: u32 = 1 << 24;
+
 /// Generic address of shared address 0.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
 /// Generic address of local address 0.
@@ -19,7 +23,10 @@ pub(crate) const CONST_WINDOW: u64 = 4 << 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateSpace {
     Global,
+    /// Of the own block.
     Shared,
+    /// Of any block of the cluster.
+    Cluster,
     Local,
     Param,
     Const,
@@ -30,17 +37,22 @@ impl StateSpace {
     pub(crate) fn window(self) -> u64 {
         match self {
             StateSpace::Global => 0,
-            StateSpace::Shared => SHARED_WINDOW,
+            StateSpace::Shared | StateSpace::Cluster => SHARED_WINDOW,
             StateSpace::Local => LOCAL_WINDOW,
             StateSpace::Param => PARAM_WINDOW,
             StateSpace::Const => CONST_WINDOW,
         }
     }
 
+    /// Whether this is shared memory, of the own block or of others.
+    pub(crate) fn is_shared(self) -> bool {
+        matches!(self, StateSpace::Shared | StateSpace::Cluster)
+    }
+
     /// Resolves a generic address to a space and an address within it.
     pub(crate) fn of_generic(address: u64) -> (StateSpace, u64) {
         let space = match address >> 56 {
-            1 => StateSpace::Shared,
+            1 => StateSpace::Cluster,
             2 => StateSpace::Local,
             3 => StateSpace::Param,
             4 => StateSpace::Const,
@@ -51,13 +63,13 @@ impl StateSpace {
 
     /// First valid address in the space.
     pub(crate) fn first(self) -> u64 {
-        if self == StateSpace::Shared { u64::from(SHARED_START) } else { 0 }
+        if self.is_shared() { u64::from(SHARED_START) } else { 0 }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             StateSpace::Global => "global",
-            StateSpace::Shared => "shared",
+            StateSpace::Shared | StateSpace::Cluster => "shared",
             StateSpace::Local => "local",
             StateSpace::Param => "param",
             StateSpace::Const => "const",

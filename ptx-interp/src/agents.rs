@@ -1,4 +1,4 @@
-//! The asynchronous copies of a block, as agents: the copies in flight, the bytes they have written, and the threads
+//! The asynchronous copies of a cluster's blocks, as agents: the copies in flight, the bytes they have written, and the threads
 //! that know that they are complete.
 //!
 //! - A **pending** copy has been started and is not complete. [`crate::Landing`] says when it lands, that is,
@@ -62,7 +62,7 @@ pub(crate) enum Movement {
 /// A copy in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Index within the block of the thread that started it.
+    /// Index within the cluster of the thread that started it.
     pub(crate) thread: u16,
     pub(crate) pc: u32,
     /// The clock of its warp when it started.
@@ -209,7 +209,7 @@ impl Fences {
     }
 }
 
-/// The asynchronous copies of a block.
+/// The asynchronous copies of a cluster's blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     pub(crate) pending: Vec<Pending>,
@@ -370,6 +370,18 @@ impl Agents {
         let (column, newest) = self.columns.entry(barrier).or_insert((next, 0));
         *newest += 1;
         (*column, *newest)
+    }
+
+    /// The mbarriers at some offsets that have counted copies: each one's column, and the clock of its newest copy.
+    pub(crate) fn counted_in(&self, at: impl Fn(u32) -> bool) -> impl Iterator<Item = (u32, u32)> {
+        let counted = self.columns.iter().filter(move |(offset, (_, newest))| at(**offset) && *newest > 0);
+        counted.map(|(_, counted)| *counted)
+    }
+
+    /// The thread that started a copy which has completed, and the instruction, unless its bytes were written again.
+    pub(crate) fn starter(&self, column: u32, clock: u32) -> Option<(u16, u32)> {
+        let wrote = |granule: &&Granule| (granule.column, granule.clock) == (column + 1, clock);
+        self.granules.iter().find(wrote).map(|granule| (granule.thread, granule.pc))
     }
 
     /// Records that a warp group's multiplication reads 16 bytes.

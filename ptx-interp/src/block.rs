@@ -1,4 +1,8 @@
-//! One block: its warps alternate until all are done, or until the block can only wait for another block.
+//! What runs as one: the blocks of a cluster, usually a single one. Their warps alternate until all are done, or until
+//! they can only wait for another cluster.
+//!
+//! The cluster's warps are numbered block by block. Those of one block are [`Env::warp_pitch`] apart from those of the
+//! next, and have barriers and a pool of registers of their own.
 
 mod report;
 mod together;
@@ -43,30 +47,34 @@ enum Status {
     Done,
 }
 
-/// The state of a block after it has run as far as it can.
+/// The state of a cluster after it has run as far as it can.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Finished,
-    /// It polls for something that another block has to do. `stuck` if its whole state has not changed.
+    /// It polls for something that another cluster has to do. `stuck` if its whole state has not changed.
     Waits {
         stuck: bool,
     },
     Broken(Violation),
-    /// A block with a lower index has broken a rule.
+    /// A cluster with a lower index has broken a rule.
     Abandoned,
 }
 
-/// Warps, barriers, and the block's memory. Reused for the next block.
+/// Warps, barriers, and the memory of a cluster's blocks. Reused for the next cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) memory: BlockMemory,
     pub(crate) warps: Vec<Warp>,
     status: Vec<Status>,
-    barriers: Barriers,
+    /// By rank.
+    barriers: Vec<Barriers>,
     cluster: ClusterBarrier,
-    pool: Pool,
+    /// By rank.
+    pools: Vec<Pool>,
+    /// Distance between the first warps of two blocks.
+    pitch: usize,
     turns: Turns,
-    /// Number of rounds in which a warp had a long turn, since other blocks last had a turn.
+    /// Number of rounds in which a warp had a long turn, since other clusters last had a turn.
     long_rounds: u32,
     /// By warp, iterations of its loop since anything last changed.
     idle: Vec<u32>,
@@ -89,32 +97,34 @@ const IDLE_ROUNDS: u32 = 2;
 const BARREN_ROUNDS: u32 = 128;
 
 impl Block {
-    /// Sets up block number `number` of the grid.
+    /// Sets up cluster number `number` of the grid.
     pub(crate) fn reset(&mut self, env: &Env, number: u64) {
         let watched = env.watch == Watch::On;
+        let (ranks, warps, count) = (env.ranks() as usize, env.warps() as usize, env.all_warps());
+        self.pitch = env.warp_pitch() as usize;
         self.memory.number = number;
-        self.memory.ctaid = env.ctaid(number);
-        self.memory.shared.reset(env.shared_bytes, watched);
+        self.memory.shared.reset(env.shared_bytes, ranks as u32, watched);
         if watched {
-            self.memory.shadow.reset(env.shared_bytes as usize, env.warps() as usize);
+            self.memory.shadow.reset(env.shared_bytes as usize, self.memory.shared.layout(), self.pitch, ranks);
             let ordered = !env.watches(ViolationKind::Race);
-            self.memory.clocks.reset(number, env.warps() as usize, ordered);
+            self.memory.clocks.reset(number, self.pitch, ranks, ordered);
             self.memory.history = env.begin_history(number as u32);
-            self.memory.copies.resize_with(env.warps() as usize, Copies::default);
+            self.memory.copies.resize_with(count, Copies::default);
             self.memory.copies.iter_mut().for_each(Copies::reset);
         }
         self.memory.mbarriers.reset();
-        self.memory.agents.reset(env.landing, number, env.shared_bytes);
-        self.memory.groups.reset(env.warps() as usize);
+        self.memory.visits.reset(ranks);
+        self.memory.agents.reset(env.landing, number, self.memory.shared.all_bytes() as u32);
+        self.memory.groups.reset(warps, self.pitch, ranks);
         self.memory.warnings.reset();
-        self.cluster.reset(env.warps() as usize);
-        self.pool.reset(env.registers, env.warps() as usize);
+        self.cluster.reset(count);
+        self.pools.resize_with(ranks, Pool::default);
+        self.pools.iter_mut().for_each(|pool| pool.reset(env.registers, warps));
         if env.counting == Counting::On && self.memory.counters.is_none() {
             let counters = Counters::new(env.code.instrs.len(), env.global.len(), env.regions);
             self.memory.counters = Some(Box::new(counters));
         }
         (self.memory.wrote_global, self.memory.wrote_shared) = (false, false);
-        let count = env.warps() as usize;
         self.warps.resize_with(count, Warp::default);
         self.status.clear();
         self.status.resize(count, Status::Ready);
@@ -122,17 +132,24 @@ impl Block {
         self.idle.resize(count, 0);
         self.barren.clear();
         self.barren.resize(count, 0);
-        self.barriers = Barriers::default();
+        self.barriers.clear();
+        self.barriers.resize(ranks, Barriers::default());
         let local_words = env.entry.symbols.local_bytes.div_ceil(4) as usize;
         for (index, warp) in self.warps.iter_mut().enumerate() {
-            let threads = (env.threads() - index as u32 * LANES as u32).min(LANES as u32);
+            // The last warps of a block may only fill up its last warp group.
+            let before = (index % self.pitch * LANES) as u32;
+            let threads = env.threads().saturating_sub(before).min(LANES as u32);
             warp.reset(index as u32, threads, env.code, local_words, watched);
-            env.fill_constants(warp, self.memory.ctaid);
+            if threads == 0 {
+                self.status[index] = Status::Done;
+                continue;
+            }
+            env.fill_constants(warp, number);
         }
         self.turns.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
     }
 
-    /// Runs until the block is finished, waits for other blocks, or breaks a rule. `version` changes when other blocks
+    /// Runs until the cluster is finished, waits for other clusters, or breaks a rule. `version` changes when others
     /// write.
     pub(crate) fn run(&mut self, env: &Env, version: u64) -> Progress {
         if std::mem::replace(&mut self.version, version) != version {
@@ -209,7 +226,7 @@ impl Block {
             if env.slices() {
                 return Progress::Waits { stuck: false };
             }
-            // This block may be waiting for other blocks.
+            // This cluster may be waiting for others.
             if polled || self.long_rounds >= LONG_ROUNDS {
                 self.long_rounds = 0;
                 return Progress::Waits { stuck: false };
@@ -236,6 +253,7 @@ impl Block {
             let message = format!("{{thread}}: its warp has executed {} instructions", env.max_instructions);
             return Err(Fault::new(ViolationKind::InstructionLimit, self.warps[index].mask, message));
         }
+        self.memory.shared.enter(index / self.pitch);
         let (warp, block) = (&mut self.warps[index], &mut self.memory);
         let stop = match env.watch {
             Watch::Off => Arch::new().dispatch(Step::<false> { warp, block, env, fuel }),
@@ -251,6 +269,7 @@ impl Block {
             }
             Stop::Done => {
                 self.status[index] = Status::Done;
+                self.exited(env, index / self.pitch)?;
                 self.complete_cluster(env);
             }
             Stop::ClusterArrive { relaxed } => self.arrive_at_cluster(env, index, relaxed)?,
@@ -280,7 +299,7 @@ impl Block {
         (id, count): (u32, Option<u32>),
         (pc, mask): (u32, u32),
     ) -> Result<(), Box<Fault>> {
-        let all = env.warps() * LANES as u32;
+        let (all, rank) = (env.warps() * LANES as u32, index / self.pitch);
         let mismatch = |message: String| Err(Fault::new(ViolationKind::BarrierMismatch, mask, message));
         if id as usize >= MAX_BARRIERS {
             return mismatch(format!("{{thread}}: there is no barrier {id}, only 0 to 15"));
@@ -294,23 +313,25 @@ impl Block {
         if env.watch == Watch::On {
             self.memory.note(index, mask, pc, true);
             let waits = if self.status[index] == Status::Ready { Waits::No } else { Waits::Yes };
-            self.memory.clocks.arrive(index, id as usize, waits);
+            self.memory.clocks.arrive(index, rank * MAX_BARRIERS + id as usize, waits);
         }
-        match self.barriers.arrive(id, expected) {
+        match self.barriers[rank].arrive(id, expected) {
             Err(others) => mismatch(format!(
                 "{{thread}} reaches barrier {id} with {expected} threads, but others wait there with {others}"
             )),
             Ok(false) => Ok(()),
             Ok(true) => {
-                self.release(env, id);
+                self.release(env, rank, id);
                 Ok(())
             }
         }
     }
 
-    fn release(&mut self, env: &Env, id: u32) {
-        let mut waiting = Vec::with_capacity(self.warps.len());
-        for (index, (status, warp)) in self.status.iter_mut().zip(&mut self.warps).enumerate() {
+    /// Releases a barrier of the block of this rank.
+    fn release(&mut self, env: &Env, rank: usize, id: u32) {
+        let mut waiting = Vec::with_capacity(self.pitch);
+        let warps = self.status.iter_mut().zip(&mut self.warps).enumerate().skip(rank * self.pitch).take(self.pitch);
+        for (index, (status, warp)) in warps {
             if matches!(*status, Status::Waiting { id: at, .. } if at == id) {
                 *status = Status::Ready;
                 warp.pc += 1;
@@ -318,9 +339,9 @@ impl Block {
             }
         }
         if env.watch == Watch::On {
-            self.memory.clocks.release(&waiting, id as usize);
+            self.memory.clocks.release(&waiting, rank * MAX_BARRIERS + id as usize);
         }
-        self.barriers.clear(id);
+        self.barriers[rank].clear(id);
     }
 }
 

@@ -18,7 +18,7 @@
 //! nothing. A fence turns the strong writes after it into releases, and the strong reads before it into acquires.
 
 use crate::barrier::MAX_BARRIERS;
-use crate::flags::{Flag, Flags, Published, Scope};
+use crate::flags::{Block, Flag, Flags, Published, Scope};
 use crate::knowledge::{Knowledge, Known, column_of_copies, join_clocks};
 use crate::row::{LANES, lanes};
 
@@ -29,11 +29,13 @@ pub(crate) enum Waits {
     No,
 }
 
-/// Clocks of a block's threads.
+/// Clocks of the threads of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
-    /// Index of the block.
+    /// Index of the cluster.
     block: u32,
+    /// Warps of each of its blocks.
+    per_block: usize,
     /// True if races are not checked.
     everything_is_ordered: bool,
     warps: usize,
@@ -63,14 +65,16 @@ struct Further {
     /// Known to single lanes; empty if none has learnt anything since they synchronised.
     alone: Vec<Knowledge>,
     /// What each lane knew at its last fence, by the fence's scope; empty if there was none.
-    fenced: Vec<[Option<Knowledge>; 2]>,
+    fenced: Vec<[Option<Knowledge>; 3]>,
     /// What lanes have read from flags without acquiring it; a fence acquires it.
     read: Vec<Vec<Published>>,
 }
 
 impl Clocks {
     /// Resets to the initial state.
-    pub(crate) fn reset(&mut self, block: u64, warps: usize, ordered: bool) {
+    pub(crate) fn reset(&mut self, block: u64, per_block: usize, ranks: usize, ordered: bool) {
+        let warps = per_block * ranks;
+        self.per_block = per_block;
         self.everything_is_ordered = ordered;
         // Larger grids are run one block at a time, and their shadows would not fit the host's memory.
         self.block = block as u32;
@@ -84,13 +88,22 @@ impl Clocks {
         self.further.clear();
         self.further.resize_with(warps, Further::default);
         self.flags.clear();
-        self.brought.resize(MAX_BARRIERS, Knowledge::default());
+        self.brought.resize(MAX_BARRIERS * ranks, Knowledge::default());
         self.brought.iter_mut().for_each(Knowledge::clear);
         self.settled = 0;
     }
 
     pub(crate) fn block(&self) -> u32 {
         self.block
+    }
+
+    /// The rank of a thread's block in its cluster; the same in every cluster.
+    pub(crate) fn rank(&self, thread: u16) -> u32 {
+        (usize::from(thread) / LANES % self.warps / self.per_block) as u32
+    }
+
+    fn block_of(&self, warp: usize) -> Block {
+        Block { cluster: self.block, rank: (warp / self.per_block) as u32 }
     }
 
     #[inline(always)]
@@ -310,7 +323,7 @@ impl Clocks {
         for lane in lanes(active) {
             let read = self.further[warp].read.get_mut(lane).map(std::mem::take).unwrap_or_default();
             for published in read {
-                if let Some(known) = published.seen_by(self.block, scope) {
+                if let Some(known) = published.seen_by(self.block_of(warp), scope) {
                     self.learn(warp, 1 << lane, false, known);
                 } else {
                     self.further[warp].read[lane].push(published);
@@ -320,8 +333,8 @@ impl Clocks {
             let fenced = &mut self.further[warp].fenced;
             fenced.resize_with(LANES, Default::default);
             // A fence of a wide scope is also one of a narrow scope.
-            if scope == Scope::Gpu {
-                fenced[lane][Scope::Gpu as usize] = Some(known.clone());
+            for narrower in [Scope::Gpu, Scope::Cluster].into_iter().filter(|other| *other <= scope) {
+                fenced[lane][narrower as usize] = Some(known.clone());
             }
             fenced[lane][Scope::Cta as usize] = Some(known);
         }
@@ -331,16 +344,15 @@ impl Clocks {
     /// What a strong write of a lane publishes, by scope: everything so far if it is a release, otherwise what was
     /// known at its last fence.
     pub(crate) fn publishes(&self, warp: usize, lane: usize, releases: bool, scope: Scope) -> Published {
-        let mut published = Published::new(self.block);
+        let mut published = Published::new(self.block_of(warp));
         if releases {
             published.add(scope, &self.knowledge(warp, lane));
         }
-        if let Some([narrow, wide]) = self.further[warp].fenced.get(lane) {
-            if let Some(known) = narrow {
-                published.add(Scope::Cta, known);
-            }
-            if let (Some(known), Scope::Gpu) = (wide, scope) {
-                published.add(Scope::Gpu, known);
+        if let Some(fenced) = self.further[warp].fenced.get(lane) {
+            for of in [Scope::Cta, Scope::Cluster, Scope::Gpu].into_iter().filter(|of| *of <= scope) {
+                if let Some(known) = &fenced[of as usize] {
+                    published.add(of, known);
+                }
             }
         }
         published
@@ -353,7 +365,7 @@ impl Clocks {
             return;
         }
         let acquired = acquires && {
-            let known = published.seen_by(self.block, scope).cloned();
+            let known = published.seen_by(self.block_of(warp), scope).cloned();
             if let Some(known) = &known {
                 self.learn(warp, 1 << lane, false, known);
             }

@@ -1,4 +1,4 @@
-//! The barrier of a cluster that is a single block: `barrier.cluster.arrive` and `barrier.cluster.wait`.
+//! The barrier of a cluster: `barrier.cluster.arrive` and `barrier.cluster.wait`. It counts the warps of all its blocks.
 
 use crate::knowledge::Knowledge;
 
@@ -69,9 +69,8 @@ impl ClusterBarrier {
         Ok(Some(&self.known))
     }
 
-    /// The number of warps that have arrived, as text.
-    pub(crate) fn state(&self) -> String {
-        let here = self.arrived.iter().filter(|arrived| **arrived == Some(self.phase)).count();
-        format!("{here} of {} warps", self.arrived.len())
+    /// Whether a warp has arrived and waits for others.
+    pub(crate) fn has_arrived(&self, warp: usize) -> bool {
+        self.arrived[warp] == Some(self.phase)
     }
 }

@@ -387,12 +387,12 @@ impl Mix {
             Op::MadRun32 { .. } | Op::Mad32 { .. } | Op::Mad64 { .. } | Op::MadWide { .. } => &mut self.mad,
             Op::Load { index } => match state_space(index) {
                 Some(StateSpace::Global) | None => &mut self.load_global,
-                Some(StateSpace::Shared) => &mut self.load_shared,
+                Some(StateSpace::Shared | StateSpace::Cluster) => &mut self.load_shared,
                 _ => &mut self.other,
             },
             Op::Store { index } => match state_space(index) {
                 Some(StateSpace::Global) | None => &mut self.store_global,
-                Some(StateSpace::Shared) => &mut self.store_shared,
+                Some(StateSpace::Shared | StateSpace::Cluster) => &mut self.store_shared,
                 _ => &mut self.other,
             },
             Op::Multiply { .. } | Op::GroupMultiply { .. } => &mut self.matrix,

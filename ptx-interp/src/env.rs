@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ptx_gemm_ptx::instruction::Special;
 
+use crate::address::PEER;
 use crate::agents::Agents;
 use crate::clocks::Clocks;
 use crate::copies::Copies;
@@ -14,7 +15,7 @@ use crate::cost::{Counters, Region};
 use crate::flags::Flags;
 use crate::global::GlobalTable;
 use crate::global::shadow::Detail;
-use crate::groups::Groups;
+use crate::groups::{Groups, WARPS};
 use crate::history::History;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
@@ -22,9 +23,10 @@ use crate::op::{Code, Constant, Op, Slot};
 use crate::options::{BlockOrder, Checks, Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64};
-use crate::shadow::Shadow;
+use crate::shadows::Shadows;
 use crate::shared::Shared;
-use crate::violation::{Checked, Fault, ViolationKind};
+use crate::violation::{Checked, Fault, ViolationKind, triple};
+use crate::visits::Visits;
 use crate::warnings::Warnings;
 use crate::warp::Warp;
 
@@ -38,6 +40,10 @@ pub(crate) struct Env<'a> {
     pub(crate) variables: Vec<u64>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// Blocks per cluster.
+    pub(crate) cluster: [u32; 3],
+    /// Whether the entry or the launch specifies that.
+    pub(crate) explicit_cluster: bool,
     pub(crate) params: Vec<u32>,
     pub(crate) param_bytes: usize,
     pub(crate) shared_bytes: u32,
@@ -63,23 +69,36 @@ pub(crate) struct Env<'a> {
     pub(crate) detail: Detail,
     /// Flags in global memory. Only launches that run block by block have any.
     pub(crate) flags: Mutex<Flags>,
-    /// The synchronisation histories of the latest blocks.
+    /// The synchronisation histories of the latest clusters.
     pub(crate) histories: Mutex<BTreeMap<u32, Arc<Mutex<History>>>>,
     /// Set when a race in global memory is found.
     pub(crate) raced: AtomicBool,
-    /// The lowest block that has broken a rule; later blocks need not continue.
+    /// The lowest cluster that has broken a rule; later ones need not continue.
     pub(crate) broken: AtomicU64,
 }
 
-/// Number of blocks whose histories are kept.
+/// A warp's position, from which its special registers follow.
+struct Place {
+    warp: u32,
+    rank: u32,
+    ctaid: [u32; 3],
+    clusterid: [u32; 3],
+    /// `%cluster_ctaid`.
+    within: [u32; 3],
+    clusters: [u32; 3],
+}
+
+/// Number of clusters whose histories are kept.
 const HISTORIES: usize = 1024;
 
-/// One block's own memory, and its cache for lookups in global memory.
+/// The memory of a cluster's blocks, and a cache for lookups in global memory. Most clusters are a single block.
+///
+/// Threads are numbered across the cluster, block by block, and so are warps. Offsets in shared memory contain the rank
+/// of their block ([`crate::shared`]).
 #[derive(Debug, Default)]
 pub(crate) struct BlockMemory {
-    /// Index within the grid, x fastest.
+    /// Index of the cluster within the grid, x fastest.
     pub(crate) number: u64,
-    pub(crate) ctaid: [u32; 3],
     pub(crate) shared: Shared,
     /// Index at which the last lookup in the table of allocations ended.
     pub(crate) last: usize,
@@ -87,7 +106,9 @@ pub(crate) struct BlockMemory {
     pub(crate) wrote_global: bool,
     pub(crate) wrote_shared: bool,
     /// The last accesses to shared memory, and what orders them.
-    pub(crate) shadow: Shadow,
+    pub(crate) shadow: Shadows,
+    /// What threads did in the shared memory of other blocks of the cluster, and which blocks have exited.
+    pub(crate) visits: Visits,
     pub(crate) clocks: Clocks,
     pub(crate) history: Arc<Mutex<History>>,
     pub(crate) mbarriers: Mbarriers,
@@ -129,8 +150,25 @@ impl Env<'_> {
         self.threads().div_ceil(LANES as u32)
     }
 
-    pub(crate) fn blocks(&self) -> u64 {
-        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    /// Number of clusters.
+    pub(crate) fn clusters(&self) -> u64 {
+        (0..3).map(|axis| u64::from(self.grid[axis] / self.cluster[axis])).product()
+    }
+
+    /// Number of blocks of each cluster.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// Distance between the first warps of two blocks of a cluster: whole warp groups, so that a warp's index within its
+    /// group follows from its index within the cluster.
+    pub(crate) fn warp_pitch(&self) -> u32 {
+        if self.ranks() == 1 { self.warps() } else { self.warps().next_multiple_of(WARPS as u32) }
+    }
+
+    /// Number of warps of a cluster, with those that only fill up a warp group.
+    pub(crate) fn all_warps(&self) -> usize {
+        (self.warp_pitch() * self.ranks()) as usize
     }
 
     /// Whether blocks that could continue yield after a time slice.
@@ -140,13 +178,48 @@ impl Env<'_> {
 
     /// `%ctaid` of a block.
     pub(crate) fn ctaid(&self, number: u64) -> [u32; 3] {
-        let [x, y, _] = self.grid.map(u64::from);
-        [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+        coordinates(number, self.grid)
     }
 
-    /// Starts a new history for a block.
+    /// `%ctaid` of a block of a cluster.
+    pub(crate) fn ctaid_in(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let first = self.clusterid(cluster);
+        let within = coordinates(rank.into(), self.cluster);
+        std::array::from_fn(|axis| first[axis] * self.cluster[axis] + within[axis])
+    }
+
+    /// `%clusterid` of a cluster.
+    fn clusterid(&self, cluster: u64) -> [u32; 3] {
+        coordinates(cluster, std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis]))
+    }
+
+    /// The rank of the block that a thread belongs to, or for which a thread index represents copies.
+    pub(crate) fn rank(&self, thread: u16) -> u32 {
+        u32::from(thread) / LANES as u32 / self.warp_pitch() % self.ranks()
+    }
+
+    /// `%ctaid` of a thread's block.
+    pub(crate) fn ctaid_of(&self, cluster: u32, thread: u16) -> [u32; 3] {
+        self.ctaid_in(cluster.into(), self.rank(thread))
+    }
+
+    /// Index within the grid of a thread's block.
+    pub(crate) fn number_of(&self, cluster: u64, thread: u16) -> u64 {
+        let [x, y, z] = self.ctaid_in(cluster, self.rank(thread)).map(u64::from);
+        let [columns, rows, _] = self.grid.map(u64::from);
+        (z * rows + y) * columns + x
+    }
+
+    /// The name of a thread in a report; with its block if it is not that of the other thread, which the report is about.
+    pub(crate) fn name(&self, cluster: u32, thread: u16, than: (u32, u16)) -> String {
+        let name = format!("thread {}", triple(self.tid(thread.into())));
+        let block = self.ctaid_of(cluster, thread);
+        if block == self.ctaid_of(than.0, than.1) { name } else { format!("{name} of block {}", triple(block)) }
+    }
+
+    /// Starts a new history for a cluster.
     pub(crate) fn begin_history(&self, block: u32) -> Arc<Mutex<History>> {
-        let history = Arc::new(Mutex::new(History::new(self.warps() as usize)));
+        let history = Arc::new(Mutex::new(History::new(self.all_warps())));
         if self.detail == Detail::Exact {
             let mut all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
             all.insert(block, history.clone());
@@ -201,40 +274,50 @@ impl Env<'_> {
         self.watch == Watch::Off
     }
 
-    /// Whether a block's result still matters. The violation of the lowest block is reported, so that every run reports
-    /// the same one; for that, blocks before a broken one have to continue.
+    /// Whether a cluster's result still matters. The violation of the lowest one is reported, so that every run reports
+    /// the same one; for that, clusters before a broken one have to continue.
     pub(crate) fn matters(&self, number: u64) -> bool {
         number <= self.broken.load(Relaxed)
     }
 
-    /// `%tid` of a thread.
+    /// `%tid` of a thread of any block of a cluster, or of the thread that started the copies which an index represents.
     pub(crate) fn tid(&self, thread: u32) -> [u32; 3] {
-        let [x, y, _] = self.block;
-        [thread % x, thread / x % y, thread / x / y]
+        coordinates((thread % (self.warp_pitch() * LANES as u32)).into(), self.block)
     }
 
     /// Fills the slots of immediates and special registers.
-    pub(crate) fn fill_constants(&self, warp: &mut Warp, ctaid: [u32; 3]) {
-        let index = warp.index;
+    pub(crate) fn fill_constants(&self, warp: &mut Warp, cluster: u64) {
+        let rank = warp.index / self.warp_pitch();
+        let place = Place {
+            warp: warp.index,
+            rank,
+            ctaid: self.ctaid_in(cluster, rank),
+            clusterid: self.clusterid(cluster),
+            within: coordinates(rank.into(), self.cluster),
+            clusters: std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis]),
+        };
         for &(slot, constant) in &self.code.constants32 {
-            let value = |lane: usize| self.constant(constant, index, lane as u32, ctaid) as u32;
+            let value = |lane: usize| self.constant(constant, lane as u32, &place) as u32;
             warp.regs.r32[slot.0 as usize] = Row32(std::array::from_fn(value));
             warp.taint.define(Slot::R32(slot));
         }
         for &(slot, constant) in &self.code.constants64 {
-            let value = |lane: usize| self.constant(constant, index, lane as u32, ctaid);
+            let value = |lane: usize| self.constant(constant, lane as u32, &place);
             warp.regs.r64[slot.0 as usize] = Row64(std::array::from_fn(value));
             warp.taint.define(Slot::R64(slot));
         }
-        for &(slot, value) in &self.code.constants_pred {
+        for &(slot, constant) in &self.code.constants_pred {
+            let value = self.constant(constant, 0, &place) != 0;
             warp.regs.preds[slot.0 as usize] = if value { u32::MAX } else { 0 };
             warp.taint.define(Slot::P(slot));
         }
     }
 
-    fn constant(&self, constant: Constant, warp: u32, lane: u32, ctaid: [u32; 3]) -> u64 {
+    fn constant(&self, constant: Constant, lane: u32, place: &Place) -> u64 {
+        let Place { warp, rank, ctaid, clusterid, within, clusters } = *place;
         let special = match constant {
             Constant::Value(value) => return value,
+            Constant::Shared(address) => return address + u64::from(rank) * u64::from(PEER),
             Constant::Global(number) => return self.variables.get(number as usize).copied().unwrap_or(0),
             Constant::Special(special) => special,
         };
@@ -247,14 +330,29 @@ impl Env<'_> {
             Special::NtidX => self.block[0],
             Special::NtidY => self.block[1],
             Special::NtidZ => self.block[2],
-            Special::CtaidX | Special::ClusterId => ctaid[0],
-            Special::CtaidY | Special::ClusterIdY => ctaid[1],
-            Special::CtaidZ | Special::ClusterIdZ => ctaid[2],
-            Special::NctaidX | Special::NclusterId => self.grid[0],
-            Special::NctaidY | Special::NclusterIdY => self.grid[1],
-            Special::NctaidZ | Special::NclusterIdZ => self.grid[2],
+            Special::CtaidX => ctaid[0],
+            Special::CtaidY => ctaid[1],
+            Special::CtaidZ => ctaid[2],
+            Special::NctaidX => self.grid[0],
+            Special::NctaidY => self.grid[1],
+            Special::NctaidZ => self.grid[2],
+            Special::ClusterId => clusterid[0],
+            Special::ClusterIdY => clusterid[1],
+            Special::ClusterIdZ => clusterid[2],
+            Special::NclusterId => clusters[0],
+            Special::NclusterIdY => clusters[1],
+            Special::NclusterIdZ => clusters[2],
+            Special::ClusterCtaRank => rank,
+            Special::ClusterNctaRank => self.ranks(),
+            Special::ClusterCtaidX => within[0],
+            Special::ClusterCtaidY => within[1],
+            Special::ClusterCtaidZ => within[2],
+            Special::ClusterNctaidX => self.cluster[0],
+            Special::ClusterNctaidY => self.cluster[1],
+            Special::ClusterNctaidZ => self.cluster[2],
+            Special::IsExplicitCluster => u32::from(self.explicit_cluster),
             Special::LaneId => lane,
-            Special::WarpId => warp,
+            Special::WarpId => warp % self.warp_pitch(),
             Special::NwarpId => self.warps(),
             Special::LaneMaskEq => lane_bit,
             Special::LaneMaskLt => lane_bit - 1,
@@ -263,11 +361,16 @@ impl Env<'_> {
             Special::LaneMaskGt => !(lane_bit | (lane_bit - 1)),
             Special::DynamicSmemSize => self.dynamic_bytes,
             Special::TotalSmemSize => self.shared_bytes,
-            // Every block is its own cluster, on a machine with one multiprocessor per block.
+            // A machine with one multiprocessor per block of a row.
             Special::SmId => ctaid[0],
             Special::NsmId => self.grid[0],
-            Special::ClusterNctaRank | Special::ClusterNctaidX | Special::ClusterNctaidY | Special::ClusterNctaidZ => 1,
             _ => 0,
         })
     }
+}
+
+/// The coordinates of a number that counts x fastest.
+fn coordinates(number: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    let [x, y] = [x, y].map(u64::from);
+    [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
 }

@@ -12,10 +12,11 @@ use std::collections::{HashMap, HashSet};
 
 use crate::knowledge::Knowledge;
 
-/// The threads that a strong access includes. Every block is its own cluster.
+/// The threads that a strong access includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Cta,
+    Cluster,
     Gpu,
 }
 
@@ -23,56 +24,81 @@ pub(crate) enum Scope {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Published {
     /// Visible to threads of this block.
-    block: u32,
+    by: Block,
     narrow: Knowledge,
+    /// Visible to threads of its cluster.
+    middle: Knowledge,
     /// Visible to threads of all blocks.
     wide: Knowledge,
 }
 
+/// A block: its cluster's index in the grid, and its rank in the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) cluster: u32,
+    pub(crate) rank: u32,
+}
+
 impl Published {
-    pub(crate) fn new(block: u32) -> Published {
-        Published { block, ..Published::default() }
+    pub(crate) fn new(by: Block) -> Published {
+        Published { by, ..Published::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.narrow.is_empty() && self.wide.is_empty()
+        self.narrow.is_empty() && self.middle.is_empty() && self.wide.is_empty()
     }
 
     pub(crate) fn add(&mut self, scope: Scope, known: &Knowledge) {
         self.narrow.join(known);
+        if scope >= Scope::Cluster {
+            self.middle.join(known);
+        }
         if scope == Scope::Gpu {
             self.wide.join(known);
         }
     }
 
+    /// What is visible to a block, if it reads with a sufficient scope.
+    fn visible_to(&self, block: Block) -> (&Knowledge, Scope) {
+        if block == self.by {
+            (&self.narrow, Scope::Cta)
+        } else if block.cluster == self.by.cluster {
+            (&self.middle, Scope::Cluster)
+        } else {
+            (&self.wide, Scope::Gpu)
+        }
+    }
+
     /// What a thread of a block acquires from it at a scope.
-    pub(crate) fn seen_by(&self, block: u32, scope: Scope) -> Option<&Knowledge> {
-        let known = match scope {
-            _ if block == self.block => &self.narrow,
-            Scope::Gpu => &self.wide,
-            Scope::Cta => return None,
-        };
-        (!known.is_empty()).then_some(known)
+    pub(crate) fn seen_by(&self, block: Block, scope: Scope) -> Option<&Knowledge> {
+        let (known, needed) = self.visible_to(block);
+        (scope >= needed && !known.is_empty()).then_some(known)
     }
 
     /// What a read of this scope leaves for a fence to acquire.
     pub(crate) fn narrowed(&self, scope: Scope) -> Published {
         let mut published = self.clone();
-        if scope == Scope::Cta {
+        if scope < Scope::Gpu {
             published.wide.clear();
+        }
+        if scope < Scope::Cluster {
+            published.middle.clear();
         }
         published
     }
 
     /// An atomic reads what was published and writes: the next reader obtains both.
     fn join(&mut self, newer: &Published) {
-        if newer.block == self.block {
-            self.narrow.join(&newer.narrow);
-        } else {
-            // What is published to other blocks is also visible to threads of the same block.
-            (self.block, self.narrow) = (newer.block, newer.narrow.clone());
-            self.narrow.join(&self.wide);
+        // What was published to other blocks, or clusters, is also visible to the threads of the newer writer's.
+        if newer.by.cluster != self.by.cluster {
+            self.middle.clone_from(&self.wide);
         }
+        if newer.by != self.by {
+            self.narrow.clone_from(&self.middle);
+        }
+        self.by = newer.by;
+        self.narrow.join(&newer.narrow);
+        self.middle.join(&newer.middle);
         self.wide.join(&newer.wide);
     }
 }

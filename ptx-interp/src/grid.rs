@@ -1,5 +1,5 @@
-//! Runs a grid: blocks on the host's threads, in ascending order, each until it is finished or waits for another one;
-//! or on one thread in other orders, in which blocks may also alternate.
+//! Runs a grid: clusters (of a single block, if none are specified) on the host's threads, in ascending order, each until
+//! it is finished or waits for another one; or on one thread in other orders, in which clusters may also alternate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::options::{BlockOrder, Counting};
 use crate::report::Report;
 use crate::violation::Violation;
 
-/// Number of blocks that alternate at a time.
+/// Number of clusters that alternate at a time.
 const RESIDENT: usize = 6;
 
 /// The greatest common divisor.
@@ -23,31 +23,31 @@ fn divisor(a: u64, b: u64) -> u64 {
 /// A grid that is running.
 pub(crate) struct Grid<'e, 'a> {
     env: &'e Env<'a>,
-    /// Number of times that a block has written something and then stopped.
+    /// Number of times that a cluster has written something and then stopped.
     version: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Number of blocks that have been started.
+    /// Number of clusters that have been started.
     next: u64,
     random: u64,
-    /// Blocks that wait for others.
+    /// Clusters that wait for others.
     waiting: VecDeque<Waiting>,
     running: usize,
-    /// The violation of the lowest block so far.
+    /// The violation of the lowest cluster so far.
     violation: Option<(u64, Violation)>,
     report: Report,
-    /// By the pair of instructions: the lowest block that has the warning.
+    /// By the pair of instructions: the lowest cluster that has the warning.
     warnings: BTreeMap<(u32, u32), (u64, Violation)>,
-    /// Finished blocks, to be reused.
+    /// Finished clusters, to be reused.
     spare: Vec<Block>,
 }
 
 struct Waiting {
     block: Block,
-    /// Version of memory that the block has last seen.
+    /// Version of memory that the cluster has last seen.
     seen: u64,
     stuck: bool,
 }
@@ -59,9 +59,9 @@ impl<'e, 'a> Grid<'e, 'a> {
         Grid { env, version: AtomicU64::new(0), state: Mutex::new(State { random, ..State::default() }) }
     }
 
-    /// Runs all blocks on at most this many host threads.
+    /// Runs all clusters on at most this many host threads.
     pub(crate) fn run(self, threads: Option<usize>) -> Result<Report, Violation> {
-        let blocks = usize::try_from(self.env.blocks()).unwrap_or(usize::MAX);
+        let blocks = usize::try_from(self.env.clusters()).unwrap_or(usize::MAX);
         let workers = threads.unwrap_or_else(rayon::current_num_threads).min(blocks).max(1);
         if workers == 1 {
             self.work();
@@ -87,7 +87,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// Adds up the counters of the blocks, each of which may have been reused.
+    /// Adds up the counters of the clusters, each of which may have been reused.
     fn cost(&self, blocks: &[Block]) -> Cost {
         let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len(), self.env.regions);
         for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
@@ -100,7 +100,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop of one host thread: runs blocks while some can make progress.
+    /// The loop of one host thread: runs clusters while some can make progress.
     fn work(&self) {
         while let Some(mut block) = self.take() {
             let seen = self.version.load(Ordering::SeqCst);
@@ -136,7 +136,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// The next block to run: one that waited and may continue now, then a new one, then any that waits.
+    /// The next cluster to run: one that waited and may continue now, then a new one, then any that waits.
     fn take(&self) -> Option<Block> {
         let mut state = self.lock();
         let version = self.version.load(Ordering::SeqCst);
@@ -146,7 +146,7 @@ impl<'e, 'a> Grid<'e, 'a> {
             true => self.sliced(&mut state, may_move),
             false => state.waiting.iter().position(|waiting| waiting.seen != version),
         };
-        let unstarted = state.next < self.env.blocks();
+        let unstarted = state.next < self.env.clusters();
         let block = if let Some(index) = changed {
             state.waiting.remove(index).map(|waiting| waiting.block)
         } else if unstarted && self.start(&mut state).is_some() {
@@ -179,9 +179,9 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// The alternating block whose turn it is; `None` if another one should be started.
+    /// The alternating cluster whose turn it is; `None` if another one should be started.
     fn sliced(&self, state: &mut State, may_move: impl Fn(&Waiting) -> bool) -> Option<usize> {
-        if state.next < self.env.blocks() && state.waiting.len() < RESIDENT {
+        if state.next < self.env.clusters() && state.waiting.len() < RESIDENT {
             return None;
         }
         let able: Vec<usize> = (0..state.waiting.len()).filter(|index| may_move(&state.waiting[*index])).collect();
@@ -193,14 +193,14 @@ impl<'e, 'a> Grid<'e, 'a> {
                 state.random ^= state.random << 17;
                 Some(able[(state.random >> 33) as usize % able.len()])
             }
-            // A block that had a turn moves to the end.
+            // A cluster that had a turn moves to the end.
             _ => able.first().copied(),
         }
     }
 
-    /// Starts the next block whose result matters.
+    /// Starts the next cluster whose result matters.
     fn start(&self, state: &mut State) -> Option<u64> {
-        while state.next < self.env.blocks() {
+        while state.next < self.env.clusters() {
             let number = self.number(state.next);
             // In the forward order, the later ones do not matter either.
             if !self.env.matters(number) && self.env.block_order == BlockOrder::Forward {
@@ -214,14 +214,14 @@ impl<'e, 'a> Grid<'e, 'a> {
         None
     }
 
-    /// The index of the block that is started as number `index`.
+    /// The index of the cluster that is started as number `index`.
     fn number(&self, index: u64) -> u64 {
-        let blocks = self.env.blocks();
+        let blocks = self.env.clusters();
         match self.env.block_order {
             BlockOrder::Forward | BlockOrder::Interleaved => index,
             BlockOrder::Backward => blocks - 1 - index,
             BlockOrder::Seeded(seed) => {
-                // A step that is coprime to the number of blocks visits all of them.
+                // A step that is coprime to the number of clusters visits all of them.
                 let mut step = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks;
                 while divisor(step, blocks) != 1 {
                     step = (step + 1) % blocks;

@@ -80,21 +80,26 @@ struct Group {
     first: u32,
 }
 
-/// The warp groups of a block.
+/// The warp groups of a cluster's blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
+    /// Warps of each block of the cluster, and the distance between the first warps of two of them.
+    warps: usize,
+    pitch: usize,
 }
 
 impl Groups {
-    pub(crate) fn reset(&mut self, warps: usize) {
+    /// Resets to the initial state: blocks of `warps` warps each, which begin `pitch` warps apart.
+    pub(crate) fn reset(&mut self, warps: usize, pitch: usize, ranks: usize) {
         self.groups.clear();
-        self.groups.resize(warps / WARPS, Group::default());
+        self.groups.resize(if ranks == 1 { warps / WARPS } else { pitch * ranks / WARPS }, Group::default());
+        (self.warps, self.pitch) = (warps, pitch);
     }
 
-    /// The group of a warp, if the block has all four of its warps.
+    /// The group of a warp, if its block has all four of its warps.
     pub(crate) fn of(&self, warp: usize) -> Option<usize> {
-        (warp / WARPS < self.groups.len()).then_some(warp / WARPS)
+        (warp % self.pitch / WARPS < self.warps / WARPS).then_some(warp / WARPS)
     }
 
     /// A warp starts its next multiplication. Returns the terms of the others if one has started it before.

@@ -8,9 +8,9 @@
 
 use crate::row::LANES;
 
-/// The first thread index that represents the copies counted by an mbarrier; a block's own threads, and its `cp.async`
-/// columns, are all below it.
-const COPIES: u16 = 2048;
+/// The first thread index that represents the copies counted by an mbarrier; the threads of a cluster of eight blocks,
+/// and their `cp.async` columns, are all below it.
+const COPIES: u16 = 2 * 8 * 1024;
 
 /// The thread index that represents the copies counted by the mbarrier with this column.
 pub(crate) fn of_copies(column: u32) -> u16 {

@@ -14,6 +14,7 @@ use crate::op::{Access, Bulk};
 use crate::options::{BlockOrder, Checks, Counting, Options, Watch};
 use crate::program::{Entry, Program};
 use crate::report::Report;
+use crate::shadow::Actor;
 use crate::tensor::TensorMap;
 use crate::violation::{Site, Violation, ViolationKind, triple};
 
@@ -66,7 +67,7 @@ pub struct Launch<'a> {
     pub dynamic_shared_bytes: u32,
     /// Arguments, in the order of the parameters.
     pub args: &'a [Arg],
-    /// Blocks per cluster. Only clusters of one block are supported.
+    /// Blocks per cluster, at most 8; the entry's `.reqnctapercluster` if it is `[1; 3]` and the entry has one.
     pub cluster: [u32; 3],
     /// Registers that each thread starts with in the compiled kernel; `.maxnreg` if absent. If neither is known, the
     /// pool of registers that `setmaxnreg` uses is not tracked.
@@ -113,6 +114,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         variables: variables.clone(),
         grid: launch.grid,
         block: launch.block,
+        cluster: entry.required_cluster.unwrap_or(launch.cluster),
+        explicit_cluster: entry.required_cluster.is_some() || launch.cluster != [1; 3],
         param_bytes: packed.len(),
         params: params.clone(),
         shared_bytes: entry.symbols.shared_bytes as u32 + launch.dynamic_shared_bytes,
@@ -181,7 +184,8 @@ fn not_zero(env: &Env, mapped: &Mapped, address: u64) -> Violation {
     match writer {
         None => message += "; the launch did not write it",
         Some(writer) => {
-            let (block, thread) = (env.ctaid(u64::from(writer.actor.block)), env.tid(u32::from(writer.actor.thread)));
+            let Actor { block, thread, .. } = writer.actor;
+            let (block, thread) = (env.ctaid_of(block, thread), env.tid(thread.into()));
             message += &format!("; thread {} of block {} wrote it last", triple(thread), triple(block));
             let origin = &env.code.origins[writer.actor.pc as usize];
             (site.line, site.instruction, site.note) = (Some(origin.line), origin.text.clone(), origin.note.clone());
@@ -224,17 +228,44 @@ fn check_shape(entry: &Entry, launch: &Launch) -> Result<(), Violation> {
     if launch.cluster != [1; 3] && launch.cluster != cluster {
         return refuse(format!("a cluster has {:?} blocks, but the entry requires {cluster:?}", launch.cluster));
     }
-    if cluster != [1; 3] {
-        return refuse(format!(
-            "a cluster has {cluster:?} blocks, but clusters of several blocks are not supported yet"
-        ));
-    }
+    check_cluster(entry, launch, cluster).or_else(refuse)?;
     if launch.dynamic_shared_bytes > 0 && !entry.symbols.dynamic_shared {
         return refuse("dynamic shared memory was given, but the entry declares none".into());
     }
     let shared = entry.symbols.shared_bytes + u64::from(launch.dynamic_shared_bytes);
     if shared > MAX_SHARED {
         return refuse(format!("a block uses {shared} bytes of shared memory, and the limit is {MAX_SHARED}"));
+    }
+    Ok(())
+}
+
+/// Most blocks of a cluster: what every device with clusters runs (CUDA C++ Programming Guide, "Thread Block Clusters").
+const MAX_CLUSTER: u64 = 8;
+
+/// Checks the shape of the clusters; the reason if a launch with it is refused.
+fn check_cluster(entry: &Entry, launch: &Launch, cluster: [u32; 3]) -> Result<(), String> {
+    let blocks: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
+    if blocks == 0 || blocks > MAX_CLUSTER {
+        return Err(format!(
+            "a cluster has {cluster:?} blocks, and must have 1 to {MAX_CLUSTER}; larger ones, which only some devices run, are \
+             not supported"
+        ));
+    }
+    if let Some(most) = entry.max_cluster_rank
+        && u64::from(most) < blocks
+    {
+        return Err(format!("a cluster has {blocks} blocks, but the entry allows {most} (.maxclusterrank)"));
+    }
+    if entry.explicit_cluster && entry.required_cluster.is_none() && cluster == [1; 3] {
+        return Err(
+            "the entry is .explicitcluster, and neither it nor the launch specifies the cluster's blocks".into()
+        );
+    }
+    if let Some(axis) = (0..3).find(|axis| launch.grid[*axis] % cluster[*axis] != 0) {
+        return Err(format!(
+            "a grid of {:?} blocks cannot be divided into clusters of {cluster:?}: {} is not a multiple of {}",
+            launch.grid, launch.grid[axis], cluster[axis]
+        ));
     }
     Ok(())
 }

@@ -106,11 +106,13 @@ mod program;
 mod report;
 mod row;
 mod shadow;
+mod shadows;
 mod shared;
 mod taint;
 mod tensor;
 mod turns;
 mod violation;
+mod visits;
 mod warnings;
 mod warp;
 

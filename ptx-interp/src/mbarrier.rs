@@ -27,6 +27,8 @@ pub(crate) enum Misuse {
     Overrun(i64),
     /// A copy that was to complete here broke a rule; its report is kept elsewhere.
     InCopy,
+    /// Only threads of the mbarrier's own block may do this.
+    Remote,
     /// The state is from one phase, and the mbarrier is in another.
     /// PTX ISA, "mbarrier.test_wait": a parity is 0 or 1.
     Parity(u32),
@@ -49,6 +51,9 @@ impl Misuse {
             Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes, and the limit is {MAX_COUNT}"),
             Misuse::Overrun(bytes) => {
                 format!("whose phase has all its arrivals, and {bytes} bytes more than announced")
+            }
+            Misuse::Remote => {
+                "which belongs to another block of the cluster: threads of other blocks only arrive".into()
             }
             Misuse::InCopy => "at which a copy cannot complete".into(),
             Misuse::Parity(parity) => format!("with parity {parity}: phases have parity 0 or 1"),
@@ -91,8 +96,11 @@ pub(crate) struct Mbarrier {
     /// What all arrivals so far have published. An arrival changes the mbarrier atomically, so a thread that sees a
     /// later phase is also ordered after the arrivals of earlier ones.
     brought: Knowledge,
+    /// The same of threads of other blocks of the cluster, which only a wait of sufficient scope acquires.
+    brought_by_peers: Knowledge,
     /// What had been published when the last phase completed.
     known: Knowledge,
+    known_of_peers: Knowledge,
     /// The arrival that completed the last phase, and when.
     completed: Option<Completed>,
     /// By warp, the lanes that were told that a phase was still running when it was complete, and the phase.
@@ -111,14 +119,20 @@ impl Mbarrier {
         self.phase
     }
 
-    /// What happened before the last phase completed.
-    pub(crate) fn known(&self) -> &Knowledge {
-        &self.known
+    /// What happened before the last phase completed: what threads of the same block, and copies, published, and what
+    /// threads of other blocks did.
+    pub(crate) fn known(&self) -> (&Knowledge, &Knowledge) {
+        (&self.known, &self.known_of_peers)
     }
 
-    /// Arrivals add what they publish here.
+    /// Copies, and arrivals of threads of the mbarrier's block, add what they publish here.
     pub(crate) fn brought(&mut self) -> &mut Knowledge {
         &mut self.brought
+    }
+
+    /// Arrivals of threads of other blocks add what they publish here.
+    pub(crate) fn brought_by_peers(&mut self) -> &mut Knowledge {
+        &mut self.brought_by_peers
     }
 
     /// Whether copies in flight are going to arrive here.
@@ -203,6 +217,7 @@ impl Mbarrier {
             self.phase += 1;
             self.pending = self.expected;
             self.known.clone_from(&self.brought);
+            self.known_of_peers.clone_from(&self.brought_by_peers);
             self.completed = Some(by);
         }
         Ok(())
@@ -249,7 +264,9 @@ impl Mbarriers {
             tracked: VecDeque::new(),
             announced: None,
             brought: Knowledge::default(),
+            brought_by_peers: Knowledge::default(),
             known: Knowledge::default(),
+            known_of_peers: Knowledge::default(),
             completed: None,
             told: Vec::new(),
         };

@@ -62,7 +62,7 @@ impl fmt::Debug for Checks {
     }
 }
 
-/// The order in which the warps of a block run. A correct kernel gives the same result in every order.
+/// The order in which the warps of a block, or of all blocks of a cluster, run. A correct kernel gives the same result in every order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WarpOrder {
     /// In lockstep, one instruction each, first warp first.
@@ -89,7 +89,7 @@ impl WarpOrder {
     }
 }
 
-/// The order in which the blocks of a grid run. A correct kernel gives the same result in every order. All orders
+/// The order in which the blocks of a grid run; those of a cluster run together. A correct kernel gives the same result in every order. All orders
 /// except the default use a single host thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockOrder {

@@ -50,6 +50,10 @@ pub(crate) struct Entry {
     pub(crate) max_threads: Option<[u32; 3]>,
     /// `.reqnctapercluster`.
     pub(crate) required_cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`.
+    pub(crate) max_cluster_rank: Option<u32>,
+    /// `.explicitcluster`.
+    pub(crate) explicit_cluster: bool,
     /// `.maxnreg`.
     pub(crate) max_registers: Option<u32>,
 }
@@ -85,6 +89,11 @@ impl Program {
                     Directive::ReqNctaPerCluster(extents) => Some(extents.as_slice()),
                     _ => None,
                 }),
+                max_cluster_rank: entry.directives.iter().find_map(|directive| match directive {
+                    Directive::MaxClusterRank(most) => Some(*most),
+                    _ => None,
+                }),
+                explicit_cluster: entry.directives.contains(&Directive::ExplicitCluster),
                 max_registers: entry.directives.iter().find_map(|directive| match directive {
                     Directive::MaxNreg(count) => Some(*count),
                     _ => None,

@@ -48,7 +48,7 @@ pub(crate) const NO_ACCESS: Access =
 #[derive(Clone, Copy, Debug)]
 struct Word {
     writer: Access,
-    /// Warps that have read it since: each has an entry in [`Shadow::reads`].
+    /// Warps of its block that have read it since: each has an entry in [`Shadow::reads`].
     readers: u32,
     /// Index plus one of its entry in [`Shadow::further`], if it has listed accesses.
     further: u32,
@@ -116,9 +116,11 @@ impl Conflict {
     }
 }
 
-/// Shadow of a block's shared memory.
+/// Shadow of a block's shared memory, by offset within the block. Reads by threads of other blocks are listed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
+    /// The block's first warp in its cluster, and its number of warps.
+    first: usize,
     warps: usize,
     /// The words, then four entries for each word whose bytes are tracked separately.
     words: Vec<Word>,
@@ -130,9 +132,9 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    pub(crate) fn reset(&mut self, bytes: usize, warps: usize) {
+    pub(crate) fn reset(&mut self, bytes: usize, first: usize, warps: usize) {
         let words = bytes.div_ceil(4);
-        (self.warps, self.whole) = (warps, words);
+        (self.first, self.warps, self.whole) = (first, warps, words);
         self.words.clear();
         self.words.resize(words, UNTOUCHED);
         self.reads.clear();
@@ -144,7 +146,10 @@ impl Shadow {
     pub(crate) fn read(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
         let warp = usize::from(actor.thread) / LANES;
         let (now, bit) = (clocks.now(warp), 1 << (usize::from(actor.thread) % LANES));
-        if bytes >= 4 && actor.strong.is_none() {
+        if bytes >= 4
+            && actor.strong.is_none()
+            && let Some(warp) = self.own(warp)
+        {
             let first = warp * self.whole;
             for index in offset / 4..(offset + bytes) / 4 {
                 let read = &mut self.reads[first + index];
@@ -163,7 +168,8 @@ impl Shadow {
     #[inline(always)]
     pub(crate) fn join(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor, lanes: u32) -> bool {
         let warp = usize::from(actor.thread) / LANES;
-        let (first, now) = (warp * self.whole, clocks.now(warp));
+        let Some(own) = self.own(warp) else { return false };
+        let (first, now) = (own * self.whole, clocks.now(warp));
         let words = first + offset / 4..first + (offset + bytes) / 4;
         let settled = bytes >= 4 && actor.strong.is_none() && self.reads[words.clone()].iter().all(|r| r.quick == now);
         if settled {
@@ -181,6 +187,13 @@ impl Shadow {
         actor: Actor,
     ) -> Result<(), Conflict> {
         (offset / 4..(offset + bytes) / 4).try_for_each(|index| self.after_writer(clocks, index, actor))
+    }
+
+    /// The index of a warp within the block, if it belongs to it.
+    #[inline(always)]
+    fn own(&self, warp: usize) -> Option<usize> {
+        let own = warp.wrapping_sub(self.first);
+        (own < self.warps).then_some(own)
     }
 
     /// The index of a warp's reads of a word, or of a byte.
@@ -203,22 +216,24 @@ impl Shadow {
     fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
         self.after_writer(clocks, index, actor)?;
         let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
-        let at = self.at(index, warp);
-        let word = &mut self.words[index];
         let (now, bit) = (clocks.now(warp), 1u32 << lane);
+        let word = &self.words[index];
         if word.further != 0 {
             let writes = self.further[word.further as usize - 1].iter().filter(|access| access.did == Did::Write);
             after_all(clocks, writes, actor)?;
         }
-        if actor.strong.is_some() {
+        let own = self.own(warp).filter(|_| actor.strong.is_none());
+        let Some(own) = own else {
             self.list(clocks, index, Access { actor, clock: now, did: Did::Read });
             return Ok(());
-        }
+        };
+        let at = self.at(index, own);
+        let word = &mut self.words[index];
         let quick = if word.writer.clock <= clocks.settled() && word.further == 0 { now } else { 0 };
         let new = Read { quick, clock: now, lanes: bit, pc: actor.pc };
         let read = &mut self.reads[at];
-        if word.readers >> warp & 1 == 0 {
-            word.readers |= 1 << warp;
+        if word.readers >> own & 1 == 0 {
+            word.readers |= 1 << own;
             *read = new;
         } else if read.clock == now {
             read.lanes |= bit;
@@ -284,7 +299,8 @@ impl Shadow {
                 shadow.words[index].writer = NO_ACCESS;
                 for warp in lanes(word.readers) {
                     let Read { lanes, pc, clock, .. } = shadow.reads[shadow.at(index, warp)];
-                    seen(Past { warp: warp as u16, lanes, pc, clock, did: Did::Read });
+                    let warp = (shadow.first + warp) as u16;
+                    seen(Past { warp, lanes, pc, clock, did: Did::Read });
                 }
             } else {
                 shadow.after_writer(clocks, index, actor)?;
@@ -333,7 +349,7 @@ impl Shadow {
             return Err(Conflict::InFlight(word.writer));
         }
         if word.writer.clock > clocks.settled()
-            && word.writer.conflicts(actor)
+            && word.writer.conflicts(clocks, actor)
             && !word.writer.ordered(clocks, actor.thread)
             && !self.observed(clocks, word, actor)
         {
@@ -357,6 +373,7 @@ impl Shadow {
             let at = if index < self.whole { reader * self.whole + index } else { index * self.warps + reader };
             let read = &mut self.reads[at];
             read.quick = 0;
+            let reader = self.first + reader;
             if read.clock > clocks.settled() && read.clock > clocks.seen(warp, reader) {
                 after_readers(clocks, reader, read, actor)?;
             }
@@ -447,7 +464,7 @@ fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Res
         let thread = (warp * LANES + lane) as u16;
         let reader = Actor { block: actor.block, thread, pc: read.pc, strong: None, atomic: false };
         let read = Access { actor: reader, clock: read.clock, did: Did::Read };
-        if read.conflicts(actor) && !read.ordered(clocks, actor.thread) {
+        if read.conflicts(clocks, actor) && !read.ordered(clocks, actor.thread) {
             return Err(Conflict::Unordered(read));
         }
     }
@@ -460,7 +477,7 @@ pub(crate) fn after_all<'a>(
     mut accesses: impl Iterator<Item = &'a Access>,
     actor: Actor,
 ) -> Result<(), Conflict> {
-    let found = accesses.find(|access| access.conflicts(actor) && !access.ordered(clocks, actor.thread));
+    let found = accesses.find(|access| access.conflicts(clocks, actor) && !access.ordered(clocks, actor.thread));
     found.map_or(Ok(()), |access| Err(Conflict::of(access)))
 }
 
@@ -476,7 +493,7 @@ pub(crate) fn observed<'a>(
         && listed.any(|read| {
             read.did == Did::Read
                 && read.actor.strong.is_some()
-                && !writer.conflicts(read.actor)
+                && !writer.conflicts(clocks, read.actor)
                 && (read.is_by(actor) || read.ordered(clocks, actor.thread))
         })
 }
@@ -489,12 +506,13 @@ impl Access {
     /// Whether the two need an order, one of them being a write: they are by different threads, and not both strong
     /// with scopes that include each other.
     #[inline(always)]
-    pub(crate) fn conflicts(&self, actor: Actor) -> bool {
+    pub(crate) fn conflicts(&self, clocks: &Clocks, actor: Actor) -> bool {
         if self.is_by(actor) {
             return false;
         }
         match (self.actor.strong, actor.strong) {
-            (Some(a), Some(b)) => self.actor.block != actor.block && a.min(b) != Scope::Gpu,
+            (Some(a), Some(b)) if self.actor.block != actor.block => a.min(b) < Scope::Gpu,
+            (Some(a), Some(b)) => a.min(b) == Scope::Cta && clocks.rank(self.actor.thread) != clocks.rank(actor.thread),
             _ => true,
         }
     }

@@ -1,36 +1,144 @@
-//! A block's shared memory. Only one host thread runs a block, so its words are not atomic.
+//! The shared memories of a cluster's blocks, one after the other. Only one host thread runs a cluster, so the words are
+//! not atomic.
+//!
+//! An offset is the distance from the start of the first block's memory. The memories of a cluster of several blocks
+//! begin at multiples of a power of two, so that an offset contains the rank of its block.
 
-use crate::address::SHARED_START;
+use crate::address::{PEER, SHARED_START};
 
 /// Words, and one bit per byte that was written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) words: Vec<u32>,
+    /// Of one block.
     bytes: u32,
     written: Vec<u32>,
+    layout: Layout,
+    ranks: u32,
+    /// The block whose warp runs: the address and the offset of its first byte.
+    start: u32,
+    base: u32,
+}
+
+/// Where the memory of each block of a cluster begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Logarithm of the distance between two blocks.
+    shift: u32,
+}
+
+impl Default for Layout {
+    /// That of a block which is its own cluster.
+    fn default() -> Layout {
+        Layout { shift: 31 }
+    }
+}
+
+impl Layout {
+    pub(crate) fn new(bytes: u32, ranks: u32) -> Layout {
+        // Swizzles and banks depend on the lower bits of an offset.
+        if ranks == 1 { Layout::default() } else { Layout { shift: bytes.max(1024).next_power_of_two().ilog2() } }
+    }
+
+    /// The rank of the block that has an offset, and the offset within it.
+    #[inline(always)]
+    pub(crate) fn split(self, offset: usize) -> (usize, usize) {
+        (offset >> self.shift, offset & ((1 << self.shift) - 1))
+    }
+
+    /// The offset of a byte of a block.
+    #[inline(always)]
+    pub(crate) fn offset(self, rank: usize, within: usize) -> usize {
+        rank << self.shift | within
+    }
 }
 
 impl Shared {
-    /// Clears the memory for a new block.
-    pub(crate) fn reset(&mut self, bytes: u32, watch: bool) {
-        self.bytes = bytes;
+    /// Clears the memory for a new cluster.
+    pub(crate) fn reset(&mut self, bytes: u32, ranks: u32, watch: bool) {
+        (self.bytes, self.ranks, self.layout) = (bytes, ranks, Layout::new(bytes, ranks));
+        self.enter(0);
+        let all = self.all_bytes();
         self.words.clear();
-        self.words.resize(bytes.div_ceil(4) as usize, 0);
+        self.words.resize(all.div_ceil(4), 0);
         self.written.clear();
         if watch {
-            self.written.resize(bytes.div_ceil(32) as usize, 0);
+            self.written.resize(all.div_ceil(32), 0);
         }
     }
 
+    /// From now on, a block is the one whose warps run.
+    pub(crate) fn enter(&mut self, rank: usize) {
+        self.start = SHARED_START + rank as u32 * PEER;
+        self.base = self.layout.offset(rank, 0) as u32;
+    }
+
+    /// Bytes of a block.
     pub(crate) fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Offset of an access that is in bounds.
+    /// The end of the last block's memory.
+    pub(crate) fn all_bytes(&self) -> usize {
+        self.layout.offset(self.ranks as usize - 1, self.bytes as usize)
+    }
+
+    /// Number of blocks.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Address of the running block's first byte.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// Offset of the running block's first byte.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// Rank of the running block.
+    pub(crate) fn rank(&self) -> usize {
+        self.layout.split(self.base as usize).0
+    }
+
+    /// Offset of an access to the running block's memory that is in bounds.
     #[inline(always)]
     pub(crate) fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
-        let offset = address.checked_sub(u64::from(SHARED_START))?;
-        (offset <= u64::from(self.bytes) && bytes <= u64::from(self.bytes) - offset).then_some(offset as usize)
+        let offset = address.checked_sub(u64::from(self.start))?;
+        (offset <= u64::from(self.bytes) && bytes <= u64::from(self.bytes) - offset)
+            .then_some(offset as usize + self.base as usize)
+    }
+
+    /// Offset of an access to the memory of any block of the cluster that is in bounds.
+    pub(crate) fn offset_in_cluster(&self, address: u64, bytes: u64) -> Option<usize> {
+        let (rank, address) = (address / u64::from(PEER), address % u64::from(PEER));
+        let within = address.checked_sub(u64::from(SHARED_START))?;
+        let fits = within <= u64::from(self.bytes) && bytes <= u64::from(self.bytes) - within;
+        (fits && rank < u64::from(self.ranks)).then(|| self.layout.offset(rank as usize, within as usize))
+    }
+
+    /// The address of an offset.
+    pub(crate) fn address(&self, offset: usize) -> u64 {
+        let (rank, within) = self.layout.split(offset);
+        rank as u64 * u64::from(PEER) + u64::from(SHARED_START) + within as u64
+    }
+
+    /// The offset of the same byte in another block of the cluster.
+    pub(crate) fn in_block(&self, rank: usize, offset: usize) -> usize {
+        self.layout.offset(rank, self.layout.split(offset).1)
+    }
+
+    /// The rank of the block that has an offset.
+    pub(crate) fn rank_of(&self, offset: usize) -> usize {
+        self.layout.split(offset).0
     }
 
     /// Reads 1, 2, 4 or 8 aligned bytes.

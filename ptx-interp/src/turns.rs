@@ -1,11 +1,11 @@
-//! The order in which the warps of a block run, and the length of each turn.
+//! The order in which the warps of a cluster run, and the length of each turn.
 
 use crate::options::WarpOrder;
 
 /// Logarithm of the longest random turn: it has one instruction less than two to the power of this.
 const LONGEST: u64 = 12;
 
-/// The turns of one block.
+/// The turns of one cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     order: WarpOrder,
@@ -17,7 +17,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Restarts for block `block` with `warps` warps.
+    /// Restarts for cluster `block` with `warps` warps.
     pub(crate) fn reset(&mut self, order: WarpOrder, warps: usize, block: u64, longest: u64) {
         (self.order, self.longest) = (order, longest);
         self.warps.clear();
@@ -26,7 +26,7 @@ impl Turns {
             _ => self.warps.extend(0..warps),
         }
         if let WarpOrder::Seeded(seed) = order {
-            // Consecutive seeds, and the blocks of one launch, have unrelated orders.
+            // Consecutive seeds, and the clusters of one launch, have unrelated orders.
             self.random =
                 seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.wrapping_mul(0xbf58_476d_1ce4_e5b9);
         }

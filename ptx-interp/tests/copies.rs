@@ -63,6 +63,8 @@ pub struct Case<'a> {
     pub body: &'a str,
     pub block: u32,
     pub grid: u32,
+    /// Blocks per cluster.
+    pub cluster: u32,
     pub words: u32,
     /// Makes the maps from the addresses of input and output.
     pub maps: &'a dyn Fn(u64, u64) -> [Arg; 2],
@@ -75,10 +77,16 @@ impl<'a> Case<'a> {
             body,
             block,
             grid: 1,
+            cluster: 1,
             words: 1024,
             maps: &|_, _| [Arg::Bytes(vec![0; 128]), Arg::Bytes(vec![0; 128])],
             registers: None,
         }
+    }
+
+    /// Runs it with several blocks in clusters.
+    pub fn clusters(self, grid: u32, cluster: u32) -> Case<'a> {
+        Case { grid, cluster, ..self }
     }
 
     /// Runs it with several blocks.
@@ -87,7 +95,7 @@ impl<'a> Case<'a> {
     }
 
     fn runs(&self) -> Vec<Options> {
-        if self.grid > 1 { runs_of_blocks() } else { runs() }
+        if self.grid > self.cluster { runs_of_blocks() } else { runs() }
     }
 
     /// Runs it; returns the output as words, each of which was 7 before.
@@ -103,7 +111,8 @@ impl<'a> Case<'a> {
         let args = [Arg::U64(input), Arg::U64(out), ma, mb];
         let block = [self.block, 1, 1];
         let grid = [self.grid, 1, 1];
-        let what = Launch { entry: "k", grid, block, args: &args, registers: self.registers, ..Launch::default() };
+        let (registers, cluster) = (self.registers, [self.cluster, 1, 1]);
+        let what = Launch { entry: "k", grid, block, args: &args, registers, cluster, ..Launch::default() };
         let report = launch(&program, &memory, &what, options)?;
         let mut words = vec![0; 4 * self.words as usize];
         memory.read(out, &mut words).expect("inside");

@@ -4,6 +4,7 @@ mod across;
 mod arithmetic;
 mod bulk;
 mod checks;
+mod clusters;
 mod copies;
 mod cost;
 mod extended;

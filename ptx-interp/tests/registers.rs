@@ -1,9 +1,6 @@
 //! `setmaxnreg`, clusters of one block, and elections.
 
-use ptx_gemm_interp::ViolationKind::{
-    BarrierMismatch, Deadlock, Launch as Refused, OutOfBounds, Registers, UnknownInstruction,
-};
-use ptx_gemm_interp::{Launch, Memory, Options, Program, launch};
+use ptx_gemm_interp::ViolationKind::{BarrierMismatch, Deadlock, OutOfBounds, Registers, UnknownInstruction};
 
 use crate::copies::{Case, change, text};
 
@@ -89,30 +86,6 @@ fn a_block_is_its_own_cluster() {
         "setp.ge.u32 %p1, %t, 32;\n@%p1 bra AGAIN;\nAGAIN: barrier.cluster.arrive",
     );
     Case::new(&few, 96).gives("by two ways", &[11; 96]);
-}
-
-#[test]
-fn clusters_of_several_blocks_are_refused() {
-    let memory = Memory::new();
-    let args = [];
-    let kernel = |directive: &str| {
-        format!(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {directive} {{\nret;\n}}\n")
-    };
-    let start = Launch { entry: "k", grid: [4, 1, 1], block: [32, 1, 1], args: &args, ..Launch::default() };
-    let run = |text: &str, launch_: Launch| {
-        let program = Program::from_text(text).expect("parses");
-        launch(&program, &memory, &launch_, &Options::default())
-    };
-    assert!(run(&kernel(".reqnctapercluster 1, 1, 1"), start).is_ok());
-    for violation in [
-        run(&kernel(""), Launch { cluster: [2, 1, 1], ..start }),
-        run(&kernel(".reqnctapercluster 2, 1, 1"), start),
-        run(&kernel(".reqnctapercluster 4, 1, 1"), Launch { cluster: [2, 1, 1], ..start }),
-    ] {
-        let violation = violation.expect_err("refused");
-        assert_eq!(violation.kind, Refused);
-        assert!(violation.message.contains("cluster"), "{violation}");
-    }
 }
 
 #[test]

@@ -88,6 +88,8 @@ pub enum Directive {
     MinNctaPerSm(u32),
     MaxNreg(u32),
     ReqNctaPerCluster(Vec<u32>),
+    MaxClusterRank(u32),
+    ExplicitCluster,
     /// Any other directive, as written.
     Other(String),
 }

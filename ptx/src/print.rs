@@ -255,6 +255,8 @@ impl<'a> Printer<'a> {
             Directive::MinNctaPerSm(count) => self.extents(".minnctapersm ", &[*count]),
             Directive::MaxNreg(count) => self.extents(".maxnreg ", &[*count]),
             Directive::ReqNctaPerCluster(extents) => self.extents(".reqnctapercluster ", extents),
+            Directive::MaxClusterRank(most) => self.extents(".maxclusterrank ", &[*most]),
+            Directive::ExplicitCluster => self.push(".explicitcluster"),
             Directive::Other(text) => self.push(text),
         }
         self.newline();

@@ -1,7 +1,7 @@
 //! Reports about a block: deadlocks, with who waits for whom, and the place where a rule was broken.
 
 use super::{Block, Status};
-use crate::address::{SHARED_START, StateSpace};
+use crate::address::StateSpace;
 use crate::env::Env;
 use crate::row::{LANES, lanes};
 use crate::violation::{Fault, Moment, Site, Step, Violation, ViolationKind, bytes as in_words, triple};
@@ -18,7 +18,7 @@ struct Waiter {
 }
 
 impl Block {
-    /// The report if no thread of the block can ever continue.
+    /// The report if no thread of the cluster can ever continue.
     pub(super) fn blocked(&mut self, env: &Env) -> Option<Violation> {
         if self.status.contains(&Status::Ready) {
             return None;
@@ -28,24 +28,28 @@ impl Block {
         }
         let waiting: Vec<Waiter> = self.waiters().collect();
         let first = *waiting.first()?;
-        let exited = self.status.iter().filter(|status| **status == Status::Done).count();
+        let rank = first.warp / self.pitch;
+        let waiting: Vec<Waiter> = waiting.into_iter().filter(|waiter| waiter.warp / self.pitch == rank).collect();
+        let own = self.status.iter().skip(rank * self.pitch).take(env.warps() as usize);
+        let exited = own.filter(|status| **status == Status::Done).count();
         if exited > 0
             && !env.watches(ViolationKind::BarrierMismatch)
             && waiting.iter().all(|other| other.id == first.id && other.count.is_none())
         {
             // Without checks, exited warps count as arrived, as on hardware.
-            self.release(env, first.id);
+            self.release(env, rank, first.id);
             return None;
         }
-        let here = self.barriers.state(first.id);
+        let here = self.barriers[rank].state(first.id);
         let elsewhere = waiting.iter().find(|other| other.id != first.id);
         let mut message = format!("{{thread}} waits at barrier {}, which has {here}", first.id);
         if let Some(Waiter { id, pc, .. }) = elsewhere {
             let line = env.code.origins[*pc as usize].line;
-            message += &format!("; others wait at barrier {id} (line {line}), which has {}", self.barriers.state(*id));
+            message +=
+                &format!("; others wait at barrier {id} (line {line}), which has {}", self.barriers[rank].state(*id));
         }
         if exited > 0 {
-            message += &format!("; {exited} of {} warps have exited", self.warps.len());
+            message += &format!("; {exited} of {} warps have exited", env.warps());
         }
         message += ", and no other thread can arrive";
         // A barrier of the whole block that some threads do not reach, or one for a part of the block.
@@ -61,15 +65,21 @@ impl Block {
         })
     }
 
-    /// What the block waits for when the whole grid is stuck.
+    /// What the cluster waits for when the whole grid is stuck.
     pub(crate) fn deadlock(&self, env: &Env) -> Violation {
         let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
         let mask = self.warps[index].mask;
         // Other warps may wait at barriers for the ones that poll.
-        let mut ids: Vec<u32> = self.waiters().map(|waiter| waiter.id).collect();
+        let mut ids: Vec<(usize, u32)> = self.waiters().map(|waiter| (waiter.warp / self.pitch, waiter.id)).collect();
         ids.sort_unstable();
         ids.dedup();
-        let barriers = ids.iter().map(|id| format!("; barrier {id} has {}", self.barriers.state(*id)));
+        let barriers = ids.iter().map(|&(rank, id)| {
+            let of_block = match self.barriers.len() {
+                1 => String::new(),
+                _ => format!(" of block {}", triple(env.ctaid_in(self.memory.number, rank as u32))),
+            };
+            format!("; barrier {id}{of_block} has {}", self.barriers[rank].state(id))
+        });
         let barriers: String = barriers.collect();
         let awaited = |index: usize| {
             let offset = self.warps[index].polls.mbarrier?;
@@ -77,7 +87,7 @@ impl Block {
         };
         let ready = |index: &usize| self.status[*index] == Status::Ready;
         if let Some((index, offset, barrier)) = (0..self.warps.len()).filter(ready).find_map(awaited) {
-            let (address, missing) = (offset as u64 + u64::from(SHARED_START), barrier.missing());
+            let (address, missing) = (self.memory.shared.address(offset), barrier.missing());
             let message = format!(
                 "{{thread}} waits at the mbarrier at {address:#x}, and no other thread can arrive: {missing}{barriers}"
             );
@@ -113,9 +123,9 @@ impl Block {
                 let of = format!(", byte {} of `{label}`", address - mapped.buffer.start);
                 (mapped.buffer.load(mapped.buffer.offset(at), bytes as usize), of, Some(label.to_string()))
             }
-            StateSpace::Shared => {
-                let value =
-                    self.memory.shared.offset(at, bytes).map_or(0, |at| self.memory.shared.load(at, bytes as usize));
+            StateSpace::Shared | StateSpace::Cluster => {
+                let shared = &self.memory.shared;
+                let value = shared.offset_in_cluster(at, bytes).map_or(0, |at| shared.load(at, bytes as usize));
                 (value, String::new(), None)
             }
             _ => return (format!("{} address {at:#x}", space.name()), None),
@@ -136,13 +146,14 @@ impl Block {
         let own = lanes(mask & warp.exists).map(|lane| first + lane as u32);
         let threads: Vec<[u32; 3]> = own.chain(fault.other.map(u32::from)).map(|thread| env.tid(thread)).collect();
         let thread = threads.first().copied().unwrap_or_default();
-        let culprit = format!("thread {} of block {}", triple(thread), triple(self.memory.ctaid));
+        let ctaid = env.ctaid_in(self.memory.number, (index / self.pitch) as u32);
+        let culprit = format!("thread {} of block {}", triple(thread), triple(ctaid));
         let site = Site {
             entry: env.entry.name.clone(),
             line: origin.map(|origin| origin.line),
             instruction: origin.map_or_else(String::new, |origin| origin.text.clone()),
             note: origin.and_then(|origin| origin.note.clone()),
-            block: Some(self.memory.ctaid),
+            block: Some(ctaid),
             threads,
             address: fault.address,
             label: fault.label,
@@ -156,7 +167,7 @@ fn moment(env: &Env, step: &Step) -> Moment {
     let origin = &env.code.origins[step.pc as usize];
     Moment {
         kind: step.kind,
-        block: env.ctaid(u64::from(step.block)),
+        block: env.ctaid_of(step.block, step.thread),
         thread: env.tid(u32::from(step.thread)),
         line: origin.line,
         instruction: origin.text.clone(),

@@ -1,12 +1,14 @@
-//! What the warps of a block share besides its barriers: the cluster's barrier and the pool of registers.
+//! What the warps of a cluster share besides barriers: the cluster's barrier, the end of each block, and the pools of
+//! registers.
 
 use super::{Block, Status};
 use crate::env::Env;
+use crate::exec::landing;
 use crate::knowledge::Knowledge;
 use crate::options::Watch;
-use crate::pool::{Outcome, Resizing};
+use crate::pool::{Outcome, Pool, Resizing};
 use crate::row::LANES;
-use crate::violation::{Checked, Fault, Violation, ViolationKind};
+use crate::violation::{Checked, Fault, Violation, ViolationKind, triple};
 
 impl Block {
     /// Counts a warp's arrival at the cluster's barrier. A relaxed arrival publishes only the initialisation of
@@ -83,11 +85,12 @@ impl Block {
 
     /// A warp releases registers or requests some.
     pub(super) fn resize(&mut self, env: &Env, index: usize, what: Resizing) -> Checked {
-        match self.pool.execute(index, what) {
+        let rank = index / self.pitch;
+        match self.pools[rank].execute(index % self.pitch, what) {
             Outcome::Passes => {
                 self.status[index] = Status::Ready;
                 self.warps[index].pc += 1;
-                self.resize_waiting()
+                self.resize_waiting(rank)
             }
             Outcome::Waits { missing } => {
                 self.status[index] = Status::Starved { what, missing };
@@ -107,11 +110,11 @@ impl Block {
         }
     }
 
-    /// Retries the requests of warps that wait for registers.
-    fn resize_waiting(&mut self) -> Checked {
-        for index in 0..self.warps.len() {
+    /// Retries the requests of a block's warps that wait for registers.
+    fn resize_waiting(&mut self, rank: usize) -> Checked {
+        for index in rank * self.pitch..(rank + 1) * self.pitch {
             let Status::Starved { what, .. } = self.status[index] else { continue };
-            match self.pool.execute(index, what) {
+            match self.pools[rank].execute(index % self.pitch, what) {
                 Outcome::Passes => {
                     self.status[index] = Status::Ready;
                     self.warps[index].pc += 1;
@@ -138,13 +141,14 @@ impl Block {
                 index,
                 format!(
                     "{{thread}} waits at the cluster's barrier, which has {}, and no other warp can arrive",
-                    self.cluster.state()
+                    self.cluster_state(env)
                 ),
             )),
             Status::AtGroup { count } => self.memory.groups.laggard(index, count).map(|(late, started)| {
                 let message = format!(
-                    "{{thread}} waits for {count} multiplications of its warp group, but warp {late} of the block has started \
-                     {started} of them, and cannot continue"
+                    "{{thread}} waits for {count} multiplications of its warp group, but warp {} of the block has started \
+                     {started} of them, and cannot continue",
+                    late % self.pitch
                 );
                 (index, message)
             }),
@@ -154,16 +158,52 @@ impl Block {
         Some(self.report(env, index, *Fault::new(ViolationKind::Deadlock, self.warps[index].mask, message)))
     }
 
-    /// The report about a block whose warps have all exited, if something is wrong with it.
+    /// The number of warps that have arrived at the cluster's barrier, as text, with those of each block if there are
+    /// several.
+    fn cluster_state(&self, env: &Env) -> String {
+        let arrived = |rank: usize| {
+            let own = rank * self.pitch..rank * self.pitch + env.warps() as usize;
+            own.filter(|warp| self.cluster.has_arrived(*warp)).count()
+        };
+        let ranks = 0..env.ranks() as usize;
+        let all = format!("{} of {} warps", ranks.clone().map(arrived).sum::<usize>(), env.warps() * env.ranks());
+        if ranks.len() == 1 {
+            return all;
+        }
+        let of_block = |rank: usize| {
+            let block = triple(env.ctaid_in(self.memory.number, rank as u32));
+            format!("{} of {} of block {block}", arrived(rank), env.warps())
+        };
+        format!("{all} ({})", ranks.map(of_block).collect::<Vec<String>>().join(", "))
+    }
+
+    /// A warp of a block has exited. The last one ends the block, with its shared memory: what other blocks of the
+    /// cluster do there has to be over.
+    pub(super) fn exited(&mut self, env: &Env, rank: usize) -> Checked {
+        let own = &self.status[rank * self.pitch..(rank + 1) * self.pitch];
+        if env.ranks() == 1 || own.iter().any(|status| *status != Status::Done) {
+            return Ok(());
+        }
+        self.memory.visits.exit(rank);
+        if !env.strict || !env.watches(ViolationKind::Race) {
+            return Ok(());
+        }
+        let left = landing::unfinished(&self.memory, env, rank);
+        left.or_else(|| landing::unordered_before_exit(&self.memory, env, rank)).map_or(Ok(()), Err)
+    }
+
+    /// The report about a cluster whose warps have all exited, if something is wrong with it.
     pub(super) fn unfinished_warps(&mut self, env: &Env) -> Option<Violation> {
         if env.strict {
-            if let Some((warp, fewest, most)) = self.pool.uneven()
+            let uneven = |(rank, pool): (usize, &Pool)| Some((rank, pool.uneven()?));
+            if let Some((rank, (warp, fewest, most))) = self.pools.iter().enumerate().find_map(uneven)
                 && env.watches(ViolationKind::Registers)
             {
                 let message = format!(
                     "the warp of {{thread}} has changed its registers {fewest} times, another one of its warp group {most} times"
                 );
-                return Some(self.report(env, warp, *Fault::new(ViolationKind::Registers, 0, message)));
+                let index = rank * self.pitch + warp;
+                return Some(self.report(env, index, *Fault::new(ViolationKind::Registers, 0, message)));
             }
             let left = self.warps.iter().position(|warp| warp.flight.complete < warp.flight.started);
             if let Some(index) = left
@@ -174,17 +214,18 @@ impl Block {
                 fault.at = Some(((index * LANES) as u16, self.warps[index].flight.last));
                 return Some(self.report(env, index, *fault));
             }
-            if let Some(fault) = crate::exec::landing::unfinished(&self.memory, env)
+            if env.ranks() == 1
+                && let Some(fault) = landing::unfinished(&self.memory, env, 0)
                 && env.watches(ViolationKind::Race)
             {
                 return Some(self.report(env, 0, *fault));
             }
         }
-        let landed = crate::exec::landing::land_all(&mut self.memory, env);
+        let landed = landing::land_all(&mut self.memory, env);
         landed.err().filter(|_| env.strict).map(|fault| self.report(env, 0, *fault))
     }
 
-    /// The block's warnings, as reports.
+    /// The cluster's warnings, as reports.
     pub(crate) fn warnings(&mut self, env: &Env) -> Vec<((u32, u32), Violation)> {
         let faults = std::mem::take(&mut self.memory.warnings.faults);
         let lines = |fault: &Fault| (fault.at.map_or(0, |(_, pc)| pc), fault.other_pc);

@@ -1,6 +1,6 @@
 //! Bit fields, permutations, funnel shifts, and tests of addresses.
 
-use ptx_gemm_ptx::instruction::{Opcode, Operand};
+use ptx_gemm_ptx::instruction::{Opcode, Operand, Special};
 use ptx_gemm_ptx::types::{Space, Type};
 use ptx_gemm_ptx::warp::{Direction, ShiftMode};
 
@@ -33,10 +33,13 @@ impl Decoder<'_> {
                     Space::Local => StateSpace::Local,
                     Space::Const => StateSpace::Const,
                     Space::Param => StateSpace::Param,
-                    Space::Shared | Space::SharedCta | Space::SharedCluster => StateSpace::Shared,
+                    Space::Shared | Space::SharedCta => StateSpace::Shared,
+                    Space::SharedCluster => StateSpace::Cluster,
                     Space::Generic => return Err("isspacep without a space".into()),
                 };
-                return self.scalar(ScalarFn::IsSpace { space }, Pred, operands, &[U64]);
+                let [p, a] = operands else { return Err("isspacep takes two operands".into()) };
+                let operands = [p.clone(), a.clone(), Operand::Special(Special::ClusterCtaRank)];
+                return self.scalar(ScalarFn::IsSpace { space }, Pred, &operands, &[U64, U32]);
             }
             _ => return Err("the instruction is not supported".into()),
         };

@@ -16,14 +16,16 @@ const UNFIT: &str = "the operands do not fit the instruction";
 impl Decoder<'_> {
     pub(super) fn bulk(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
         let shared = Some(StateSpace::Shared);
+        let cluster = Some(StateSpace::Cluster);
         let global = Some(StateSpace::Global);
         let bulk = match (opcode, operands) {
             (&Opcode::BulkCopy { to: Space::Global, .. }, [to, from, bytes, ..]) => {
                 let (to, from) = (self.pointer(to, global)?, self.pointer(from, shared)?);
                 Bulk::Store { to, from, bytes: self.r32(bytes, Type::U32)?, reduce: None }
             }
-            (&Opcode::BulkCopy { from: space, multicast, .. }, [to, from, bytes, barrier, rest @ ..]) => {
-                let (to, barrier) = (self.pointer(to, shared)?, self.pointer(barrier, shared)?);
+            (&Opcode::BulkCopy { to: into, from: space, multicast, .. }, [to, from, bytes, barrier, rest @ ..]) => {
+                let into = state_space(into);
+                let (to, barrier) = (self.pointer(to, into)?, self.pointer(barrier, into)?);
                 let from = self.pointer(from, state_space(space))?;
                 let multicast = self.multicast(multicast, rest)?;
                 Bulk::Load { to, from, bytes: self.r32(bytes, Type::U32)?, barrier, multicast, reduce: None }
@@ -34,15 +36,16 @@ impl Decoder<'_> {
             }
             (&Opcode::BulkReduceShared { op, ty }, [to, from, bytes, barrier]) => {
                 let (to, from, barrier) =
-                    (self.pointer(to, shared)?, self.pointer(from, shared)?, self.pointer(barrier, shared)?);
+                    (self.pointer(to, cluster)?, self.pointer(from, shared)?, self.pointer(barrier, cluster)?);
                 let bytes = self.r32(bytes, Type::U32)?;
                 Bulk::Load { to, from, bytes, barrier, multicast: None, reduce: Some((op, ty)) }
             }
             (Opcode::BulkPrefetch { .. }, [from, bytes, ..]) => {
                 Bulk::Prefetch { from: self.pointer(from, global)?, bytes: self.r32(bytes, Type::U32)? }
             }
-            (&Opcode::TensorLoad { dimensions, mode, multicast, .. }, [to, map, barrier, rest @ ..]) => {
-                let (to, barrier) = (self.pointer(to, shared)?, self.pointer(barrier, shared)?);
+            (&Opcode::TensorLoad { dimensions, to: into, mode, multicast, .. }, [to, map, barrier, rest @ ..]) => {
+                let into = state_space(into);
+                let (to, barrier) = (self.pointer(to, into)?, self.pointer(barrier, into)?);
                 let (map, coordinates) = self.tensor(map, dimensions, mode)?;
                 Bulk::TensorLoad { to, map, coordinates, barrier, multicast: self.multicast(multicast, rest)? }
             }

@@ -6,7 +6,8 @@ use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
 use super::memory::state_space;
-use crate::op::{Action, MbarrierOp, Op, Ordering, PhaseSlot};
+use crate::flags::Scope;
+use crate::op::{Action, MbarrierOp, Op, Ordering, PhaseSlot, scope};
 
 impl Decoder<'_> {
     pub(super) fn mbarrier(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -53,6 +54,14 @@ impl Decoder<'_> {
 }
 
 /// An arrival is a release and a wait an acquire unless marked relaxed.
+///
+/// The ISA gives both the scope `.cta` if none is stated. Widely used kernels that hand slots over between the blocks of
+/// a cluster leave it out on both sides (CUTLASS's `ClusterBarrier`), and rely on the hardware, which orders them. So an
+/// unstated scope counts as that of the cluster; `.cta` only counts if it is written.
 fn ordering(order: Order) -> Ordering {
-    if matches!(order, Order::Relaxed(_)) { Ordering::Relaxed } else { Ordering::Synchronises }
+    match order {
+        Order::Relaxed(_) => Ordering::Relaxed,
+        Order::Weak | Order::Volatile => Ordering::Synchronises(Scope::Cluster),
+        Order::Acquire(of) | Order::Release(of) | Order::AcqRel(of) => Ordering::Synchronises(scope(of)),
+    }
 }

@@ -10,7 +10,7 @@ use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot, Strong};
 
 /// Whether an entry may store to shared memory strongly.
 pub(super) fn stores_shared_flags(entry: &Entry) -> bool {
-    let shared = |space: Space| matches!(state_space(space), None | Some(StateSpace::Shared));
+    let shared = |space: Space| state_space(space).is_none_or(StateSpace::is_shared);
     entry.body.iter().any(|statement| match statement {
         Statement::Instruction(instruction) => match instruction.op {
             Opcode::St { order, space, .. } => order != Order::Weak && shared(space),
@@ -29,7 +29,8 @@ impl Decoder<'_> {
                 self.elements(&mut access, values, vector, |decoder, value| decoder.destination(value))?;
                 // A vector of shared words to which nothing is ever stored strongly holds no flags, and nothing can be
                 // learnt from it: reading it is then a weak read, and as fast as one.
-                let no_flags = access.space == Some(StateSpace::Shared) && access.count > 1 && !self.shared_flags;
+                let no_flags =
+                    access.space.is_some_and(StateSpace::is_shared) && access.count > 1 && !self.shared_flags;
                 access.strong = access.strong.filter(|strong| strong.acquires || !no_flags);
                 Ok(Op::Load { index: self.add_access(access) })
             }
@@ -136,13 +137,20 @@ impl Decoder<'_> {
                     None | Some(StateSpace::Global) if symbol.space == StateSpace::Global => {
                         return Ok((Slot::R64(self.constant64(Constant::Global(symbol.address as u32))), *offset));
                     }
+                    None if symbol.space == StateSpace::Shared => {
+                        let address = Constant::Shared(symbol.space.window() + symbol.address);
+                        return Ok((Slot::R64(self.constant64(address)), *offset));
+                    }
                     None => symbol.space.window() + symbol.address,
+                    Some(space) if space.is_shared() && symbol.space == StateSpace::Shared => {
+                        return Ok((Slot::R32(self.constant32(Constant::Shared(symbol.address))), *offset));
+                    }
                     Some(space) if space == symbol.space => symbol.address,
                     Some(space) => return Err(format!("`{name}` is not in {} space", space.name())),
                 }
             }
         };
-        if space == Some(StateSpace::Shared) {
+        if space.is_some_and(StateSpace::is_shared) {
             return Ok((Slot::R32(self.constant32(Constant::Value(start))), *offset));
         }
         Ok((Slot::R64(self.constant64(Constant::Value(start))), *offset))
@@ -158,7 +166,7 @@ impl Decoder<'_> {
             }
             _ => return Err("the operation takes one value".into()),
         };
-        if !matches!(access.space, None | Some(StateSpace::Global | StateSpace::Shared)) {
+        if !matches!(access.space, None | Some(StateSpace::Global | StateSpace::Shared | StateSpace::Cluster)) {
             return Err("atomics work on global and shared memory only".into());
         }
         access.atomic = Some(AtomicOp { op, ty, b, c });
@@ -193,7 +201,8 @@ pub(super) fn state_space(space: Space) -> Option<StateSpace> {
     match space {
         Space::Generic => None,
         Space::Global => Some(StateSpace::Global),
-        Space::Shared | Space::SharedCta | Space::SharedCluster => Some(StateSpace::Shared),
+        Space::Shared | Space::SharedCta => Some(StateSpace::Shared),
+        Space::SharedCluster => Some(StateSpace::Cluster),
         Space::Local => Some(StateSpace::Local),
         Space::Param => Some(StateSpace::Param),
         Space::Const => Some(StateSpace::Const),

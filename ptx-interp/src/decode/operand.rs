@@ -63,13 +63,13 @@ impl Decoder<'_> {
         slot
     }
 
-    fn constant_pred(&mut self, value: bool) -> P {
-        if let Some((known, _)) = self.code.constants_pred.iter().find(|(_, known)| *known == value) {
+    fn constant_pred(&mut self, constant: Constant) -> P {
+        if let Some((known, _)) = self.code.constants_pred.iter().find(|(_, known)| *known == constant) {
             return *known;
         }
-        self.names_pred.push(value.to_string());
+        self.names_pred.push(constant_name(constant));
         let slot = P(self.names_pred.len() as u32 - 1);
-        self.code.constants_pred.push((slot, value));
+        self.code.constants_pred.push((slot, constant));
         slot
     }
 
@@ -82,8 +82,11 @@ impl Decoder<'_> {
             },
             Operand::Special(special) => Ok(self.constant32(Constant::Special(*special))),
             Operand::Symbol(name) => {
-                let address = self.symbol_address(name)?;
-                Ok(self.constant32(Constant::Value(address & u64::from(u32::MAX))))
+                let constant = match self.symbol_address(name)? {
+                    Constant::Value(address) => Constant::Value(address & u64::from(u32::MAX)),
+                    constant => constant,
+                };
+                Ok(self.constant32(constant))
             }
             other => {
                 let bits = immediate(other, ty)?;
@@ -104,8 +107,8 @@ impl Decoder<'_> {
                 if let Some(Symbol { space: StateSpace::Global, address }) = self.symbols.get(name) {
                     return Ok(self.constant64(Constant::Global(address as u32)));
                 }
-                let address = self.symbol_address(name)?;
-                Ok(self.constant64(Constant::Value(address)))
+                let constant = self.symbol_address(name)?;
+                Ok(self.constant64(constant))
             }
             other => {
                 let bits = immediate(other, ty)?;
@@ -117,7 +120,8 @@ impl Decoder<'_> {
     /// A source predicate without negation; an immediate is true unless it is 0.
     pub(super) fn pred(&mut self, operand: &Operand) -> Result<P, String> {
         match operand {
-            Operand::Int(value) => Ok(self.constant_pred(*value != 0)),
+            Operand::Int(value) => Ok(self.constant_pred(Constant::Value(u64::from(*value != 0)))),
+            Operand::Special(special) => Ok(self.constant_pred(Constant::Special(*special))),
             Operand::Reg(reg) => match self.register(*reg)? {
                 Slot::P(slot) => Ok(slot),
                 slot => Err(self.wrong_width(slot, Type::Pred)),
@@ -183,9 +187,10 @@ impl Decoder<'_> {
         }
     }
 
-    fn symbol_address(&self, name: &str) -> Result<u64, String> {
+    fn symbol_address(&self, name: &str) -> Result<Constant, String> {
         match self.symbols.get(name) {
-            Some(symbol) => Ok(symbol.address),
+            Some(Symbol { space: StateSpace::Shared, address }) => Ok(Constant::Shared(address)),
+            Some(symbol) => Ok(Constant::Value(symbol.address)),
             None => Err(format!("`{name}` is not a variable or parameter with an address in this interpreter")),
         }
     }
@@ -222,7 +227,7 @@ fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
 
 fn constant_name(constant: Constant) -> String {
     match constant {
-        Constant::Value(value) => format!("{value}"),
+        Constant::Value(value) | Constant::Shared(value) => format!("{value}"),
         Constant::Global(number) => format!("variable {number}"),
         Constant::Special(special) => format!("{special:?}"),
     }

@@ -7,11 +7,11 @@ use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
 use super::landing::Layout;
-use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_space};
+use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_shared};
 use super::order::race;
 use super::proxy::{self, Starter};
 use super::{landing, order, undefined, watch};
-use crate::address::{SHARED_START, StateSpace};
+use crate::address::{PEER, StateSpace};
 use crate::agents::{Fenced, Movement, Pending, Region};
 use crate::cost::Direction;
 use crate::env::{BlockMemory, Env};
@@ -58,8 +58,8 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
         Bulk::Map { d, a, rank, space } => return map_address(warp, env, (d, a, rank, space), active),
         Bulk::Rank { d, a, space } => {
             for lane in lanes(active) {
-                cluster_address(warp, env, a, space, lane)?;
-                warp.regs.set(d, lane, 0);
+                let address = cluster_address(warp, env, a, space, lane)?;
+                warp.regs.set(d, lane, (address & u64::from(u32::MAX)) / u64::from(PEER));
             }
             if env.watch == Watch::On {
                 warp.taint.clear(warp.taint.at(d), active);
@@ -100,19 +100,17 @@ impl Start<'_, '_> {
         match *copy {
             Bulk::Load { to, from, bytes, barrier, multicast, reduce } => {
                 let bytes = self.size(bytes)?;
-                self.only_own(multicast)?;
                 let region = if from.space == Some(StateSpace::Global) {
                     Region::Flat(self.flat(block, from, bytes, AccessKind::Read)?)
                 } else {
                     Region::Shared(self.shared(block, from, bytes, 16, AccessKind::Read)?)
                 };
-                self.load(block, to, region, bytes, 16, barrier, reduce)
+                self.load(block, (to, barrier, multicast), region, bytes, 16, reduce)
             }
             Bulk::TensorLoad { to, map, coordinates, barrier, multicast } => {
-                self.only_own(multicast)?;
                 let tile = self.tile(block, map, coordinates)?;
                 let bytes = tile.map.box_bytes();
-                self.load(block, to, Region::Tile(Box::new(tile)), bytes, 128, barrier, None)
+                self.load(block, (to, barrier, multicast), Region::Tile(Box::new(tile)), bytes, 128, None)
             }
             Bulk::Store { to, from, bytes, reduce } => {
                 let bytes = self.size(bytes)?;
@@ -136,33 +134,71 @@ impl Start<'_, '_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // the operands of the instruction
+    /// A load into the memory of one block, or into those that a multicast names. Each of them counts its own copy.
     fn load(
         &self,
         block: &mut BlockMemory,
-        to: Pointer,
+        (to, barrier, multicast): (Pointer, Pointer, Option<R32>),
         from: Region,
         bytes: u64,
         align: u64,
-        barrier: Pointer,
         reduce: Option<Reduce>,
     ) -> Checked {
-        let (env, starter) = (self.env, self.starter);
         let span = span(&from, bytes);
-        let shared = self.shared(block, to, span, align, AccessKind::Write)?;
+        let to = self.shared(block, to, span, align, AccessKind::Write)?;
         let barrier = self.shared(block, barrier, 8, 8, AccessKind::Read)?;
+        let pieces = landing::pieces(&from, bytes as usize);
+        for &(address, _, len) in &pieces {
+            self.in_global(block, address, len.into(), AccessKind::Read)?;
+            self.count(block, Direction::Load, len);
+        }
+        let Some(mask) = multicast else {
+            self.same_block(block, to, barrier)?;
+            return self.load_into(block, (to, barrier), (from, reduce), (span, bytes), (&pieces, Source::Unread));
+        };
+        let mut source = Source::Unread;
+        for rank in lanes(self.blocks(block, mask)?) {
+            let [to, barrier] = [to, barrier].map(|offset| block.shared.in_block(rank, offset as usize) as u32);
+            let copied = (from.clone(), reduce);
+            self.load_into(block, (to, barrier), copied, (span, bytes), (&pieces, source))?;
+            source = Source::Read;
+        }
+        Ok(())
+    }
+
+    /// Checks that a copy completes in the block that it writes to.
+    fn same_block(&self, block: &BlockMemory, to: u32, barrier: u32) -> Checked {
+        if block.shared.rank_of(to as usize) == block.shared.rank_of(barrier as usize) {
+            return Ok(());
+        }
+        let address = block.shared.address(barrier as usize);
+        let message = format!(
+            "{{thread}} starts a copy to shared address {:#x} that the mbarrier at {address:#x} counts, which is in another block",
+            block.shared.address(to as usize)
+        );
+        Err(self.fault(ViolationKind::BarrierMisuse, address, message))
+    }
+
+    fn load_into(
+        &self,
+        block: &mut BlockMemory,
+        (shared, barrier): (u32, u32),
+        (from, reduce): (Region, Option<Reduce>),
+        (span, bytes): (u64, u64),
+        (pieces, source): (&[(u64, u32, u32)], Source),
+    ) -> Checked {
+        let (env, starter) = (self.env, self.starter);
+        if env.strict && block.visits.has_exited(block.shared.rank_of(shared as usize)) {
+            let actor = starter.actor(block);
+            env.heed(Err(order::exited(block, env, shared as usize, actor, "starts a copy to")))?;
+        }
         if block.mbarriers.get(barrier as usize).is_none() {
-            let address = u64::from(barrier) + u64::from(SHARED_START);
+            let address = block.shared.address(barrier as usize);
             let message = format!(
                 "{{thread}} starts a copy that the mbarrier at {address:#x} counts, {}",
                 Misuse::Absent.words()
             );
             return Err(self.fault(ViolationKind::BarrierMisuse, address, message));
-        }
-        let pieces = landing::pieces(&from, bytes as usize);
-        for &(address, _, len) in &pieces {
-            self.in_global(block, address, len.into(), AccessKind::Read)?;
-            self.count(block, Direction::Load, len);
         }
         let known = block.agents.count(barrier);
         if env.watch == Watch::On {
@@ -176,7 +212,7 @@ impl Start<'_, '_> {
             }
             self.take_over(block, shared, span, AccessKind::Write)?;
             let mut past = None;
-            let actor = Actor { strong: Some(Scope::Cta), ..starter.actor(block) };
+            let actor = Actor { strong: Some(Scope::Cluster), ..starter.actor(block) };
             let seen = |seen: Past| {
                 if seen.did == Did::Write {
                     past = Some(seen);
@@ -187,15 +223,18 @@ impl Start<'_, '_> {
                 ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Read, barrier as usize, 8, actor)),
             )?;
             if let Some(past) = past {
-                proxy::initialised(block, env, starter, past, u64::from(barrier) + u64::from(SHARED_START))?;
+                let address = block.shared.address(barrier as usize);
+                proxy::initialised(block, env, starter, past, address)?;
             }
             let actor = starter.actor(block);
             let agent = Agent { thread: of_copies(known.0), clock: known.1 };
-            for &(address, _, len) in &pieces {
+            // A multicast reads its source once.
+            let read = if source == Source::Unread { pieces } else { &[] };
+            for &(address, _, len) in read {
                 order::copied(block, env, AccessKind::Read, (address, len.into()), starter, actor, agent)?;
             }
         }
-        self.start(block, shared, (span, bytes), Movement::Load { from, barrier, reduce }, known, &pieces)
+        self.start(block, shared, (span, bytes), Movement::Load { from, barrier, reduce }, known, pieces)
     }
 
     fn store(
@@ -294,7 +333,7 @@ impl Start<'_, '_> {
         let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, kind == AccessKind::Write, seen);
         env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
         pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
-        proxy::fenced(block, env, starter, &pasts, kind, offset as u64 + u64::from(SHARED_START))
+        proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
     }
 
     /// Checks that the bytes copied to global memory were written.
@@ -302,7 +341,7 @@ impl Start<'_, '_> {
         for byte in (offset..offset + len).filter(|_| self.env.watches(ViolationKind::Uninitialised)) {
             let at = layout.chunk_offset(shared, byte as usize / 16) + byte as usize % 16;
             if !block.shared.is_written(at, 1) {
-                let address = at as u64 + u64::from(SHARED_START);
+                let address = block.shared.address(at);
                 let message = format!(
                     "{{thread}} starts a copy to global memory from shared address {address:#x}, which was never written"
                 );
@@ -320,7 +359,7 @@ impl Start<'_, '_> {
         let (mut at, end) = (mapped.buffer.offset(address), mapped.buffer.offset(address) + len as usize);
         while at < end {
             let step = (16 - at % 16).min(end - at);
-            watch::written_once(block, self.env, mapped, at, step, self.starter.lane)?;
+            watch::written_once(block, self.env, mapped, (at, step), self.starter.thread)?;
             at += step;
         }
         Ok(())
@@ -336,15 +375,17 @@ impl Start<'_, '_> {
         Ok(bytes)
     }
 
-    /// Checks that a multicast goes only to this block, which is its own cluster.
-    fn only_own(&self, mask: Option<R32>) -> Checked {
-        let Some(mask) = mask else { return Ok(()) };
+    /// The blocks of the cluster that a multicast's mask names, one bit each.
+    fn blocks(&self, block: &BlockMemory, mask: R32) -> Checked<u32> {
         let mask = self.value(mask, "is a multicast's mask")? & 0xffff;
-        if mask == 1 {
-            return Ok(());
+        let ranks = block.shared.ranks();
+        if mask != 0 && mask >> ranks == 0 {
+            return Ok(mask);
         }
-        let message =
-            format!("{{thread}} starts a copy for the blocks {mask:#06x}, but its cluster has only one block");
+        let message = format!(
+            "{{thread}} starts a copy for the blocks {mask:#06x}, but its cluster has {}",
+            if ranks == 1 { "only one block".into() } else { format!("{ranks} blocks") }
+        );
         Err(Fault::new(ViolationKind::OutOfBounds, 1 << self.starter.lane, message))
     }
 
@@ -385,10 +426,12 @@ impl Start<'_, '_> {
         if !address.is_multiple_of(align) {
             return Err(self.misaligned(address, align));
         }
-        match block.shared.offset(address, bytes) {
-            Some(offset) if space == StateSpace::Shared => Ok(offset as u32),
-            _ => Err(out_of_space(StateSpace::Shared, block.shared.bytes().into(), &lane_access)),
-        }
+        let offset = match space {
+            StateSpace::Shared => block.shared.offset(address, bytes),
+            StateSpace::Cluster => block.shared.offset_in_cluster(address, bytes),
+            _ => None,
+        };
+        offset.map(|offset| offset as u32).ok_or_else(|| out_of_shared(block, &lane_access))
     }
 
     /// Address of a range of global memory.
@@ -539,18 +582,26 @@ fn span(region: &Region, bytes: u64) -> u64 {
     }
 }
 
-/// `mapa`: the address in a block of the cluster, which has only one.
+/// Whether the source of a multicast was recorded as read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Unread,
+    Read,
+}
+
+/// `mapa`: the address of the same byte in a block of the cluster.
 fn map_address(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<StateSpace>), active: u32) -> Checked {
     let (d, a, rank, space) = op;
     for lane in lanes(active) {
-        cluster_address(warp, env, a, space, lane)?;
+        let address = cluster_address(warp, env, a, space, lane)?;
         let rank = warp.regs.r32[rank.0 as usize].0[lane];
-        if rank != 0 {
-            let message = format!("{{thread}} requests an address in block {rank}, but its cluster has only one block");
+        if rank >= env.ranks() {
+            let blocks = if env.ranks() == 1 { "only one block".into() } else { format!("{} blocks", env.ranks()) };
+            let message = format!("{{thread}} requests an address in block {rank}, but its cluster has {blocks}");
             return Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message));
         }
-        let address = warp.regs.get(a, lane);
-        warp.regs.set(d, lane, address);
+        let old = (address & u64::from(u32::MAX)) / u64::from(PEER);
+        warp.regs.set(d, lane, address - old * u64::from(PEER) + u64::from(rank) * u64::from(PEER));
     }
     if env.watch == Watch::On {
         let (d, a, rank) = (warp.taint.at(d), warp.taint.at(a), warp.taint.at(rank.into()));
@@ -559,11 +610,11 @@ fn map_address(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<StateSpa
     Ok(())
 }
 
-/// Checks that a value is an address of shared memory.
-fn cluster_address(warp: &Warp, env: &Env, a: Slot, space: Option<StateSpace>, lane: usize) -> Checked {
+/// A value that is an address of shared memory.
+fn cluster_address(warp: &Warp, env: &Env, a: Slot, space: Option<StateSpace>, lane: usize) -> Checked<u64> {
     let address = warp.regs.get(a, lane);
-    if !env.strict || space.is_some() || StateSpace::of_generic(address).0 == StateSpace::Shared {
-        return Ok(());
+    if !env.strict || space.is_some() || StateSpace::of_generic(address).0.is_shared() {
+        return Ok(address);
     }
     let message = format!("{{thread}} uses {address:#x} as a generic address of shared memory");
     Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message))

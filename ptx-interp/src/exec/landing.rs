@@ -15,7 +15,7 @@ use crate::mbarrier::{Completed, Misuse};
 use crate::row::LANES;
 use crate::shadow::{Access, Did};
 use crate::tensor::Tile;
-use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind};
+use crate::violation::{Checked, Fault, MomentKind, Step, ViolationKind, triple};
 
 /// Completes a copy that an mbarrier waits for, if only bytes are missing there; returns whether there was one.
 pub(super) fn land_bytes(block: &mut BlockMemory, env: &Env, offset: usize) -> Result<bool, Misuse> {
@@ -93,7 +93,7 @@ fn miscounted(
     misuse: Misuse,
     announced: Option<(u16, u32)>,
 ) -> Box<Fault> {
-    let address = u64::from(barrier) + u64::from(SHARED_START);
+    let address = block.shared.address(barrier as usize);
     let copy = format!("the copy of {} bytes at {}", pending.counted, proxy::line(env, pending.pc));
     let (message, at) = match (misuse, announced) {
         (Misuse::Overrun(bytes), Some(announced)) => {
@@ -294,21 +294,65 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Reports copies that are still in flight when a block exits.
-pub(crate) fn unfinished(block: &BlockMemory, env: &Env) -> Option<Box<Fault>> {
-    let pending = block.agents.pending.iter().find(|pending| !pending.is_store() || !pending.read)?;
-    let does = if pending.is_store() { "may still read" } else { "may still write" };
+/// Reports copies that are still in flight when the block of this rank exits.
+pub(crate) fn unfinished(block: &BlockMemory, env: &Env, rank: usize) -> Option<Box<Fault>> {
+    let here = |offset: u32| block.shared.rank_of(offset as usize) == rank;
+    let (pending, does, at) = block.agents.pending.iter().find_map(|pending| match pending.movement {
+        Movement::Store { .. } => {
+            (!pending.read && here(pending.shared)).then_some((pending, "may still read", pending.shared))
+        }
+        Movement::Load { .. } if here(pending.shared) => Some((pending, "may still write", pending.shared)),
+        Movement::Load { from: Region::Shared(from), .. } => here(from).then_some((pending, "may still read", from)),
+        Movement::Load { .. } => None,
+    })?;
+    let (which, of) = match block.shared.ranks() {
+        1 => ("the block".to_owned(), "its"),
+        _ => (format!("block {}", triple(env.ctaid_in(block.number, rank as u32))), "that block's"),
+    };
     let message = format!(
-        "the block has exited, and the copy that {{thread}} started {does} {} bytes of its shared memory at {:#x}: no thread \
-         waited for it",
+        "{which} has exited, and the copy that {{thread}} started {does} {} bytes of {of} shared memory at {:#x}: no thread \
+         of the block waited for it",
         pending.bytes,
-        u64::from(pending.shared) + u64::from(SHARED_START)
+        block.shared.address(at as usize)
     );
     let mut fault = Fault::new(ViolationKind::Race, 0, message);
     fault.at = Some((pending.thread, pending.pc));
     let start = started(block, pending);
     fault.timeline = timeline(block, env, &start, pending.thread, start.actor);
     fault.timeline.pop();
-    debug_assert!((usize::from(pending.thread) / LANES) < env.warps() as usize);
+    debug_assert!((usize::from(pending.thread) / LANES) < env.all_warps());
+    Some(fault)
+}
+
+/// Reports what other blocks of the cluster did, or had done by copies, in the shared memory of the block of this rank,
+/// and which nothing orders before the block's exit.
+pub(crate) fn unordered_before_exit(block: &BlockMemory, env: &Env, rank: usize) -> Option<Box<Fault>> {
+    let first = rank as u32 * env.warp_pitch() * LANES as u32;
+    let threads = || (first..first + env.threads()).map(|thread| thread as u16);
+    let cluster = block.clocks.block();
+    for visit in block.visits.of(rank) {
+        if threads().any(|own| block.clocks.ordered_anywhere(cluster, visit.clock, visit.thread, own)) {
+            continue;
+        }
+        let message = format!(
+            "block {} has exited, and {{thread}} accesses its shared memory: {}",
+            triple(env.ctaid_in(block.number, rank as u32)),
+            order::NO_BARRIER
+        );
+        let mut fault = Fault::new(ViolationKind::Race, 0, message);
+        fault.at = Some((visit.thread, visit.pc));
+        return Some(fault);
+    }
+    let (column, clock) = block
+        .agents
+        .counted_in(|offset| block.shared.rank_of(offset as usize) == rank)
+        .find(|&(column, clock)| !threads().any(|own| block.clocks.knows_copies(own, column, clock)))?;
+    let starter = block.agents.starter(column, clock)?;
+    let message = format!(
+        "block {} has exited, and no thread of it has waited for the copy to its shared memory that {{thread}} started",
+        triple(env.ctaid_in(block.number, rank as u32))
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 0, message);
+    fault.at = Some(starter);
     Some(fault)
 }

@@ -2,7 +2,7 @@
 //! interpreter's own safety relies on the checks.
 
 use super::undefined;
-use crate::address::StateSpace;
+use crate::address::{PEER, StateSpace};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::Slot;
@@ -69,9 +69,12 @@ pub(super) fn locate<'a>(block: &mut BlockMemory, env: &'a Env, lane_access: &La
                 None => Err(out_of_global(env, lane_access)),
             };
         }
-        StateSpace::Shared => {
-            let size = u64::from(block.shared.bytes());
-            (block.shared.offset(address, lane_access.bytes).map(Location::Shared), size)
+        StateSpace::Shared | StateSpace::Cluster => {
+            let offset = match space {
+                StateSpace::Shared => block.shared.offset(address, lane_access.bytes),
+                _ => block.shared.offset_in_cluster(address, lane_access.bytes),
+            };
+            return offset.map(Location::Shared).ok_or_else(|| out_of_shared(block, lane_access));
         }
         StateSpace::Local => {
             (inside(symbols.local_bytes).then_some(Location::Local(address as usize)), symbols.local_bytes)
@@ -105,6 +108,36 @@ pub(super) fn out_of_global(env: &Env, lane_access: &LaneAccess) -> Box<Fault> {
     let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
     fault.address = Some(address);
     fault.label = nearest.label;
+    fault
+}
+
+/// Reports an access to shared memory that is not in bounds.
+#[cold]
+pub(super) fn out_of_shared(block: &BlockMemory, lane_access: &LaneAccess) -> Box<Fault> {
+    let LaneAccess { address, bytes, lane, kind, .. } = *lane_access;
+    let (space, at) = match lane_access.space {
+        Some(space) => (space, address),
+        None => StateSpace::of_generic(address),
+    };
+    let shared = &block.shared;
+    let (does, bytes, first) = (kind.word(), in_words(bytes), u64::from(shared.start()));
+    let last = first + u64::from(shared.bytes());
+    let mut message = format!("{{thread}} {does} {bytes} at shared address {at:#x}");
+    message += &match shared.offset_in_cluster(at, lane_access.bytes) {
+        _ if shared.bytes() == 0 => ", but there is no shared memory".to_owned(),
+        Some(offset) if space == StateSpace::Shared => format!(
+            ", which belongs to the block of rank {} in its cluster; its own shared memory is {first:#x} to {last:#x}, and an \
+             access to another block's needs .shared::cluster",
+            shared.rank_of(offset)
+        ),
+        _ if space == StateSpace::Cluster && shared.ranks() > 1 => format!(
+            "; its shared memory is {first:#x} to {last:#x}, and that of each of the {} blocks of its cluster {PEER:#x} further",
+            shared.ranks()
+        ),
+        _ => format!("; its shared memory is {first:#x} to {last:#x}"),
+    };
+    let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
+    fault.address = Some(address);
     fault
 }
 

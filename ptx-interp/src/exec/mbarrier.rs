@@ -4,7 +4,7 @@
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
-use super::order::{actor, race};
+use super::order::{actor, race, visit};
 use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
@@ -30,8 +30,11 @@ pub(super) fn execute<const WATCH: bool>(
         defined_source(warp, env, &op.action, active)?;
     }
     let index = warp.index as usize;
-    let releases = WATCH && matches!(op.action, Action::Arrive { ordering: Ordering::Synchronises, .. });
-    let together = if releases { block.clocks.knowledge_together(index) } else { Knowledge::default() };
+    let releases = match op.action {
+        Action::Arrive { ordering: Ordering::Synchronises(scope), .. } if WATCH => Some(scope),
+        _ => None,
+    };
+    let together = if releases.is_some() { block.clocks.knowledge_together(index) } else { Knowledge::default() };
     let addresses = addresses(&warp.regs, op.base, op.offset);
     if matches!(op.action, Action::Wait { .. }) {
         let address = addresses[active.trailing_zeros() as usize];
@@ -56,14 +59,21 @@ pub(super) fn execute<const WATCH: bool>(
             fault.address = Some(address);
             fault
         };
-        if releases {
+        let own = block.shared.rank_of(offset) == block.shared.rank();
+        if !own {
+            remote(warp, block, env, op, At { lane, offset, pc })?;
+        }
+        if let Some(scope) = releases
+            && (own || scope >= Scope::Cluster)
+        {
             // What the lanes of a warp have in common is published once.
             let first = brought_to.replace(offset) != Some(offset);
             if let Ok(barrier) = block.mbarriers.at(offset) {
+                let brought = if own { barrier.brought() } else { barrier.brought_by_peers() };
                 if first {
-                    barrier.brought().join(&together);
+                    brought.join(&together);
                 }
-                block.clocks.bring_alone(index, lane, barrier.brought());
+                block.clocks.bring_alone(index, lane, brought);
             }
         }
         let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
@@ -106,15 +116,19 @@ pub(super) fn execute<const WATCH: bool>(
         }
         told
     });
-    if releases {
+    if releases.is_some() {
         block.note(index, active, pc, true);
         block.clocks.tick(index);
     }
-    if WATCH && matches!(op.action, Action::Wait { ordering: Ordering::Synchronises, .. }) {
+    if WATCH && let Action::Wait { ordering: Ordering::Synchronises(scope), .. } = op.action {
         for ((offset, _), _, lanes) in waited {
             block.note(index, lanes, pc, false);
             if let Some(barrier) = block.mbarriers.get(offset) {
-                block.clocks.learn(index, lanes, lanes == warp.live, barrier.known());
+                let (known, of_peers) = barrier.known();
+                block.clocks.learn(index, lanes, lanes == warp.live, known);
+                if scope >= Scope::Cluster && !of_peers.is_empty() {
+                    block.clocks.learn(index, lanes, lanes == warp.live, of_peers);
+                }
             }
         }
     }
@@ -126,6 +140,20 @@ pub(super) fn execute<const WATCH: bool>(
         }
     }
     Ok(())
+}
+
+/// Checks a lane's access to an mbarrier of another block.
+fn remote(warp: &Warp, block: &mut BlockMemory, env: &Env, op: &MbarrierOp, at: At) -> Checked {
+    let actor = actor(warp, block, at.lane, at.pc, None);
+    if !matches!(op.action, Action::Arrive { .. } | Action::Transact { .. }) {
+        let address = block.shared.address(at.offset);
+        let message =
+            format!("{{thread}} {} the mbarrier at {address:#x}, {}", op.action.words(), Misuse::Remote.words());
+        let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << at.lane, message);
+        fault.address = Some(address);
+        return Err(fault);
+    }
+    visit(block, env, at.offset, actor, &format!("{} the mbarrier at", op.action.words()))
 }
 
 /// A lane's access to an mbarrier.
@@ -317,7 +345,7 @@ fn ordered(
     let (kind, checked) = match action {
         Action::Init { .. } | Action::Inval => (AccessKind::Write, block.shadow.write(&block.clocks, offset, 8, actor)),
         _ => {
-            let actor = Actor { strong: Some(Scope::Cta), ..actor };
+            let actor = Actor { strong: Some(Scope::Cluster), ..actor };
             // Its users only matter when it is invalidated. Recording them elsewhere would store thousands of waits for
             // nothing.
             let used = match env.code.ends_mbarriers {

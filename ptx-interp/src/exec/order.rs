@@ -6,7 +6,6 @@ use std::sync::{MutexGuard, PoisonError};
 use super::locate::{AccessKind, LaneAccess, Location};
 use super::proxy::{self, Starter};
 use super::timeline::timeline;
-use crate::address::SHARED_START;
 use crate::env::{BlockMemory, Env};
 use crate::flags::{Change, Flags, Writer};
 use crate::global::Mapped;
@@ -16,6 +15,7 @@ use crate::op::{Access as Decoded, Strong};
 use crate::row::{LANES, lanes};
 use crate::shadow::{Access, Actor, Conflict, Did};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
+use crate::visits::Visit;
 use crate::warp::Warp;
 
 /// A lane at an instruction, as the race detector identifies it.
@@ -41,13 +41,20 @@ fn did(kind: AccessKind) -> Did {
 pub(super) fn no_mbarrier(block: &BlockMemory, offset: usize, bytes: usize, kind: AccessKind, lane: usize) -> Checked {
     match block.mbarriers.accessed(offset, bytes) {
         None => Ok(()),
-        Some(start) => Err(mbarrier_accessed(offset, bytes, start, kind, lane)),
+        Some(start) => Err(mbarrier_accessed(block, offset, bytes, start, kind, lane)),
     }
 }
 
 #[cold]
-fn mbarrier_accessed(offset: usize, bytes: usize, start: usize, kind: AccessKind, lane: usize) -> Box<Fault> {
-    let [address, start] = [offset, start].map(|offset| offset as u64 + u64::from(SHARED_START));
+fn mbarrier_accessed(
+    block: &BlockMemory,
+    offset: usize,
+    bytes: usize,
+    start: usize,
+    kind: AccessKind,
+    lane: usize,
+) -> Box<Fault> {
+    let [address, start] = [offset, start].map(|offset| block.shared.address(offset));
     let message = format!(
         "{{thread}} {} {} at shared address {address:#x}, a part of the mbarrier at {start:#x}",
         kind.word(),
@@ -208,6 +215,9 @@ pub(super) fn accessed(
     strong: Option<Strong>,
 ) -> Checked {
     let bytes = lane_access.bytes as usize;
+    if let Location::Shared(offset) = location {
+        visit(block, env, offset, actor(warp, block, lane_access.lane, pc, strong), lane_access.kind.word())?;
+    }
     match location {
         Location::Shared(offset) if strong.is_some() => {
             env.heed(no_mbarrier(block, offset, bytes, lane_access.kind, lane_access.lane))?;
@@ -230,6 +240,39 @@ pub(super) fn accessed(
         _ => Ok(()),
     }
 }
+
+/// Checks that the block whose shared memory a thread accesses still exists, and records the access if that is another
+/// block. `does` is what the thread does, as text before the address.
+pub(super) fn visit(block: &mut BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Checked {
+    let rank = block.shared.rank_of(offset);
+    if !env.strict || rank == env.rank(actor.thread) as usize {
+        return Ok(());
+    }
+    if block.visits.has_exited(rank) {
+        return env.heed(Err(exited(block, env, offset, actor, does)));
+    }
+    let clock = block.clocks.now(usize::from(actor.thread) / LANES);
+    block.visits.add(rank, Visit { thread: actor.thread, clock, pc: actor.pc });
+    Ok(())
+}
+
+/// Reports an access to the shared memory of a block that has exited, or that may have.
+#[cold]
+pub(super) fn exited(block: &BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Box<Fault> {
+    let (rank, address) = (block.shared.rank_of(offset), block.shared.address(offset));
+    let message = format!(
+        "{{thread}} {does} shared address {address:#x} of block {}, which has exited: {}",
+        triple(env.ctaid_in(block.number, rank as u32)),
+        NO_BARRIER
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 1 << (usize::from(actor.thread) % LANES), message);
+    (fault.address, fault.at) = (Some(address), Some((actor.thread, actor.pc)));
+    fault
+}
+
+/// What is missing if a block may exit too early.
+pub(super) const NO_BARRIER: &str =
+    "no barrier.cluster, and nothing that it waited for, comes between the access and the block's exit";
 
 /// A lane reads strongly: what the flag publishes is acquired, or kept until a fence. If nothing orders the read after
 /// the flag's newest write, the first read returns the value before it.
@@ -303,7 +346,7 @@ pub(super) fn race(
     bytes: usize,
     actor: Actor,
 ) -> Box<Fault> {
-    let address = offset as u64 + u64::from(SHARED_START);
+    let address = block.shared.address(offset);
     unordered(block, env, conflict, kind, &format!("shared address {address:#x}"), address, bytes, actor)
 }
 
@@ -354,15 +397,11 @@ fn unordered(
     let (thread, other) = started(block, env, other);
     let origin = &env.code.origins[other.actor.pc as usize];
     let clause = origin.note.as_ref().map_or_else(String::new, |note| format!(", from the clause `{}`", note.clause));
-    let of_block = match other.actor.block {
-        own if own == block.clocks.block() => String::new(),
-        other => format!(" of block {}", triple(env.ctaid(u64::from(other)))),
-    };
     let message = format!(
-        "{{thread}} {} {} at {at}, which thread {}{of_block} {did} at line {} (`{}`{clause}), {why}",
+        "{{thread}} {} {} at {at}, which {} {did} at line {} (`{}`{clause}), {why}",
         kind.word(),
         in_words(bytes as u64),
-        triple(env.tid(thread.into())),
+        env.name(other.actor.block, thread, (actor.block, actor.thread)),
         origin.line,
         origin.text
     );
@@ -388,6 +427,6 @@ fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
             (thread, Access { clock, ..access })
         }
         // Copies by `cp.async` that completed for an mbarrier have indices after those of the threads.
-        None => ((u32::from(thread) % (env.warps() * LANES as u32)) as u16, access),
+        None => ((usize::from(thread) % (env.all_warps() * LANES)) as u16, access),
     }
 }

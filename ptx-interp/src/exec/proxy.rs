@@ -5,13 +5,12 @@ use std::sync::PoisonError;
 
 use super::locate::AccessKind;
 use super::timeline::timeline;
-use crate::address::SHARED_START;
 use crate::agents::{Clash, Fenced, How};
 use crate::env::{BlockMemory, Env};
 use crate::options::Severity;
 use crate::row::LANES;
 use crate::shadow::{Access, Actor, Did, Past};
-use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
+use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
 
 /// Checks that no copy conflicts with a thread's access to shared memory.
 #[inline(always)]
@@ -26,7 +25,7 @@ pub(super) fn undisturbed(
         None => Ok(()),
         Some(_) if !env.watches(ViolationKind::Race) => Ok(()),
         Some(clash) => {
-            let address = offset as u64 + u64::from(SHARED_START);
+            let address = block.shared.address(offset);
             Err(disturbed(block, env, clash, kind, ("shared address ", address), bytes as u64, actor))
         }
     }
@@ -68,10 +67,10 @@ fn disturbed(
         How::Multiplying => ("is multiplying", "and this thread does not know that its warp group has waited for that"),
     };
     let message = format!(
-        "{{thread}} {} {} at {space}{address:#x}, which thread {} {did} at {}, {why}",
+        "{{thread}} {} {} at {space}{address:#x}, which {} {did} at {}, {why}",
         kind.word(),
         in_words(bytes),
-        thread(env, clash.thread),
+        env.name(actor.block, clash.thread, (actor.block, actor.thread)),
         line(env, clash.pc)
     );
     let lane = usize::from(actor.thread) % LANES;
@@ -97,6 +96,11 @@ impl Starter {
         Actor { block: block.clocks.block(), thread: self.thread, pc: self.pc, strong: None, atomic: false }
     }
 
+    /// The name of another thread of the cluster.
+    fn name(&self, cluster: u32, env: &Env, other: u16) -> String {
+        env.name(cluster, other, (cluster, self.thread))
+    }
+
     /// The clock up to which this thread has seen what another thread did.
     fn limit(&self, block: &BlockMemory, of: u32, other: u16) -> u32 {
         if (of, other) == (block.clocks.block(), self.thread) {
@@ -108,7 +112,7 @@ impl Starter {
     /// Whether what a thread of the block did is fenced for a copy that this thread starts. Threads that represent
     /// `cp.async` copies have no fences and are skipped.
     fn is_fenced(&self, block: &BlockMemory, env: &Env, what: Fenced, thread: u16, clock: u32) -> bool {
-        u32::from(thread) >= env.warps() * LANES as u32
+        usize::from(thread) >= env.all_warps() * LANES
             || block.agents.is_fenced(what, thread, clock, self.limit(block, block.clocks.block(), thread))
     }
 }
@@ -123,6 +127,7 @@ pub(super) fn fenced(
     kind: AccessKind,
     address: u64,
 ) -> Checked {
+    let cluster = block.clocks.block();
     for &past in pasts {
         for other in past.threads() {
             if starter.is_fenced(block, env, Fenced::Shared, other, past.clock) {
@@ -139,9 +144,9 @@ pub(super) fn fenced(
             };
             let message = || {
                 format!(
-                    "{{thread}} starts {starts} shared address {address:#x}, where thread {} {word} at {} \
+                    "{{thread}} starts {starts} shared address {address:#x}, where {} {word} at {} \
                      without a proxy fence between that and what orders the two",
-                    thread(env, other),
+                    starter.name(cluster, env, other),
                     line(env, past.pc)
                 )
             };
@@ -159,6 +164,7 @@ fn past_access(block: &BlockMemory, past: Past, thread: u16) -> Access {
 
 /// Checks that the initialisation of an mbarrier is fenced for a copy that it counts.
 pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, past: Past, address: u64) -> Checked {
+    let cluster = block.clocks.block();
     for other in past.threads() {
         let fenced = |what| starter.is_fenced(block, env, what, other, past.clock);
         if fenced(Fenced::Init) || fenced(Fenced::Shared) {
@@ -166,9 +172,9 @@ pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, 
         }
         let message = || {
             format!(
-                "{{thread}} starts a copy that the mbarrier at {address:#x} counts, but thread {}, which initialised it at {}, \
+                "{{thread}} starts a copy that the mbarrier at {address:#x} counts, but {}, which initialised it at {}, \
                  executes no fence between that and what orders the two",
-                thread(env, other),
+                starter.name(cluster, env, other),
                 line(env, past.pc)
             )
         };
@@ -199,12 +205,12 @@ pub(super) fn global_fenced(
     if fenced {
         return Ok(());
     }
-    let of_block = if own { String::new() } else { format!(" of block {}", triple(env.ctaid(u64::from(of)))) };
+    let cluster = block.clocks.block();
     let message = || {
         format!(
-            "{{thread}} starts a copy at {address:#x}, where thread {}{of_block} wrote at {} without a proxy fence \
+            "{{thread}} starts a copy at {address:#x}, where {} wrote at {} without a proxy fence \
              between that and what orders the two",
-            thread(env, other),
+            env.name(of, other, (cluster, starter.thread)),
             line(env, pc)
         )
     };
@@ -240,11 +246,6 @@ fn report(
     }
     block.warnings.faults.push(*fault);
     Ok(())
-}
-
-/// The name of a thread in reports.
-fn thread(env: &Env, thread: u16) -> String {
-    triple(env.tid(u32::from(thread) % (env.warps() * LANES as u32)))
 }
 
 /// The name of an instruction in reports.

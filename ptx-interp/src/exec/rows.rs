@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Lanes, alu};
-use crate::address::{SHARED_START, StateSpace};
+use crate::address::StateSpace;
 use crate::buffer::Buffer;
 use crate::env::{BlockMemory, Env};
 use crate::op::{Access, R32, R64, Shape, Slot};
@@ -56,13 +56,17 @@ fn shared_offsets(
 ) -> Option<[u32; LANES]> {
     let span = access.span() as u32;
     let limit = block.shared.bytes().checked_sub(span)?;
-    let shift = (access.offset as u32).wrapping_sub(SHARED_START);
+    let shift = (access.offset as u32).wrapping_sub(block.shared.start());
     let mut offsets = alu::map1(&regs.r32[base.0 as usize].0, |address| address.wrapping_add(shift));
     let (mut largest, mut low) = (0, 0);
     for (lane, offset) in offsets.iter_mut().enumerate() {
         *offset = if lanes.active >> lane & 1 != 0 { *offset } else { 0 };
         largest = largest.max(*offset);
         low |= *offset;
+    }
+    let base = block.shared.base();
+    if base != 0 {
+        offsets = alu::map1(&offsets, |offset| offset.wrapping_add(base));
     }
     (largest <= limit && low & (span - 1) == 0).then_some(offsets)
 }

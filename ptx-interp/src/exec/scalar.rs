@@ -11,7 +11,7 @@ use super::bits;
 use super::convert::{convert, to_integer};
 use super::nan;
 use super::round::{add_to_odd, from_f64, round_mode, to_f64};
-use crate::address::StateSpace;
+use crate::address::{PEER, StateSpace};
 use crate::op::{Arith, Cmp, ScalarFn};
 
 /// Evaluates one lane.
@@ -30,7 +30,11 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
             part(a) << 16 | part(b)
         }
         ScalarFn::Bits { op, ty } => bits::evaluate(op, ty, [a, b, c, e]),
-        ScalarFn::IsSpace { space } => u64::from(StateSpace::of_generic(a).0 == space),
+        ScalarFn::IsSpace { space } => {
+            let (found, address) = StateSpace::of_generic(a);
+            let own = address / u64::from(PEER) == b;
+            u64::from(found == space || space == StateSpace::Shared && found == StateSpace::Cluster && own)
+        }
         ScalarFn::Compare { cmp, ty } => u64::from(compare(cmp, ty, a, b)),
         ScalarFn::Saturating { op } => {
             let (x, y) = (to_integer(Type::S32, a), to_integer(Type::S32, b));

@@ -90,7 +90,7 @@ pub(super) fn stored(
             let mapped = env.global.at(block.last);
             if mapped.is_write_once() {
                 for lane in lanes(active) {
-                    written_once(block, env, mapped, offsets[lane] as usize, span, lane)?;
+                    written_once(block, env, mapped, (offsets[lane] as usize, span), thread_of(warp, lane))?;
                 }
             }
             if env.strict {
@@ -118,7 +118,8 @@ pub(super) fn shared(
         order::shared_row(warp, block, env, kind, offsets, active, bytes, pc)?;
     }
     if let Some(counters) = &mut block.counters {
-        let accessed: ArrayVec<(usize, u32), LANES> = lanes(active).map(|lane| (lane, offsets[lane])).collect();
+        let within = |lane: usize| block.shared.layout().split(offsets[lane] as usize).1 as u32;
+        let accessed: ArrayVec<(usize, u32), LANES> = lanes(active).map(|lane| (lane, within(lane))).collect();
         counters.shared(pc, way(kind), &accessed, bytes as u32);
     }
     Ok(())
@@ -154,9 +155,14 @@ pub(super) fn accessed(
     if let (Location::Global(mapped, offset), AccessKind::Write) = (location, lane_access.kind)
         && mapped.is_write_once()
     {
-        written_once(block, env, mapped, offset, lane_access.bytes as usize, lane_access.lane)?;
+        let thread = thread_of(warp, lane_access.lane);
+        written_once(block, env, mapped, (offset, lane_access.bytes as usize), thread)?;
     }
     order::accessed(warp, block, env, lane_access, location, pc, strong)
+}
+
+fn thread_of(warp: &Warp, lane: usize) -> u16 {
+    (warp.index as usize * LANES + lane) as u16
 }
 
 /// Checks that each byte of a write-once allocation is written by only one thread of the launch, once.
@@ -164,11 +170,11 @@ pub(super) fn written_once(
     block: &BlockMemory,
     env: &Env,
     mapped: &Mapped,
-    offset: usize,
-    bytes: usize,
-    lane: usize,
+    (offset, bytes): (usize, usize),
+    thread: u16,
 ) -> Checked {
-    let Some(first) = mapped.write_once(offset, bytes, block.number) else { return Ok(()) };
+    let number = env.number_of(block.number, thread);
+    let Some(first) = mapped.write_once(offset, bytes, number) else { return Ok(()) };
     if !env.watches(ViolationKind::WrittenTwice) {
         return Ok(());
     }
@@ -179,7 +185,7 @@ pub(super) fn written_once(
         address - mapped.buffer.start,
         triple(env.ctaid(u64::from(first)))
     );
-    let mut fault = Fault::new(ViolationKind::WrittenTwice, 1 << lane, message);
+    let mut fault = Fault::new(ViolationKind::WrittenTwice, 1 << (usize::from(thread) % LANES), message);
     (fault.address, fault.label) = (Some(address), Some(label.to_string()));
     Err(fault)
 }
@@ -199,7 +205,9 @@ impl Tally {
             return;
         }
         match location {
-            Location::Shared(offset) => self.shared.push((lane_access.lane, offset as u32)),
+            Location::Shared(offset) => {
+                self.shared.push((lane_access.lane, block.shared.layout().split(offset).1 as u32));
+            }
             Location::Global(_, offset) => self.global.push((block.last, offset as u64)),
             _ => {}
         }

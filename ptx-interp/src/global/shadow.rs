@@ -314,7 +314,7 @@ impl Chunk {
     fn after_writer(&self, clocks: &Clocks, cell: usize, actor: Actor) -> Result<(), Conflict> {
         let Some(writer) = self.writers.get(cell) else { return Ok(()) };
         if writer.clock != 0
-            && writer.conflicts(actor)
+            && writer.conflicts(clocks, actor)
             && !writer.ordered(clocks, actor.thread)
             && (writer.clock == UNDER_WAY || !self.observed(clocks, cell, actor))
         {

@@ -78,10 +78,11 @@ impl Strong {
     }
 }
 
-/// The scope here; every block is its own cluster.
+/// The scope here.
 pub(crate) fn scope(of: instruction::Scope) -> Scope {
     match of {
-        instruction::Scope::Cta | instruction::Scope::Cluster => Scope::Cta,
+        instruction::Scope::Cta => Scope::Cta,
+        instruction::Scope::Cluster => Scope::Cluster,
         instruction::Scope::Gpu | instruction::Scope::Sys => Scope::Gpu,
     }
 }

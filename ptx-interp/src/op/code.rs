@@ -43,6 +43,8 @@ pub(crate) enum CollectiveKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Constant {
     Value(u64),
+    /// An address of the block's own shared memory, as it is for the first block of a cluster.
+    Shared(u64),
     /// The address of a variable of the module in global memory, by its index.
     Global(u32),
     Special(Special),
@@ -82,7 +84,7 @@ pub(crate) struct Code {
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,
-    pub(crate) constants_pred: Vec<(P, bool)>,
+    pub(crate) constants_pred: Vec<(P, Constant)>,
     pub(crate) slots32: u32,
     pub(crate) slots64: u32,
     pub(crate) preds: u32,

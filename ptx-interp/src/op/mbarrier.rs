@@ -4,6 +4,7 @@ use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
 use super::{P, R32, R64, Slot};
 use crate::address::StateSpace;
+use crate::flags::Scope;
 
 /// An instruction on an mbarrier.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,8 @@ pub(crate) enum PhaseSlot {
 /// Whether an arrival publishes what its thread did, and whether a wait acquires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ordering {
-    Synchronises,
+    /// With the threads of this scope.
+    Synchronises(Scope),
     Relaxed,
 }
 

@@ -118,7 +118,7 @@ pub(crate) enum ScalarFn {
         op: Bits,
         ty: Type,
     },
-    /// Whether a generic address is in a space: 1 or 0 into a predicate.
+    /// Whether a generic address is in a space: 1 or 0 into a predicate. The second source is the block's rank.
     IsSpace {
         space: StateSpace,
     },

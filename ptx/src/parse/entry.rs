@@ -99,6 +99,8 @@ impl<'a> Parser<'a> {
                 ".reqntid" => Directive::Reqntid(self.extents()?),
                 ".maxntid" => Directive::Maxntid(self.extents()?),
                 ".reqnctapercluster" => Directive::ReqNctaPerCluster(self.extents()?),
+                ".maxclusterrank" => Directive::MaxClusterRank(self.integer_u32()?),
+                ".explicitcluster" => Directive::ExplicitCluster,
                 ".minnctapersm" => Directive::MinNctaPerSm(self.integer_u32()?),
                 ".maxnreg" => Directive::MaxNreg(self.integer_u32()?),
                 word => Directive::Other(self.other_directive(word)?),

@@ -7,7 +7,7 @@ use crate::address::SHARED_START;
 use crate::address::StateSpace;
 use crate::agents::Use;
 use crate::env::{BlockMemory, Env};
-use crate::exec::locate::{AccessKind, LaneAccess, out_of_space};
+use crate::exec::locate::{AccessKind, LaneAccess, out_of_shared};
 use crate::exec::order::{self, race};
 use crate::exec::proxy::{self, Starter};
 use crate::exec::undefined;
@@ -205,17 +205,19 @@ fn touched(warp: &Warp, env: &Env, number: u32, touch: Touch) -> Box<Fault> {
 
 /// Offsets of the pieces of both operands in shared memory.
 fn pieces(warp: &Warp, block: &BlockMemory, multiply: &GroupMultiply, terms: &Terms) -> Checked<[Vec<u32>; 2]> {
+    let own = u64::from(block.shared.start() - SHARED_START);
     let of = |name: &str, bits: u64, major: Major, lines: usize| {
         let descriptor = Descriptor::decode(bits, major, lines).map_err(|why| {
             let message = format!("{{thread}}: the matrix descriptor of {name}, {bits:#x}, {why}");
             Fault::new(ViolationKind::Descriptor, warp.live, message)
         })?;
-        let offset = |address: u64| match block.shared.offset(address, PIECE) {
+        // A descriptor has no room for the rank of a block: what it describes is the block's own memory.
+        let offset = |address: u64| match block.shared.offset(own + address, PIECE) {
             Some(offset) => Ok(offset as u32),
             None => {
                 let (space, kind) = (Some(StateSpace::Shared), AccessKind::Read);
-                let access = LaneAccess { space, address, bytes: PIECE, lane: 0, kind };
-                Err(out_of_space(StateSpace::Shared, block.shared.bytes().into(), &access))
+                let access = LaneAccess { space, address: own + address, bytes: PIECE, lane: 0, kind };
+                Err(out_of_shared(block, &access))
             }
         };
         descriptor.pieces(major, lines).map(offset).collect::<Checked<Vec<u32>>>()
@@ -289,7 +291,7 @@ fn read_written(block: &mut BlockMemory, env: &Env, starter: Starter, offset: us
     };
     let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, false, seen);
     env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
-    proxy::fenced(block, env, starter, &pasts, kind, offset as u64 + u64::from(SHARED_START))
+    proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
 }
 
 /// Waits for all but the newest groups. Returns how many multiplications other warps have to start first, if any.

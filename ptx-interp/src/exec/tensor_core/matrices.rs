@@ -2,9 +2,8 @@
 //! matrix i, 16 bytes; lane 4 r + t has elements 2 t and 2 t + 1 of row r in register i, or of column r if the matrix is
 //! transposed on the way.
 
-use crate::address::StateSpace;
 use crate::env::{BlockMemory, Env};
-use crate::exec::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, out_of_space};
+use crate::exec::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, out_of_shared};
 use crate::exec::watch;
 use crate::op::{Matrices, Way};
 use crate::row::LANES;
@@ -50,7 +49,7 @@ fn rows(warp: &Warp, block: &mut BlockMemory, env: &Env, op: &Matrices, kind: Ac
         let access = LaneAccess { space, address: addresses[lane], bytes: ROW as u64, lane, kind };
         *offset = match locate(block, env, &access)? {
             Location::Shared(offset) => offset as u32,
-            _ => return Err(out_of_space(StateSpace::Shared, block.shared.bytes().into(), &access)),
+            _ => return Err(out_of_shared(block, &access)),
         };
     }
     Ok(offsets)
