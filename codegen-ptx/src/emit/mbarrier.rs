@@ -40,7 +40,11 @@ impl Emitter<'_> {
     pub(super) fn arrive_at(&mut self, block: Reg, address: &Address, guard: Option<Guard>) {
         let there = self.scratch(Type::U32);
         let (base, block) = (self.reg(address.base), self.reg(block));
-        self.entry.emit(Opcode::Mapa { space: Space::SharedCluster, ty: PtxType::U32 }, [there, base, block].map(Operand::from));
+        self.emit(
+            guard,
+            Opcode::Mapa { space: Space::SharedCluster, ty: PtxType::U32 },
+            [there, base, block].map(Operand::from),
+        );
         let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: Space::SharedCluster };
         self.emit(guard, op, [Operand::Sink, Operand::address(there, address.offset)]);
     }

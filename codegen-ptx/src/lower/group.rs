@@ -75,8 +75,13 @@ impl<'a> Lowering<'a> {
             }
             Side::A | Side::B => Expr::Const(0),
         };
-        // An expression's bound counts from the start of shared memory, and a quotient needs that of the address itself.
-        let address = self.b.variable(Expr::SharedBase + buffer.offset_bytes + slot + own, LAST_ADDRESS);
+        let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
+        // An expression's bound counts from the start of shared memory, and a quotient needs that of the address itself. In a
+        // cluster its upper bits are the rank of the block.
+        let address = match self.program.scheduler.cluster_blocks() {
+            1 => self.b.variable(address, LAST_ADDRESS),
+            _ => self.b.variable(address, u64::from(u32::MAX)) % (LAST_ADDRESS as u32 + 1),
+        };
         let fixed = self.fixed_bits(buffer, side)?;
         Ok((self.b.set((address / UNIT).wide() + Expr::Const(fixed)), buffer.fast))
     }

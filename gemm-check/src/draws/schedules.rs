@@ -294,21 +294,48 @@ fn of_warps() -> impl Strategy<Value = String> {
     })
 }
 
+/// Clusters, and the loads that their blocks share.
+const CLUSTERS: [&str; 7] = [
+    "cluster(2, 1); multicast(b)",
+    "cluster(2, 1); multicast(b)",
+    "cluster(1, 2); multicast(a)",
+    "cluster(2, 2); multicast(a, b)",
+    "cluster(3, 2); multicast(a, b)",
+    "cluster(2, 2); multicast(b)",
+    "cluster(2, 1)",
+];
+
+/// Warps that only copy for warp groups that multiply, which may be fewer than the tile has rows of products.
+const GROUP_ROLES: [&str; 4] =
+    ["specialize(producers = 1 warp)", "specialize(producers = 1)", BUDGET, "specialize(producers = 1, consumers = 1)"];
+
+/// Adds clusters to a schedule that TMA copies for, instead of what they conflict with.
+fn clustered(clauses: &mut Vec<Option<String>>, clusters: Option<&str>) {
+    if let Some(clusters) = clusters {
+        let conflicts = ["tail(none)", "split_k", "stream_k", "persistent("];
+        clauses.retain(|clause| {
+            clause.as_ref().is_none_or(|clause| !conflicts.iter().any(|conflict| clause.starts_with(conflict)))
+        });
+        clauses.push(Some(clusters.to_string()));
+    }
+}
+
 /// A schedule whose products tensor cores compute, warp group by warp group.
 fn of_warp_groups() -> impl Strategy<Value = String> {
     // Columns of an instruction, and how many of them a tile has.
     let tile = (of(&[1, 1, 2, 3]), of(&[16, 48, 32, 64, 96, 128, 256]), of(&[1, 1, 2, 3]), of(&[16, 32, 48, 64, 128]));
     let orders = (of(&["mk", "km"]), of(&["kn", "nk"]), of(&[32, 32, 64]), of(&[32, 32, 64]))
         .prop_map(|(a, b, of_a, of_b)| format!("shared(a = {a} + swizzle({of_a}), b = {b} + swizzle({of_b}))"));
-    let roles = of(&["specialize(producers = 1 warp)", "specialize(producers = 1)", BUDGET]).prop_map(str::to_string);
+    let roles = of(&GROUP_ROLES).prop_map(str::to_string);
     let pace = of(&["pace(tile)"]).prop_map(str::to_string);
     let staging = (of(&[1, 2, 3, 4, 6]), maybe(50, roles), maybe(20, orders), maybe(20, pace));
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
     let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
-    (tile, staging, problem, others()).prop_map(
-        |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, others)| {
+    (tile, staging, problem, others(), maybe(30, of(&CLUSTERS))).prop_map(
+        |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, mut others, clusters)| {
+            clustered(&mut others, clusters);
             let (types, layouts, epilogue, batch) = problem;
             let n = columns * if columns * parts <= 256 { parts } else { 1 };
             let mut clauses = vec![
@@ -328,14 +355,16 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
 
 /// A schedule with `atom(fma)`.
 fn of_threads() -> impl Strategy<Value = String> {
-    (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others()).prop_map(
-        |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others)| {
+    let clusters = maybe(20, of(&CLUSTERS));
+    (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others(), clusters).prop_map(
+        |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others, clusters)| {
             let narrow = problem.iter().flatten().any(|clause| clause.contains("f16"));
             if let (Some(boxed), Some(_)) = (boxed, depth) {
                 // Rows of boxes have whole 16 bytes.
                 let boxed = Boxed { depth: if narrow { boxed.depth.max(8) } else { boxed.depth }, ..boxed };
                 depth = Some(boxed.depth);
                 staging = by_tma(boxed, &problem);
+                clustered(&mut others, clusters);
                 others.retain(|clause| clause.as_ref().is_none_or(|clause| !clause.starts_with("target")));
             }
             if narrow && staging.iter().flatten().any(|clause| clause.contains("load(cp_async)")) {

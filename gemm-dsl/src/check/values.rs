@@ -127,7 +127,7 @@ impl Values<'_> {
             let message = format!("{}: {blocks} blocks, a cluster has at most {most}", self.clause);
             let finding = self.findings.error("range", self.clause.key(), &[], message);
             finding.item = Some(self.index);
-            finding.set("cluster(2, 1)", "such as cluster(2, 1)");
+            finding.set("cluster(2, 1)", "such as cluster(2, 1)").remove("cluster", "leave cluster out");
         }
     }
 

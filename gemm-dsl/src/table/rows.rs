@@ -345,7 +345,7 @@ clauses! {
         arguments: [
             "m, n" in "cluster({}, 1)" => Values::Range(limits::CLUSTER),
         ],
-        example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3); multicast(b); specialize(producers = 1 warp)",
+        example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3)",
     }
     /// One load of A, of B or of both for all blocks of a cluster that need the same tile: of A those along n, of B those
     /// along m. Each of them loads a part of the tile into the shared memory of all. It needs `cluster`, `load(tma)`, and a

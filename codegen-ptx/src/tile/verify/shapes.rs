@@ -1,7 +1,7 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
 use ptx_gemm_dsl::target::{Target, WARP_GROUP, registers_per_thread};
-use ptx_gemm_dsl::terms::{Along, Operand, Param, Swizzle, Wave};
+use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Swizzle, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_PRODUCTS, alignment, run, vector};
@@ -14,6 +14,9 @@ const MAX_EXTENT: u32 = 32_768;
 
 /// Most threads of a block (PTX ISA, ".maxntid").
 const MAX_THREADS: u32 = 1024;
+
+/// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
+const MAX_CLUSTER: u32 = 8;
 
 /// Most slots of a ring.
 const MAX_DEPTH: u32 = 64;
