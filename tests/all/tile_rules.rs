@@ -41,6 +41,12 @@ const MATRICES: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16
 const CUT: &str = "types(bf16); tile(64, 48, 32); warp(32, 24); atom(mma(16, 8, 16)); load(tma); stages(3); store(tma)";
 const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged); target(sm_90)";
 
+const CLUSTER: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                       specialize(producers = 1); persistent; cluster(2, 1); multicast(b)";
+const CLUSTER_PLAIN: &str =
+    "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(1); pace(tile); cluster(2, 1)";
+const CLUSTER_SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_90)";
+
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
     // Products of warps.
@@ -69,6 +75,30 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (MATRICES, "d pitch 72 at", "d pitch 68 at", "lines of 68 bf16 do not begin at multiples of 16 B"),
     (NARROW, "stage acc width 2", "stage acc by matrices", "the accumulators are not held as matrices"),
     (CUT, "stage acc width 2", "stage acc by matrices", "a warp's matrices are cut by panels of 16 elements"),
+    // Clusters.
+    (CLUSTER, "cluster m 2, n 1", "cluster m 0, n 1", "a cluster has 1 to 8 blocks, not 0 x 1"),
+    (CLUSTER, "cluster m 2, n 1", "cluster m 3, n 3", "a cluster has 1 to 8 blocks, not 3 x 3"),
+    (CLUSTER, "cluster m 2, n 1", "cluster m 1, n 2", "no block of the cluster shares Bs: it has one tile along m"),
+    (CLUSTER, "cluster m 2, n 1", "cluster m 4, n 1", "4 blocks cannot share 2 boxes of Bs, 2 in each panel"),
+    (CLUSTER, "cluster m 2, n 1", "cluster 2 x 1", "expected `m`"),
+    (CLUSTER, "module sm_90a", "module sm_80", "sm_80 has no clusters"),
+    (CLUSTER, "tail predicate", "tail none", "which `tail none` has no guards for"),
+    (CLUSTER, "    persistent", "    persistent blocks 3", "a wave is made of whole clusters of 2 blocks"),
+    (CLUSTER, "by tma rows 32 multicast", "by tma rows 64 multicast", "2 blocks cannot share 1 boxes of Bs"),
+    (CLUSTER, "by tma rows 32 multicast", "by tma rows 32", ""),
+    (
+        CLUSTER_PLAIN,
+        "-> Bs by tma rows 64",
+        "-> Bs by tma rows 32 multicast",
+        "needs mbarriers for full and empty ones",
+    ),
+    (
+        CLUSTER_SPLIT,
+        "    parts 2",
+        "    cluster m 2, n 1\n    parts 2",
+        "the blocks of a cluster sum the same part of k",
+    ),
+    (CLUSTER_SPLIT, "    parts 2", "    cluster m 2, n 1\n    ;", "in a cluster, tma copies the operands"),
     // Packed operands.
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
     (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),

@@ -27,9 +27,11 @@ const GROUP: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); loa
 const GROUPS: &str = "types(f16); tile(128, 64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent;";
 const SLOT: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);";
-const ALL: [&str; 17] = [
-    ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, WARPS_OUT, GROUP,
-    GROUPS, SLOT,
+const CLUSTER: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                       specialize(producers = 1); cluster(2, 1); multicast(b);";
+const ALL: [&str; 18] = [
+    CLUSTER, ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, WARPS_OUT,
+    GROUP, GROUPS, SLOT,
 ];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
@@ -71,6 +73,7 @@ macro_rules! edit {
     };
 }
 
+mod clusters;
 mod products;
 
 /// Visits the statements, including nested ones, each with its index in its block.
