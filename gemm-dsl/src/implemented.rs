@@ -91,8 +91,8 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
                 lacks(format!("the depth of {whole}"), &[&flat]);
             }
-            // `mma.m16n8k16` of 16-bit types; other types are refused as types.
-            Clause::Atom(Atom::Mma(16, 8, k)) if *k != 16 => {
+            // Of 16-bit types; other types are refused as types.
+            Clause::Atom(Atom::Mma(16, 8, k)) if !matches!(k, 8 | 16) => {
                 lacks(whole, &["atom(mma(16, 8, 16))", "atom(fma)", "atom(fma); thread(8, 8)"]);
             }
             Clause::Specialize(specialize) if specialize.roles == Some(Roles::Pingpong) => {

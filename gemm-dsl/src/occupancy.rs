@@ -95,7 +95,8 @@ impl Plan {
             _ if matches!(self.atom, Atom::Wgmma(..)) => 0,
             // Pairs of elements: of 16 rows or columns and 16 of k, four and two registers.
             _ if matches!(self.atom, Atom::Mma(..)) => {
-                let matrices = self.geometry.region.m / 16 * 4 + self.geometry.region.n / 8 * 2;
+                let depth = if let Atom::Mma(_, _, depth) = self.atom { depth } else { 0 };
+                let matrices = (self.geometry.region.m / 8 + self.geometry.region.n / 8) * (depth / 8);
                 matrices * (1 + self.prefetch.min(1))
             }
             Operands::Shared => 2,

@@ -175,22 +175,23 @@ impl Plan {
         total
     }
 
-    /// The matrices of 8 x 8 that the warps read of one K-tile: four at once, of 16 rows or columns and `depth` of k; two
-    /// where a warp has an odd number of columns of eight.
+    /// The matrices of 8 x 8 that the warps read of one K-tile: four at once, of 16 rows or columns and 16 of k, or of 32 and 8;
+    /// fewer where a warp does not have as many.
     fn matrix_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
         let Geometry { region, .. } = self.geometry;
         let side = slot.operand.side;
         let extent = if side == Side::A { region.m } else { region.n };
-        let rows = if extent.is_multiple_of(16) { 16 } else { 8 };
+        let most = 64 / depth * 8;
+        let rows = [most, most / 2, 8].into_iter().find(|rows| extent.is_multiple_of(*rows)).unwrap_or(8);
         let along_k = slot.placement.fast == Fast::K;
         let mut total = Passes::default();
         for warp in warps(self.geometry.threads) {
             let origin = own(&self.geometry, warp.start, side);
             for k in (0..slot.operand.depth).step_by(depth as usize) {
                 for first in (0..extent).step_by(rows as usize) {
-                    let lanes = 0..2 * rows;
+                    let lanes = 0..rows * depth / 8;
                     let offsets = lanes.map(|lane| {
-                        let (row, at) = matrix_row(lane, side, along_k, rows);
+                        let (row, at) = matrix_row(lane, side, along_k, (rows, depth));
                         slot.address(origin + first + row, k + at)
                     });
                     total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
@@ -344,11 +345,13 @@ const MATRIX_ROW_BYTES: u32 = 16;
 
 /// The first element of the matrix row that a lane has the address of, along the operand's own dimension and along k.
 ///
-/// Matrices are numbered as `mma.m16n8k16` takes them: of A, rows first, then k; of B, k first, then columns. Their rows
+/// Matrices are numbered as `mma.m16n8k16` takes them: of A, rows first, then k; of B, k first, then columns. Those of
+/// `mma.m16n8k8` follow each other along rows or columns. Their rows
 /// are contiguous in shared memory.
-fn matrix_row(lane: u32, side: Side, along_k: bool, rows: u32) -> (u32, u32) {
+fn matrix_row(lane: u32, side: Side, along_k: bool, (rows, depth): (u32, u32)) -> (u32, u32) {
     let (row, matrix) = (lane % 8, lane / 8);
     let (own, k) = match side {
+        _ if depth == 8 => (matrix * 8, 0),
         Side::A => (matrix % 2 * 8, matrix / 2 * 8),
         Side::B => (matrix / 2 * 8 % rows, matrix % 2 * 8),
     };

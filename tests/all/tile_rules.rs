@@ -28,6 +28,7 @@ const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
 
 const WARPS: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
+const WARPS_SHORT: &str = "types(f16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 8)); double_buffer";
 const WARPS_PLAIN: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); vector(1); shared(a = mk + pad(8), b = kn + pad(8))";
 const GROUPS: &str = "types(bf16); tile(128, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent";
@@ -53,6 +54,11 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "a * b by mma", "a * b order row", "fused multiply-adds multiply single elements"),
     (WARPS, "a * b by mma", "a * b by wgmma n 8", "`wgmma` reads its operands by descriptor"),
     (WARPS, "a * b by mma", "a * b by hmma", "expected `mma` or `wgmma`, found `hmma`"),
+    (WARPS, "a * b by mma", "a * b by mma k 4", "`mma` multiplies 8 or 16 steps at once, not 4"),
+    (WARPS, "a * b by mma", "a * b by mma k 8", "matrices are read 0 or 8 steps ahead, not 16"),
+    (WARPS_SHORT, "a * b by mma k 8", "a * b by mma", "matrices are read 0 or 16 steps ahead, not 8"),
+    (WARPS_SHORT, "module sm_75", "module sm_90", ""),
+    (WARPS_SHORT, "types a f16, b f16", "types a bf16, b bf16", "`mma` needs sm_80, not sm_75"),
     (WARPS, "a <- As by matrices ahead 16", "a <- As width 1 ahead 1", "must be read in the same way"),
     (WARPS, "a <- As by matrices ahead 16", "a <- As by rows ahead 16", "expected `matrices` or `descriptor`"),
     (WARPS, "a <- As by matrices ahead 16", "a <- As by matrices ahead 8", "read 0 or 16 steps ahead, not 8"),

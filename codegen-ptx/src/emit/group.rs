@@ -29,9 +29,9 @@ impl Emitter<'_> {
         self.entry.emit(op, operands);
     }
 
-    /// `mma.m16n8k16`.
+    /// `mma.m16n8k16`, or `.m16n8k8`.
     pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: Type) {
-        let (shape, overflow, of) = (Shape::new(16, 8, 16), Overflow::Wrap, element(factor));
+        let (shape, overflow, of) = (Shape::new(16, 8, 4 * a.len() as u16), Overflow::Wrap, element(factor));
         let op = Opcode::Mma { shape, overflow, d: Element::F32, a: of, b: of, c: Element::F32 };
         let operands = [acc, a, b, acc].map(|regs| self.vector(regs));
         self.entry.emit(op, operands);

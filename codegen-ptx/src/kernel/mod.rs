@@ -274,7 +274,7 @@ pub enum Op {
     LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool },
     /// Writes one matrix of 8 x 8 elements of 16 bits for each source, as [`Op::LoadMatrices`] reads them.
     StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
-    /// A warp's tensor cores: `acc[16 x 8] += a[16 x 16] * b[16 x 8]`, of elements of type `factor`.
+    /// A warp's tensor cores: `acc[16 x 8] += a * b`, 16 or 8 of k, of elements of type `factor`.
     WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: Type },
     /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group goes on. `a` and `b` are matrix
     /// descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc`, as the PTX ISA says.

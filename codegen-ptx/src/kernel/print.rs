@@ -164,7 +164,13 @@ impl Printer<'_> {
                 format!("store_matrices{transposed} {} {}", self.address(address), self.regs(src))
             }
             Op::WarpProduct { acc, a, b, factor } => {
-                format!("{}[16 x 8] += {}[16 x 16] * {}[16 x 8] {factor:?}", self.regs(acc), self.regs(a), self.regs(b))
+                let k = 4 * a.len();
+                format!(
+                    "{}[16 x 8] += {}[16 x {k}] * {}[{k} x 8] {factor:?}",
+                    self.regs(acc),
+                    self.regs(a),
+                    self.regs(b)
+                )
             }
             Op::GroupProduct { acc, a, b, add, shape } => {
                 let along = |transposed, own| if transposed { own } else { "k" };

@@ -23,7 +23,7 @@ impl Multiplier {
             Instruction::Fma { order } => {
                 Ok(Multiplier::Fma { acc: lowering.acc[multiply.acc].clone(), order, note: note.clone() })
             }
-            Instruction::Mma | Instruction::Wgmma { .. } => {
+            Instruction::Mma { .. } | Instruction::Wgmma { .. } => {
                 Err(broken("a matrix instruction has no steps of a thread"))
             }
         }

@@ -46,8 +46,8 @@ impl<'a> Lowering<'a> {
         if let Instruction::Wgmma { columns } = multiply.by {
             return self.group_steps(pipeline, (fetches, multiply_note), (multiply.acc, columns), range);
         }
-        if multiply.by == Instruction::Mma {
-            return self.warp_steps(pipeline, (fetches, multiply_note), multiply.acc, range);
+        if let Instruction::Mma { depth } = multiply.by {
+            return self.warp_steps(pipeline, (fetches, multiply_note), (multiply.acc, depth), range);
         }
         let multiplier = Multiplier::of(self, multiply, multiply_note)?;
         let mut bases = Vec::new();

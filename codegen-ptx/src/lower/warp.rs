@@ -1,7 +1,7 @@
 //! Products of warps (`mma`): matrices of 8 x 8 elements are read from shared memory by `ldmatrix`, and multiplied.
 //!
-//! A step of 16 along k takes four matrices for 16 rows of A, and two for 8 columns of B. A warp reads four at once: those
-//! of 16 rows, or of 16 columns; two, where it has an odd number of columns of eight. Lane `8 i + r` has the address of
+//! A step of 16 along k takes four matrices for 16 rows of A, and two for 8 columns of B; one of 8 half of that. A warp reads
+//! four at once: those of 16 rows or columns, or of 32; fewer, where it does not have as many. Lane `8 i + r` has the address of
 //! row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that is not k, it is transposed on the
 //! way. The matrices of a step may be read while those of the previous one are multiplied, into other registers.
 
@@ -16,7 +16,10 @@ use super::slot::FragmentBase;
 use super::stream::offset;
 use super::{Lowered, Lowering, broken, index, letter};
 use crate::kernel::{Address, Expr, Op as KernelOp, Reg};
-use crate::tile::{self, Buffer, Fetch, Hold, MATRIX, MMA, Note, Op, Source, Span, Statement};
+use crate::tile::{self, Buffer, Fetch, Hold, Instruction, MATRIX, MMA, Note, Op, Source, Span, Statement};
+
+/// Most matrices that a warp reads at once.
+const MOST: u32 = 4;
 
 /// The matrices of one operand.
 struct Matrices<'a> {
@@ -27,7 +30,16 @@ struct Matrices<'a> {
     blocks: u32,
     address: SharedAddress,
     ahead: u32,
+    /// Extent along k of a product.
+    depth: u32,
     note: Note,
+}
+
+impl Matrices<'_> {
+    /// Number of matrices that are read at once.
+    fn at_once(&self) -> usize {
+        (self.rows / MATRIX * (self.depth / MATRIX)) as usize
+    }
 }
 
 impl<'a> Lowering<'a> {
@@ -54,16 +66,31 @@ impl<'a> Lowering<'a> {
     }
 
     /// Rows or columns that are read at once, and how many such blocks a warp has.
-    fn matrix_blocks(&self, side: Side) -> Lowered<(u32, u32)> {
-        let extent = self.warp_extent(side)?;
-        let rows = if extent.is_multiple_of(2 * MATRIX) { 2 * MATRIX } else { MATRIX };
+    fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, u32)> {
+        let (extent, most) = (self.warp_extent(side)?, MOST / (depth / MATRIX));
+        let along = [most, most / 2, 1].into_iter().find(|along| *along > 0 && extent.is_multiple_of(along * MATRIX));
+        let rows = along.unwrap_or(1) * MATRIX;
         Ok((rows, extent / rows))
+    }
+
+    /// Extent along k of the products of a body.
+    fn product_depth(body: &[Statement]) -> u32 {
+        let mut found = MMA.k;
+        tile::walk(body, &mut |statement| {
+            if let Op::Steps { multiply, .. } = &statement.op
+                && let Instruction::Mma { depth } = multiply.by
+            {
+                found = depth;
+            }
+        });
+        found
     }
 
     /// The address of the matrix row that this lane points at, for the first block and step in slot 0.
     pub(super) fn matrix_base(&mut self, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
-        let (rows, blocks) = self.matrix_blocks(side)?;
+        let depth = Self::product_depth(body);
+        let (rows, blocks) = self.matrix_blocks(side, depth)?;
         self.b.origin(note, &format!("the row of a matrix of {} that this lane points at", letter(side)));
         let (warp_row, warp_col) = self.warp_coordinates()?;
         let lane = self.b.set(self.tid.clone() % WARP);
@@ -72,6 +99,11 @@ impl<'a> Lowering<'a> {
         let high = lane / (2 * MATRIX);
         // Matrices in the order in which `mma` takes them: of A along m first, of B along k first.
         let (first, own, k) = match side {
+            _ if depth == MATRIX => {
+                let own = self.b.set((self.tid.clone() % WARP) / MATRIX);
+                let own = own % (rows / MATRIX);
+                (if side == Side::A { warp_row } else { warp_col }, own, Expr::Const(0))
+            }
             Side::A => (warp_row, middle, high),
             Side::B if rows == MATRIX => (warp_col, Expr::Const(0), middle),
             Side::B => (warp_col, high, middle),
@@ -85,7 +117,7 @@ impl<'a> Lowering<'a> {
         let mut steps = Vec::new();
         tile::walk(body, &mut |statement| {
             if let Op::Steps { span: Span::Tile(range), .. } = &statement.op {
-                steps.extend(range.clone().step_by(MMA.k as usize));
+                steps.extend(range.clone().step_by(depth as usize));
             }
         });
         let bytes = self.bytes(side.operand());
@@ -101,7 +133,7 @@ impl<'a> Lowering<'a> {
         &mut self,
         pipeline: &Pipeline<'a>,
         (fetches, note): (&[(Fetch, Note)], &Note),
-        acc: usize,
+        (acc, depth): (usize, u32),
         steps: &Range<u32>,
     ) -> Lowered<()> {
         let mut operands = Vec::new();
@@ -111,30 +143,31 @@ impl<'a> Lowering<'a> {
             let (base, read) = pipeline.reading(self.program, index)?;
             self.b.origin(&buffer.note, &format!("matrices of {} in the slot", letter(fetch.side)));
             let address = base.address.in_slot(&mut self.b, &read);
-            let (rows, blocks) = self.matrix_blocks(fetch.side)?;
+            let (rows, blocks) = self.matrix_blocks(fetch.side, depth)?;
             let (side, ahead, note) = (fetch.side, fetch.ahead, fetch_note.clone());
-            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, note });
+            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, depth, note });
         }
         operands.sort_by_key(|of| index(of.side));
         let [a, b] = operands.as_slice() else { return Err(broken("a multiply needs matrices of A and of B")) };
         for of in [a, b].into_iter().filter(|of| of.ahead > 0) {
             self.load_matrices(of, steps.start)?;
         }
-        for step in steps.clone().step_by(MMA.k as usize) {
+        let parts = (depth / MATRIX) as usize;
+        for step in steps.clone().step_by(depth as usize) {
             for of in [a, b] {
                 let read = step + of.ahead;
                 if read < steps.end {
                     self.load_matrices(of, read)?;
                 }
             }
-            self.b.origin(note, &format!("multiply, steps {step} to {}", step + MMA.k - 1));
+            self.b.origin(note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
-            let columns = of_b.len() / 2;
+            let columns = of_b.len() / parts;
             let factor = self.types.a;
             for (tile, sums) in self.acc[acc].clone().chunks(4).enumerate() {
                 let (row, column) = (tile / columns, tile % columns);
-                let a = of_a[4 * row..][..4].to_vec();
-                let b = of_b[2 * column..][..2].to_vec();
+                let a = of_a[2 * parts * row..][..2 * parts].to_vec();
+                let b = of_b[parts * column..][..parts].to_vec();
                 self.b.push(KernelOp::WarpProduct { acc: sums.to_vec(), a, b, factor });
             }
         }
@@ -143,8 +176,8 @@ impl<'a> Lowering<'a> {
 
     /// The registers of an operand's matrices at a step: of alternating sets, where the next step's are read meanwhile.
     fn matrix_set(&mut self, of: &Matrices<'_>, step: u32) -> Vec<Reg> {
-        let set = if of.ahead > 0 { (step / MMA.k % 2) as usize } else { 0 };
-        let count = (of.blocks * of.rows / MATRIX * 2) as usize;
+        let set = if of.ahead > 0 { (step / of.depth % 2) as usize } else { 0 };
+        let count = of.blocks as usize * of.at_once();
         let family = self.families.matrix[index(of.side)];
         let pool = &mut self.matrix_pool[index(of.side)];
         while pool.len() <= set {
@@ -158,8 +191,8 @@ impl<'a> Lowering<'a> {
         let Buffer { fast, pitch, side, .. } = *of.buffer;
         let set = self.matrix_set(of, step);
         let bytes = self.bytes(side.operand());
-        self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + MMA.k - 1));
-        for (block, dst) in set.chunks((of.rows / MATRIX * 2) as usize).enumerate() {
+        self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + of.depth - 1));
+        for (block, dst) in set.chunks(of.at_once()).enumerate() {
             let (base, offset) = of.address.at(offset(fast, pitch, bytes, block as u32 * of.rows, step))?;
             let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
             let transposed = fast == Fast::Mn;

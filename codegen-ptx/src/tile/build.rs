@@ -520,7 +520,7 @@ impl<'p> Builder<'p> {
     fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {
         let by = match self.plan.atom {
             Atom::Fma => Instruction::Fma { order: self.plan.order },
-            Atom::Mma(..) => Instruction::Mma,
+            Atom::Mma(_, _, depth) => Instruction::Mma { depth },
             Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns },
         };
         let multiply = Multiply { acc: 0, by };

@@ -276,7 +276,8 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
 fn multiply_text(program: &Program, multiply: &Multiply) -> String {
     let by = match multiply.by {
         Instruction::Fma { order } => format!("order {}", order.word()),
-        Instruction::Mma => "by mma".into(),
+        Instruction::Mma { depth: 16 } => "by mma".into(),
+        Instruction::Mma { depth } => format!("by mma k {depth}"),
         Instruction::Wgmma { columns } => format!("by wgmma n {columns}"),
     };
     format!("multiply {} += a * b {by}", program.accumulators[multiply.acc].name)

@@ -218,8 +218,11 @@ pub enum Instruction {
         /// The order.
         order: FmaOrder,
     },
-    /// `mma`: a warp multiplies 16 rows and 8 columns, 16 of k at once.
-    Mma,
+    /// `mma`: a warp multiplies 16 rows and 8 columns, 8 or 16 of k at once.
+    Mma {
+        /// The extent along k.
+        depth: u32,
+    },
     /// `wgmma`: a warp group multiplies 64 rows and some columns, 32 bytes of k at once, and goes on at once.
     Wgmma {
         /// The columns.
@@ -227,7 +230,7 @@ pub enum Instruction {
     },
 }
 
-/// Rows, columns and k of an `mma` (PTX ISA, "Matrix fragments for mma.m16n8k16").
+/// Rows, columns and the largest k of an `mma` of 16-bit elements (PTX ISA, "Matrix fragments for mma.m16n8k16").
 pub const MMA: Extent3 = Extent3 { m: 16, n: 8, k: 16 };
 
 /// Rows and columns of the matrices that `ldmatrix` and `stmatrix` move.

@@ -278,20 +278,23 @@ fn of_warps() -> impl Strategy<Value = String> {
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
     let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
     let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), maybe(30, of(&["prefetch(0)"])));
-    (warp, steps, problem, others()).prop_map(|((m, n, rows, columns), (depth, copies, ahead), problem, others)| {
-        let (types, layouts, epilogue, batch) = problem;
-        let mut clauses = vec![
-            format!("types({types})"),
-            format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),
-            format!("atom(mma(16, 8, 16)); {copies}"),
-        ];
-        let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
-        let words = [ahead, batch].map(|clause| clause.map(str::to_string));
-        clauses.extend(words.into_iter().chain([layouts, epilogue]).flatten());
-        let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");
-        clauses.extend(others.into_iter().flatten().filter(|clause| !fma(clause)));
-        clauses.join("; ")
-    })
+    let product = of(&[16, 16, 16, 8]);
+    (warp, steps, problem, others(), product).prop_map(
+        |((m, n, rows, columns), (depth, copies, ahead), problem, others, k)| {
+            let (types, layouts, epilogue, batch) = problem;
+            let mut clauses = vec![
+                format!("types({types})"),
+                format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),
+                format!("atom(mma(16, 8, {k})); {copies}"),
+            ];
+            let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
+            let words = [ahead, batch].map(|clause| clause.map(str::to_string));
+            clauses.extend(words.into_iter().chain([layouts, epilogue]).flatten());
+            let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");
+            clauses.extend(others.into_iter().flatten().filter(|clause| !fma(clause)));
+            clauses.join("; ")
+        },
+    )
 }
 
 /// Clusters, and the loads that their blocks share.

@@ -47,6 +47,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     }
     match settings.atom {
         Atom::Fma => {}
+        Atom::Mma(_, _, 8) if types.a == DType::F16 => need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN),
         Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &PLAIN),
         Atom::Wgmma(..) => {
             let k = mma_depth(types.a);

@@ -291,7 +291,7 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(16, 8)",
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 256, 32); warp(128, 128)",
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); shared(a = mk + pad(1), b = kn)",
-    "types(bf16); atom(mma(16, 8, 8)); tile(128, 128, 32); warp(64, 64)",
+    "types(bf16); atom(mma(16, 8, 8)); tile(128, 128, 32); warp(64, 64); target(sm_75)",
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); shared(none)",
     "types(f16, acc = f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64)",
     "types(f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); unroll(16); order(snake); operands(shared)",

@@ -140,8 +140,8 @@ impl Structure<'_> {
                 src.iter().try_for_each(|reg| self.typed(*reg, Type::Pair))
             }
             Op::WarpProduct { acc, a, b, factor } => {
-                rule((acc.len(), a.len(), b.len()) == (4, 4, 2), || {
-                    "registers of another shape than m16n8k16".to_string()
+                rule(matches!((acc.len(), a.len(), b.len()), (4, 4, 2) | (4, 2, 1)), || {
+                    "registers of another shape than m16n8k16 and m16n8k8".to_string()
                 })?;
                 rule(matches!(factor, Type::F16 | Type::Bf16), || format!("a product of {factor:?}"))?;
                 a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Pair))?;

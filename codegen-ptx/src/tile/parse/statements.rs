@@ -6,7 +6,7 @@ use super::Parser;
 use super::cursor::{Cursor, Parsed};
 use crate::tile::lexer::Token;
 use crate::tile::{
-    Fetch, Hold, Index, Instruction, Mover, Multiply, Op, Program, Source, Span, Stager, Statement, Writer,
+    Fetch, Hold, Index, Instruction, MMA, Mover, Multiply, Op, Program, Source, Span, Stager, Statement, Writer,
 };
 use crate::violation::Site;
 
@@ -153,7 +153,9 @@ impl<'t> Parser<'t> {
         let by = match cursor.any_word("`order` or `by`")? {
             "order" => Instruction::Fma { order: cursor.of()? },
             "by" => match cursor.any_word("`mma` or `wgmma`")? {
-                "mma" => Instruction::Mma,
+                "mma" => {
+                    Instruction::Mma { depth: if cursor.takes(Token::Word("k")) { cursor.number()? } else { MMA.k } }
+                }
                 "wgmma" => Instruction::Wgmma { columns: cursor.named("n")? },
                 other => return cursor.error_before(format!("expected `mma` or `wgmma`, found `{other}`")),
             },

@@ -53,7 +53,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
         (Instruction::Fma { .. }, hold) => {
             (matches!(hold, Hold::Registers | Hold::EachProduct), "fused multiply-adds multiply single elements")
         }
-        (Instruction::Mma, hold) => (hold == Hold::Matrices, "`mma` multiplies what is fetched by matrices"),
+        (Instruction::Mma { .. }, hold) => (hold == Hold::Matrices, "`mma` multiplies what is fetched by matrices"),
         (Instruction::Wgmma { .. }, hold) => (hold == Hold::Descriptor, "`wgmma` reads its operands by descriptor"),
     };
     rule(suits, part(2), || wanted.into())?;
@@ -65,12 +65,12 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     }
     match multiply.by {
         Instruction::Fma { .. } => {}
-        Instruction::Mma => {
-            warp(program, map, part(2))?;
+        Instruction::Mma { depth } => {
+            warp(program, map, depth, part(2))?;
             return fetches
                 .iter()
                 .enumerate()
-                .try_for_each(|(index, (fetch, _))| matrices(program, fetch, (start, steps), part(index)));
+                .try_for_each(|(index, (fetch, _))| matrices(program, fetch, depth, (start, steps), part(index)));
         }
         Instruction::Wgmma { columns } => {
             rule(fetches[0].0.side == Side::A, part(0), || "the descriptor of A comes first".into())?;
@@ -139,9 +139,11 @@ fn multiplies(program: &Program, site: Site) -> Check {
 
 /// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the registers that hold
 /// its results.
-fn warp(program: &Program, map: &Map, site: Site) -> Check {
+fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
     let at = || site.clone();
-    rule(program.target.capability >= 80, at(), || format!("`mma` needs sm_80, not {}", program.target))?;
+    rule(matches!(depth, 8 | 16), at(), || format!("`mma` multiplies 8 or 16 steps at once, not {depth}"))?;
+    let least = if depth == 8 && program.problem.types.a == DType::F16 { 75 } else { 80 };
+    rule(program.target.capability >= least, at(), || format!("`mma` needs sm_{least}, not {}", program.target))?;
     let atom = Map::m16n8();
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();
     let other = |digit: &Digit| (digit.m == 0 && digit.n >= MMA.n) || (digit.n == 0 && digit.m >= MMA.m);
@@ -152,7 +154,7 @@ fn warp(program: &Program, map: &Map, site: Site) -> Check {
 }
 
 /// The rules of `ldmatrix`: pieces of 16 bytes of a tile's rows, which begin at multiples of 16 bytes.
-fn matrices(program: &Program, fetch: &Fetch, (start, steps): (u32, u32), site: Site) -> Check {
+fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, u32), site: Site) -> Check {
     let at = || site.clone();
     let element = program.element(fetch.side).bytes();
     let Source::Buffer(index) = fetch.from else {
@@ -166,11 +168,11 @@ fn matrices(program: &Program, fetch: &Fetch, (start, steps): (u32, u32), site: 
     rule(bytes.is_multiple_of(MAX_ACCESS_BYTES), at(), || {
         format!("the rows of {} are {bytes} B apart, which is not a multiple of {MAX_ACCESS_BYTES}", buffer.name)
     })?;
-    rule(start.is_multiple_of(MMA.k) && steps.is_multiple_of(MMA.k), at(), || {
-        format!("`mma` multiplies {} steps at once, which {steps} from {start} are not made of", MMA.k)
+    rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), at(), || {
+        format!("`mma` multiplies {depth} steps at once, which {steps} from {start} are not made of")
     })?;
-    rule(fetch.ahead == 0 || (fetch.ahead == MMA.k && steps > MMA.k), at(), || {
-        format!("matrices are read 0 or {} steps ahead, not {}", MMA.k, fetch.ahead)
+    rule(fetch.ahead == 0 || (fetch.ahead == depth && steps > depth), at(), || {
+        format!("matrices are read 0 or {depth} steps ahead, not {}", fetch.ahead)
     })
 }
 

@@ -314,7 +314,7 @@ impl<'a> Block<'a> {
                     }
                 }
                 match multiply.by {
-                    Instruction::Fma { .. } | Instruction::Mma => self.settled(t, multiply.acc)?,
+                    Instruction::Fma { .. } | Instruction::Mma { .. } => self.settled(t, multiply.acc)?,
                     Instruction::Wgmma { .. } => self.start(t, Products { acc: multiply.acc, reads }),
                 }
                 self.multiply(t, multiply.acc, span, kt)?;
