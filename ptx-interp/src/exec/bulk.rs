@@ -10,7 +10,7 @@ use super::landing::Layout;
 use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_shared};
 use super::order::race;
 use super::proxy::{self, Starter};
-use super::{landing, order, undefined, watch};
+use super::{landing, order, tensormap, undefined, watch};
 use crate::address::{PEER, StateSpace};
 use crate::agents::{Fenced, Movement, Pending, Region};
 use crate::cost::Direction;
@@ -55,6 +55,9 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
             }
             synchronises(block, env, index, active, pc);
         }
+        Bulk::ReplaceField { .. } | Bulk::CopyMap { .. } | Bulk::FenceMap { .. } => {
+            return tensormap::execute(warp, block, env, op, active, pc);
+        }
         Bulk::Map { d, a, rank, space } => return map_address(warp, env, (d, a, rank, space), active),
         Bulk::Rank { d, a, space } => {
             for lane in lanes(active) {
@@ -76,7 +79,7 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
 }
 
 /// A fence separates what the warp does after it from what it did before.
-fn synchronises(block: &mut BlockMemory, env: &Env, warp: usize, active: u32, pc: u32) {
+pub(super) fn synchronises(block: &mut BlockMemory, env: &Env, warp: usize, active: u32, pc: u32) {
     if env.watch == Watch::On {
         block.note(warp, active, pc, true);
         block.clocks.tick(warp);
@@ -493,18 +496,21 @@ impl Start<'_, '_> {
             StateSpace::Global => match self.env.global.find(address, 128, &mut block.last) {
                 Some(mapped) => {
                     mapped.buffer.read(address, &mut bytes);
+                    tensormap::used(block, self.env, self.starter, address)?;
                     true
                 }
                 None => false,
             },
             _ => false,
         };
-        let map = found.then(|| TensorMap::from_bytes(&bytes)).flatten();
-        map.ok_or_else(|| {
-            let message =
-                format!("{{thread}} uses {} address {address:#x} as a tensor map, but there is none", space.name());
-            self.fault(ViolationKind::TensorMap, address, message)
-        })
+        let map = if found { TensorMap::decode(&bytes) } else { None };
+        let reason = match map {
+            Some(Ok(map)) => return Ok(map),
+            Some(Err(reason)) => format!("which its fields do not describe: {reason}"),
+            None => "but there is none".into(),
+        };
+        let message = format!("{{thread}} uses {} address {address:#x} as a tensor map, {reason}", space.name());
+        Err(self.fault(ViolationKind::TensorMap, address, message))
     }
 
     /// The box of a tensor map at given coordinates.
