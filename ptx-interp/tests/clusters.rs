@@ -112,7 +112,7 @@ fn broken_exchanges() {
         "",
     );
     let words = [
-        (change(&exchange(), &sync("last"), ""), "block (", "barrier.cluster"),
+        (change(&exchange(), &sync("last"), ""), "block (", "no barrier of the cluster"),
         (change(&exchange(), "ld.shared::cluster.u32", "ld.shared.u32"), "needs .shared::cluster", "rank"),
         (change(&exchange(), &sync("first"), "bar.sync 0;"), "of block (", "nothing orders"),
     ];

@@ -5,6 +5,7 @@
 //! checks of every access.
 
 mod access;
+mod addresses;
 mod alu;
 mod atomic;
 mod bits;

@@ -308,7 +308,7 @@ pub(super) fn exited(block: &BlockMemory, env: &Env, offset: usize, actor: Actor
 
 /// What is missing if a block may exit too early.
 pub(super) const NO_BARRIER: &str =
-    "no barrier.cluster, and nothing that it waited for, comes between the access and the block's exit";
+    "no barrier of the cluster, and nothing that it waited for, comes between the access and the block's exit";
 
 /// A lane reads strongly: what the flag publishes is acquired, or kept until a fence. If nothing orders the read after
 /// the flag's newest write, the first read returns the value before it.

@@ -7,7 +7,6 @@
 
 use std::sync::PoisonError;
 
-use super::bulk::synchronises;
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::proxy::{self, Starter, line};
 use super::{order, undefined, watch};
@@ -71,7 +70,6 @@ pub(super) fn execute(warp: &Warp, block: &mut BlockMemory, env: &Env, op: &Bulk
                 let addresses = addresses(&warp.regs, map.base, map.offset);
                 defined_address(warp, env, map.base, active)?;
                 lanes(active).for_each(|lane| acquire(block, env, starter(lane), addresses[lane]));
-                synchronises(block, env, index, active, pc);
             }
         }
         _ => {}
@@ -219,8 +217,8 @@ pub(super) fn used(block: &mut BlockMemory, env: &Env, starter: Starter, address
             continue;
         }
         let missing = match is_released(block, env, starter, &writer) {
-            true => "no fence.proxy.tensormap::generic.acquire of it between what orders the two and this",
-            false => "no fence.proxy.tensormap::generic.release between that and what orders the two",
+            true => "no acquiring fence of the tensormap proxy between what orders the two and this",
+            false => "no releasing fence of the tensormap proxy between that and what orders the two",
         };
         let message = || {
             format!(
