@@ -208,6 +208,9 @@ impl Env<'_> {
 
     /// Index within the grid of a thread's block.
     pub(crate) fn number_of(&self, cluster: u64, thread: u16) -> u64 {
+        if self.ranks() == 1 {
+            return cluster;
+        }
         let [x, y, z] = self.ctaid_in(cluster, self.rank(thread)).map(u64::from);
         let [columns, rows, _] = self.grid.map(u64::from);
         (z * rows + y) * columns + x
