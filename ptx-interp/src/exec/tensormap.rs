@@ -187,9 +187,10 @@ fn is_released(block: &BlockMemory, env: &Env, starter: Starter, writer: &Access
 fn acquire(block: &mut BlockMemory, env: &Env, starter: Starter, address: u64) {
     let mut writers = order::writers(block, env, (address, BYTES));
     let actor = starter.actor(block);
+    // What a thread has written itself needs no release.
     writers.retain(|writer| {
-        (writer.is_by(actor) || writer.ordered(&block.clocks, starter.thread))
-            && is_released(block, env, starter, writer)
+        let ordered = writer.ordered(&block.clocks, starter.thread);
+        writer.is_by(actor) || ordered && is_released(block, env, starter, writer)
     });
     let writers = writers.iter().map(|writer| (writer.actor.block, writer.actor.thread, writer.clock)).collect();
     let clock = block.clocks.now_or_zero(usize::from(starter.thread) / LANES);
