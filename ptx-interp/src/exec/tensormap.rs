@@ -3,7 +3,8 @@
 //!
 //! A map in global memory that the launch has written may be used if the writer released it after writing
 //! (`fence.proxy.tensormap::generic.release`, or the copy that includes it), and if then the user, or a thread of its block
-//! that is ordered before it, acquired it. Maps that are parameters, or that the host wrote, need no fence.
+//! that is ordered before it, acquired it. What a thread has written itself it acquires without a release. Maps that are
+//! parameters, or that the host wrote, need no fence.
 
 use std::sync::PoisonError;
 
