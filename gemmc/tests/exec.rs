@@ -65,6 +65,28 @@ fn a_broken_rule_is_named_with_its_line() {
 }
 
 #[test]
+fn blocks_of_a_cluster_read_each_others_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ptx, launch) = (file("neighbours.ptx"), file("neighbours.json"));
+    let all = answer(&exec(&ptx, &launch, &["--json", "--order", "all"]), 0);
+    assert_eq!(all["buffers"]["out"]["values"], json!([1, 0, 3, 2]));
+    // A block that may exit while its neighbour reads its memory.
+    let early =
+        edited(folder.path(), "neighbours.ptx", "    barrier.cluster.arrive.release.aligned; // before the exit\n", "");
+    let text = fs::read_to_string(&early).unwrap();
+    fs::write(&early, text.replace("    barrier.cluster.wait.acquire.aligned; // before the exit\n", "")).unwrap();
+    for order in ["forward", "backward", "random:3"] {
+        let found = answer(&exec(&early, &launch, &["--json", "--order", order]), 2);
+        assert_eq!(found["violations"][0]["rule"], json!("race"));
+        assert_eq!(found["violations"][0]["instruction"], json!("ld.shared::cluster.u32 %r4, [%r3];"));
+    }
+    // Three blocks do not make clusters of two.
+    let odd = edited(folder.path(), "neighbours.json", "[4, 1, 1]", "[3, 1, 1]");
+    let refused = answer(&exec(&ptx, &odd, &["--json"]), 2);
+    assert_eq!(refused["violations"][0]["rule"], json!("launch-refused"));
+}
+
+#[test]
 fn a_missing_barrier_is_a_race_in_every_order() {
     let folder = tempfile::tempdir().unwrap();
     let launch = file("passed_on.json");

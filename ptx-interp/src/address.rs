@@ -6,8 +6,9 @@
 /// address is not 0, a kernel that forgets to add a variable's address is detected.
 pub(crate) const SHARED_START: u32 = 1024;
 
-/// Distance between the shared memories of two blocks of a cluster, as on the hardware: the upper byte of an address is
-/// the rank of its block.
+/// Distance between the shared memories of two blocks of a cluster: the upper byte of an address is the rank of its block.
+/// This is so on the hardware as well: for sm_90 ptxas computes the address of a shared variable as its offset plus 0x400 plus
+/// the rank times 2^24. Code that puts addresses into a matrix descriptor has to cut the rank off.
 pub(crate) const PEER: u32 = 1 << 24;
 
 /// Generic address of shared address 0.

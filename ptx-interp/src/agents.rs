@@ -378,6 +378,15 @@ impl Agents {
         counted.map(|(_, counted)| *counted)
     }
 
+    /// The copies between blocks that have read some of these bytes last: each one's starter and instruction, and what a
+    /// thread has to know of it.
+    pub(crate) fn read_in(&self, start: usize, end: usize) -> impl Iterator<Item = ((u16, u32), (u32, u32))> {
+        let granules =
+            self.granules.get(start / GRAIN..end.div_ceil(GRAIN).min(self.granules.len())).unwrap_or_default();
+        let read = granules.iter().filter(|granule| granule.read.0 != 0);
+        read.map(|granule| ((granule.reader.0, granule.reader.1), (granule.read.0 - 1, granule.read.1)))
+    }
+
     /// The thread that started a copy which has completed, and the instruction, unless its bytes were written again.
     pub(crate) fn starter(&self, column: u32, clock: u32) -> Option<(u16, u32)> {
         let wrote = |granule: &&Granule| (granule.column, granule.clock) == (column + 1, clock);

@@ -114,6 +114,7 @@ impl Block {
         }
         self.memory.mbarriers.reset();
         self.memory.visits.reset(ranks);
+        self.memory.maps.clear();
         self.memory.agents.reset(env.landing, number, self.memory.shared.all_bytes() as u32);
         self.memory.groups.reset(warps, self.pitch, ranks);
         self.memory.warnings.reset();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ptx_gemm_ptx::instruction::Special;
 
 use crate::address::PEER;
-use crate::agents::Agents;
+use crate::agents::{Agents, Fences};
 use crate::clocks::Clocks;
 use crate::copies::Copies;
 use crate::cost::{Counters, Region};
@@ -17,6 +17,7 @@ use crate::global::GlobalTable;
 use crate::global::shadow::Detail;
 use crate::groups::{Groups, WARPS};
 use crate::history::History;
+use crate::maps::Acquired;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
 use crate::op::{Code, Constant, Op, Slot};
@@ -109,6 +110,8 @@ pub(crate) struct BlockMemory {
     pub(crate) shadow: Shadows,
     /// What threads did in the shared memory of other blocks of the cluster, and which blocks have exited.
     pub(crate) visits: Visits,
+    /// The tensor maps in global memory that threads have acquired.
+    pub(crate) maps: Vec<Acquired>,
     pub(crate) clocks: Clocks,
     pub(crate) history: Arc<Mutex<History>>,
     pub(crate) mbarriers: Mbarriers,
@@ -205,6 +208,9 @@ impl Env<'_> {
 
     /// Index within the grid of a thread's block.
     pub(crate) fn number_of(&self, cluster: u64, thread: u16) -> u64 {
+        if self.ranks() == 1 {
+            return cluster;
+        }
         let [x, y, z] = self.ctaid_in(cluster, self.rank(thread)).map(u64::from);
         let [columns, rows, _] = self.grid.map(u64::from);
         (z * rows + y) * columns + x
@@ -235,18 +241,25 @@ impl Env<'_> {
         Some(all.get(&block)?.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Whether a thread of another block executed a proxy fence for global memory between two clocks. If the block ran
-    /// too long ago, nothing is known about it.
-    pub(crate) fn was_fenced(&self, block: u32, thread: u16, clock: u32, limit: u32) -> bool {
+    /// Whether a thread of another cluster executed one of these fences between two clocks. If the cluster ran too long
+    /// ago, nothing is known about it.
+    pub(crate) fn was_fenced(
+        &self,
+        block: u32,
+        thread: u16,
+        (clock, limit): (u32, u32),
+        fences: impl Fn(&History) -> &Fences,
+    ) -> bool {
         let all = self.histories.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&block).is_none_or(|history| {
-            history.lock().unwrap_or_else(PoisonError::into_inner).fences.between(thread.into(), clock, limit)
+            let history = history.lock().unwrap_or_else(PoisonError::into_inner);
+            fences(&history).between(thread.into(), clock, limit)
         })
     }
 
     /// Whether an instruction accesses memory through the asynchronous proxy.
     pub(crate) fn is_bulk(&self, pc: u32) -> bool {
-        matches!(self.code.instrs[pc as usize].op, Op::Bulk { .. })
+        matches!(self.code.instrs[pc as usize].op, Op::Bulk { index } if self.code.bulks[index as usize].copies())
     }
 
     /// Whether an instruction is a multiplication of a warp group.

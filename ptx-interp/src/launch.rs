@@ -261,7 +261,7 @@ fn check_cluster(entry: &Entry, launch: &Launch, cluster: [u32; 3]) -> Result<()
             "the entry is .explicitcluster, and neither it nor the launch specifies the cluster's blocks".into()
         );
     }
-    if let Some(axis) = (0..3).find(|axis| launch.grid[*axis] % cluster[*axis] != 0) {
+    if let Some(axis) = (0..3).find(|axis| !launch.grid[*axis].is_multiple_of(cluster[*axis])) {
         return Err(format!(
             "a grid of {:?} blocks cannot be divided into clusters of {cluster:?}: {} is not a multiple of {}",
             launch.grid, launch.grid[axis], cluster[axis]

@@ -29,6 +29,12 @@
 //!   every swizzle. Sums are those of the hardware, in fixed point and cut off as sm_90 does. The multiplications of a
 //!   warp group are asynchronous: their registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and
 //!   they read shared memory as an agent of its own, whose progress one thread's wait is enough to know.
+//! - **Clusters** of up to eight blocks run as one: their warps take turns in one order. `mapa`, accesses to
+//!   `shared::cluster`, remote arrivals, copies between blocks and multicast reach the memory of every block, with the
+//!   bounds, races and fences of the block that owns it. A scope of `.cta` orders nothing between blocks, and a block may
+//!   not exit while others may still access its memory.
+//! - **Tensor maps** in global memory may be modified ([`ptx_gemm_ptx::asynchronous::MapField`]); TMA reads them through a
+//!   proxy of its own, which has to release and acquire them.
 //! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock.
 //! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
 //!   again after a launch ([`Memory::set_zero_after`]).
@@ -37,13 +43,12 @@
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
 //!   ([`Counting::On`]).
 //! - **Results do not depend on the host.** With the checks on, blocks that may communicate run in a fixed order, one
-//!   at a time. The others run in parallel, and run again one at a time if two of them race. Of several violations,
-//!   that of the lowest block is reported.
+//!   cluster at a time. The others run in parallel, and run again one at a time if two of them race. Of several
+//!   violations, that of the lowest cluster is reported.
 //!
 //! Not supported yet, and reported with their line when reached: other types on tensor cores (tf32, 8 bits, integers,
-//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than one block (a block is its own
-//! cluster), tensor maps of images and interleaved ones, `tensormap.replace`, 8-bit floats, variables of the module in
-//! global memory.
+//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than eight blocks, `st.async` and
+//! `red.async`, tensor maps of images and interleaved ones, 8-bit floats, variables of the module in global memory.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -97,6 +102,7 @@ mod groups;
 mod history;
 mod knowledge;
 mod launch;
+mod maps;
 mod mbarrier;
 mod memory;
 mod op;

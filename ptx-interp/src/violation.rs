@@ -22,9 +22,11 @@ pub enum ViolationKind {
     BarrierMisuse,
     /// No thread can continue.
     Deadlock,
-    /// Two accesses without an order between them, at least one of them a write.
+    /// Two accesses without an order between them, at least one of them a write; or an access to the shared memory of a
+    /// block that may have exited.
     Race,
-    /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them.
+    /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them; or a
+    /// tensor map that was modified, and is used without the fences of the tensormap proxy.
     Proxy,
     /// A generic read and an asynchronous write without `fence.proxy.async` between them. Working kernels leave out the
     /// fence where an mbarrier orders the two, so this is a warning unless [`crate::Options::proxy_war`] says

@@ -164,7 +164,7 @@ pub(crate) enum Seen {
 /// Why a warp yields, by what could end the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Spin {
-    /// It waits at an mbarrier, for threads of its own block.
+    /// It waits at an mbarrier, for threads of its own cluster.
     Within,
     /// Its turn was long.
     Long,

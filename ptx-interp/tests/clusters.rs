@@ -7,6 +7,7 @@ use ptx_gemm_interp::ViolationKind::{
 use ptx_gemm_interp::{Arg, Counting, Launch, Memory, Options, Program, Violation, launch};
 
 use crate::copies::{Case, change, runs};
+use crate::{tma_gemm, wgmma_gemm};
 
 /// `st.global` of `%r20` to the thread's own word.
 const STORE: &str = "mov.u32 %r21, %ctaid.x;\nmov.u32 %r22, %ntid.x;\nmad.lo.u32 %r21, %r21, %r22, %t;
@@ -111,7 +112,7 @@ fn broken_exchanges() {
         "",
     );
     let words = [
-        (change(&exchange(), &sync("last"), ""), "block (", "barrier.cluster"),
+        (change(&exchange(), &sync("last"), ""), "block (", "no barrier of the cluster"),
         (change(&exchange(), "ld.shared::cluster.u32", "ld.shared.u32"), "needs .shared::cluster", "rank"),
         (change(&exchange(), &sync("first"), "bar.sync 0;"), "of block (", "nothing orders"),
     ];
@@ -216,7 +217,7 @@ fn threads_arrive_at_barriers_of_other_blocks() {
         "",
         "mbarrier",
     );
-    breaks("39 arrivals expected", &[BarrierMisuse], "[bar], 40;", "[bar], 39;", "arrive");
+    breaks("39 arrivals expected", &[BarrierMisuse, Race], "[bar], 40;", "[bar], 39;", "");
     breaks("41 arrivals expected", &[Deadlock], "[bar], 40;", "[bar], 41;", "try_wait");
     breaks("no wait", &[Race, Uninitialised], "@!%p2 bra WAIT;", "", "");
     let remote_wait = "mapa.shared::cluster.u32 %r4, %r4, 0;\nmbarrier.try_wait.parity.b64 %p2, [%rd1], 0;";
@@ -277,7 +278,7 @@ fn copies_between_blocks() {
         "cp.async.bulk",
     );
     breaks("its own barrier", &[BarrierMisuse], "%r4, %r4, 1; // its barrier", "%r4, %r4, 0;", "cp.async.bulk");
-    breaks("no wait", &[Race, Uninitialised], "@!%p2 bra WAIT;", "", "ld.shared");
+    breaks("no wait", &[Race, Uninitialised], "@!%p2 bra WAIT;", "", "");
     // The sender's memory is read until somebody knows that the copy is complete.
     breaks("an exit before it is read", &[Race], &sync("last"), "", "cp.async.bulk");
 }
@@ -383,10 +384,21 @@ fn planted_faults_of_the_pipeline() {
     );
     breaks("an acquire from the block", &[Race], "parity.acquire.cluster", "parity.acquire.cta", "multicast");
     breaks("no wait for room", &[Race, BarrierMisuse], "@!%p2 bra ROOM;", "", "");
-    breaks("no wait for data", &[Race, Uninitialised], "@!%p2 bra DATA;", "", "ld.shared");
+    breaks("no wait for data", &[Race, Uninitialised], "@!%p2 bra DATA;", "", "");
     let short = change(&pipeline(), "[%r15], 256; // expect", "[%r15], 240;");
     let violation = Case::new(&short, 96).clusters(2, 2).run(&Options::default()).expect_err("short").to_string();
     assert!(violation.contains("16 bytes too few") && violation.contains(": mbarrier.arrive.expect_tx"), "{violation}");
+}
+
+#[test]
+fn blocks_that_need_no_cluster_run_in_one() {
+    // Barriers, roles, copies and warp groups of each block are its own.
+    for options in runs() {
+        for cluster in [[2, 1, 1], [1, 2, 1], [2, 2, 1]] {
+            tma_gemm::check_in(&tma_gemm::text(), &options, cluster);
+        }
+        wgmma_gemm::check_in(&wgmma_gemm::text(), &options, [1, 2, 1]);
+    }
 }
 
 #[test]

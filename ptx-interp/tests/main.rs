@@ -25,6 +25,7 @@ mod ring;
 mod run;
 mod tensor;
 mod tensor_core;
+mod tensormap;
 mod tma_gemm;
 mod violations;
 mod wgmma;

@@ -7,12 +7,12 @@ use ptx_gemm_interp::{
 
 use crate::copies::{Case, INIT, WAIT, change};
 
-fn map(args: &TensorMapArgs) -> Arg {
+pub fn map(args: &TensorMapArgs) -> Arg {
     Arg::TensorMap(Box::new(TensorMap::encode(args).unwrap_or_else(|error| panic!("{error}: {args:?}"))))
 }
 
 /// Loads a box through the first map into `a` and stores its `words` words.
-fn load(dimensions: u32, coordinates: &str, words: u32) -> String {
+pub fn load(dimensions: u32, coordinates: &str, words: u32) -> String {
     let bytes = 4 * words;
     format!(
         "{INIT}@!%p0 bra WAIT;
@@ -46,7 +46,7 @@ fn at(r: u32, c: u32) -> u32 {
 }
 
 /// A matrix of 20 rows and 22 columns, 24 words apart.
-fn matrix(address: u64, box_dims: [u32; 2]) -> TensorMapArgs {
+pub fn matrix(address: u64, box_dims: [u32; 2]) -> TensorMapArgs {
     TensorMapArgs::new(TensorElement::U32, address, &[22, 20], &[96], &box_dims)
 }
 

@@ -32,6 +32,10 @@ fn b(l: u64, j: u64) -> f32 {
 
 /// Runs it; returns D with its padding.
 fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
+    run_in(text, options, [1; 3])
+}
+
+fn run_in(text: &str, options: &Options, cluster: [u32; 3]) -> Result<(Vec<f32>, Report), Violation> {
     let program = Program::from_text(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let memory = Memory::new();
     let [lda, ldb] = [K, N].map(|extent| extent.next_multiple_of(4));
@@ -59,7 +63,7 @@ fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
         Arg::U32(K as u32),
     ];
     let grid = [N.div_ceil(32) as u32, M.div_ceil(32) as u32, 1];
-    let what = Launch { entry: "gemm", grid, block: [160, 1, 1], args: &args, ..Launch::default() };
+    let what = Launch { entry: "gemm", grid, block: [160, 1, 1], args: &args, cluster, ..Launch::default() };
     let report = launch(&program, &memory, &what, options)?;
     let mut bytes = vec![0; (M * ldb * 4) as usize];
     memory.read(d.address, &mut bytes).expect("inside");
@@ -68,14 +72,24 @@ fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
 
 fn check(text: &str, options: &Options, warnings: usize) {
     let (d, report) = run(text, options).unwrap_or_else(|violation| panic!("{options:?}: {violation}"));
+    compare(&d, options);
+    assert_eq!(report.warnings.len(), warnings, "{options:?}: {:?}", report.warnings);
+    assert!(report.warnings.iter().all(|warning| warning.kind == ProxyWar));
+}
+
+/// Checks that it is right in clusters of this shape.
+pub fn check_in(text: &str, options: &Options, cluster: [u32; 3]) {
+    let (d, _) = run_in(text, options, cluster).unwrap_or_else(|violation| panic!("{options:?}: {violation}"));
+    compare(&d, options);
+}
+
+fn compare(d: &[f32], options: &Options) {
     let ldd = N.next_multiple_of(4);
     for (i, j) in (0..M).flat_map(|i| (0..ldd).map(move |j| (i, j))) {
         let product: f32 = (0..K).map(|l| a(i, l) * b(l, j)).sum();
         let want = if j < N { product + j as f32 } else { -1.0 };
         assert_eq!(d[(i * ldd + j) as usize], want, "{options:?}: D({i}, {j})");
     }
-    assert_eq!(report.warnings.len(), warnings, "{options:?}: {:?}", report.warnings);
-    assert!(report.warnings.iter().all(|warning| warning.kind == ProxyWar));
 }
 
 #[test]

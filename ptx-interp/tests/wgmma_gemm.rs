@@ -17,11 +17,15 @@ const N: u64 = 64;
 /// Six K-tiles, the last one short.
 const K: u64 = 360;
 
-fn text() -> String {
+pub fn text() -> String {
     include_str!("../../examples/ptx/wgmma_gemm.ptx").into()
 }
 
 fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
+    run_in(text, options, [1; 3])
+}
+
+fn run_in(text: &str, options: &Options, cluster: [u32; 3]) -> Result<(Vec<f32>, Report), Violation> {
     let program = Program::from_text(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let memory = Memory::new();
     let map = |name: &str, lines: u64, value: &dyn Fn(u64, u64) -> f32| {
@@ -36,7 +40,7 @@ fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
     memory.set_write_once(d.id).expect("live");
     let args = [ma, mb, Arg::U64(d.address), Arg::U32(N as u32), Arg::U32(K as u32)];
     let grid = [(N / 64) as u32, (M / 64) as u32, 1];
-    let what = Launch { entry: "gemm", grid, block: [160, 1, 1], args: &args, ..Launch::default() };
+    let what = Launch { entry: "gemm", grid, block: [160, 1, 1], args: &args, cluster, ..Launch::default() };
     let report = launch(&program, &memory, &what, options)?;
     let mut bytes = vec![0; (4 * M * N) as usize];
     memory.read(d.address, &mut bytes).expect("inside");
@@ -45,6 +49,12 @@ fn run(text: &str, options: &Options) -> Result<(Vec<f32>, Report), Violation> {
 
 fn want() -> Vec<f32> {
     (0..M * N).map(|at| (0..K).map(|k| a(at / N, k) * b(k, at % N)).sum()).collect()
+}
+
+/// Checks that it is right in clusters of this shape.
+pub fn check_in(text: &str, options: &Options, cluster: [u32; 3]) {
+    let (d, _) = run_in(text, options, cluster).unwrap_or_else(|violation| panic!("{options:?}: {violation}"));
+    assert_eq!(d, want(), "{options:?}");
 }
 
 #[test]

@@ -133,3 +133,37 @@ words!(Eviction {
     Unstated "", First "L2::evict_first", Last "L2::evict_last", Normal "L2::evict_normal",
     Unchanged "L2::evict_unchanged",
 });
+
+/// A field of a tensor map that `tensormap.replace` replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum MapField {
+    GlobalAddress,
+    Rank,
+    BoxDim,
+    GlobalDim,
+    GlobalStride,
+    ElementStride,
+    ElementType,
+    Interleave,
+    Swizzle,
+    Fill,
+}
+
+words!(MapField {
+    GlobalAddress "global_address", Rank "rank", BoxDim "box_dim", GlobalDim "global_dim",
+    GlobalStride "global_stride", ElementStride "element_stride", ElementType "elemtype",
+    Interleave "interleave_layout", Swizzle "swizzle_mode", Fill "fill_mode",
+});
+
+impl MapField {
+    /// Whether it has a value for each dimension; the instruction then names one.
+    pub fn has_ordinal(self) -> bool {
+        matches!(self, MapField::BoxDim | MapField::GlobalDim | MapField::GlobalStride | MapField::ElementStride)
+    }
+
+    /// Whether its value has 64 bits.
+    pub fn is_wide(self) -> bool {
+        matches!(self, MapField::GlobalAddress | MapField::GlobalStride)
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thin_vec::ThinVec;
 
 use crate::asynchronous::{
-    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
+    Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
 use crate::extended::{CarryOf, Permutation};
@@ -249,6 +249,10 @@ pub enum Opcode {
     FenceProxyAsync { space: Space },
     /// `fence.proxy.tensormap::generic.release.scope`, `fence.proxy.tensormap::generic.acquire.scope [a], 128`.
     FenceProxyTensormap { acquire: bool, scope: Scope },
+    /// `tensormap.replace.tile.field.space.b1024.b32|b64 [map], [ordinal, ]value`.
+    TensormapReplace { field: MapField, space: Space },
+    /// `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [d], [s], 128`.
+    TensormapCopy { scope: Scope },
     /// `cp.async.bulk.to.from.completion… [d], [s], bytes, [mbarrier][, mask][, policy]`; to global without the mbarrier.
     BulkCopy { to: Space, from: Space, multicast: Multicast, hint: CacheHint },
     /// `cp.reduce.async.bulk.global.shared::cta.bulk_group[.hint].op.ty [d], [s], bytes[, policy]`.

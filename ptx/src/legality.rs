@@ -105,6 +105,8 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
             Some("a wait must be .acquire")
         }
         Opcode::BulkReduce { op: Atomic::Exch | Atomic::Cas, .. } => Some("a bulk reduction cannot be exch or cas"),
+        Opcode::TensormapReplace { space: Space::Generic | Space::Global | Space::SharedCta, .. } => None,
+        Opcode::TensormapReplace { .. } => Some("replaces fields in generic, global or shared::cta memory"),
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
         Opcode::TensorLoad { dimensions, to, mode, multicast, .. } => match (to, multicast, mode) {
             (Space::SharedCta, Multicast::Cluster, _) => Some(".multicast needs .shared::cluster as the destination"),

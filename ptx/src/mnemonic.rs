@@ -219,6 +219,16 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.either(acquire, ["acquire", "release"]);
             m.required(scope);
         }
+        Opcode::TensormapReplace { field, space } => {
+            m.required(field);
+            m.optional(space);
+            m.literal("b1024");
+            m.literal(if field.is_wide() { "b64" } else { "b32" });
+        }
+        Opcode::TensormapCopy { scope } => {
+            m.required(scope);
+            m.literal("sync.aligned");
+        }
         Opcode::BulkCopy { to, from, multicast, hint } => {
             m.required(to);
             m.required(from);

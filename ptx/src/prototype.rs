@@ -2,7 +2,7 @@
 //! them out.
 
 use crate::asynchronous::{
-    Arrival, BulkDone, CacheHint, Eviction, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
+    Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
 use crate::extended::{CarryOf, Permutation};
@@ -168,6 +168,8 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Carry { of: CarryOf::Sub, takes: false, gives: false, ty: Type::B32 },
     Opcode::Carry { of: CarryOf::Sub, takes: true, gives: false, ty: Type::B32 },
     approx(Approx::Tanh),
+    Opcode::TensormapCopy { scope: Scope::Gpu },
+    Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Global },
     Opcode::Trap,
     Opcode::Vote(Vote::All),
     Opcode::Wgmma {

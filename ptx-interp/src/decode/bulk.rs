@@ -74,6 +74,24 @@ impl Decoder<'_> {
                 global: matches!(space, Space::Generic | Space::Global),
             },
             (Opcode::FenceMbarrierInit, []) => Bulk::FenceInit,
+            (&Opcode::TensormapReplace { field, space }, [map, rest @ ..]) => {
+                let (ordinal, value) = match rest {
+                    [value] if !field.has_ordinal() => (0, value),
+                    [Operand::Int(ordinal @ 0..=4), value] if field.has_ordinal() => (*ordinal as u8, value),
+                    _ => return Err(UNFIT.into()),
+                };
+                let ty = if field.is_wide() { Type::B64 } else { Type::B32 };
+                let (map, value) = (self.pointer(map, state_space(space))?, self.source(value, ty)?);
+                Bulk::ReplaceField { map, field, ordinal, value }
+            }
+            (&Opcode::TensormapCopy { scope }, [to, from, _]) => {
+                let (to, from) = (self.pointer(to, global)?, self.pointer(from, shared)?);
+                Bulk::CopyMap { to, from, scope: crate::op::scope(scope) }
+            }
+            (&Opcode::FenceProxyTensormap { scope, .. }, rest) => {
+                let acquired = rest.first().map(|map| self.pointer(map, None)).transpose()?;
+                Bulk::FenceMap { scope: crate::op::scope(scope), acquired }
+            }
             (&Opcode::Mapa { space, ty }, [d, a, rank]) => {
                 let (d, a) = (self.destination(d)?, self.cluster_address(a, space, ty)?);
                 Bulk::Map { d, a, rank: self.r32(rank, Type::U32)?, space: state_space(space) }

@@ -165,6 +165,9 @@ impl<'a> Decoder<'a> {
             | Opcode::CpAsyncArrive { .. } => self.mbarrier(&instruction.op, operands),
             Opcode::FenceMbarrierInit
             | Opcode::FenceProxyAsync { .. }
+            | Opcode::FenceProxyTensormap { .. }
+            | Opcode::TensormapReplace { .. }
+            | Opcode::TensormapCopy { .. }
             | Opcode::BulkCopy { .. }
             | Opcode::BulkReduce { .. }
             | Opcode::BulkReduceShared { .. }
@@ -188,8 +191,6 @@ impl<'a> Decoder<'a> {
             | Opcode::WgmmaWait
             | Opcode::LdMatrix { .. }
             | Opcode::StMatrix { .. } => self.tensor_core(&instruction.op, operands),
-            // Tensor maps are always read from memory here, so that there is no stale copy of them.
-            &Opcode::FenceProxyTensormap { scope, .. } => Ok(Op::Fence { scope: crate::op::scope(scope) }),
             // Hints to the hardware, which have no effect here.
             Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(_) => Ok(Op::Nop),
             Opcode::CreatePolicy { .. } => {

@@ -1,5 +1,5 @@
 //! Starts bulk copies, lane by lane, with every check that is possible at that time; [`super::landing`] moves the
-//! bytes. Also the related instructions: groups, fences between proxies, addresses within the cluster.
+//! bytes. Also the related instructions: groups, and fences between proxies.
 
 use std::sync::PoisonError;
 
@@ -10,8 +10,8 @@ use super::landing::Layout;
 use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_shared};
 use super::order::race;
 use super::proxy::{self, Starter};
-use super::{landing, order, undefined, watch};
-use crate::address::{PEER, StateSpace};
+use super::{addresses, landing, order, tensormap, undefined, watch};
+use crate::address::StateSpace;
 use crate::agents::{Fenced, Movement, Pending, Region};
 use crate::cost::Direction;
 use crate::env::{BlockMemory, Env};
@@ -55,16 +55,11 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
             }
             synchronises(block, env, index, active, pc);
         }
-        Bulk::Map { d, a, rank, space } => return map_address(warp, env, (d, a, rank, space), active),
-        Bulk::Rank { d, a, space } => {
-            for lane in lanes(active) {
-                let address = cluster_address(warp, env, a, space, lane)?;
-                warp.regs.set(d, lane, (address & u64::from(u32::MAX)) / u64::from(PEER));
-            }
-            if env.watch == Watch::On {
-                warp.taint.clear(warp.taint.at(d), active);
-            }
+        Bulk::ReplaceField { .. } | Bulk::CopyMap { .. } | Bulk::FenceMap { .. } => {
+            return tensormap::execute(warp, block, env, op, active, pc);
         }
+        Bulk::Map { d, a, rank, space } => return addresses::map(warp, env, (d, a, rank, space), active),
+        Bulk::Rank { d, a, space } => return addresses::rank(warp, env, (d, a, space), active),
         ref copy => {
             for lane in lanes(active) {
                 let thread = (index * LANES + lane) as u16;
@@ -493,18 +488,21 @@ impl Start<'_, '_> {
             StateSpace::Global => match self.env.global.find(address, 128, &mut block.last) {
                 Some(mapped) => {
                     mapped.buffer.read(address, &mut bytes);
+                    tensormap::used(block, self.env, self.starter, address)?;
                     true
                 }
                 None => false,
             },
             _ => false,
         };
-        let map = found.then(|| TensorMap::from_bytes(&bytes)).flatten();
-        map.ok_or_else(|| {
-            let message =
-                format!("{{thread}} uses {} address {address:#x} as a tensor map, but there is none", space.name());
-            self.fault(ViolationKind::TensorMap, address, message)
-        })
+        let map = if found { TensorMap::decode(&bytes) } else { None };
+        let reason = match map {
+            Some(Ok(map)) => return Ok(map),
+            Some(Err(reason)) => format!("which its fields do not describe: {reason}"),
+            None => "but there is none".into(),
+        };
+        let message = format!("{{thread}} uses {} address {address:#x} as a tensor map, {reason}", space.name());
+        Err(self.fault(ViolationKind::TensorMap, address, message))
     }
 
     /// The box of a tensor map at given coordinates.
@@ -587,35 +585,4 @@ fn span(region: &Region, bytes: u64) -> u64 {
 enum Source {
     Unread,
     Read,
-}
-
-/// `mapa`: the address of the same byte in a block of the cluster.
-fn map_address(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<StateSpace>), active: u32) -> Checked {
-    let (d, a, rank, space) = op;
-    for lane in lanes(active) {
-        let address = cluster_address(warp, env, a, space, lane)?;
-        let rank = warp.regs.r32[rank.0 as usize].0[lane];
-        if rank >= env.ranks() {
-            let blocks = if env.ranks() == 1 { "only one block".into() } else { format!("{} blocks", env.ranks()) };
-            let message = format!("{{thread}} requests an address in block {rank}, but its cluster has {blocks}");
-            return Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message));
-        }
-        let old = (address & u64::from(u32::MAX)) / u64::from(PEER);
-        warp.regs.set(d, lane, address - old * u64::from(PEER) + u64::from(rank) * u64::from(PEER));
-    }
-    if env.watch == Watch::On {
-        let (d, a, rank) = (warp.taint.at(d), warp.taint.at(a), warp.taint.at(rank.into()));
-        warp.taint.flow(d, [a, rank], active);
-    }
-    Ok(())
-}
-
-/// A value that is an address of shared memory.
-fn cluster_address(warp: &Warp, env: &Env, a: Slot, space: Option<StateSpace>, lane: usize) -> Checked<u64> {
-    let address = warp.regs.get(a, lane);
-    if !env.strict || space.is_some() || StateSpace::of_generic(address).0.is_shared() {
-        return Ok(address);
-    }
-    let message = format!("{{thread}} uses {address:#x} as a generic address of shared memory");
-    Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message))
 }

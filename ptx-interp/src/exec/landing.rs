@@ -343,10 +343,21 @@ pub(crate) fn unordered_before_exit(block: &BlockMemory, env: &Env, rank: usize)
         fault.at = Some((visit.thread, visit.pc));
         return Some(fault);
     }
-    let (column, clock) = block
-        .agents
-        .counted_in(|offset| block.shared.rank_of(offset as usize) == rank)
-        .find(|&(column, clock)| !threads().any(|own| block.clocks.knows_copies(own, column, clock)))?;
+    let unknown = |column, clock| !threads().any(|own| block.clocks.knows_copies(own, column, clock));
+    let start = block.shared.layout().offset(rank, 0);
+    let mut read = block.agents.read_in(start, start + block.shared.bytes() as usize);
+    if let Some((starter, _)) = read.find(|&(_, (column, clock))| unknown(column, clock)) {
+        let message = format!(
+            "block {} has exited, and no thread of it knows that the copy from its shared memory is complete that {{thread}} \
+             started",
+            triple(env.ctaid_in(block.number, rank as u32))
+        );
+        let mut fault = Fault::new(ViolationKind::Race, 0, message);
+        fault.at = Some(starter);
+        return Some(fault);
+    }
+    let here = |offset: u32| block.shared.rank_of(offset as usize) == rank;
+    let (column, clock) = block.agents.counted_in(here).find(|&(column, clock)| unknown(column, clock))?;
     let starter = block.agents.starter(column, clock)?;
     let message = format!(
         "block {} has exited, and no thread of it has waited for the copy to its shared memory that {{thread}} started",

@@ -5,6 +5,7 @@
 //! checks of every access.
 
 mod access;
+mod addresses;
 mod alu;
 mod atomic;
 mod bits;
@@ -26,6 +27,7 @@ mod round;
 mod rows;
 mod scalar;
 mod tensor_core;
+mod tensormap;
 mod timeline;
 mod watch;
 
@@ -240,6 +242,10 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
             Op::Bulk { index } => {
                 let op = &env.code.bulks[index as usize];
+                if op.is_aligned() && active != warp.live {
+                    warp.groups.extend(other(pc + 1, mask & !active));
+                    park!(pc, active, Parked::Barrier);
+                }
                 check!(bulk::execute(warp, block, env, op, active, pc));
             }
             Op::Matrices { .. } | Op::Multiply { .. } => {

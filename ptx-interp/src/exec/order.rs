@@ -187,6 +187,42 @@ pub(super) fn copied(
     writers.iter().try_for_each(|(at, writer)| proxy::global_fenced(block, env, starter, *at, writer))
 }
 
+/// Checks that a thread may read a piece of global memory, and records that it does.
+pub(super) fn read_now(
+    block: &mut BlockMemory,
+    env: &Env,
+    (address, bytes): (u64, usize),
+    starter: Starter,
+) -> Checked {
+    let Some(mapped) = env.global.find(address, bytes as u64, &mut block.last) else { return Ok(()) };
+    let Some(shadow) = &mapped.shadow else { return Ok(()) };
+    let (offset, actor) = (mapped.buffer.offset(address), starter.actor(block));
+    let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
+    let row = Row { did: Did::Read, actor: first, agent: None, active: 1 << starter.lane, offsets: &|_| offset, bytes };
+    match shadow.touch(&mapped.buffer, &block.clocks, &row) {
+        Ok(()) => Ok(()),
+        Err((_, conflict)) => {
+            env.heed(Err(global_race(block, env, mapped, conflict, AccessKind::Read, offset, bytes, actor)))
+        }
+    }
+}
+
+/// The last writers of a piece of global memory in this launch.
+pub(super) fn writers(block: &mut BlockMemory, env: &Env, (address, bytes): (u64, usize)) -> Vec<Access> {
+    let mut writers: Vec<Access> = Vec::new();
+    let Some(mapped) = env.global.find(address, bytes as u64, &mut block.last) else { return writers };
+    let Some(shadow) = &mapped.shadow else { return writers };
+    let from = mapped.buffer.offset(address);
+    for part in GlobalShadow::parts(from, from + bytes) {
+        shadow.writers(part, |_, writer| {
+            if !writers.contains(writer) {
+                writers.push(*writer);
+            }
+        });
+    }
+    writers
+}
+
 /// Records that a thread has waited until its copy has written a piece of global memory.
 pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u64, u64), actor: Actor) {
     let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return };
@@ -245,7 +281,7 @@ pub(super) fn accessed(
 /// block. `does` is what the thread does, as text before the address.
 pub(super) fn visit(block: &mut BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Checked {
     let rank = block.shared.rank_of(offset);
-    if !env.strict || rank == env.rank(actor.thread) as usize {
+    if !env.strict || block.shared.ranks() == 1 || rank == env.rank(actor.thread) as usize {
         return Ok(());
     }
     if block.visits.has_exited(rank) {
@@ -272,7 +308,7 @@ pub(super) fn exited(block: &BlockMemory, env: &Env, offset: usize, actor: Actor
 
 /// What is missing if a block may exit too early.
 pub(super) const NO_BARRIER: &str =
-    "no barrier.cluster, and nothing that it waited for, comes between the access and the block's exit";
+    "no barrier of the cluster, and nothing that it waited for, comes between the access and the block's exit";
 
 /// A lane reads strongly: what the flag publishes is acquired, or kept until a fence. If nothing orders the read after
 /// the flag's newest write, the first read returns the value before it.

@@ -102,7 +102,7 @@ impl Starter {
     }
 
     /// The clock up to which this thread has seen what another thread did.
-    fn limit(&self, block: &BlockMemory, of: u32, other: u16) -> u32 {
+    pub(super) fn limit(&self, block: &BlockMemory, of: u32, other: u16) -> u32 {
         if (of, other) == (block.clocks.block(), self.thread) {
             return u32::MAX;
         }
@@ -200,7 +200,7 @@ pub(super) fn global_fenced(
             let history = block.history.lock().unwrap_or_else(PoisonError::into_inner);
             history.fences.between(other.into(), writer.clock, limit)
         }
-        false => env.was_fenced(of, other, writer.clock, limit),
+        false => env.was_fenced(of, other, (writer.clock, limit), |history| &history.fences),
     };
     if fenced {
         return Ok(());
@@ -219,7 +219,7 @@ pub(super) fn global_fenced(
 
 /// Reports a broken rule with its severity.
 #[allow(clippy::too_many_arguments)] // a report contains all of this
-fn report(
+pub(super) fn report(
     block: &mut BlockMemory,
     env: &Env,
     severity: Severity,

@@ -1,10 +1,12 @@
 //! Decoded bulk copies, the fences between proxies, and addresses within a cluster.
 
+use ptx_gemm_ptx::asynchronous::MapField;
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
 use super::{R32, Slot};
 use crate::address::StateSpace;
+use crate::flags::Scope;
 
 /// An address operand.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +81,24 @@ pub(crate) enum Bulk {
         global: bool,
     },
     FenceInit,
+    /// `tensormap.replace`; the value has 64 bits for some fields.
+    ReplaceField {
+        map: Pointer,
+        field: MapField,
+        ordinal: u8,
+        value: Slot,
+    },
+    /// `tensormap.cp_fenceproxy`.
+    CopyMap {
+        to: Pointer,
+        from: Pointer,
+        scope: Scope,
+    },
+    /// `fence.proxy.tensormap::generic`; an acquire names the map.
+    FenceMap {
+        scope: Scope,
+        acquired: Option<Pointer>,
+    },
     /// `mapa`: the address of the same byte in another block of the cluster.
     Map {
         d: Slot,
@@ -107,6 +127,11 @@ impl Bulk {
     /// Whether it moves bytes.
     pub(crate) fn copies(&self) -> bool {
         matches!(self, Bulk::Load { .. } | Bulk::TensorLoad { .. } | Bulk::Store { .. } | Bulk::TensorStore { .. })
+    }
+
+    /// Whether the threads of a warp execute it together.
+    pub(crate) fn is_aligned(&self) -> bool {
+        matches!(self, Bulk::CopyMap { .. })
     }
 
     /// Whether blocks may communicate through it: reductions are atomics.

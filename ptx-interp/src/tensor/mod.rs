@@ -17,10 +17,12 @@
 
 mod error;
 mod generate;
+mod replace;
 mod tile;
 
 pub use self::error::TensorMapError;
 pub use self::generate::random_tensor_maps;
+pub(crate) use self::replace::replace;
 pub(crate) use self::tile::Tile;
 
 /// Largest number of dimensions.
@@ -423,6 +425,11 @@ impl TensorMap {
 
     /// The map that these bytes represent, if they do.
     pub fn from_bytes(bytes: &[u8; 128]) -> Option<TensorMap> {
+        TensorMap::decode(bytes)?.ok()
+    }
+
+    /// The same, or the reason why a map whose fields were replaced is illegal; `None` if the bytes are not a map.
+    pub(crate) fn decode(bytes: &[u8; 128]) -> Option<Result<TensorMap, TensorMapError>> {
         let word = |at: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[at..at + 8]);
@@ -447,7 +454,7 @@ impl TensorMap {
             l2_promotion: bytes[12].into(),
             oob_fill: bytes[13].into(),
         };
-        TensorMap::encode(&args).ok()
+        Some(TensorMap::encode(&args))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows of mbarriers, bulk copies and tensor copies.
 
 use super::{AMPERE, BULK, COUNT, GROUPS, HOPPER, STATE, atomic_types, extended, order_since, space_since};
-use crate::asynchronous::{Arrival, CacheHint, Multicast, Phase, Prefetched, TensorMode, Transaction, Wait};
+use crate::asynchronous::{Arrival, CacheHint, MapField, Multicast, Phase, Prefetched, TensorMode, Transaction, Wait};
 use crate::instruction::{Atomic, Opcode, Order};
 use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::{Space, Type};
@@ -61,6 +61,15 @@ pub(super) fn row(op: &Opcode) -> Row {
             let slots: &[Slot] = if *acquire { &[Slot::Address, MAP_BYTES] } else { &[] };
             Row::plain("fence.proxy.tensormap::generic", slots).since(Since::sm(90, (8, 3)))
         }
+        Opcode::TensormapReplace { field, space } => {
+            let since = Since::accelerated(90, (8, 3));
+            Row::plain("tensormap.replace.tile", replaced(*field)).space(*space).since(since.with(space_since(*space)))
+        }
+        Opcode::TensormapCopy { .. } => Row::plain(
+            "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release",
+            &[GLOBAL, SHARED, MAP_BYTES],
+        )
+        .since(Since::sm(90, (8, 3))),
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
         Opcode::BulkReduce { hint, op, ty } => {
             let slots = if *hint == CacheHint::L2 { BULK_STORE } else { &BULK_STORE[..3] };
@@ -116,6 +125,28 @@ pub(super) fn row(op: &Opcode) -> Row {
             .optional(1)
             .since(Since::sm(80, (7, 4))),
         op => extended::row(op),
+    }
+}
+
+/// The operands that replace a field of a tensor map.
+fn replaced(field: MapField) -> &'static [Slot] {
+    const WORD: Slot = Slot::Read(COUNT);
+    const LONG: Slot = Slot::Read(STATE);
+    const AXIS: Slot = Slot::Constant { min: 0, max: 4, step: 1 };
+    const OUTER_AXIS: Slot = Slot::Constant { min: 0, max: 3, step: 1 };
+    const ELEMENT: Slot = Slot::Constant { min: 0, max: 12, step: 1 };
+    const LAYOUT: Slot = Slot::Constant { min: 0, max: 2, step: 1 };
+    const MODE: Slot = Slot::Constant { min: 0, max: 3, step: 1 };
+    const FILL: Slot = Slot::Constant { min: 0, max: 1, step: 1 };
+    match field {
+        MapField::GlobalAddress => &[Slot::Address, LONG],
+        MapField::Rank => &[Slot::Address, WORD],
+        MapField::BoxDim | MapField::GlobalDim | MapField::ElementStride => &[Slot::Address, AXIS, WORD],
+        MapField::GlobalStride => &[Slot::Address, OUTER_AXIS, LONG],
+        MapField::ElementType => &[Slot::Address, ELEMENT],
+        MapField::Interleave => &[Slot::Address, LAYOUT],
+        MapField::Swizzle => &[Slot::Address, MODE],
+        MapField::Fill => &[Slot::Address, FILL],
     }
 }
 
