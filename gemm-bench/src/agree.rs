@@ -7,7 +7,7 @@
 
 use ptx_gemm::cuda::{Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
-use ptx_gemm::{CompiledGemm, DType, Device, Error};
+use ptx_gemm::{CompiledGemm, DType, Device, Error, Resident};
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE};
 
@@ -74,6 +74,20 @@ impl Reference {
         queue.wait()?;
         resident.download(&mut d)?;
         Ok(self.agrees(operands, extras, &d))
+    }
+
+    /// Runs the plain product by a library on poisoned memory, and compares what it wrote.
+    pub(crate) fn of_library(
+        &self,
+        device: &Device,
+        operands: &Operands,
+        run: impl FnOnce(&Resident) -> Result<(), Error>,
+    ) -> Result<Agreement, Error> {
+        let mut d = operands.poisoned(operands.problem.types.d);
+        let resident = device.upload(&d)?;
+        run(&resident)?;
+        resident.download(&mut d)?;
+        Ok(self.agrees(operands, &Extras::none(), &d))
     }
 
     fn agrees(&self, operands: &Operands, extras: &Extras, d: &Host) -> Agreement {

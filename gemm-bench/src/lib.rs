@@ -1,7 +1,9 @@
-//! Speed compared with cuBLAS: which products, on which data, how they are timed, and how they are reported.
+//! Speed compared with cuBLAS's and cuBLASLt's: which products, on which data, how they are timed, and how they are
+//! reported.
 //!
 //! ```text
 //! suites -> session (a thread of its own) -> operands -> agree (right?) -> measure (how fast?) -> rows -> report, plot
+//!                                                        rivals (the libraries) ^
 //! ```
 //!
 //! The session runs on a separate thread from the one that prints, so that a kernel that never ends loses its own row,
@@ -18,6 +20,7 @@ pub mod plot;
 mod program;
 pub mod progress;
 pub mod report;
+pub mod rivals;
 pub mod roofline;
 pub mod session;
 pub mod suites;

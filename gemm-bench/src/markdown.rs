@@ -21,15 +21,25 @@ pub fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
     let mut text = source(results)?;
     let mut heads =
         vec!["schedule", "m x n x k", "types", "layout (a, b, d)", "ms", "TFLOP/s", "cuBLAS ms", "of cuBLAS"];
+    // Columns of which no row has a value are left out.
+    let has = |name: &str| rows.iter().any(|row| !row[name].is_null());
+    let columns = Columns { product: has("product"), cublaslt: has("cublaslt_ms") };
+    if columns.cublaslt {
+        heads.extend(["cuBLASLt ms", "of cuBLASLt"]);
+    }
     heads.push("spread");
+    if columns.product {
+        heads.insert(1, "product");
+    }
+    let texts = if columns.product { 5 } else { 4 };
     if let Some(beside) = shown.beside {
         text.push_str(&source(beside)?);
         heads.extend([beside["title"].as_str().unwrap_or("TFLOP/s there"), "of that"]);
     }
     let _ = writeln!(text, "\n| {} |", heads.join(" | "));
-    let _ = writeln!(text, "|{}{}|", "---|".repeat(4), vec!["---:"; heads.len() - 4].join("|"));
+    let _ = writeln!(text, "|{}{}|", "---|".repeat(texts), vec!["---:"; heads.len() - texts].join("|"));
     for row in chosen(rows, shown) {
-        let mut cells = cells(row)?;
+        let mut cells = cells(row, columns)?;
         if let Some(beside) = shown.beside {
             cells.extend(compared(row, beside["rows"].as_array()?));
         }
@@ -85,22 +95,36 @@ fn is_best(row: &Value, rows: &[&Value]) -> bool {
     rows.iter().filter(|other| product(other) == product(row)).all(|other| ms(row) <= ms(other))
 }
 
-fn cells(row: &Value) -> Option<Vec<String>> {
+/// The columns that only some files of results have.
+#[derive(Clone, Copy)]
+struct Columns {
+    product: bool,
+    cublaslt: bool,
+}
+
+fn cells(row: &Value, columns: Columns) -> Option<Vec<String>> {
     let extent = |name: &str| row[name].as_u64();
     let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
     let batch = extent("batch").filter(|&batch| batch > 1).map_or(String::new(), |batch| format!(", {batch} times"));
-    let cublas = row["cublas_ms"].as_f64().map_or("-".into(), |ms| format!("{ms:.3}"));
-    Some(vec![
+    let time = |name: &str| row[name].as_f64().map_or("-".into(), |ms| format!("{ms:.3}"));
+    let mut cells = vec![
         format!("`{}`", row["schedule"].as_str()?),
         format!("{m} x {n} x {k}{batch}"),
         row["types"].as_str()?.into(),
         row["layout"].as_str()?.replace(',', ", "),
         format!("{:.3}", row["ms"].as_f64()?),
         format!("{:.1}", row["tflops"].as_f64()?),
-        cublas,
+        time("cublas_ms"),
         percent(row["ratio"].as_f64()),
-        percent(row["spread"].as_f64()),
-    ])
+    ];
+    if columns.cublaslt {
+        cells.extend([time("cublaslt_ms"), percent(row["cublaslt_ratio"].as_f64())]);
+    }
+    cells.push(percent(row["spread"].as_f64()));
+    if columns.product {
+        cells.insert(1, row["product"].as_str().unwrap_or("-").into());
+    }
+    Some(cells)
 }
 
 /// The other file's speed on the same schedule and product, and our speed as a share of it. Fields that the other file

@@ -1,8 +1,8 @@
-//! Measures the times of two kernels alternately.
+//! Measures the times of a kernel and its rivals in turns.
 //!
 //! A sample is a number of launches between two events: enough for about a millisecond, or for one pass over all copies
 //! of the operands. Kernels so short that the gaps between launches would matter are recorded into graphs. Samples of
-//! the two kernels alternate, so that changes of the clock affect both, and the median of the ratios is reported.
+//! the kernels alternate, so that changes of the clock affect all of them, and the medians of the ratios are reported.
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ const SAMPLES: usize = 25;
 const FEWEST: usize = 3;
 /// Seconds for all samples of a row. A kernel that alone takes this long is measured once.
 const BUDGET: f64 = 6.0;
+/// Samples of each of several ways to compute the same, of which the fastest is sought, unless that takes longer than
+/// [`TRIAL`] seconds.
+const TRIALS: usize = 5;
+const TRIAL: f64 = 0.1;
 /// Seconds of warm-up, after which the clock has reached its rate.
 const WARM_UP: f64 = 0.03;
 
@@ -32,7 +36,11 @@ pub struct Times {
     pub cublas_ms: Option<f64>,
     /// cuBLAS's time over ours: above 1, ours is faster.
     pub ratio: Option<f64>,
-    /// The distance between the quartiles of the ratio (of our times without cuBLAS), relative to the median.
+    /// The time of the best of cuBLASLt's proposals, if it computes this product.
+    pub cublaslt_ms: Option<f64>,
+    /// That time over ours.
+    pub cublaslt_ratio: Option<f64>,
+    /// The distance between the quartiles of the ratio to cuBLAS (of our times without cuBLAS), relative to the median.
     pub spread: f64,
     /// How many samples were taken.
     pub samples: usize,
@@ -49,7 +57,15 @@ pub enum How {
     Graph,
 }
 
-/// One of the two kernels: its launch on each copy of the operands.
+/// Kernels that compute the same: ours, and those of its rivals, each on each copy of the operands. A rival that does not
+/// compute the product has none.
+pub(crate) struct Sides<'a> {
+    pub(crate) ours: Vec<&'a dyn Enqueue>,
+    pub(crate) cublas: Vec<&'a dyn Enqueue>,
+    pub(crate) cublaslt: Vec<&'a dyn Enqueue>,
+}
+
+/// One of the kernels: its launch on each copy of the operands.
 struct Side<'a> {
     work: Vec<&'a dyn Enqueue>,
     graph: Option<Graph<'a>>,
@@ -60,30 +76,27 @@ struct Side<'a> {
     samples: Vec<f64>,
 }
 
-/// Measures ours and theirs alternately; theirs may be absent.
-pub(crate) fn measure<'a>(
-    queue: &Queue,
-    ours: Vec<&'a dyn Enqueue>,
-    theirs: Vec<&'a dyn Enqueue>,
-    deadline: Instant,
-) -> Result<Times, Error> {
-    let mut sides: Vec<Side<'a>> = [ours, theirs].into_iter().filter(|work| !work.is_empty()).map(Side::new).collect();
-    let mut seconds = Vec::new();
-    for side in &mut sides {
-        seconds.push(side.warm_up(queue)?);
+/// Measures all sides in turns.
+pub(crate) fn measure(queue: &Queue, sides: Sides<'_>, deadline: Instant) -> Result<Times, Error> {
+    let Sides { ours, cublas, cublaslt } = sides;
+    let mut sides = [ours, cublas, cublaslt].map(|work| (!work.is_empty()).then(|| Side::new(work)));
+    let mut seconds = [None; 3];
+    for (side, seconds) in sides.iter_mut().zip(&mut seconds) {
+        *seconds = side.as_mut().map(|side| side.warm_up(queue)).transpose()?;
     }
-    let how = if seconds.iter().any(|&one| one < SHORT) { How::Graph } else { How::Stream };
-    for (side, &seconds) in sides.iter_mut().zip(&seconds) {
-        side.plan(queue, how, seconds)?;
+    let how = if seconds.iter().flatten().any(|&one| one < SHORT) { How::Graph } else { How::Stream };
+    let mut round = 0.0;
+    for (side, seconds) in sides.iter_mut().flatten().zip(seconds.iter().flatten()) {
+        side.plan(queue, how, *seconds)?;
+        round += side.launches as f64 * seconds;
     }
-    let round: f64 = sides.iter().zip(&seconds).map(|(side, one)| side.launches as f64 * one).sum();
     let fewest = if round > BUDGET { 1 } else { FEWEST };
     let samples = ((BUDGET / round) as usize).clamp(fewest, SAMPLES);
     for turn in 0..samples {
-        // The two take turns at going first.
-        let order: [usize; 2] = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
-        for index in order {
-            if let Some(side) = sides.get_mut(index) {
+        // They take turns at going first.
+        for index in 0..sides.len() {
+            let next = (turn + index) % sides.len();
+            if let Some(side) = &mut sides[next] {
                 side.sample(queue)?;
             }
         }
@@ -91,7 +104,22 @@ pub(crate) fn measure<'a>(
             break;
         }
     }
-    Ok(times(&sides, how))
+    Ok(times(sides.map(|side| side.map_or(Vec::new(), |side| side.samples)), how))
+}
+
+/// The index of the fastest of several ways to compute the same; `None` if none of them runs. Ways that report an error are
+/// left out.
+pub(crate) fn fastest(queue: &Queue, ways: Vec<Vec<&dyn Enqueue>>) -> Option<usize> {
+    let time = |work| -> Result<f64, Error> {
+        let mut side = Side::new(work);
+        let seconds = side.warm_up(queue)?;
+        side.plan(queue, if seconds < SHORT { How::Graph } else { How::Stream }, seconds)?;
+        let samples = ((TRIAL / (side.launches as f64 * seconds)) as usize).clamp(1, TRIALS);
+        (0..samples).try_for_each(|_| side.sample(queue))?;
+        Ok(quantile(side.samples, 0.5))
+    };
+    let timed = ways.into_iter().enumerate().filter_map(|(index, work)| Some((index, time(work).ok()?)));
+    timed.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index)
 }
 
 impl<'a> Side<'a> {
@@ -150,17 +178,21 @@ impl<'a> Side<'a> {
     }
 }
 
-fn times(sides: &[Side<'_>], how: How) -> Times {
-    let samples = |index: usize| sides.get(index).map(|side: &Side<'_>| side.samples.clone());
-    let (ours, theirs) = (samples(0).unwrap_or_default(), samples(1));
-    let ratios: Option<Vec<f64>> =
-        theirs.as_ref().map(|theirs| theirs.iter().zip(&ours).map(|(theirs, ours)| theirs / ours).collect());
-    let judged = ratios.clone().unwrap_or_else(|| ours.clone());
+/// From the samples of ours, of cuBLAS and of cuBLASLt; those of a rival may be empty.
+fn times([ours, cublas, cublaslt]: [Vec<f64>; 3], how: How) -> Times {
+    let ratios =
+        |theirs: &[f64]| -> Vec<f64> { theirs.iter().zip(&ours).map(|(theirs, ours)| theirs / ours).collect() };
+    let median = |samples: &[f64]| (!samples.is_empty()).then(|| quantile(samples.to_vec(), 0.5));
+    let to_cublas = ratios(&cublas);
+    let judged = if to_cublas.is_empty() { &ours } else { &to_cublas };
+    let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| quantile(judged.clone(), share));
     Times {
         ms: quantile(ours.clone(), 0.5),
-        cublas_ms: theirs.map(|theirs| quantile(theirs, 0.5)),
-        ratio: ratios.map(|ratios| quantile(ratios, 0.5)),
-        spread: (quantile(judged.clone(), 0.75) - quantile(judged.clone(), 0.25)) / quantile(judged, 0.5),
+        cublas_ms: median(&cublas),
+        ratio: median(&to_cublas),
+        cublaslt_ms: median(&cublaslt),
+        cublaslt_ratio: median(&ratios(&cublaslt)),
+        spread: (high - low) / middle,
         samples: ours.len(),
         how,
     }
@@ -179,7 +211,20 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::quantile;
+    use super::{How, quantile, times};
+
+    #[test]
+    fn ratios_are_of_samples_taken_in_the_same_turn() {
+        // The clock halves in the last turn, for all of them.
+        let (ours, cublas, cublaslt) = (vec![2.0, 2.0, 4.0], vec![3.0, 3.0, 6.0], vec![1.0, 1.0, 2.0]);
+        let all = times([ours.clone(), cublas.clone(), cublaslt], How::Stream);
+        assert_eq!((all.ms, all.cublas_ms, all.cublaslt_ms), (2.0, Some(3.0), Some(1.0)));
+        assert_eq!((all.ratio, all.cublaslt_ratio, all.spread, all.samples), (Some(1.5), Some(0.5), 0.0, 3));
+        let two = times([ours.clone(), cublas, Vec::new()], How::Stream);
+        assert_eq!((two.ratio, two.cublaslt_ms, two.cublaslt_ratio), (Some(1.5), None, None));
+        let alone = times([ours, Vec::new(), Vec::new()], How::Stream);
+        assert_eq!((alone.cublas_ms, alone.ratio, alone.spread), (None, None, 0.5));
+    }
 
     #[test]
     fn quantiles_lie_between() {

@@ -4,7 +4,7 @@
 //! a program that computes them in between. Launches therefore cycle through enough copies to exceed the cache.
 
 use ptx_gemm::builder::{Axis, Epilogue};
-use ptx_gemm::cuda::{Cublas, CublasProduct, Properties};
+use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Prepared, Problem, Resident, ResidentCall, Shape, Stack};
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE, reads};
@@ -120,6 +120,35 @@ impl Operands {
     }
 }
 
+impl Operands {
+    /// How cuBLASLt would compute the product.
+    pub(crate) fn cublaslt_algorithms(&self, lt: &CublasLt) -> Result<Vec<Algorithm>, Error> {
+        let Copy { a, b, d } = &self.copies[0];
+        lt.algorithms(self.problem.types, a, b, d)
+    }
+
+    /// The product on each copy by cuBLASLt.
+    pub(crate) fn cublaslt<'a>(
+        &'a self,
+        lt: &'a CublasLt,
+        algorithm: &Algorithm,
+    ) -> Result<Vec<CublasLtProduct<'a>>, Error> {
+        let product = |Copy { a, b, d }: &'a Copy| lt.product(self.problem.types, [a, b, d], algorithm);
+        self.copies.iter().map(product).collect()
+    }
+
+    /// The product on the first copy by cuBLASLt, with another D.
+    pub(crate) fn cublaslt_into<'a>(
+        &'a self,
+        lt: &'a CublasLt,
+        algorithm: &Algorithm,
+        d: &'a Resident,
+    ) -> Result<CublasLtProduct<'a>, Error> {
+        let Copy { a, b, .. } = &self.copies[0];
+        lt.product(self.problem.types, [a, b, d], algorithm)
+    }
+}
+
 /// What an epilogue reads besides the sum.
 #[derive(Debug)]
 pub(crate) struct Extras {
@@ -132,6 +161,11 @@ pub(crate) struct Extras {
 }
 
 impl Extras {
+    /// Of a product that is stored as it is.
+    pub(crate) fn none() -> Extras {
+        Extras { epilogue: Epilogue::identity(), scalars: Vec::new(), vectors: Vec::new(), c: None }
+    }
+
     fn prepare<'a>(
         &'a self,
         gemm: &CompiledGemm,

@@ -9,7 +9,7 @@ use ptx_gemm_draw::{Scheme, by_idea, middle};
 
 use crate::report::best;
 use crate::session::Row;
-use crate::suites::Size;
+use crate::suites::{self, Size};
 
 /// The plot as SVG text. `peak`, that of f32, is in TFLOP/s; 0 if it is not known.
 pub fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> String {
@@ -93,7 +93,10 @@ impl Suite<'_> {
     /// The fastest schedule on each of some unordered products.
     fn products(&self) -> Bars {
         let bar = |row: &&Row| Bar {
-            name: extents(row.size),
+            name: match suites::Suite::product(&row.suite, row.size) {
+                Some(product) => format!("{product}: {}", extents(row.size)),
+                None => extents(row.size),
+            },
             values: vec![Some(row.tflops())],
             mark: theirs(row),
             note: match row.times.ratio {
@@ -187,8 +190,16 @@ mod tests {
     use crate::suites::Size;
 
     fn row(extent: usize, schedule: &str, ms: f64) -> Row {
-        let times =
-            Times { ms, cublas_ms: Some(1.0), ratio: Some(1.0 / ms), spread: 0.01, samples: 25, how: How::Stream };
+        let times = Times {
+            ms,
+            cublas_ms: Some(1.0),
+            ratio: Some(1.0 / ms),
+            cublaslt_ms: None,
+            cublaslt_ratio: None,
+            spread: 0.01,
+            samples: 25,
+            how: How::Stream,
+        };
         let (suite, types, layout) = ("square".into(), "f32".into(), "row,row,row".into());
         Row { suite, types, layout, size: Size::cube(extent), schedule: schedule.into(), times, equal_bits: Some(1.0) }
     }

@@ -52,7 +52,7 @@ impl Progress {
                 self.ended = self.suites[..through].iter().map(measurements).sum();
                 (self.begun, self.open) = (0, false);
             }
-            Event::Begin { .. } | Event::Broken(_) => {}
+            Event::Begin { .. } | Event::Note(_) | Event::Broken(_) => {}
         }
     }
 }
@@ -69,6 +69,7 @@ mod tests {
 
     use super::Progress;
     use crate::Program;
+    use crate::rivals::Against;
     use crate::session::{Event, Order, Orders, Reason};
     use crate::suites::{Named, Size};
 
@@ -84,7 +85,7 @@ mod tests {
             left_out: vec![("batched".into(), "it has a batch".into())],
         };
         let suites = vec![order("square", &[256, 512], &["one", "two"]), order("odd", &[255], &["one"])];
-        Orders { device: Device::interpreter(), suites, beta: 0.0, deadline: Instant::now() }
+        Orders { device: Device::interpreter(), suites, against: Against::Cublas, beta: 0.0, deadline: Instant::now() }
     }
 
     fn started(schedule: &str, extent: usize) -> Event {

@@ -5,13 +5,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
-use ptx_gemm::cuda::{Cublas, Enqueue, Properties, Queue};
+use ptx_gemm::cuda::{Enqueue, Properties, Queue};
 use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error, Problem};
 
 use crate::agree::{Agreement, Reference};
 use crate::measure::{Times, measure};
 use crate::operands::Operands;
 use crate::program::Program;
+use crate::rivals::{Against, Rivals, Theirs, Versions};
 use crate::suites::{Named, Size};
 
 /// What to measure.
@@ -21,6 +22,8 @@ pub struct Orders {
     pub device: Device,
     /// The suites, which run one after another.
     pub suites: Vec<Order>,
+    /// The libraries to compare with.
+    pub against: Against,
     /// The value of a scalar called `beta`; every other one is 1.
     pub beta: f64,
     /// The time after which nothing new is started.
@@ -77,9 +80,11 @@ pub enum Event {
     Begin {
         /// The name of the GPU.
         properties: Properties,
-        /// The version of cuBLAS, or why there is none.
-        cublas: Result<String, String>,
+        /// The libraries.
+        versions: Versions,
     },
+    /// Something that a reader of the rows should know.
+    Note(String),
     /// A schedule is about to be loaded and timed on a product. The next event is its row, or the reason why there is
     /// none.
     Started {
@@ -135,7 +140,7 @@ struct Session<'a> {
     device: &'a Device,
     queue: Queue,
     properties: Properties,
-    cublas: Option<Cublas>,
+    rivals: Rivals,
     beta: f64,
     deadline: Instant,
     events: &'a Sender<Event>,
@@ -145,11 +150,10 @@ fn all(orders: &Orders, events: &Sender<Event>) -> Result<(), Error> {
     let device = &orders.device;
     let queue = Queue::new(device)?;
     let properties = queue.properties()?;
-    let opened = Cublas::new(&queue);
-    let cublas = opened.as_ref().map(Cublas::version).map_err(Error::to_string);
-    send(events, Event::Begin { properties, cublas });
+    let (rivals, versions) = Rivals::open(&queue, orders.against);
+    send(events, Event::Begin { properties, versions });
     let (beta, deadline) = (orders.beta, orders.deadline);
-    let session = Session { device, queue, properties, cublas: opened.ok(), beta, deadline, events };
+    let session = Session { device, queue, properties, rivals, beta, deadline, events };
     for order in &orders.suites {
         session.suite(order)?;
         send(events, Event::End { suite: order.suite.clone() });
@@ -214,6 +218,10 @@ impl Session<'_> {
                 return Ok(());
             }
         };
+        let (theirs, right) = self.rivals.on(self.device, &self.queue, &operands, &reference);
+        if let Err(what) = right {
+            send(self.events, Event::Note(format!("{}: {size}: {what}", order.suite)));
+        }
         for one in group {
             if late() {
                 self.late(order, one.name, size);
@@ -222,7 +230,7 @@ impl Session<'_> {
             let (suite, schedule) = (order.suite.clone(), one.name.to_string());
             send(self.events, Event::Started { suite, schedule, size });
             let Some(gemm) = self.loaded(order, one)? else { continue };
-            match self.row(order, one.name, gemm, &operands, &reference) {
+            match self.row(order, one.name, gemm, (&operands, &reference, &theirs)) {
                 Ok(event) => send(self.events, event),
                 Err(error) => self.missing(order, one.name, Some(size), error)?,
             }
@@ -232,7 +240,7 @@ impl Session<'_> {
 
     fn begin(&self, first: &Loaded<'_>, size: Size) -> Result<(Operands, Reference), Error> {
         let operands = Operands::new(self.device, self.properties, &first.problem, size, 1)?;
-        let cublas = self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok());
+        let cublas = self.rivals.cublas(&operands);
         let reference = Reference::new(self.device, &self.queue, cublas, &operands, 2)?;
         Ok((operands, reference))
     }
@@ -257,8 +265,7 @@ impl Session<'_> {
         order: &Order,
         name: &str,
         gemm: &CompiledGemm,
-        operands: &Operands,
-        reference: &Reference,
+        (operands, reference, theirs): (&Operands, &Reference, &Theirs<'_>),
     ) -> Result<Event, Error> {
         let (suite, schedule, size) = (order.suite.clone(), name.to_string(), operands.size);
         let extras = operands.extras(self.device, gemm.problem(), self.beta)?;
@@ -269,11 +276,8 @@ impl Session<'_> {
             }
         };
         let ours = operands.prepared(gemm, &extras)?;
-        // Products that cuBLAS does not compute are measured alone.
-        let theirs = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();
-        let theirs = theirs.iter().map(|one| one as &dyn Enqueue).collect();
-        let times = measure(&self.queue, ours, theirs, self.deadline)?;
+        let times = measure(&self.queue, theirs.next_to(ours), self.deadline)?;
         let problem = &operands.problem;
         let (types, layouts) = (problem.types, problem.layouts);
         let layout = format!("{},{},{}", layouts.a, layouts.b, layouts.d);

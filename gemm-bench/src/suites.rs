@@ -1,7 +1,9 @@
 //! The suites: their products, and the schedules that are tried on them.
 
+mod llm;
+
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
-use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm_check::{Case, case, cases, tuned};
 
 use crate::program::Program;
 
@@ -23,6 +25,8 @@ pub enum Suite {
     Small,
     /// Many products in one launch
     Batched,
+    /// Layers of public language models: Llama-3, Qwen2.5, Mixtral, DeepSeek
+    Llm,
 }
 
 /// Extents of a product, and the number of products.
@@ -103,7 +107,7 @@ const SQUARES: &[&str] = &[
     "nt_64x128_tma",
     "tt_64x128_tma",
 ];
-const TRIED: [(Suite, &[&str]); 7] = [
+const TRIED: [(Suite, &[&str]); 8] = [
     (Suite::Ladder, LARGE),
     (Suite::Square, SQUARES),
     (Suite::Odd, SQUARES),
@@ -125,7 +129,17 @@ const TRIED: [(Suite, &[&str]); 7] = [
         &["nn_64x64", "nn_64x64_split4", "tn_64x64_split4", "nt_64x64_split4", "tt_64x64_split4", "nn_32x32"],
     ),
     (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128", "nn_64x128_tma", "nn_128x256_tma"]),
+    (
+        Suite::Llm,
+        &["nt_128x256_tma", "nt_64x128_tma", "nt_64x64_split4", "nn_128x128", "nn_64x64_split32", "nn_16x128_split8"],
+    ),
 ];
+/// The cases that multiply on tensor cores: of matrices of 16-bit types they are tried in every suite, next to what is tuned
+/// for these types.
+const TENSOR_CORES: [&str; 5] = ["mma", "mma_pipelined", "wgmma", "wgmma_roles", "wgmma_persistent"];
+/// Of the schedules tuned for f32, those that are tried on 16-bit types as well, in the suites that have them: where few
+/// elements of D leave most of the time to reading A and B.
+const NARROW: [&str; 4] = ["nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8", "nn_32x32"];
 
 impl Suite {
     /// The name on the command line and of the file of results.
@@ -138,6 +152,7 @@ impl Suite {
             Suite::Deep => "deep",
             Suite::Small => "small",
             Suite::Batched => "batched",
+            Suite::Llm => "llm",
         }
     }
 
@@ -151,7 +166,13 @@ impl Suite {
             Suite::Skinny => SKINNY.map(Size::one).into(),
             Suite::Deep => DEEP.map(Size::one).into(),
             Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
+            Suite::Llm => llm::sizes(),
         }
+    }
+
+    /// What one of its products is, where products have names; `suite` is the name of a suite.
+    pub fn product(suite: &str, size: Size) -> Option<String> {
+        (suite == Suite::Llm.name()).then(|| llm::layer_of(size)).flatten()
     }
 
     /// Whether a launch of it computes one product or many.
@@ -169,8 +190,19 @@ impl Suite {
             // that type.
             (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten()
         }));
-        let tried = tuned().filter(|case| tried.contains(&case.name)).filter_map(|case| of_type(&case, dtype));
-        found.chain(tried).filter_map(|named| named.batched(self.batch()).ok()).collect()
+        let is_narrow = matches!(dtype, DType::F16 | DType::Bf16);
+        let tried = tuned().filter(|case| tried.contains(&case.name));
+        let tried = tried.filter(|case| !is_narrow || NARROW.contains(&case.name));
+        let tensor_cores = TENSOR_CORES.iter().filter(|_| is_narrow).filter_map(|name| case(name));
+        let tried = tried.chain(tensor_cores).filter_map(|case| of_type(&case, dtype));
+        let mut all: Vec<Named> = Vec::new();
+        for named in found.chain(tried).filter_map(|named| named.batched(self.batch()).ok()) {
+            // A case of the ladder may be one of those on tensor cores.
+            if all.iter().all(|other| other.name != named.name) {
+                all.push(if self == Suite::Llm { named.of_weights() } else { named });
+            }
+        }
+        all
     }
 }
 
@@ -235,6 +267,16 @@ impl Named {
         }
     }
 
+    /// The same schedule for a B whose columns are contiguous, which is how models store their weights, if that is legal.
+    fn of_weights(self) -> Named {
+        let Program::Schedule(schedule) = &self.program else { return self };
+        let by_outputs = "layout(b = col);".parse().ok().map(|layout| schedule.clone().with(layout));
+        match by_outputs.filter(|schedule| schedule.check().is_ok()) {
+            Some(schedule) => Named { program: Program::Schedule(schedule), ..self },
+            None => self,
+        }
+    }
+
     fn dtype(&self) -> Option<DType> {
         let types = self.program.problem().ok()?.types;
         (types.a == types.b).then_some(types.a)
@@ -250,7 +292,8 @@ fn as_it_is(case: &Case, dtype: DType) -> Option<Named> {
 /// The same for a type other than that of the file, if that is legal.
 fn of_type(case: &Case, dtype: DType) -> Option<Named> {
     as_it_is(case, dtype).or_else(|| {
-        let schedule: Schedule = format!("{}\ntypes({dtype});", case.text).parse().ok()?;
+        let types: Schedule = format!("types({dtype});").parse().ok()?;
+        let schedule = case.schedule().ok()?.with(types);
         schedule.check().ok()?;
         Some(Named { name: case.name.into(), program: Program::Schedule(schedule) })
     })
@@ -282,6 +325,42 @@ mod tests {
         assert!(Suite::Square.schedules(DType::F32).iter().all(|named| named.dtype() == Some(DType::F32)));
         let batched = Suite::Batched.schedules(DType::F32);
         assert!(batched.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Strided)));
+    }
+
+    #[test]
+    fn sixteen_bits_are_multiplied_on_tensor_cores() {
+        let all = [Suite::Ladder, Suite::Square, Suite::Odd, Suite::Skinny, Suite::Deep, Suite::Small, Suite::Llm];
+        for (suite, dtype) in all.into_iter().flat_map(|suite| [(suite, DType::F16), (suite, DType::Bf16)]) {
+            let schedules = suite.schedules(dtype);
+            let names: Vec<&str> = schedules.iter().map(|named| named.name.as_str()).collect();
+            assert!(TENSOR_CORES.iter().all(|name| names.contains(name)), "{suite:?} {dtype}: {names:?}");
+            assert!(!names.contains(&"nn_128x128"), "{suite:?} {dtype}: {names:?}");
+            let once = |name| names.iter().filter(|other| *other == name).count() == 1;
+            assert!(names.iter().all(once), "{suite:?} {dtype}: {names:?}");
+            for named in &schedules {
+                assert_eq!(named.dtype(), Some(dtype), "{suite:?}: {}", named.name);
+                let problem = named.program.problem().unwrap();
+                assert!(suite == Suite::Ladder || problem.types.acc == DType::F32, "{suite:?}: {}", named.name);
+                let Program::Schedule(schedule) = &named.program else { panic!("{}", named.name) };
+                schedule.check().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_stored_by_outputs() {
+        for dtype in [DType::F32, DType::F16, DType::Bf16] {
+            let schedules = Suite::Llm.schedules(dtype);
+            assert!(schedules.len() >= 5, "{dtype}");
+            for named in schedules {
+                let layouts = named.program.problem().unwrap().layouts;
+                let expected = [ptx_gemm::Layout::Row, ptx_gemm::Layout::Col, ptx_gemm::Layout::Row];
+                assert_eq!([layouts.a, layouts.b, layouts.d], expected, "{}", named.name);
+            }
+        }
+        let size = Size::one([8, 28_672, 4096]);
+        assert_eq!(Suite::product("llm", size).as_deref(), Some("Llama-3 8B gate_up"));
+        assert_eq!(Suite::product("square", size), None);
     }
 
     #[test]

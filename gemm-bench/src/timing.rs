@@ -6,6 +6,7 @@ use ptx_gemm::Device;
 use ptx_gemm::cuda::Properties;
 use ptx_gemm_check::ladder::Timing;
 
+use crate::rivals::Against;
 use crate::session::{self, Event, Order, Orders};
 use crate::suites::{Named, Size};
 
@@ -28,7 +29,8 @@ pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration)
     let mut timed = Timed { properties: None, timings: names.iter().map(|_| late()).collect() };
     let end = Instant::now() + budget;
     let suites = vec![Order { suite: "product".into(), sizes: vec![size], schedules: programs, left_out: Vec::new() }];
-    let events = session::start(Orders { device: device.clone(), suites, beta: 0.0, deadline: end });
+    let (device, against) = (device.clone(), Against::Cublas);
+    let events = session::start(Orders { device, suites, against, beta: 0.0, deadline: end });
     while let Ok(event) = events.recv_timeout((end + PATIENCE).saturating_duration_since(Instant::now())) {
         timed.hear(event, &names, size);
     }
@@ -49,7 +51,7 @@ impl Timed {
                 settle(&row.schedule, Ok(Timing { size: [size.m, size.n, size.k], ms, noise, cublas_ms }));
             }
             Event::Missing { schedule, what, .. } => settle(&schedule, Err(what)),
-            Event::Started { .. } | Event::End { .. } => {}
+            Event::Started { .. } | Event::Note(_) | Event::End { .. } => {}
             Event::Broken(why) => {
                 self.timings.iter_mut().filter(|timing| timing.is_err()).for_each(|timing| *timing = Err(why.clone()));
             }
@@ -63,6 +65,7 @@ mod tests {
 
     use super::Timed;
     use crate::measure::{How, Times};
+    use crate::rivals::Versions;
     use crate::session::{Event, Reason, Row};
     use crate::suites::Size;
 
@@ -71,10 +74,19 @@ mod tests {
         let names = ["one", "two", "three"].map(String::from);
         let mut timed = Timed { properties: None, timings: names.iter().map(|_| Err("late".into())).collect() };
         let size = Size::parse("64x32x16").unwrap();
-        let times =
-            Times { ms: 2.0, cublas_ms: Some(1.0), ratio: Some(0.5), spread: 0.01, samples: 9, how: How::Stream };
+        let times = Times {
+            ms: 2.0,
+            cublas_ms: Some(1.0),
+            ratio: Some(0.5),
+            cublaslt_ms: None,
+            cublaslt_ratio: None,
+            spread: 0.01,
+            samples: 9,
+            how: How::Stream,
+        };
+        let versions = Versions { cublas: Err("none".into()), cublaslt: None };
         let properties = Properties { processors: 132, clock_khz: 1_980_000, ..Properties::default() };
-        timed.hear(Event::Begin { properties, cublas: Err("none".into()) }, &names, size);
+        timed.hear(Event::Begin { properties, versions }, &names, size);
         let row = Row {
             suite: "product".into(),
             types: "f32".into(),

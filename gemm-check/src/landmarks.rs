@@ -97,8 +97,8 @@ impl Landmarks {
             slots,
             band: (program.scheduler.raster.group.max(1) as usize, program.scheduler.raster.along),
             parts: program.scheduler.parts() as usize,
-            wave: program.scheduler.persistent.map(|wave| blocks(wave) as usize),
-            streamed: streamed(program),
+            wave: program.scheduler.persistent.map(|wave| blocks(wave, INTERPRETER_WAVE) as usize),
+            streamed: streamed(program, INTERPRETER_WAVE),
             unroll,
             packs: program
                 .packs
@@ -117,18 +117,18 @@ impl Landmarks {
     }
 }
 
-/// The blocks of a wave of stream-K in the interpreter, at most a few, and the k of a tile for which there may be one
-/// more.
-pub(crate) fn streamed(program: &Program) -> Option<(usize, usize)> {
+/// The blocks of a wave of stream-K in an interpreter whose own waves have `wave`, at most a few, and the k of a tile for
+/// which there may be one more.
+pub(crate) fn streamed(program: &Program, wave: u32) -> Option<(usize, usize)> {
     let depth = Grid::of(program).stream?;
-    Some((program.scheduler.persistent.map_or(INTERPRETER_WAVE, blocks) as usize, depth as usize))
+    Some((program.scheduler.persistent.map_or(wave, |of| blocks(of, wave)) as usize, depth as usize))
 }
 
-/// Blocks of a wave in the interpreter, at most a few.
-fn blocks(wave: Wave) -> u32 {
-    match wave {
+/// Blocks of a wave in an interpreter whose own waves have `wave`, at most a few.
+fn blocks(of: Wave, wave: u32) -> u32 {
+    match of {
         Wave::Blocks(blocks) => blocks.min(INTERPRETER_WAVE),
-        Wave::Device => INTERPRETER_WAVE,
+        Wave::Device => wave,
     }
 }
 

@@ -18,7 +18,7 @@ use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Checks, Cost, Counting, GlobalCost, Options, SharedCost, Traffic, ViolationKind};
 use ptx_gemm_runtime::tile::{Accumulator, Op, Program, Source, walk};
-use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
+use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, InterpreterOptions, Kernel};
 
 use crate::check::check;
 use crate::error::CheckError;
@@ -143,11 +143,17 @@ impl Profile {
 
 /// A kernel on an interpreter that counts.
 pub(crate) fn counting(kernel: &Arc<Kernel>, checks: Checks) -> Result<CompiledGemm, CheckError> {
+    counting_on(kernel, checks, INTERPRETER_WAVE)
+}
+
+/// The same where a wave has `wave` blocks.
+pub(crate) fn counting_on(kernel: &Arc<Kernel>, checks: Checks, wave: u32) -> Result<CompiledGemm, CheckError> {
     // Blocks that wait for each other count their turns, which must not depend on the host: they run one at a time,
     // which the checks see to themselves.
     let threads = (checks == Checks::Off).then_some(1);
     let options = Options { checks, counting: Counting::On, threads, ..Options::default() };
-    let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
+    let options = InterpreterOptions { options, ..InterpreterOptions::default() };
+    let device = Device::interpreter_of_wave(options, wave);
     Ok(CompiledGemm::from_kernel(kernel.clone(), &device)?)
 }
 

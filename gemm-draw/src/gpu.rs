@@ -17,18 +17,21 @@ pub struct Gpu {
     pub boost_mhz: u32,
     /// Bandwidth of its memory, in GB/s.
     pub memory_gb_s: u32,
+    /// The peak of its tensor cores for dense products of 16-bit types with sums in f32, in TFLOP/s. It is that of the data
+    /// sheet, which may be for a lower clock than the highest one.
+    pub tensor_tflops: f64,
 }
 
 /// The data sheets' figures ("NVIDIA T4", "A100 80GB SXM", "L40S", "GeForce RTX 4090", "H100 SXM", "H200 SXM", "B200", "GeForce RTX 5090").
 pub const GPUS: [Gpu; 8] = [
-    gpu("h200", "NVIDIA H200", 90, 132, 1980, 4800),
-    gpu("h100", "NVIDIA H100 SXM", 90, 132, 1980, 3350),
-    gpu("a100", "NVIDIA A100 80GB SXM", 80, 108, 1410, 2039),
-    gpu("l40s", "NVIDIA L40S", 89, 142, 2520, 864),
-    gpu("rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 2520, 1008),
-    gpu("t4", "NVIDIA T4", 75, 40, 1590, 320),
-    gpu("b200", "NVIDIA B200", 100, 148, 1965, 8000),
-    gpu("rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 2407, 1792),
+    gpu("h200", "NVIDIA H200", 90, 132, 1980, 4800, 989.4),
+    gpu("h100", "NVIDIA H100 SXM", 90, 132, 1980, 3350, 989.4),
+    gpu("a100", "NVIDIA A100 80GB SXM", 80, 108, 1410, 2039, 312.0),
+    gpu("l40s", "NVIDIA L40S", 89, 142, 2520, 864, 362.1),
+    gpu("rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 2520, 1008, 165.2),
+    gpu("t4", "NVIDIA T4", 75, 40, 1590, 320, 65.1),
+    gpu("b200", "NVIDIA B200", 100, 148, 1965, 8000, 2250.0),
+    gpu("rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 2407, 1792, 209.5),
 ];
 
 const fn gpu(
@@ -38,8 +41,9 @@ const fn gpu(
     processors: u32,
     boost_mhz: u32,
     memory_gb_s: u32,
+    tensor_tflops: f64,
 ) -> Gpu {
-    Gpu { name, title, capability, processors, boost_mhz, memory_gb_s }
+    Gpu { name, title, capability, processors, boost_mhz, memory_gb_s, tensor_tflops }
 }
 
 impl Gpu {
@@ -75,6 +79,18 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tensor_cores_are_as_fast_as_their_rate() {
+        // Multiply-adds of a multiprocessor in one cycle; data sheets state some for a lower clock.
+        for (name, rate) in
+            [("h200", 2048.0), ("a100", 1024.0), ("l40s", 512.0), ("rtx4090", 256.0), ("t4", 512.0), ("b200", 4096.0)]
+        {
+            let gpu = Gpu::named(name).unwrap();
+            let highest = 2.0 * rate * f64::from(gpu.processors) * f64::from(gpu.boost_mhz) / 1e6;
+            assert!((0.9..=1.01).contains(&(gpu.tensor_tflops / highest)), "{name}: {highest}");
+        }
+    }
 
     #[test]
     fn peaks_are_those_of_the_data_sheets() {

@@ -38,6 +38,13 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
             canvas.line((at(*time), y - 3.0), (at(*time), y + ROW + 3.0), INK, 1.6, None);
         }
         y += STEP;
+        let mut products = line.products.iter().filter(|done| done.role == index).peekable();
+        if products.peek().is_some() {
+            names(canvas, y, "tensor cores", "their products");
+            canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
+            products.for_each(|done| work(canvas, done, y, at, k_tiles));
+            y += STEP;
+        }
     }
     y += 6.0;
     for (index, ring) in program.rings.iter().enumerate() {
@@ -90,7 +97,7 @@ fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_til
     let (x, width) = (at(done.from), at(done.to) - at(done.from));
     let (height, inset) = match done.work {
         Work::Multiply | Work::Epilogue => (ROW, 0.0),
-        Work::Load | Work::Store | Work::Copy => (ROW * 0.55, ROW * 0.45),
+        Work::Load | Work::Store | Work::Copy | Work::Start => (ROW * 0.55, ROW * 0.45),
         Work::Wait => {
             canvas.line((x, y + ROW * 0.7), (x + width, y + ROW * 0.7), ALARM, 2.0, Some("2 3"));
             return;
@@ -108,6 +115,7 @@ fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_til
         Work::Load => (format!("L{tile}"), Size::Cell, ON_LIGHT),
         Work::Store => (format!("S{tile}"), Size::Cell, ON_LIGHT),
         Work::Copy => (format!("C{tile}"), Size::Cell, ON_LIGHT),
+        Work::Start => (format!("M{tile}"), Size::Cell, ON_LIGHT),
         Work::Wait => return,
     };
     // Narrow pieces touch each other: their texts must not.
@@ -171,6 +179,9 @@ fn explained(program: &Program, k_tiles: u32, line: &Timeline) -> String {
                 how.push(words);
             }
         }
+    }
+    if !line.products.is_empty() {
+        how.push("M: start products, which tensor cores compute meanwhile");
     }
     let ahead = line.stays.iter().any(|stay| stay.tile >= k_tiles);
     let past = if ahead { " Grey: past the end of k, where zeros are written and nothing multiplies." } else { "" };

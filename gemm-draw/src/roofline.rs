@@ -1,11 +1,12 @@
 //! The roofline: what a GPU's memory and arithmetic allow a schedule, and what was measured.
 
-use ptx_gemm_runtime::tile::Program;
+use ptx_gemm_runtime::tile::{Instruction, Op, Program};
 
 use crate::axis::{Axis, number};
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
+use crate::gpu::Gpu;
 use crate::palette::{self, ALARM, FAINT, INK, MUTED, PAPER};
 use crate::subject::Subject;
 
@@ -18,18 +19,19 @@ const LOWEST: f64 = 0.1;
 pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<f64, DrawError> {
     let (program, gpu) = (subject.program()?, subject.gpu);
     let profile = subject.profile()?;
-    let peak = gpu.peak(program.problem.types.acc);
+    let (peak, with) = peak(program, gpu);
     let memory = f64::from(gpu.memory_gb_s) / 1e3;
     let allowed = |intensity: f64| (memory * intensity).min(peak);
     let (x0, y0) = (Panel::LEFT + 62.0, top + 8.0);
     let x = Axis::log(X, x0, x0 + WIDTH);
-    let y = Axis::log(LOWEST..peak * 2.5, y0 + HEIGHT, y0);
-    axes(canvas, &x, &y, (x0, y0));
+    let highest = peak * 2.5;
+    let y = Axis::log(LOWEST..highest, y0 + HEIGHT, y0);
+    axes(canvas, &x, &y, (x0, y0), highest);
     let ridge = peak / memory;
     let start = X.start.max(LOWEST / memory);
     let roof = [(start, allowed(start)), (ridge, peak), (X.end, peak)];
     let roof: Vec<(f64, f64)> = roof.iter().map(|&(i, t)| (x.at(i), y.at(t))).collect();
-    let compute = format!("peak: {} TFLOP/s in {}", number(peak), program.problem.types.acc);
+    let compute = format!("peak: {} TFLOP/s {with}", number(peak));
     label(canvas, x.at(X.end) - 6.0, y.at(peak) - 9.0, &compute);
     let on_slope = ridge * 0.12;
     label(canvas, x.at(on_slope) - 14.0, y.at(allowed(on_slope)) - 9.0, &format!("memory: {} TB/s", number(memory)));
@@ -56,6 +58,16 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     Ok(below.max(y0 + HEIGHT + 52.0))
 }
 
+/// The peak in TFLOP/s of the instructions that a program multiplies with, and what it is of.
+fn peak(program: &Program, gpu: Gpu) -> (f64, String) {
+    let by_matrices =
+        |op: &Op| matches!(op, Op::Steps { multiply, .. } if !matches!(multiply.by, Instruction::Fma { .. }));
+    match program.statements().iter().any(|statement| by_matrices(&statement.op)) {
+        true => (gpu.tensor_tflops, "on tensor cores".into()),
+        false => (gpu.peak(program.problem.types.acc), format!("in {}", program.problem.types.acc)),
+    }
+}
+
 /// A text that ends there, and hides the grid.
 fn label(canvas: &mut Canvas, right: f64, y: f64, text: &str) {
     let width = 0.9 * Size::Label.width(text);
@@ -63,13 +75,13 @@ fn label(canvas: &mut Canvas, right: f64, y: f64, text: &str) {
     canvas.text(right, y, Anchor::End, Size::Label, INK, text);
 }
 
-fn axes(canvas: &mut Canvas, x: &Axis, y: &Axis, (x0, y0): (f64, f64)) {
+fn axes(canvas: &mut Canvas, x: &Axis, y: &Axis, (x0, y0): (f64, f64), highest: f64) {
     for tick in powers(X.start, X.end) {
         let at = x.at(tick);
         canvas.line((at, y0), (at, y0 + HEIGHT), FAINT, 1.0, None);
         canvas.text(at, y0 + HEIGHT + 18.0, Anchor::Middle, Size::Label, MUTED, number(tick));
     }
-    for tick in powers(LOWEST, 100.0) {
+    for tick in powers(LOWEST, highest) {
         let at = y.at(tick);
         canvas.line((x0, at), (x0 + WIDTH, at), FAINT, 1.0, None);
         canvas.text(x0 - 8.0, at + 5.0, Anchor::End, Size::Label, MUTED, number(tick));
@@ -80,9 +92,9 @@ fn axes(canvas: &mut Canvas, x: &Axis, y: &Axis, (x0, y0): (f64, f64)) {
     canvas.upwards(x0 - 44.0, y0 + HEIGHT / 2.0, Anchor::Middle, Size::Label, MUTED, "TFLOP/s");
 }
 
-/// Powers of ten from one to the other.
+/// Powers of ten from one of them up to `to`.
 fn powers(from: f64, to: f64) -> Vec<f64> {
-    let (first, last) = (from.log10().round() as i32, to.log10().round() as i32);
+    let (first, last) = (from.log10().round() as i32, (to.log10() + 1e-9).floor() as i32);
     (first..=last).map(|power| 10f64.powi(power)).collect()
 }
 
@@ -98,7 +110,7 @@ fn words(subject: &Subject, program: &Program, intensity: f64, bound: f64) -> Re
     )];
     if let Some(measured) = subject.measured {
         let [m, n, k] = measured.size;
-        let peak = gpu.peak(program.problem.types.acc);
+        let (peak, _) = peak(program, gpu);
         lines.push(format!(
             "Measured at {m} × {n} × {k}: {} TFLOP/s, {:.0} % of the peak.",
             number(measured.tflops),

@@ -109,8 +109,8 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         let half = Panel::WIDTH / 2.0 + 12.0;
         let stores = ("The copies' stores", &cost.stores, cost.worst_store.as_ref());
         let loads = ("The fragments' loads", &cost.loads, cost.worst_load.as_ref());
-        let left = access(canvas, Panel::LEFT, y, stores);
-        let right = access(canvas, Panel::LEFT + half, y, loads);
+        let left = access(canvas, Panel::LEFT, y, stores, "TMA writes the tile");
+        let right = access(canvas, Panel::LEFT + half, y, loads, "tensor cores read it by descriptor");
         y = left.max(right) + 20.0;
     }
     let text = format!(
@@ -191,8 +191,10 @@ fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&W
         }
         top += cell * f64::from(depth) + 22.0;
     }
-    let mut text =
-        String::from("In the cells: bank of the element. Outlined: what a warp reads at once, in the load below.");
+    let mut text = String::from("In the cells: bank of the element.");
+    if read.is_some() {
+        text.push_str(" Outlined: what a warp reads at once, in the load below.");
+    }
     if depth < buffer.depth || lines * LINE < buffer.extent {
         let shown = (lines * LINE).min(buffer.extent);
         text.push_str(&format!(" Shown: {own} 0 to {}, k 0 to {}.", shown - 1, depth - 1));
@@ -214,12 +216,19 @@ fn words_of(program: &Program, buffer: &Buffer, access: &Worst) -> Vec<u32> {
 /// One pass of a part of a warp over the banks: for each bank, the lane that gets a word, and whether others share it.
 type Pass = [Option<(usize, bool)>; WAYS as usize];
 
-/// Draws one access of a warp, bank by bank and pass by pass, with the totals; returns the next free y.
-fn access(canvas: &mut Canvas, x: f64, y: f64, (name, cost, worst): (&str, &SharedCost, Option<&Worst>)) -> f64 {
+/// Draws one access of a warp, bank by bank and pass by pass, with the totals; `instead` says what happens where no thread
+/// accesses the buffer. Returns the next free y.
+fn access(
+    canvas: &mut Canvas,
+    x: f64,
+    y: f64,
+    (name, cost, worst): (&str, &SharedCost, Option<&Worst>),
+    instead: &str,
+) -> f64 {
     let lost = cost.conflicts();
     let share = 100.0 * lost as f64 / (cost.wavefronts.max(1)) as f64;
     let text = match lost {
-        0 if cost.accesses == 0 => format!("{name}: none of any thread; TMA writes the tile"),
+        0 if cost.accesses == 0 => format!("{name}: none of any thread; {instead}"),
         0 => format!("{name}: no conflicts in {} passes", cost.wavefronts),
         _ => format!("{name}: {lost} of {} passes are conflicts ({share:.0} %)", cost.wavefronts),
     };

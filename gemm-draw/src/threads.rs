@@ -99,15 +99,22 @@ impl Held<'_> {
         let numbered = numbers
             .iter()
             .all(|(text, [_, _, width, height])| *height >= 0.9 * size.height() && *width >= size.width(text));
-        for (text, [x, y, width, height]) in numbers.iter().filter(|_| numbered) {
-            // To the right, away from thread 0's elements.
-            let right = width.min(36.0);
-            canvas.within([x + width - right, *y, right, *height], size, ON_LIGHT, text);
-        }
         let first: Vec<[f64; 4]> = self.pieces(0).iter().map(place).collect();
         canvas.rects(&first, ON_LIGHT);
         // So that black elements have an edge on a dark page.
         canvas.frames(&first, INK, 0.8);
+        for (warp, (text, [x, y, width, height])) in numbers.iter().enumerate().filter(|_| numbered) {
+            // To the right, away from thread 0's elements; where they are everywhere, in front of them.
+            let right = width.min(36.0);
+            let at = [x + width - right, *y, right, *height];
+            let (wide, high) = (size.width(text) + 8.0, size.height() + 4.0);
+            let behind =
+                [at[0] + (right - wide) / 2.0, at[1] + (height - high).max(0.0) / 2.0, wide, high.min(*height)];
+            if first.iter().any(|black| overlap(*black, behind)) {
+                canvas.rects(&[behind], palette::category(warp));
+            }
+            canvas.within(at, size, ON_LIGHT, text);
+        }
         let (width, height) = (scale * f64::from(n), scale * f64::from(m));
         canvas.frame(x0, y0, width, height, MUTED, 1.0);
         let elements = self.map.elements();
@@ -320,6 +327,11 @@ fn caption(canvas: &mut Canvas, x: f64, y: f64, lines: &[&str]) -> f64 {
 fn apart([x, y, width, height]: [f64; 4]) -> [f64; 4] {
     let gap = 0.5f64.min(0.1 * width).min(0.1 * height);
     [x + gap, y + gap, width - 2.0 * gap, height - 2.0 * gap]
+}
+
+/// Whether two rectangles share a point.
+fn overlap(one: [f64; 4], other: [f64; 4]) -> bool {
+    (0..2).all(|side| one[side] < other[side] + other[side + 2] && other[side] < one[side] + one[side + 2])
 }
 
 #[cfg(test)]

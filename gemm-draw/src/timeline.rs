@@ -27,6 +27,8 @@ pub(crate) enum Work {
     Store,
     /// Issues asynchronous copies.
     Copy,
+    /// Starts products that tensor cores compute while the role goes on.
+    Start,
     Multiply,
     /// Waits for data or for a free slot.
     Wait,
@@ -61,6 +63,8 @@ pub(crate) struct Stay {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Timeline {
     pub done: Vec<Done>,
+    /// The products that run while the role that started them goes on.
+    pub products: Vec<Done>,
     pub stays: Vec<Stay>,
     /// The time at which a role arrives at a barrier of several warps.
     pub barriers: Vec<(usize, f64)>,
@@ -76,6 +80,8 @@ struct Walker<'a> {
     filling: Vec<Option<Filling>>,
     acquired: Vec<u32>,
     taken: Vec<u32>,
+    /// The ends of the products in flight, oldest first: those of one `steps` are one group.
+    in_flight: VecDeque<f64>,
 }
 
 #[derive(Clone, Copy)]
@@ -89,6 +95,8 @@ struct Filling {
 struct Run<'a> {
     program: &'a Program,
     k_tiles: u32,
+    /// Whether roles wait for products, which else end with the statement.
+    is_async: bool,
     line: Timeline,
     /// For each ring, the stays in order, by index.
     rings: Vec<Vec<usize>>,
@@ -97,7 +105,8 @@ struct Run<'a> {
 /// Runs every role of a program over this many K-tiles.
 pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
     let rings = program.rings.len();
-    let mut run = Run { program, k_tiles, line: Timeline::default(), rings: vec![Vec::new(); rings] };
+    let is_async = program.statements().iter().any(|statement| matches!(statement.op, Op::Retire { .. }));
+    let mut run = Run { program, k_tiles, is_async, line: Timeline::default(), rings: vec![Vec::new(); rings] };
     let walker = |(role, of)| Walker {
         role,
         events: trace::statements(of, k_tiles).into(),
@@ -105,6 +114,7 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
         filling: vec![None; rings],
         acquired: vec![0; rings],
         taken: vec![0; rings],
+        in_flight: VecDeque::new(),
     };
     let mut walkers: Vec<Walker<'_>> = program.roles.iter().enumerate().map(walker).collect();
     // A role continues until it depends on work that another one has not done yet.
@@ -122,7 +132,7 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
             break;
         }
     }
-    run.line.end = run.line.done.iter().map(|done| done.to).fold(0.0, f64::max);
+    run.line.end = run.line.done.iter().chain(&run.line.products).map(|done| done.to).fold(0.0, f64::max);
     run.line
 }
 
@@ -142,7 +152,10 @@ impl Run<'_> {
                     }
                     ptx_gemm_runtime::tile::Span::All => f64::from(self.k_tiles),
                 };
-                self.work(walker, Work::Multiply, kt, share * MULTIPLY);
+                match self.is_async {
+                    true => self.start(walker, kt, share * MULTIPLY),
+                    false => self.work(walker, Work::Multiply, kt, share * MULTIPLY),
+                }
             }
             Op::Settle => {}
             Op::Stage { .. } | Op::Write { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE / 2.0),
@@ -152,8 +165,12 @@ impl Run<'_> {
                 let landed = self.line.stays.iter().map(|stay| stay.there).fold(walker.now, f64::max);
                 self.wait_until(walker, None, landed);
             }
-            // The time of a multiplication is that until its products are complete.
-            Op::Retire { .. } => {}
+            Op::Retire { steps } => {
+                while walker.in_flight.len() > *steps as usize {
+                    let end = walker.in_flight.pop_front().unwrap_or_default();
+                    self.wait_until(walker, kt, end);
+                }
+            }
             Op::Clear { .. } | Op::Promote { .. } | Op::Reduce { .. } => {}
             Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
         }
@@ -172,6 +189,15 @@ impl Run<'_> {
             return;
         }
         self.line.done.push(Done { role: walker.role, work, tile, from, to });
+    }
+
+    /// Starts products, which run after those that the role started before.
+    fn start(&mut self, walker: &mut Walker<'_>, tile: Option<u32>, time: f64) {
+        let from = walker.in_flight.back().copied().unwrap_or(0.0).max(walker.now);
+        let (role, to) = (walker.role, from + time);
+        self.work(walker, Work::Start, tile, ISSUE);
+        walker.in_flight.push_back(to);
+        self.line.products.push(Done { role, work: Work::Multiply, tile, from, to });
     }
 
     fn wait_until(&mut self, walker: &mut Walker<'_>, tile: Option<u32>, when: f64) {
@@ -281,8 +307,9 @@ mod tests {
             if line.stays.is_empty() {
                 continue;
             }
+            let products = line.done.iter().chain(&line.products);
             let multiplied: Vec<_> =
-                line.done.iter().filter(|done| done.work == Work::Multiply).filter_map(|done| done.tile).collect();
+                products.filter(|done| done.work == Work::Multiply).filter_map(|done| done.tile).collect();
             assert_eq!(multiplied, (0..K_TILES).collect::<Vec<_>>(), "{}", case.name);
             for stay in &line.stays {
                 assert!(stay.filled <= stay.there, "{}: {stay:?}", case.name);
@@ -297,6 +324,23 @@ mod tests {
                 assert!(next >= freed - 1e-9, "{}: {stay:?} is overwritten at {next}", case.name);
             }
         }
+    }
+
+    #[test]
+    fn products_of_tensor_cores_follow_each_other_without_a_gap() {
+        let line = of("wgmma_roles");
+        assert!(line.products.windows(2).all(|pair| pair[0].to == pair[1].from), "{:?}", line.products);
+        // The consumer is ahead: it starts the next products while these run, and keeps their slot until they end.
+        let starts: Vec<f64> = line.done.iter().filter(|done| done.work == Work::Start).map(|done| done.from).collect();
+        assert!(starts.iter().skip(1).zip(&line.products).all(|(start, before)| *start < before.to), "{starts:?}");
+        for (stay, products) in line.stays.iter().zip(&line.products) {
+            assert!(stay.freed.is_some_and(|freed| freed >= products.to), "{stay:?} {products:?}");
+        }
+        // With a single role and no slot in reserve, it waits for all of them.
+        let line = of("wgmma");
+        let starts = line.done.iter().filter(|done| done.work == Work::Start).skip(1);
+        assert!(starts.zip(&line.products).all(|(start, before)| start.from >= before.to));
+        assert!(of("mma").products.is_empty());
     }
 
     #[test]

@@ -64,6 +64,12 @@ impl Device {
         Device::with(DeviceKind::Interpreter, Arc::new(Interpreter::new(options)))
     }
 
+    /// A separate interpreter in which a wave of a persistent grid has `blocks` blocks instead of
+    /// [`INTERPRETER_WAVE`](crate::INTERPRETER_WAVE): fewer are enough to count what one of them does.
+    pub fn interpreter_of_wave(options: InterpreterOptions, blocks: u32) -> Device {
+        Device::with(DeviceKind::Interpreter, Arc::new(Interpreter::new(options).of_wave(blocks)))
+    }
+
     pub(crate) fn with(kind: DeviceKind, backend: Arc<dyn Backend>) -> Device {
         Device { inner: Arc::new(Inner { kind, backend, modules: OncePerKey::new(LOADED) }), instead_of_cuda: None }
     }

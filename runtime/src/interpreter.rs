@@ -33,6 +33,8 @@ pub(crate) struct Interpreter {
     memory: Arc<Memory>,
     options: InterpreterOptions,
     limits: Limits,
+    /// Blocks of a wave.
+    wave: u32,
     name: String,
     ids: Mutex<HashMap<u64, AllocationId>>,
 }
@@ -42,7 +44,11 @@ impl Interpreter {
         // The limits of the newest target; the compiler has checked those of the kernel's own target.
         let limits = Limits { target: None, threads: 1024, shared_bytes: 227 << 10 };
         let name = format!("the PTX interpreter on {} CPU threads", interp::threads());
-        Interpreter { memory: Arc::default(), options, limits, name, ids: Mutex::default() }
+        Interpreter { memory: Arc::default(), options, limits, wave: WAVE, name, ids: Mutex::default() }
+    }
+
+    pub(crate) fn of_wave(self, blocks: u32) -> Interpreter {
+        Interpreter { wave: blocks, ..self }
     }
 
     fn failed(&self, what: &str, error: MemoryError) -> DeviceError {
@@ -88,7 +94,8 @@ impl Backend for Interpreter {
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         let program = Program::from_text(kernel.ptx())?;
         let memory = self.memory.clone();
-        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options: self.options.options }))
+        let (options, wave) = (self.options.options, self.wave);
+        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options, wave }))
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32, _lifetime: Lifetime) -> Result<u64, Error> {
@@ -231,6 +238,7 @@ struct InterpreterModule {
     program: Program,
     memory: Arc<Memory>,
     options: interp::Options,
+    wave: u32,
 }
 
 /// Blocks of a persistent grid in the interpreter: few, so that each computes several tiles, and the same number on every
@@ -239,7 +247,7 @@ pub const WAVE: u32 = 5;
 
 impl Module for InterpreterModule {
     fn resident_blocks(&self, _entry: usize, _kernel: usize) -> Result<u32, Error> {
-        Ok(WAVE)
+        Ok(self.wave)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {

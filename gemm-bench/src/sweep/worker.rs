@@ -9,6 +9,7 @@ use ptx_gemm::{Device, Schedule};
 use serde::{Deserialize, Serialize};
 
 use crate::program::Program;
+use crate::rivals::Against;
 use crate::session::{self, Event, Order, Orders, Reason};
 use crate::suites::{Named, Size};
 use crate::sweep::{Failed, Failure, Measured};
@@ -73,7 +74,7 @@ pub fn serve(
     let sizes = vec![Size { m, n, k, batch }];
     let suites = vec![Order { suite: "sweep".into(), sizes, schedules, left_out: Vec::new() }];
     let deadline = Instant::now() + Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::ZERO);
-    for event in session::start(Orders { device, suites, beta: 0.0, deadline }) {
+    for event in session::start(Orders { device, suites, against: Against::Cublas, beta: 0.0, deadline }) {
         if let Some(answer) = answer(event) {
             say(answer)?;
         }
@@ -98,6 +99,6 @@ fn answer(event: Event) -> Option<Answer> {
             Some(Answer::Failed(schedule.parse().ok()?, Failed { how, what }))
         }
         Event::Broken(what) => Some(Answer::Broken(what)),
-        Event::Begin { .. } | Event::End { .. } => None,
+        Event::Begin { .. } | Event::Note(_) | Event::End { .. } => None,
     }
 }

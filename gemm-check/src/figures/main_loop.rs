@@ -3,13 +3,18 @@
 //! Counted as the difference of two products of one tile of D that differ only in K. Everything that happens once,
 //! before, after and between the loops of all roles, is the same in both.
 
-use ptx_gemm_runtime::CompiledGemm;
-use ptx_gemm_runtime::interp::Cost;
+use std::sync::Arc;
+
+use ptx_gemm_runtime::interp::{Checks, Cost};
+use ptx_gemm_runtime::{CompiledGemm, Kernel};
 use serde::Serialize;
 
 use crate::error::CheckError;
 use crate::landmarks::streamed;
-use crate::profile::{conflicts, cost, instructions, loads, multiply_adds, tiles};
+use crate::profile::{conflicts, cost, counting_on, instructions, loads, multiply_adds, tiles};
+
+/// Blocks that share the K-tiles of a tile by stream-K: as few as can share.
+const WAVE: u32 = 2;
 
 /// The cost of the main loop for each multiply-add of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -32,12 +37,14 @@ impl MainLoop {
     /// Counts the main loop of an entry for whole tiles. `gemm` is its kernel, loaded by [`counting`](profile::counting)
     /// without checks, which have seen it on the product that is counted as a whole. The results are not compared for the
     /// same reason.
-    pub(super) fn of(gemm: &CompiledGemm, entry: &str) -> Result<MainLoop, CheckError> {
-        let kernel = gemm.kernel();
+    pub(super) fn of(kernel: &Arc<Kernel>, gemm: &CompiledGemm, entry: &str) -> Result<MainLoop, CheckError> {
         let program = kernel.programs().entries.iter().find(|program| program.name == entry);
         let rings = program.map(|program| program.rings.as_slice()).unwrap_or_default();
         let slots = rings.iter().map(|ring| ring.depth as usize).max().unwrap_or(1);
-        let streamed = program.and_then(streamed);
+        let streamed = program.and_then(|program| streamed(program, WAVE));
+        // Every block more needs K-tiles of its own, and takes as long.
+        let few = streamed.map(|_| counting_on(kernel, Checks::Off, WAVE)).transpose()?;
+        let gemm = few.as_ref().unwrap_or(gemm);
         let parts = streamed
             .map_or_else(|| program.map_or(1, |program| program.scheduler.parts() as usize), |(blocks, _)| blocks);
         // The pipeline is full in both, in each part of k. Where blocks share the K-tiles, they are equally many in both.

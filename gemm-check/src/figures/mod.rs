@@ -204,7 +204,7 @@ impl Figures {
                 Checks::Off => Profile::loaded(&unwatched, size)?,
                 checks => Profile::watched(kernel, size, checks)?,
             };
-            Ok::<_, CheckError>((MainLoop::of(&unwatched, &profile.entry)?, profile))
+            Ok::<_, CheckError>((MainLoop::of(kernel, &unwatched, &profile.entry)?, profile))
         };
         let first = kernel.interface().entries.first().map(|entry| entry.name.clone()).unwrap_or_default();
         let assemble = |entry: &str| how.assembler.map(|a| a.assemble(kernel, entry, how.patience));

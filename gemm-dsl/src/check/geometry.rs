@@ -3,7 +3,7 @@
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::check::tensor::WGMMA_COLUMNS;
-use crate::clause::{Atom, TileClause, WarpCount};
+use crate::clause::{Atom, Clause, TileClause, WarpCount};
 use crate::plan::Geometry;
 use crate::table::Key;
 use crate::target::MAX_THREADS;
@@ -110,7 +110,7 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
     let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: GROUP_ROWS, n: columns });
     // Of a shape that does not exist, that is all there is to say.
-    if !WGMMA_COLUMNS.contains(&columns) {
+    if !WGMMA_COLUMNS.contains(&columns) || !columns.is_multiple_of(LANES.m) {
         return None;
     }
     if !whole.m.is_multiple_of(atom.m) || !whole.n.is_multiple_of(atom.n) {
@@ -257,6 +257,14 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
         for n in divisors_near(whole.n, part.n) {
             let text = format!("{name}({m}, {n})");
             finding.set(&text, format!("{text} does"));
+        }
+    }
+    // Where no smaller part is legal, a larger tile may be.
+    if let (Key::Tile, Some(tile)) = (whole_key, settings.tile) {
+        let (m, n) = (tile.m.checked_next_multiple_of(part.m), tile.n.checked_next_multiple_of(part.n));
+        if let (Some(m), Some(n)) = (m, n) {
+            let text = Clause::Tile(TileClause { m, n, ..tile }).to_string();
+            finding.set(&text, format!("it divides {text}"));
         }
     }
 }

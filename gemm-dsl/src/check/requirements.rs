@@ -52,7 +52,8 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         Atom::Wgmma(..) => {
             let k = mma_depth(types.a);
             let smaller = format!("atom(mma(16, 8, {k}))");
-            let instead: Vec<&str> = std::iter::once(smaller.as_str()).chain(PLAIN).collect();
+            let of_warps = format!("{smaller}; warp(64, 64)");
+            let instead: Vec<&str> = [smaller.as_str(), of_warps.as_str()].into_iter().chain(PLAIN).collect();
             need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
         }
     }

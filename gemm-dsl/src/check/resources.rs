@@ -81,11 +81,16 @@ impl<'a> Needs<'a> {
             let finding = findings.error("instruction", need.key, choice.depends(), what);
             // `cp_async` in place of a refused `tma` is a different error, and therefore not a fix.
             finding.subject = need.what.clone();
+            let newer = format!("target({})", need.least);
+            // The same GPUs, with what only they have: that is what was meant.
+            if need.least.capability == target.capability {
+                finding.set(&newer, format!("{newer} has it, on the same GPUs"));
+            }
             for text in &need.instead {
                 let verb = if text.contains(';') { "run" } else { "runs" };
                 finding.set(text, format!("{text} {verb} there"));
             }
-            finding.set(format!("target({})", need.least), format!("target({}) has it", need.least));
+            finding.set(&newer, format!("{newer} has it"));
             if let Some(clause) = self.settings.get(need.key) {
                 finding.remove(clause.name(), format!("leave {} out", clause.name()));
             }

@@ -23,13 +23,15 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     if unroll == 0 {
         return;
     }
-    if settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
+    // An atom that multiplies whole K-tiles takes no `unroll` at all.
+    let is_unrolled = !matches!(settings.atom, Atom::Wgmma(..));
+    if is_unrolled && settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
         let message = format!(
             "unroll({unroll}) does not divide the {} of {}",
             count(block.k, "step"),
             settings.text(Key::Tile, "")
         );
-        let finding = findings.error("unroll", Key::Unroll, &[Key::Tile, Key::Shared], message);
+        let finding = findings.error("unroll", Key::Unroll, &[Key::Tile, Key::Shared, Key::Atom], message);
         let mut divisors: Vec<u32> = (1..=block.k).filter(|d| block.k.is_multiple_of(*d)).collect();
         divisors.sort_by_key(|d| (d.abs_diff(unroll), *d));
         for divisor in divisors.into_iter().take(8) {

@@ -42,7 +42,9 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
     // The half-depth shapes exist in addition to the full ones.
     let legal = (shape.0, shape.1) == (m, n) && (shape.2 == deepest || (m == 16 && shape.2 == deepest / 2));
     if !legal {
-        let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));
+        let half = if m == 16 { format!(" or {m} x {n} x {}", deepest / 2) } else { String::new() };
+        let atom = settings.text(Key::Atom, "");
+        let message = format!("{atom}: no such shape for {dtype}; it is {m} x {n} x {deepest}{half}");
         let text = format!("atom(mma({m}, {n}, {deepest}))");
         findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
     }
@@ -59,7 +61,12 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
     if shape.0 == 64 && shape.2 == depth && WGMMA_COLUMNS.contains(&shape.1) && shape.1.is_multiple_of(step) {
         return true;
     }
-    let message = format!("{}: no such shape for {dtype}", settings.text(Key::Atom, ""));
+    let message = format!(
+        "{}: no such shape for {dtype}; it is 64 x N x {depth} with N a multiple of {step} from {} to {}",
+        settings.text(Key::Atom, ""),
+        WGMMA_COLUMNS.start(),
+        WGMMA_COLUMNS.end()
+    );
     let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
     // Near what is written, or what divides the tile.
     let near = (shape.1.clamp(8, 256) / 16 * 16).max(8);

@@ -217,6 +217,9 @@ impl Values<'_> {
             let fixed = RegistersClause { producer: valid(r.producer), consumer: valid(r.consumer) };
             let text = Clause::Registers(fixed).to_string();
             finding.set(&text, format!("such as {text}"));
+            // The largest may be more than a multiprocessor has.
+            let text = Clause::Registers(RegistersClause { consumer: fixed.consumer.min(240), ..fixed }).to_string();
+            finding.set(&text, format!("such as {text}"));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ptx_gemm::cuda::Properties;
+use ptx_gemm::cuda::{CublasLt, Properties};
 use ptx_gemm::{Batch, DType, Device, DeviceKind};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use crate::source::{self, unusable};
 use ptx_gemm_bench::Program;
 use ptx_gemm_bench::markdown::{self, Shown};
 use ptx_gemm_bench::progress::Progress;
+use ptx_gemm_bench::rivals::{Against, Versions};
 use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
 use ptx_gemm_bench::suites::{Named, Size, Suite};
 use ptx_gemm_bench::{plot, report};
@@ -131,7 +132,7 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
         order("sizes", if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
     }
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
-    Ok(Orders { device: device.clone(), suites, beta: args.beta, deadline })
+    Ok(Orders { device: device.clone(), suites, against: Against::BestOfCublasLt, beta: args.beta, deadline })
 }
 
 /// Programs for one product, or for many; and the names of those that cannot be used, with the reason.
@@ -196,7 +197,8 @@ impl Results<'_> {
         self.progress.take(&event);
         self.bar.set_position(self.progress.begun() as u64);
         match event {
-            Event::Begin { properties, cublas } => self.begin(properties, cublas),
+            Event::Begin { properties, versions } => self.begin(properties, versions),
+            Event::Note(what) => self.note(what),
             Event::Started { schedule, size, .. } => self.bar.set_message(format!("{schedule} at {size}")),
             Event::Row(row) => {
                 self.say(&format!("{}\n", row.line(self.peak)));
@@ -222,7 +224,7 @@ impl Results<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, properties: Properties, cublas: Result<String, String>) {
+    fn begin(&mut self, properties: Properties, versions: Versions) {
         self.peak = report::peak(properties);
         let Properties { processors, clock_khz, l2_bytes, .. } = properties;
         let (mhz, mib) = (clock_khz / 1000, l2_bytes >> 20);
@@ -230,10 +232,18 @@ impl Results<'_> {
             "{processors} multiprocessors, {mhz} MHz at most, {mib} MiB of L2; f32 peak {:.1} TFLOP/s",
             self.peak
         ));
-        self.note(match cublas {
+        self.note(match versions.cublas {
             Ok(version) => format!("cuBLAS {version}"),
             Err(why) => format!("no comparison with cuBLAS: {why}"),
         });
+        match versions.cublaslt {
+            Some(Ok(version)) => self.note(format!(
+                "cuBLASLt {version}: the fastest of its first {} proposals on each product, column `to Lt`",
+                CublasLt::PROPOSALS
+            )),
+            Some(Err(why)) => self.note(format!("no comparison with cuBLASLt: {why}")),
+            None => {}
+        }
     }
 
     /// Writes to standard error, above the bar.
@@ -306,6 +316,9 @@ impl Results<'_> {
             }
             text.push_str(&format!("\n{suite}\n{}\n", report::heading()));
             rows.iter().for_each(|row| text.push_str(&format!("{}\n", row.line(self.peak))));
+            if suite != Suite::Ladder.name() {
+                text.push_str(&report::means(&rows));
+            }
         }
         text
     }

@@ -1,7 +1,6 @@
 //! cuBLAS, for comparison: the same product on the same memory, in the same process.
 //!
-//! The library is loaded on demand, like the driver. cuBLAS stores its matrices column by column, and a row-major
-//! matrix is the transpose of a column-major one: a row-major D is computed as D^T = B^T A^T.
+//! The library is loaded on demand, like the driver.
 #![allow(unsafe_code)] // Calls of the library.
 
 use std::ffi::c_void;
@@ -11,12 +10,12 @@ use std::sync::Arc;
 
 use cudarc::cublas::sys::{self, cublasComputeType_t as Compute, cublasOperation_t as Operation, cudaDataType as Type};
 use cudarc::driver::{CudaStream, result};
+use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::types::Types;
-use ptx_gemm_dsl::{DType, Layout};
 
+use super::column_major::{ColumnMajor, Operand, Scalars, Sums, refused};
 use super::driver;
 use super::queue::{Enqueue, Queue};
-use crate::arguments::DeviceMatrix;
 use crate::error::{DeviceError, Error};
 use crate::resident::Resident;
 
@@ -34,22 +33,8 @@ pub struct Cublas {
 /// One product (or a strided batch), ready to run: D = A B, with alpha = 1 and beta = 0.
 pub struct CublasProduct<'a> {
     cublas: &'a Cublas,
-    types: (Type, Type, Type),
-    compute: Compute,
-    /// cuBLAS's own A and B, which are ours or, for a row-major D, B and A.
-    left: (Operation, DeviceMatrix),
-    right: (Operation, DeviceMatrix),
-    out: DeviceMatrix,
-    extents: [i32; 3],
+    product: ColumnMajor,
     scalars: Scalars,
-}
-
-/// alpha and beta, in the type of the computation.
-#[derive(Clone, Copy)]
-enum Scalars {
-    Float([f32; 2]),
-    Double([f64; 2]),
-    Integer([i32; 2]),
 }
 
 impl Cublas {
@@ -110,36 +95,8 @@ impl Cublas {
                 return Err(refused(&format!("a matrix is in the memory of {}", resident.device())).into());
             }
         }
-        let (a, b, d) = (a.matrix(), b.matrix(), d.matrix());
-        let (compute, scalars) = compute(types).ok_or_else(|| {
-            let Types { a, b, acc, d, .. } = types;
-            refused(&format!("it has no product of {a} and {b} with sums in {acc} and results in {d}"))
-        })?;
-        // To a column-major reader this is the matrix itself, or its transpose.
-        let wanted = d.shape.layout;
-        let operation = |operand: DeviceMatrix| match operand.shape.layout == wanted {
-            true => Operation::CUBLAS_OP_N,
-            false => Operation::CUBLAS_OP_T,
-        };
-        let (m, n, k) = (d.shape.rows, d.shape.cols, a.shape.cols);
-        let (left, right, extents, inputs) = match wanted {
-            Layout::Col => (a, b, [m, n, k], (types.a, types.b)),
-            Layout::Row => (b, a, [n, m, k], (types.b, types.a)),
-        };
-        let mut small = [0; 3];
-        for (to, extent) in small.iter_mut().zip(extents) {
-            *to = integer(extent)?;
-        }
-        Ok(CublasProduct {
-            cublas: self,
-            types: (data_type(inputs.0), data_type(inputs.1), data_type(types.d)),
-            compute,
-            left: (operation(left), left),
-            right: (operation(right), right),
-            out: d,
-            extents: small,
-            scalars,
-        })
+        let product = ColumnMajor::of(types, [a, b, d].map(Resident::matrix))?;
+        Ok(CublasProduct { cublas: self, product, scalars: product.sums.scalars() })
     }
 }
 
@@ -163,30 +120,29 @@ impl Enqueue for CublasProduct<'_> {
         if queue.stream().cu_stream() != self.cublas.stream.cu_stream() {
             return Err(refused("it was opened for another queue").into());
         }
-        let [m, n, k] = self.extents;
-        let (left, right) = (self.left.1, self.right.1);
-        let (alpha, beta) = self.scalars.pointers();
-        let (lda, ldb, ldc) = (integer(left.shape.ld)?, integer(right.shape.ld)?, integer(self.out.shape.ld)?);
-        let stride = |matrix: DeviceMatrix| matrix.stack.stride as i64;
-        let handle = self.cublas.handle;
+        let CublasProduct { cublas: Cublas { handle, .. }, product, scalars } = self;
+        let ColumnMajor { left, right, out, extents: [m, n, k], sums } = *product;
+        let [alpha, beta] = scalars.pointers();
         let (a, b) = (left.address as *const c_void, right.address as *const c_void);
-        let (d, batch) = (self.out.address as *mut c_void, integer(self.out.stack.count)?);
-        let ((op_a, op_b), (type_a, type_b, type_d)) = ((self.left.0, self.right.0), self.types);
-        let (strides, algorithm) = ([left, right, self.out].map(stride), sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT);
+        let d = out.address as *mut c_void;
+        let (op_a, op_b) = (operation(left), operation(right));
+        let [type_a, type_b, type_d] = [left, right, out].map(|operand| data_type(operand.dtype));
+        let (compute, algorithm) = (compute(sums), sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT);
+        let handle = *handle;
         // A single product uses the function that programs call for it, which may choose different kernels.
         // SAFETY: the handle is alive; the operands are borrowed and have the extents given; alpha and beta are of the
         // computation's type and are read before the call returns.
         #[rustfmt::skip]
         let called = unsafe {
-            if batch == 1 {
+            if out.count == 1 {
                 sys::cublasGemmEx(
-                    handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, d, type_d, ldc,
-                    self.compute, algorithm,
+                    handle, op_a, op_b, m, n, k, alpha, a, type_a, left.ld, b, type_b, right.ld, beta, d, type_d,
+                    out.ld, compute, algorithm,
                 )
             } else {
                 sys::cublasGemmStridedBatchedEx(
-                    handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, strides[0], b, type_b, ldb, strides[1], beta,
-                    d, type_d, ldc, strides[2], batch, self.compute, algorithm,
+                    handle, op_a, op_b, m, n, k, alpha, a, type_a, left.ld, left.stride, b, type_b, right.ld,
+                    right.stride, beta, d, type_d, out.ld, out.stride, out.count, compute, algorithm,
                 )
             }
         };
@@ -194,29 +150,19 @@ impl Enqueue for CublasProduct<'_> {
     }
 }
 
-impl Scalars {
-    fn pointers(&self) -> (*const c_void, *const c_void) {
-        match self {
-            Scalars::Float([alpha, beta]) => (ptr::from_ref(alpha).cast(), ptr::from_ref(beta).cast()),
-            Scalars::Double([alpha, beta]) => (ptr::from_ref(alpha).cast(), ptr::from_ref(beta).cast()),
-            Scalars::Integer([alpha, beta]) => (ptr::from_ref(alpha).cast(), ptr::from_ref(beta).cast()),
-        }
-    }
+fn operation(operand: Operand) -> Operation {
+    if operand.transposed { Operation::CUBLAS_OP_T } else { Operation::CUBLAS_OP_N }
 }
 
 /// How cuBLAS sums (cuBLAS documentation, "cublasGemmEx", the table of compute types).
-fn compute(types: Types) -> Option<(Compute, Scalars)> {
-    use DType::*;
-    let float = Scalars::Float([1.0, 0.0]);
-    Some(match (types.a, types.b, types.acc, types.d) {
-        (F64, F64, F64, F64) => (Compute::CUBLAS_COMPUTE_64F, Scalars::Double([1.0, 0.0])),
-        (Tf32, Tf32, F32, F32) => (Compute::CUBLAS_COMPUTE_32F_FAST_TF32, float),
-        (F32, F32, F32, F32) | (F16, F16, F32, F16 | F32) | (Bf16, Bf16, F32, Bf16 | F32) | (I8, I8, F32, F32) => {
-            (Compute::CUBLAS_COMPUTE_32F, float)
-        }
-        (I8, I8, I32, I32) => (Compute::CUBLAS_COMPUTE_32I, Scalars::Integer([1, 0])),
-        _ => return None,
-    })
+fn compute(sums: Sums) -> Compute {
+    match sums {
+        Sums::F16 => Compute::CUBLAS_COMPUTE_16F,
+        Sums::F32 => Compute::CUBLAS_COMPUTE_32F,
+        Sums::Tf32 => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
+        Sums::F64 => Compute::CUBLAS_COMPUTE_64F,
+        Sums::I32 => Compute::CUBLAS_COMPUTE_32I,
+    }
 }
 
 fn data_type(dtype: DType) -> Type {
@@ -233,19 +179,11 @@ fn data_type(dtype: DType) -> Type {
     }
 }
 
-fn integer(extent: usize) -> Result<i32, DeviceError> {
-    i32::try_from(extent).map_err(|_| refused(&format!("an extent of {extent} is more than it takes")))
-}
-
 fn status(call: &'static str, status: sys::cublasStatus_t) -> Result<(), DeviceError> {
     match status {
         sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(()),
         code => Err(DeviceError::Driver { call, device: "cuBLAS".into(), code: format!("{code:?}") }),
     }
-}
-
-fn refused(message: &str) -> DeviceError {
-    DeviceError::Cublas { message: message.into() }
 }
 
 impl fmt::Debug for Cublas {
@@ -256,6 +194,6 @@ impl fmt::Debug for Cublas {
 
 impl fmt::Debug for CublasProduct<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CublasProduct({:?})", self.extents)
+        write!(f, "CublasProduct({:?})", self.product.extents)
     }
 }

@@ -6,9 +6,13 @@
 #[cfg(not(feature = "cuda"))]
 mod absent;
 #[cfg(feature = "cuda")]
+mod column_major;
+#[cfg(feature = "cuda")]
 mod copy;
 #[cfg(feature = "cuda")]
 mod cublas;
+#[cfg(feature = "cuda")]
+mod cublaslt;
 #[cfg(feature = "cuda")]
 mod device;
 #[cfg(feature = "cuda")]
@@ -45,6 +49,8 @@ pub use absent::status;
 pub(crate) use absent::{are_linked, open};
 #[cfg(feature = "cuda")]
 pub use cublas::{Cublas, CublasProduct};
+#[cfg(feature = "cuda")]
+pub use cublaslt::{Algorithm, CublasLt, CublasLtProduct};
 /// The crate whose contexts, streams and slices this one accepts: use this version of it, or a compatible one.
 #[cfg(feature = "cuda")]
 pub use cudarc;

@@ -1,0 +1,114 @@
+//! The libraries that schedules are compared with, on the same data in the same process: cuBLAS, and cuBLASLt with the
+//! fastest of the algorithms that it proposes.
+
+use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Enqueue, Queue};
+use ptx_gemm::{Device, Error, Resident};
+
+use crate::agree::{Agreement, Reference};
+use crate::measure::{Sides, fastest};
+use crate::operands::Operands;
+
+/// What a session compares with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// cuBLAS, as programs call it.
+    Cublas,
+    /// Also the fastest of cuBLASLt's proposals, which are all timed on each product.
+    BestOfCublasLt,
+}
+
+/// The libraries, as far as they are there.
+pub(crate) struct Rivals {
+    pub(crate) cublas: Option<Cublas>,
+    pub(crate) cublaslt: Option<CublasLt>,
+}
+
+/// A product on all copies of its operands, by each library that computes it.
+#[derive(Default)]
+pub(crate) struct Theirs<'a> {
+    cublas: Vec<CublasProduct<'a>>,
+    cublaslt: Vec<CublasLtProduct<'a>>,
+}
+
+impl Rivals {
+    /// Opens the libraries; also returns their versions, or why there is none. A library that is not wanted has no answer.
+    pub(crate) fn open(queue: &Queue, against: Against) -> (Rivals, Versions) {
+        let cublas = Cublas::new(queue);
+        let cublaslt = (against == Against::BestOfCublasLt).then(|| CublasLt::new(queue));
+        let versions = Versions {
+            cublas: cublas.as_ref().map(Cublas::version).map_err(Error::to_string),
+            cublaslt: cublaslt.as_ref().map(|lt| lt.as_ref().map(CublasLt::version).map_err(Error::to_string)),
+        };
+        (Rivals { cublas: cublas.ok(), cublaslt: cublaslt.and_then(Result::ok) }, versions)
+    }
+
+    /// cuBLAS, if it computes this product.
+    pub(crate) fn cublas(&self, operands: &Operands) -> Option<&Cublas> {
+        self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok())
+    }
+
+    /// The product on all copies, by those libraries that compute it. An error is that of a result of cuBLASLt, which then is
+    /// not among them.
+    pub(crate) fn on<'a>(
+        &'a self,
+        device: &Device,
+        queue: &Queue,
+        operands: &'a Operands,
+        reference: &Reference,
+    ) -> (Theirs<'a>, Result<(), String>) {
+        let cublas = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
+        let best = self.cublaslt.as_ref().map(|lt| best(device, queue, lt, operands, reference));
+        let (cublaslt, right) = match best {
+            Some(Ok(products)) => (products, Ok(())),
+            Some(Err(why)) => (Vec::new(), Err(why)),
+            None => (Vec::new(), Ok(())),
+        };
+        (Theirs { cublas, cublaslt }, right)
+    }
+}
+
+/// What the libraries are.
+#[derive(Clone, Debug)]
+pub struct Versions {
+    /// The version of cuBLAS, or why there is none.
+    pub cublas: Result<String, String>,
+    /// The same of cuBLASLt; `None` if it was not wanted.
+    pub cublaslt: Option<Result<String, String>>,
+}
+
+impl Theirs<'_> {
+    /// With our own work, for a measurement.
+    pub(crate) fn next_to<'a>(&'a self, ours: Vec<&'a dyn Enqueue>) -> Sides<'a> {
+        Sides { ours, cublas: enqueued(&self.cublas), cublaslt: enqueued(&self.cublaslt) }
+    }
+}
+
+/// The fastest of cuBLASLt's proposals on all copies; none where it has no proposal.
+fn best<'a>(
+    device: &Device,
+    queue: &Queue,
+    lt: &'a CublasLt,
+    operands: &'a Operands,
+    reference: &Reference,
+) -> Result<Vec<CublasLtProduct<'a>>, String> {
+    let Ok(algorithms) = operands.cublaslt_algorithms(lt) else { return Ok(Vec::new()) };
+    let on_all = |algorithm: &Algorithm| operands.cublaslt(lt, algorithm);
+    let mut ways: Vec<(Algorithm, Vec<CublasLtProduct<'a>>)> =
+        algorithms.into_iter().filter_map(|algorithm| Some((algorithm, on_all(&algorithm).ok()?))).collect();
+    let found = fastest(queue, ways.iter().map(|(_, products)| enqueued(products)).collect());
+    let Some(index) = found else { return Ok(Vec::new()) };
+    let (algorithm, products) = ways.swap_remove(index);
+    let result = |d: &Resident| -> Result<(), Error> {
+        queue.launch(&operands.cublaslt_into(lt, &algorithm, d)?)?;
+        queue.wait()
+    };
+    match reference.of_library(device, operands, result) {
+        Ok(Agreement::Right { .. }) => Ok(products),
+        Ok(Agreement::Wrong(what)) => Err(format!("cuBLASLt's result is wrong, and it is left out: {what}")),
+        Err(error) => Err(format!("cuBLASLt is left out: {error}")),
+    }
+}
+
+fn enqueued<T: Enqueue>(products: &[T]) -> Vec<&dyn Enqueue> {
+    products.iter().map(|one| one as &dyn Enqueue).collect()
+}
