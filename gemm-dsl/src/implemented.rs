@@ -8,6 +8,7 @@ use std::any::Any;
 use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
+use crate::terms::{Load, Store};
 use crate::types::DType;
 use crate::words::Word;
 
@@ -27,7 +28,6 @@ pub(crate) fn works(word: &dyn Any) -> bool {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
     let lacks = [
-        word.downcast_ref() == Some(&BatchKind::Grouped),
         word.downcast_ref() == Some(&Roles::Pingpong),
         word.is::<Emulation>(),
     ];
@@ -99,7 +99,20 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                 lacks("specialize with pingpong".into(), &[&together.to_string()]);
             }
-            Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),
+            // A tensor map is of one matrix, and a packed operand's place follows from the extents of one product.
+            Clause::Batch(BatchKind::Grouped) => {
+                let other = clauses.iter().find_map(|clause| match clause {
+                    Clause::Atom(Atom::Wgmma(..)) => {
+                        Some((clause, &["atom(mma(16, 8, 16)); load(cp_async)", "batch(strided)"][..]))
+                    }
+                    Clause::Load(Load::Tma) => Some((clause, &["load(cp_async)", "load(registers)", "batch(strided)"])),
+                    Clause::Store(Store::Tma) => Some((clause, &["store(staged)", "store(direct)", "batch(strided)"])),
+                    _ => None,
+                });
+                if let Some((other, instead)) = other {
+                    lacks(format!("{whole} with {other}"), instead);
+                }
+            }
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}
         }

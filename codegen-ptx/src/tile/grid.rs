@@ -30,8 +30,8 @@ pub struct Grid {
     pub parts: u32,
     /// With stream-K, the K of a tile for which there may be one block more.
     pub stream: Option<u32>,
-    /// True if the tiles repeat for each product of a batch.
-    pub batched: bool,
+    /// Whether there are tiles of one product, of as many for each product of a batch, or of every product in a list.
+    pub batch: Batch,
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
     pub wave: Option<Wave>,
 }
@@ -48,7 +48,7 @@ impl Grid {
             tile: (program.block.m, program.block.n),
             parts: program.scheduler.parts(),
             stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
-            batched: program.problem.batch == Batch::Strided,
+            batch: program.problem.batch,
             wave: program.scheduler.persistent,
         }
     }
@@ -66,13 +66,17 @@ impl Grid {
 
     /// Number of blocks, on a device that holds `resident` of them at once.
     pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
-        let most = match self.wave {
+        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
+        self.units(extents).saturating_mul(shares).min(self.most(resident))
+    }
+
+    /// The most blocks of a launch, on a device that holds `resident` of them at once.
+    pub fn most(&self, resident: u32) -> u64 {
+        match self.wave {
             None => u64::MAX,
             Some(Wave::Blocks(blocks)) => blocks.into(),
             Some(Wave::Device) => resident.max(1).into(),
-        };
-        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
-        self.units(extents).saturating_mul(shares).min(most)
+        }
     }
 
     /// The number of blocks as a formula of the extents and the batch.
@@ -83,8 +87,10 @@ impl Grid {
             Operand::C | Operand::D => ("m", "n"),
         };
         let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0, self.tile.1);
-        if self.batched {
-            formula.push_str(" * batch");
+        match self.batch {
+            Batch::One => {}
+            Batch::Strided => formula.push_str(" * batch"),
+            Batch::Grouped => formula = format!("sum over the products of {formula}"),
         }
         if self.parts > 1 {
             formula.push_str(&format!(" * {}", self.parts));

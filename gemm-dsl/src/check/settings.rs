@@ -259,6 +259,7 @@ pub(super) fn problem(schedule: &Schedule) -> Problem {
     };
     let batch = match schedule.get(Key::Batch) {
         Some(Clause::Batch(BatchKind::Strided)) => Batch::Strided,
+        Some(Clause::Batch(BatchKind::Grouped)) => Batch::Grouped,
         _ => Batch::One,
     };
     Problem { types: types(written), layouts, epilogue, batch }

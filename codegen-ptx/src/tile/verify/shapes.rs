@@ -96,11 +96,16 @@ fn params(program: &Program) -> Check {
     };
     let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix)).collect();
     let address = |matrix: &Operand| if mapped(matrix) { Param::Map(*matrix) } else { Param::Matrix(*matrix) };
-    let mut needed: Vec<Param> = matrices.iter().map(address).collect();
-    needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
-    needed.extend([Param::M, Param::N, Param::K]);
-    needed.extend(plain.iter().map(|matrix| Param::Ld(*matrix)));
-    needed.extend((0..epilogue.scalars.len()).map(Param::Scalar));
+    let mut needed: Vec<Param> = (0..epilogue.scalars.len()).map(Param::Scalar).collect();
+    if problem.batch == Batch::Grouped {
+        // The rest is in the records.
+        needed.extend([Param::Problems, Param::Batch]);
+    } else {
+        needed.extend(matrices.iter().map(address));
+        needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
+        needed.extend([Param::M, Param::N, Param::K]);
+        needed.extend(plain.iter().map(|matrix| Param::Ld(*matrix)));
+    }
     if problem.batch == Batch::Strided {
         needed.push(Param::Batch);
         needed.extend(plain.iter().map(|matrix| Param::BatchStride(*matrix)));
@@ -134,6 +139,12 @@ fn scheduler(program: &Program) -> Check {
         rule((1..=65_535).contains(&blocks), Site::Scheduler, || {
             format!("the wave has {blocks} blocks, and must have 1 to 65535")
         })?;
+    }
+    if program.problem.batch == Batch::Grouped {
+        rule(scheduler.persistent.is_some(), Site::Scheduler, || {
+            "blocks walk through the list of a group, and need `persistent`".into()
+        })?;
+        rule(!scheduler.divides_k(), Site::Scheduler, || "one block sums each tile of a group".into())?;
     }
     match scheduler.division {
         Division::Whole => Ok(()),
