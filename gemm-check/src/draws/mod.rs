@@ -21,6 +21,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, DeviceError, DeviceKind, Error, Int
 use crate::check::check;
 use crate::data::Data;
 use crate::request::{Output, Request};
+use crate::size::Size;
 
 use schedules::{maybe, of, schedule};
 
@@ -88,6 +89,19 @@ impl Extent {
 }
 
 impl Wish {
+    /// The other products of a group: extents of the first in another order and number, or 0.
+    fn others(&self, plan: &Plan) -> Vec<Size> {
+        let tile = [plan.block.m, plan.block.n, plan.block.k];
+        let of = |index: usize| {
+            let [m, n, k] = [0, 1, 2].map(|at| {
+                let extent = self.extents[(at + index) % 3].elements(tile[at]) * usize::from((index + at) % 5 != self.gap);
+                if plan.tail == Tail::None { extent.next_multiple_of(tile[at] as usize) } else { extent }
+            });
+            Size::new(m, n, k)
+        };
+        (0..2 * self.batch).map(of).collect()
+    }
+
     fn request(&self, plan: &Plan) -> Request {
         let [m, n, k] = self.extents;
         let elements = |extent: Extent, tile: u32| match plan.tail {
@@ -98,6 +112,9 @@ impl Wish {
         let mut request = Request { data: self.data, seed: self.seed, ..Request::random(m, n, k) };
         if plan.problem.batch == Batch::Strided {
             request = Request { gap: self.gap, ..request }.batch(self.batch);
+        }
+        if plan.problem.batch == Batch::Grouped {
+            request = request.with_others(self.others(plan));
         }
         request = match self.rows {
             Rows::Packed => request,

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::equivalent::{certainly_equivalent, equivalent};
 use super::{Mutant, MutantKind};
 use crate::bits::Rule;
-use crate::data::HostMatrix;
+use crate::data::Results;
 use crate::error::CheckError;
 use crate::exec::Order;
 use crate::given::Given;
@@ -83,7 +83,7 @@ struct Trial {
     misaligned: bool,
     /// The PTX entries that it runs; faults in others do not affect it.
     runs: Vec<usize>,
-    result: HostMatrix,
+    result: Results,
     /// Instructions after which a warp of a mutant counts as not terminating.
     limit: u64,
 }
