@@ -8,7 +8,7 @@ use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 use ptx_gemm_runtime::ptx::module::Statement;
 
-use crate::request::{Output, Request};
+use crate::request::{Leading, Output, Request};
 use crate::size::Size;
 
 /// Products of a batch: more than one, so that the distance between them matters.
@@ -45,10 +45,21 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     };
     let output = if turn % 4 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
     let seed = turn as u64;
-    [
+    let both = [
         Request { seed, gap: turn % 3, ..with_products(kernel, exact, turn) },
         Request { seed, gap: turn % 5, output, ..with_products(kernel, other, turn + 1) },
-    ]
+    ];
+    if needs_alignment(kernel) { both.map(well_aligned) } else { both }
+}
+
+/// Whether every entry requires alignment, as in groups on warp groups' tensor cores, where nothing packs an operand.
+fn needs_alignment(kernel: &Kernel) -> bool {
+    kernel.interface().entries.iter().all(|entry| !entry.requires.is_empty())
+}
+
+/// The same with aligned rows, whatever was asked for.
+fn well_aligned(request: Request) -> Request {
+    Request { leading: Leading::default(), ..request.aligned() }
 }
 
 /// The same with as many products as the problem computes in one launch.
@@ -100,7 +111,8 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
         infinite.padded(problem, turn % 3),
     ];
     let all = all.into_iter().chain(narrow.into_iter().flatten());
-    all.map(|request| Request { seed: turn as u64, ..with_products(kernel, request, turn) }).collect()
+    let all = all.map(|request| Request { seed: turn as u64, ..with_products(kernel, request, turn) });
+    if needs_alignment(kernel) { all.map(well_aligned).collect() } else { all.collect() }
 }
 
 /// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with
@@ -110,7 +122,8 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0);
     let random = with_products(kernel, random, 0);
     let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
-    [random.clone().aligned(), random.padded(problem, 1)].into_iter().chain(narrow).collect()
+    let rows = if needs_alignment(kernel) { 16 } else { 1 };
+    [random.clone().aligned(), random.padded(problem, rows)].into_iter().chain(narrow).collect()
 }
 
 /// The same for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that

@@ -5,10 +5,9 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, TypesClause};
+use crate::clause::{Atom, Clause, Emulation, Roles, SpecializeClause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
-use crate::terms::{Load, Store};
 use crate::types::DType;
 use crate::words::Word;
 
@@ -98,20 +97,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             Clause::Specialize(specialize) if specialize.roles == Some(Roles::Pingpong) => {
                 let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                 lacks("specialize with pingpong".into(), &[&together.to_string()]);
-            }
-            // A tensor map is of one matrix, and a packed operand's place follows from the extents of one product.
-            Clause::Batch(BatchKind::Grouped) => {
-                let other = clauses.iter().find_map(|clause| match clause {
-                    Clause::Atom(Atom::Wgmma(..)) => {
-                        Some((clause, &["atom(mma(16, 8, 16)); load(cp_async)", "batch(strided)"][..]))
-                    }
-                    Clause::Load(Load::Tma) => Some((clause, &["load(cp_async)", "load(registers)", "batch(strided)"])),
-                    Clause::Store(Store::Tma) => Some((clause, &["store(staged)", "store(direct)", "batch(strided)"])),
-                    _ => None,
-                });
-                if let Some((other, instead)) = other {
-                    lacks(format!("{whole} with {other}"), instead);
-                }
             }
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}

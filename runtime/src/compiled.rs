@@ -292,7 +292,10 @@ impl CompiledGemm {
 
     /// The same for the products of a group.
     pub(crate) fn launch_of_group(&self, products: &[(checks::Extents, Arguments)]) -> Result<Option<Launch>, Error> {
-        Ok(checks::group(self.interface(), products)?.map(|launch| self.in_one_wave(launch)))
+        let Some(mut launch) = checks::group(self.interface(), products)? else { return Ok(None) };
+        let encode = |args: &_| self.device.backend().encode(args);
+        checks::maps(self.interface(), products, &mut launch, encode)?;
+        Ok(Some(self.in_one_wave(launch)))
     }
 
     /// A launch with at most as many blocks as a wave has.

@@ -238,8 +238,8 @@ pub struct DeviceList<'a> {
     /// The most tiles of D that all products together can have, if that is known: no more blocks are started. Otherwise
     /// a whole wave is.
     pub tiles: Option<u64>,
-    /// Whether every product meets the requirements of the first entry of [`CompiledGemm::interface`]. Otherwise the
-    /// entry that takes any alignment runs.
+    /// Whether every product meets the requirements of the first entry of [`CompiledGemm::interface`] whose records have
+    /// no tensor maps. Otherwise the entry that takes any alignment runs.
     pub aligned: bool,
     /// The epilogue's scalars by name, for all products.
     pub scalars: &'a [(&'a str, f64)],

@@ -196,8 +196,12 @@ impl Emitter<'_> {
             }
             Op::Field { dst, index, record } => {
                 let param = &self.kernel.params[*index];
+                let offset = param.field.unwrap_or(0);
+                if let kernel::Holds::Map { .. } = param.holds {
+                    return self.map_of_record(*dst, *record, offset);
+                }
                 let op = load(Space::Global, PrefetchSize::None, 1, scalar_type(param.ty));
-                let place = Operand::address(self.reg(*record), param.field.unwrap_or(0).into());
+                let place = Operand::address(self.reg(*record), offset.into());
                 self.entry.emit(op, [self.reg(*dst).into(), place]);
             }
             Op::Set { dst, value } => {

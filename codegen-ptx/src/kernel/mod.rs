@@ -231,7 +231,8 @@ pub struct Stmt {
 pub enum Op {
     /// Reads kernel parameter number `index`.
     Param { dst: Reg, index: usize },
-    /// Reads parameter number `index`, a field of a record, from the record at this address.
+    /// Reads parameter number `index`, a field of a record, from the record at this address. Of a tensor map it is the
+    /// address, and copies that use it see what the host wrote.
     Field { dst: Reg, index: usize, record: Reg },
     /// Evaluates an index expression.
     Set { dst: Reg, value: Expr },

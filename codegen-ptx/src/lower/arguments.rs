@@ -13,7 +13,7 @@ use crate::tile::{Program, param_name};
 
 /// The parameters of a program's kernel, followed by the fields of the records that it reads, if it reads any.
 pub(super) fn declarations(program: &Program) -> Lowered<Vec<kernel::Param>> {
-    let fields = Record::of(&program.problem).map_or_else(Vec::new, |record| record.fields);
+    let fields = Record::of(program).map_or_else(Vec::new, |record| record.fields);
     let own = program.params.iter().map(|param| declaration(program, param));
     let fields = fields.iter().map(|(param, byte)| {
         Ok(kernel::Param { field: Some(*byte), ..declaration(program, param)? })
@@ -113,7 +113,7 @@ impl Lowering<'_> {
     pub(super) fn index_of(&self, which: &Param) -> Lowered<usize> {
         let own = self.program.params.iter().position(|param| param == which);
         let field = || {
-            let record = Record::of(&self.program.problem)?;
+            let record = Record::of(self.program)?;
             let index = record.fields.iter().position(|(param, _)| param == which)?;
             Some(self.program.params.len() + index)
         };

@@ -30,7 +30,7 @@ impl<'a> Lowering<'a> {
     /// Computes the tiles of a block.
     pub(super) fn grouped_tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let program = self.program;
-        let bytes = Record::of(&program.problem).ok_or_else(|| broken("there is no list of products"))?.bytes;
+        let bytes = Record::of(program).ok_or_else(|| broken("there is no list of products"))?.bytes;
         let note = program.scheduler.persistent_note.clone();
         let most = u64::from(u32::MAX);
         self.b.origin(&note, "first tile of this block, and the list of products");

@@ -45,8 +45,8 @@ pub struct Entry {
     pub tile: Extent3,
     /// Memory in addition to the operands, for a reduction.
     pub workspace: Option<Workspace>,
-    /// Bytes of a record in the list of products, which the workspace begins with, if there is a list.
-    pub record_bytes: Option<u32>,
+    /// A record in the list of products, which the workspace begins with, if there is a list.
+    pub record: Option<Record>,
     /// Operands that are copied into the workspace first, after the memory of a reduction.
     pub packings: Vec<Packing>,
     /// The kernels of one product, in order: those that pack, then the one that writes D.
@@ -222,7 +222,7 @@ impl Entry {
             tail: program.tail,
             tile: program.block,
             workspace: workspace(program),
-            record_bytes: Record::of(&program.problem).map(|record| record.bytes),
+            record: Record::of(program),
             packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().map(|pack| pack_launch(program, pack)).chain([main]).collect(),
         }
@@ -280,7 +280,7 @@ impl Entry {
 
     /// Size of the list of products, in bytes.
     fn list_bytes(&self, launched: Launched<'_>) -> u64 {
-        self.record_bytes.map_or(0, |bytes| launched.extents.batch.saturating_mul(bytes.into()))
+        self.record.as_ref().map_or(0, |record| launched.extents.batch.saturating_mul(record.bytes.into()))
     }
 
     /// Size of a reduction's memory or of a list of products, followed by these copies.
@@ -327,7 +327,7 @@ impl Entry {
             let align = packing.align;
             format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{batch}")
         });
-        let list = self.record_bytes.map(|bytes| {
+        let list = self.record.as_ref().map(|Record { bytes, .. }| {
             format!("problems, from a multiple of {RECORD_ALIGN}: batch records of {bytes} bytes, see `tile::record`")
         });
         let parts: Vec<String> = sums.into_iter().chain(list).chain(copies).collect();

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::terms::Tail;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Plan, Schedule};
@@ -88,6 +89,11 @@ impl Extent {
     }
 }
 
+/// Whether a group has to be aligned, since nothing packs what TMA cannot copy for warp groups.
+fn needs_alignment(plan: &Plan) -> bool {
+    plan.problem.batch == Batch::Grouped && matches!(plan.atom, Atom::Wgmma(..))
+}
+
 impl Wish {
     /// The other products of a group: extents of the first in another order and number, or 0.
     fn others(&self, plan: &Plan) -> Vec<Size> {
@@ -116,7 +122,8 @@ impl Wish {
         if plan.problem.batch == Batch::Grouped {
             request = request.with_others(self.others(plan));
         }
-        request = match self.rows {
+        let rows = if needs_alignment(plan) { Rows::Aligned } else { self.rows };
+        request = match rows {
             Rows::Packed => request,
             Rows::Padded(padding) => request.padded(&plan.problem, padding),
             Rows::Aligned => request.aligned(),
@@ -203,7 +210,8 @@ pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
         }
     };
     let options = Options { checks: Checks::Full, order: draw.order, ..Options::default() };
-    let interpreter = || Device::interpreter_with(InterpreterOptions { options, misalign: draw.misalign });
+    let misalign = if needs_alignment(&plan) { 0 } else { draw.misalign };
+    let interpreter = || Device::interpreter_with(InterpreterOptions { options, misalign });
     let device = gpu.cloned().unwrap_or_else(interpreter);
     let gemm = match CompiledGemm::new(&schedule, &device) {
         Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {

@@ -109,7 +109,7 @@ fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
-    let batch = of(&["batch(strided)"]).prop_map(str::to_string);
+    let batch = of(&["batch(strided)", "batch(grouped)"]).prop_map(str::to_string);
     (maybe(42, of(&TYPES)), maybe(60, 0..EPILOGUES.len()), maybe(60, layouts), maybe(15, batch)).prop_map(
         |(types, epilogue, layouts, batch)| {
             let integer = types.is_some_and(|types| types.contains("i32"));
@@ -276,7 +276,7 @@ fn of_warps() -> impl Strategy<Value = String> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
-    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
+    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)", "batch(grouped)"])));
     let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), maybe(30, of(&["prefetch(0)"])));
     (warp, steps, problem, others()).prop_map(|((m, n, rows, columns), (depth, copies, ahead), problem, others)| {
         let (types, layouts, epilogue, batch) = problem;
@@ -306,7 +306,7 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
-    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
+    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)", "batch(grouped)"])));
     (tile, staging, problem, others()).prop_map(
         |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, others)| {
             let (types, layouts, epilogue, batch) = problem;

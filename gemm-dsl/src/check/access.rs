@@ -3,6 +3,7 @@
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
+use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
 use crate::target::{LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX};
 use crate::terms::{Extent3, Fast, Load, Side, Store, Swizzle};
@@ -193,6 +194,7 @@ fn staged_tile(
 
 /// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs:
 /// unless both are packed where they are not, the last entry of its schedules copies by `cp.async`, into the same slots.
+/// Warp groups have no such entry, and in a group, whose operands are not packed, they need aligned ones.
 pub(super) fn variants(
     settings: &Settings,
     inputs: &[Input; 2],
@@ -247,7 +249,7 @@ pub(super) fn variants(
         };
         let mut entries = vec![by_tma((c_width, d_width), true), by_tma((1, 1), false)];
         entries.dedup();
-        if !(settings.pack.a && settings.pack.b) {
+        if !(settings.pack.a && settings.pack.b) && !matches!(settings.atom, Atom::Wgmma(..)) {
             entries.push(scalar);
         }
         return entries;

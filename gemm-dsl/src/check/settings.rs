@@ -136,7 +136,9 @@ impl<'s> Settings<'s> {
         if !groups {
             return;
         }
-        self.pack = PackClause { a: true, b: true };
+        // The products of a group have to be aligned for TMA.
+        let pack = self.problem.batch != Batch::Grouped;
+        self.pack = PackClause { a: pack, b: pack };
         if self.get(Key::Pace).is_none() {
             self.pace = Pace::Free;
         }

@@ -339,8 +339,11 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(none)",
     "tile(128, 128, 8); thread(8, 8); load(tma); target(sm_80)",
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(a = mk + pad(4)); pace(free); persistent",
+    // A group's tiles are summed by one block each.
+    "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
+    "tile(128, 128, 8); thread(8, 8); stream_k; batch(grouped)",
+    "layout(a = col); tile(64, 64, 32); thread(8, 8); shared(a = km); load(tma); pack(b); batch(grouped)",
     // Not implemented yet.
-    "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); pace(free); cluster(2, 1)",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",

@@ -2,13 +2,14 @@
 
 use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::interface::Entry;
-use ptx_gemm_codegen::tile::record::{RECORD_ALIGN, Record};
+use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
 use ptx_gemm_dsl::terms::Param;
 use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_interp::TensorMapArgs;
 
 use crate::arguments::Arguments;
 use crate::checks::{Extents, entry, overlap};
-use crate::error::{ArgumentError, Refusal};
+use crate::error::{ArgumentError, Error, Refusal};
 use crate::launch::{Launch, Packed, Start, Unsuited, Value};
 
 /// The products of a group, with its record for each.
@@ -18,9 +19,9 @@ type Products<'a> = &'a [(Extents, Arguments)];
 /// nothing to compute. Its grid has a block for each tile, which persistent blocks are fewer than.
 pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Option<Launch>, ArgumentError> {
     let problem = &*interface.problem;
-    let Some(record) = Record::of(problem) else {
+    if problem.batch != Batch::Grouped {
         return Err(ArgumentError::NoGroup { products: products.len(), batch: problem.batch.to_string() });
-    };
+    }
     let full: Vec<(usize, &(Extents, Arguments))> =
         products.iter().enumerate().filter(|(_, (extents, _))| extents.m > 0 && extents.n > 0).collect();
     if full.is_empty() {
@@ -51,15 +52,38 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
         let grid = grid.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
         kernels.push(Start { grid, args: entry::values(problem, &kernel.params, extents, scalars) });
     }
-    let list = products
-        .iter()
-        .flat_map(|(extents, arguments)| record.encode(|param| entry::field(param, *extents, arguments)))
-        .collect();
+    let mut list = Vec::new();
+    for (extents, arguments) in products {
+        if let Some(record) = &chosen.record {
+            list.extend(record.encode(|param| entry::field(param, *extents, arguments)));
+        }
+    }
     Ok(Some(Launch { entry, packed: Packed::default(), kernels, list, unsuited, unsuited_product }))
 }
 
+/// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero: nothing is copied.
+pub(crate) fn maps(
+    interface: &Interface,
+    products: Products<'_>,
+    launch: &mut Launch,
+    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
+) -> Result<(), Error> {
+    let entry = &interface.entries[launch.entry];
+    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
+    let records = launch.list.chunks_mut(record.bytes as usize);
+    for ((extents, arguments), bytes) in products.iter().zip(records) {
+        for map in &main.maps {
+            let args = entry::map_args(map, &interface.problem, *extents, arguments);
+            if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
+                bytes[offset..][..128].copy_from_slice(&encode(&args)?);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A launch for a list that is in device memory already: `count` records at `address`, with at most `tiles` tiles.
-/// `aligned` says that every product meets the requirements of the first entry.
+/// `aligned` says that every product meets the requirements of the first entry without tensor maps.
 pub(crate) fn list(
     interface: &Interface,
     (address, count): (u64, u32),
@@ -77,7 +101,8 @@ pub(crate) fn list(
     if count == 0 || tiles == Some(0) {
         return Ok(None);
     }
-    let entry = interface.entries.iter().position(|entry| aligned || entry.suits_all());
+    let without_maps = |entry: &Entry| entry.record.as_ref().is_some_and(|record| !record.has_maps());
+    let entry = interface.entries.iter().position(|entry| without_maps(entry) && (aligned || entry.suits_all()));
     let entry = entry.ok_or(ArgumentError::ListEntry)?;
     let grid = u32::try_from(tiles.unwrap_or(u64::MAX).min(entry::MAX_GRID)).unwrap_or(u32::MAX);
     let value = |param: &Param| match *param {

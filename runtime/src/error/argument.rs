@@ -389,7 +389,10 @@ pub enum ArgumentError {
         bytes: u32,
     },
     /// A list of products whose alignments are not known, and no entry that takes any.
-    #[error("every entry requires alignments or extents of its products, and nothing is stated about those of the list")]
+    #[error(
+        "no entry suits a list from device memory: those without tensor maps require alignments or extents of its products, \
+         and nothing is stated about them"
+    )]
     ListEntry,
     /// The grid would need more blocks than possible.
     #[error("{m} x {n} in tiles of {tile_m} x {tile_n} is work for {blocks} blocks, a grid has at most {limit}")]
