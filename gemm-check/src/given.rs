@@ -243,12 +243,13 @@ impl Input {
         let in_c = (f64::NAN, nowhere as Chosen);
         let with_c = sizes.iter().filter(|_| epilogue.uses_c());
         let c = with_c.map(|size| values(types.c, size.m, size.n, in_c, reads_c)).collect();
-        let extent = |size: &Size, axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { size.m } else { size.n };
+        let extent = |size: Size, axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { size.m } else { size.n };
         let in_vector = (f64::NEG_INFINITY, nowhere as Chosen);
-        let mut vector = |size, axis| values(types.acc, 1, extent(size, axis), in_vector, true).elements;
-        let sets = if problem.batch == Batch::Grouped { sizes.len() } else { 1 };
-        let vectors = sizes.iter().take(sets);
-        let vectors = vectors.map(|size| epilogue.vectors.iter().map(|of| vector(size, of.axis)).collect()).collect();
+        let mut vector = |size: Size, axis| values(types.acc, 1, extent(size, axis), in_vector, true).elements;
+        // A batch without products has vectors as well.
+        let sets = if problem.batch == Batch::Grouped { sizes } else { vec![request.size(0)] };
+        let of_product = |size: &Size| epilogue.vectors.iter().map(|of| vector(*size, of.axis)).collect();
+        let vectors = sets.iter().map(of_product).collect();
         Ok(Input { a, b, c, vectors, scalars, named_scalars })
     }
 

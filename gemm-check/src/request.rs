@@ -132,20 +132,18 @@ impl Request {
         other.copied().unwrap_or(Size::new(self.m, self.n, self.k))
     }
 
-    /// Extents, layout and leading dimension of a matrix of a product. Rows of every product of a group have as much
-    /// padding as those of the first.
+    /// Extents, layout and leading dimension of a matrix of a product. Rows of every product of a group are aligned as
+    /// those of the first are, and have at least as much padding.
     pub fn shape_of(&self, problem: &Problem, product: usize, operand: Operand) -> Shape {
         let first = self.shape(problem, operand);
         if self.others.is_empty() || product == 0 {
             return first;
         }
         let Size { m, n, k } = self.size(product);
-        let alone = Request { m, n, k, others: Vec::new(), leading: Leading::default(), ..self.clone() };
-        let shape = alone.shape(problem, operand);
-        match self.multiple {
-            0 | 1 => Shape { ld: (shape.min_ld() + first.ld).saturating_sub(first.min_ld()).max(1), ..shape },
-            _ => shape,
-        }
+        let shape = Request::random(m, n, k).shape(problem, operand);
+        let padded = (shape.min_ld() + first.ld).saturating_sub(first.min_ld()).max(1);
+        let more = (first.ld % WIDEST + WIDEST - padded % WIDEST) % WIDEST;
+        Shape { ld: padded + more, ..shape }
     }
 
     /// The same with every leading dimension at least `padding` elements above the smallest possible, no two by the

@@ -49,17 +49,19 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
         Request { seed, gap: turn % 3, ..with_products(kernel, exact, turn) },
         Request { seed, gap: turn % 5, output, ..with_products(kernel, other, turn + 1) },
     ];
-    if needs_alignment(kernel) { both.map(well_aligned) } else { both }
+    if needs_alignment(kernel) { both.map(|request| well_aligned(kernel, request)) } else { both }
 }
 
 /// Whether every entry requires alignment, as in groups on warp groups' tensor cores, where nothing packs an operand.
-fn needs_alignment(kernel: &Kernel) -> bool {
+pub fn needs_alignment(kernel: &Kernel) -> bool {
     kernel.interface().entries.iter().all(|entry| !entry.requires.is_empty())
 }
 
-/// The same with aligned rows, whatever was asked for.
-fn well_aligned(request: Request) -> Request {
-    Request { leading: Leading::default(), ..request.aligned() }
+/// The same with aligned rows of inputs, whatever was asked for.
+fn well_aligned(kernel: &Kernel, request: Request) -> Request {
+    let odd_output = request.multiple > 1 && request.leading.d.is_some();
+    let aligned = Request { leading: Leading::default(), ..request.aligned() };
+    if odd_output { aligned.odd_output(kernel.problem()) } else { aligned }
 }
 
 /// The same with as many products as the problem computes in one launch.
@@ -112,7 +114,7 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
     ];
     let all = all.into_iter().chain(narrow.into_iter().flatten());
     let all = all.map(|request| Request { seed: turn as u64, ..with_products(kernel, request, turn) });
-    if needs_alignment(kernel) { all.map(well_aligned).collect() } else { all.collect() }
+    if needs_alignment(kernel) { all.map(|r| well_aligned(kernel, r)).collect() } else { all.collect() }
 }
 
 /// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with

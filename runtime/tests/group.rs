@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_runtime::tile::record::Record;
 use ptx_gemm_runtime::{
-    ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, Matrix, Shape,
+    ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, ExpertsCall, Matrix, Shape,
 };
 
 fn compiled(clauses: &str) -> CompiledGemm {
@@ -233,4 +233,24 @@ fn a_list_in_device_memory() {
     // The interpreter sees a list with fewer records than were stated. SAFETY: it checks every access.
     let beyond = unsafe { gemm.launch_list(&DeviceList { count: 5, ..of }) }.unwrap_err();
     assert!(matches!(beyond, Error::Interpreter(_)), "{beyond:?}");
+}
+
+/// Tokens of one matrix, sorted by expert; many launches of one list.
+#[test]
+fn a_layer_of_experts() {
+    let gemm = compiled(SMALL);
+    let device = gemm.device();
+    let (tokens, weights) = (a(50, 6), [b(6, 10), a(6, 10), b(6, 10), a(6, 10)]);
+    let on_device = weights.each_ref().map(|weights| device.upload(weights).unwrap());
+    let (x, d) = (device.upload(&tokens).unwrap(), device.upload(&Matrix::<f32>::zeros(50, 10)).unwrap());
+    let rows = [17, 0, 30, 3];
+    let experts: Vec<_> = rows.into_iter().zip(&on_device).collect();
+    let call = ExpertsCall { a: &x, d: &d, experts: &experts, scalars: &[] };
+    let prepared = gemm.prepare_experts(&call).unwrap();
+    assert_eq!(prepared.blocks(), 5);
+    let error = gemm.prepare_experts(&ExpertsCall { experts: &[(20, &on_device[0]), (31, &on_device[1])], ..call });
+    assert_eq!(message(error.unwrap_err()), "the experts have 51 rows, A has 50 and D has 50");
+    let other = device.upload(&Matrix::<f64>::zeros(6, 10)).unwrap();
+    let error = gemm.prepare_experts(&ExpertsCall { experts: &[(20, &other)], ..call });
+    assert_eq!(message(error.unwrap_err()), "B has elements of type f64, the schedule says b = f32");
 }

@@ -2,15 +2,18 @@
 //!
 //! The tiles of all products are numbered one product after another, and a block computes every tile whose number is its
 //! own plus a multiple of the number of blocks. It keeps the record of a product and the number of that product's first
-//! tile. For its next tile it passes the products that end before it; each is read once by a block, in order.
+//! The tiles of all products are numbered one product after another, and a block computes every tile whose number is its
+//! own plus a multiple of the number of blocks. It keeps the record of a product and the number of that product's first
+//! tile. For its next tile it passes the products that end before it. Records are read a few at a time, since each read
+//! takes as long as one: a block reads all of them in the course of a launch.
 //!
 //! ```text
 //! loop {
-//!   loop {
-//!     tiles = tiles of the record's m and n
-//!     passed = (unit >= first + tiles)
-//!     if passed { first += tiles; record += 128; left -= 1 }
-//!   } while passed and left >= 1
+//!   loop {                                  for records 0 to 3 from here on, as far as there are any:
+//!     end_i = first + tiles_0 + ... + tiles_i
+//!     passed_i = (unit >= end_i) && (left > i)
+//!     first, record, left: after those that are passed
+//!   } while passed_3 and left >= 1
 //!   some = (left >= 1)
 //!   if some { tile `unit - first` of the record's product }
 //!   unit += blocks
@@ -22,9 +25,12 @@
 use ptx_gemm_dsl::terms::Param;
 
 use super::{Lowered, Lowering, broken};
-use crate::kernel::{Expr, Op};
+use crate::kernel::{Expr, Op, Reg};
 use crate::tile::Statement;
 use crate::tile::record::Record;
+
+/// Records that are read at once: most blocks pass no more between two of their tiles.
+const AT_ONCE: u32 = 4;
 
 impl<'a> Lowering<'a> {
     /// Computes the tiles of a block.
@@ -42,22 +48,7 @@ impl<'a> Lowering<'a> {
 
         self.b.open();
         self.b.open();
-        self.b.origin(&note, "does this product end before the tile?");
-        let (m, n) = (self.extent_of(&Param::M, &record)?, self.extent_of(&Param::N, &record)?);
-        let count = |extent: Expr, block: u32| (extent + (block - 1)) / block;
-        let rows = self.b.set(count(m, program.block.m));
-        let tiles = self.b.set(rows * count(n, program.block.n));
-        let end = self.b.set(first.clone() + tiles);
-        let passed = self.b.set(unit.clone().ge(end.clone()));
-        self.b.origin(&note, "pass it");
-        self.b.open();
-        self.b.assign(&first, end);
-        self.b.assign(&record, record.clone() + bytes);
-        self.b.assign(&left, left.clone() - 1u32);
-        let pass = self.b.close();
-        let is_passed = self.b.set_reg(passed.clone());
-        self.b.branch(is_passed, pass, Vec::new());
-        let again = self.b.set_reg(passed.and(left.clone().ge(1u32)));
+        let again = self.pass_products(&unit, &record, &left, &first, bytes)?;
         let walk = self.b.close();
         self.b.push(Op::Loop { body: walk, again });
         let some = self.b.set_reg(left.ge(1u32));
@@ -82,5 +73,37 @@ impl<'a> Lowering<'a> {
         let body = self.b.close();
         self.b.push(Op::Loop { body, again: some });
         Ok(())
+    }
+
+    /// Passes the products, at most [`AT_ONCE`] of them, that end before the tile `unit`; whether there may be more.
+    fn pass_products(&mut self, unit: &Expr, record: &Expr, left: &Expr, first: &Expr, bytes: u32) -> Lowered<Reg> {
+        let program = self.program;
+        let note = program.scheduler.persistent_note.clone();
+        self.b.origin(&note, "extents of the next products");
+        let last = self.b.set(left.clone() - 1u32);
+        let mut extents = Vec::new();
+        for index in 0..AT_ONCE {
+            // Beyond the end of the list the last one is read again.
+            let ahead = self.b.set(last.clone().min(index.into()));
+            let at = if index == 0 { record.clone() } else { self.b.set(record.clone() + ahead.wide() * bytes) };
+            extents.push((self.extent_of(&Param::M, &at)?, self.extent_of(&Param::N, &at)?));
+        }
+        self.b.origin(&note, "do they end before the tile?");
+        let (mut end, mut beyond, mut count) = (first.clone(), Expr::Const(0), Expr::Const(0));
+        let mut passed = Expr::Const(0);
+        for (index, (m, n)) in (0u32..).zip(extents) {
+            let tiles = |extent: Expr, block: u32| (extent + (block - 1)) / block;
+            let rows = self.b.set(tiles(m, program.block.m));
+            let tiles = self.b.set(rows * tiles(n, program.block.n));
+            end = self.b.set(end + tiles.clone());
+            passed = self.b.set(unit.clone().ge(end.clone()).and(left.clone().ge(index + 1)));
+            beyond = self.b.set(beyond + passed.clone().select(tiles, 0u32));
+            count = self.b.set(count + passed.clone().select(1u32, 0u32));
+        }
+        self.b.origin(&note, "pass those that do");
+        self.b.assign(first, first.clone() + beyond);
+        self.b.assign(record, record.clone() + count.clone().wide() * bytes);
+        self.b.assign(left, left.clone() - count);
+        Ok(self.b.set_reg(passed.and(left.clone().ge(1u32))))
     }
 }

@@ -20,7 +20,7 @@ use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{divided_tiles, every_end};
-use crate::suite::{end_requests, rounding_requests};
+use crate::suite::{end_requests, needs_alignment, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -133,7 +133,9 @@ impl Judge {
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
-        let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), turn % 3 == 1);
+        let may_misalign = !needs_alignment(&kernel);
+        let of_edge =
+            |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), may_misalign && turn % 3 == 1);
         let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(|request| (request, false));
         // And a whole one, which takes the path without guards.
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);

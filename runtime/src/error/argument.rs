@@ -336,6 +336,16 @@ pub enum ArgumentError {
         /// The number of B.
         b: usize,
     },
+    /// Experts with more rows than the matrix of their tokens, or of their results.
+    #[error("the experts have {needed} rows, A has {a} and D has {d}")]
+    ExpertRows {
+        /// Rows of all experts.
+        needed: usize,
+        /// Rows of A.
+        a: usize,
+        /// Rows of D.
+        d: usize,
+    },
     /// A product of a group has a wrong argument.
     #[error("product {index}: {error}")]
     InProduct {
