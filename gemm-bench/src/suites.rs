@@ -337,10 +337,8 @@ mod tests {
         let tile = TileProgram::parse(include_str!("../../examples/tile/two_sums.tile")).unwrap();
         let why = named(Program::Tile(tile)).batched(Batch::Strided).unwrap_err();
         assert_eq!(why, "a tile program for one product, and these are batches");
-        let (one, many) = (
-            schedule("tile(32, 32, 8); thread(2, 2);"),
-            schedule("tile(32, 32, 8); thread(2, 2); batch(grouped);"),
-        );
+        let (one, many) =
+            (schedule("tile(32, 32, 8); thread(2, 2);"), schedule("tile(32, 32, 8); thread(2, 2); batch(grouped);"));
         let grouped = one.batched(Batch::Grouped).unwrap();
         assert_eq!(grouped.program.problem().unwrap().batch, Batch::Grouped);
         let why = many.batched(Batch::Strided).unwrap_err();

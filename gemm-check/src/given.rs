@@ -87,8 +87,7 @@ impl Given<'_> {
         let products = 0..request.products();
         let a: Vec<_> = products.clone().map(|product| of(product, Operand::A, Some(&input.a[product]))).collect();
         let b: Vec<_> = products.clone().map(|product| of(product, Operand::B, Some(&input.b[product]))).collect();
-        let c: Vec<_> =
-            input.c.iter().enumerate().map(|(product, c)| of(product, Operand::C, Some(c))).collect();
+        let c: Vec<_> = input.c.iter().enumerate().map(|(product, c)| of(product, Operand::C, Some(c))).collect();
         let vectors: Vec<_> = products.clone().map(|product| self.vectors(product)).collect();
         let in_place = request.output == Output::InPlace && problem.epilogue.uses_c();
         let mut d: Vec<_> = match in_place {

@@ -26,10 +26,7 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
-    let lacks = [
-        word.downcast_ref() == Some(&Roles::Pingpong),
-        word.is::<Emulation>(),
-    ];
+    let lacks = [word.downcast_ref() == Some(&Roles::Pingpong), word.is::<Emulation>()];
     !lacks.contains(&true)
 }
 

@@ -142,7 +142,12 @@ impl<'a> Call<'a> {
     }
 
     /// The shape of the result, checked before the allocation, which would fail for a nonsensical shape.
-    pub(crate) fn result<T: Element>(&self, a: AnyRef<'_>, b: AnyRef<'_>, stack: Stack) -> Result<Shape, ArgumentError> {
+    pub(crate) fn result<T: Element>(
+        &self,
+        a: AnyRef<'_>,
+        b: AnyRef<'_>,
+        stack: Stack,
+    ) -> Result<Shape, ArgumentError> {
         let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.problem().layouts.d);
         self.check_type(Operand::D, T::DTYPE)?;
         let d = Laid { shape, stack };
@@ -299,7 +304,10 @@ impl<'a> Call<'a> {
 }
 
 /// A and B as bytes.
-pub(crate) fn operands<'a>(a: &'a impl AsMatrix, b: &'a impl AsMatrix) -> Result<(AnyRef<'a>, AnyRef<'a>), ArgumentError> {
+pub(crate) fn operands<'a>(
+    a: &'a impl AsMatrix,
+    b: &'a impl AsMatrix,
+) -> Result<(AnyRef<'a>, AnyRef<'a>), ArgumentError> {
     let a = a.as_any().map_err(ArgumentError::strides(Operand::A))?;
     Ok((a, b.as_any().map_err(ArgumentError::strides(Operand::B))?))
 }

@@ -3,7 +3,8 @@
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_runtime::tile::record::Record;
 use ptx_gemm_runtime::{
-    ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, ExpertsCall, Matrix, Shape,
+    ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, ExpertsCall,
+    Matrix, Shape,
 };
 
 fn compiled(clauses: &str) -> CompiledGemm {
@@ -22,9 +23,7 @@ fn b(k: usize, n: usize) -> Matrix<f32> {
 
 fn product(a: &Matrix<f32>, b: &Matrix<f32>) -> Matrix<f32> {
     let at = |of: &Matrix<f32>, i, j| of.get(i, j).unwrap();
-    Matrix::from_fn(a.shape().rows, b.shape().cols, |i, j| {
-        (0..a.shape().cols).map(|k| at(a, i, k) * at(b, k, j)).sum()
-    })
+    Matrix::from_fn(a.shape().rows, b.shape().cols, |i, j| (0..a.shape().cols).map(|k| at(a, i, k) * at(b, k, j)).sum())
 }
 
 fn every(gemm: &CompiledGemm, extents: &[(usize, usize, usize)]) {
@@ -66,16 +65,19 @@ fn one_product_and_the_whole_epilogue() {
     for (index, ((x, y, c, row, bias), d)) in inputs.iter().zip(&mut results).enumerate() {
         let product = group.push(x, y, d).vector("row", row).vector("bias", bias);
         // Every other one in place.
-        if index % 2 == 0 { product.c(c) } else { product.in_place() };
+        if index % 2 == 0 {
+            product.c(c)
+        } else {
+            product.in_place()
+        };
     }
     assert_eq!((group.len(), group.is_empty()), (4, false));
     let run = group.run().unwrap();
     assert_eq!(run.blocks, 5, "the wave of the interpreter");
     for ((m, n, k), ((x, y, c, ..), d)) in extents.into_iter().zip(inputs.iter().zip(&results)) {
         let sums = product(x, y);
-        let expected = Matrix::from_fn(m, n, |i, j| {
-            2.0 * sums.get(i, j).unwrap() + c.get(i, j).unwrap() + m as f32 - n as f32
-        });
+        let expected =
+            Matrix::from_fn(m, n, |i, j| 2.0 * sums.get(i, j).unwrap() + c.get(i, j).unwrap() + m as f32 - n as f32);
         assert_eq!(*d, expected, "{m} x {n} x {k}");
     }
 }
@@ -129,7 +131,10 @@ fn one_misaligned_product_decides_the_entry() {
     assert_eq!((even.entry.as_deref(), even.notes.len()), (Some("gemm_v2"), 0));
     let odd = run([8, 7, 8]);
     assert_eq!(odd.entry.as_deref(), Some("gemm_v1"));
-    let notes = ["product 1: ldb = 7 is not a multiple of 2", "product 1: ldd = 7 is not a multiple of 2: running the scalar entry"];
+    let notes = [
+        "product 1: ldb = 7 is not a multiple of 2",
+        "product 1: ldd = 7 is not a multiple of 2: running the scalar entry",
+    ];
     assert_eq!(odd.notes, notes);
     assert_eq!(run([8, 0, 8]).entry.as_deref(), Some("gemm_v2"), "an empty product has no alignment");
 }
@@ -140,7 +145,8 @@ fn one_misaligned_product_decides_the_entry() {
 fn products_that_overlap_are_refused() {
     let gemm = compiled(SMALL);
     let at = |address, rows, cols| DeviceMatrix::new(address, Shape::packed(rows, cols, ptx_gemm_dsl::Layout::Row));
-    let product = |a: u64, d: u64| DeviceProduct { a: at(a, 4, 4), b: at(0x9000, 4, 4), c: None, d: at(d, 4, 4), vectors: &[] };
+    let product =
+        |a: u64, d: u64| DeviceProduct { a: at(a, 4, 4), b: at(0x9000, 4, 4), c: None, d: at(d, 4, 4), vectors: &[] };
     let launch = |products: &[DeviceProduct<'_>]| {
         // SAFETY: it is refused.
         message(unsafe { gemm.launch_group(&DeviceGroup { products, scalars: &[] }) }.unwrap_err())
@@ -201,9 +207,12 @@ fn a_list_in_device_memory() {
     let list = device.upload(&Matrix::from_fn(1, words.len(), |_, i| words[i])).unwrap();
     let scalars = [("alpha", 3.0)];
     let of = DeviceList { address: list.matrix().address, count: 4, tiles: None, aligned: false, scalars: &scalars };
-    for (aligned, tiles, entry, blocks) in
-        [(false, None, "gemm_v1", 5), (true, None, "gemm_v4", 5), (false, Some(2), "gemm_v1", 2), (true, Some(99), "gemm_v4", 5)]
-    {
+    for (aligned, tiles, entry, blocks) in [
+        (false, None, "gemm_v1", 5),
+        (true, None, "gemm_v4", 5),
+        (false, Some(2), "gemm_v1", 2),
+        (true, Some(99), "gemm_v4", 5),
+    ] {
         // SAFETY: as the list says.
         let run = unsafe { gemm.launch_list(&DeviceList { aligned, tiles, ..of }) }.unwrap();
         assert_eq!((run.entry.as_deref(), run.blocks), (Some(entry), blocks));

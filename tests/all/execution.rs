@@ -2,7 +2,9 @@
 //! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
-use ptx_gemm_check::{Case, Request, Size, cases, check, edge_requests, edge_sizes, needs_alignment, quick_sizes, tuned};
+use ptx_gemm_check::{
+    Case, Request, Size, cases, check, edge_requests, edge_sizes, needs_alignment, quick_sizes, tuned,
+};
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
 use rayon::prelude::*;

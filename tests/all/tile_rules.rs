@@ -27,7 +27,8 @@ const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unrol
 const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
 
-const GROUPED: &str = "tile(16, 16, 8); thread(2, 2); epilogue(|acc, alpha| alpha * acc); batch(grouped); target(sm_80)";
+const GROUPED: &str =
+    "tile(16, 16, 8); thread(2, 2); epilogue(|acc, alpha| alpha * acc); batch(grouped); target(sm_80)";
 
 const GROUPED_BOXED: &str = "layout(a = col); tile(32, 32, 8); thread(4, 4); vector(4); shared(a = km, b = kn); load(tma); \
                              stages(3); batch(grouped)";

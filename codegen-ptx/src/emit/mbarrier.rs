@@ -83,7 +83,10 @@ impl Emitter<'_> {
     /// through the proxy of tensor maps after a fence of the whole system (PTX ISA, "membar / fence").
     pub(super) fn map_of_record(&mut self, dst: Reg, record: Reg, offset: u32) {
         let (dst, record) = (self.reg(dst), self.reg(record));
-        self.entry.emit(Opcode::Add { rnd: Rounding::None, ty: PtxType::U64 }, [dst.into(), record.into(), Operand::from(offset)]);
+        self.entry.emit(
+            Opcode::Add { rnd: Rounding::None, ty: PtxType::U64 },
+            [dst.into(), record.into(), Operand::from(offset)],
+        );
         let op = Opcode::Cvta { to: false, space: Space::Global, ty: PtxType::U64 };
         self.entry.emit(op, [dst.into(), dst.into()]);
         let fence = Opcode::FenceProxyTensormap { acquire: true, scope: Scope::Sys };

@@ -15,9 +15,8 @@ use crate::tile::{Program, param_name};
 pub(super) fn declarations(program: &Program) -> Lowered<Vec<kernel::Param>> {
     let fields = Record::of(program).map_or_else(Vec::new, |record| record.fields);
     let own = program.params.iter().map(|param| declaration(program, param));
-    let fields = fields.iter().map(|(param, byte)| {
-        Ok(kernel::Param { field: Some(*byte), ..declaration(program, param)? })
-    });
+    let fields =
+        fields.iter().map(|(param, byte)| Ok(kernel::Param { field: Some(*byte), ..declaration(program, param)? }));
     own.chain(fields).collect()
 }
 

@@ -10,8 +10,8 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Tail};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
 use super::grid::tiles;
-use super::record::{RECORD_ALIGN, Record};
 pub use super::grid::{Extents, Grid, STREAM_DEPTH};
+use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
 use super::{Division, Module, Op, Pack, Program, Source, TMA_BYTES, Writer};
 

@@ -100,7 +100,8 @@ impl Wish {
         let tile = [plan.block.m, plan.block.n, plan.block.k];
         let of = |index: usize| {
             let [m, n, k] = [0, 1, 2].map(|at| {
-                let extent = self.extents[(at + index) % 3].elements(tile[at]) * usize::from((index + at) % 5 != self.gap);
+                let extent =
+                    self.extents[(at + index) % 3].elements(tile[at]) * usize::from((index + at) % 5 != self.gap);
                 if plan.tail == Tail::None { extent.next_multiple_of(tile[at] as usize) } else { extent }
             });
             Size::new(m, n, k)

@@ -134,8 +134,7 @@ impl Judge {
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
         let may_misalign = !needs_alignment(&kernel);
-        let of_edge =
-            |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), may_misalign && turn % 3 == 1);
+        let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), may_misalign && turn % 3 == 1);
         let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(|request| (request, false));
         // And a whole one, which takes the path without guards.
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);

@@ -70,7 +70,10 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
     let entry = run.entry.as_deref().unwrap_or("none, there is nothing to compute");
     let mut text = format!("device     {}\nentry      {entry}\n", gemm.device());
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-    text.push_str(&format!("size       {m} x {n} x {k}{more}: {} elements in {} blocks\n", outcome.compared, run.blocks));
+    text.push_str(&format!(
+        "size       {m} x {n} x {k}{more}: {} elements in {} blocks\n",
+        outcome.compared, run.blocks
+    ));
     text.push_str(&format!("max error  {:.6} of the bound\n", outcome.max_error));
     text.push_str(&format!("time       {time_ms:.3} ms\n"));
     for note in &run.notes {
