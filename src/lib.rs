@@ -115,6 +115,22 @@
 //! # }
 //! ```
 //!
+//! With `batch(grouped)` each product has extents of its own. The list of them is in device memory; a kernel may write it
+//! as well ([`DeviceList`]), and [`ExpertsCall`] makes one for a mixture of experts.
+//!
+//! ```
+//! # use ptx_gemm::{Device, Matrix, gemm};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel = gemm! { tile(32, 32, 8); thread(2, 2); batch(grouped); };
+//! let gemm = kernel.on(&Device::interpreter())?;
+//! let a = [Matrix::<f32>::random(10, 20, 1), Matrix::random(0, 4, 2), Matrix::random(70, 3, 3)];
+//! let b = [Matrix::<f32>::random(20, 8, 4), Matrix::random(4, 8, 5), Matrix::random(3, 50, 6)];
+//! let d = gemm.multiply_group(&a, &b)?;
+//! assert_eq!(d.iter().map(|d| (d.shape().rows, d.shape().cols)).collect::<Vec<_>>(), [(10, 8), (0, 8), (70, 50)]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Matrices that do not fit, and several GPUs
 //!
 //! [`large::Large`] multiplies matrices on the host with any schedule, on one or several devices, within a budget of device
@@ -171,10 +187,10 @@ pub use ptx_gemm_interp::{BlockOrder, Checks, Cost, Counting, Landing, Options a
 pub use ptx_gemm_macros::gemm;
 pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,
-    DeviceError, DeviceKind, DeviceMatrix, DeviceVector, Element, Error, HostBytes, HostBytesMut, Interface,
-    InterpreterOptions, Kernel, Limits, Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal,
-    Resident, ResidentCall, Run, Runs, RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda,
-    interp, large, random,
+    DeviceError, DeviceGroup, DeviceKind, DeviceList, DeviceMatrix, DeviceProduct, DeviceVector, Element, Error,
+    ExpertsCall, Group, GroupProduct, HostBytes, HostBytesMut, Interface, InterpreterOptions, Kernel, Limits, Matrix,
+    MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Runs, RunsMut,
+    Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda, interp, large, random,
 };
 pub use tile::TileProgram;
 

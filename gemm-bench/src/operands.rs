@@ -5,7 +5,9 @@
 
 use ptx_gemm::builder::{Axis, Epilogue};
 use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
-use ptx_gemm::{CompiledGemm, DType, Device, Error, Prepared, Problem, Resident, ResidentCall, Shape, Stack};
+use ptx_gemm::{
+    Batch, CompiledGemm, DType, Device, Error, ExpertsCall, Prepared, Problem, Resident, ResidentCall, Shape, Stack,
+};
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE, reads};
 
@@ -22,6 +24,8 @@ const COPIES: u64 = 256;
 pub(crate) struct Operands {
     pub(crate) problem: Problem,
     pub(crate) size: Size,
+    /// As the suite lists it: in a group, the rows of an expert on average, and the experts.
+    pub(crate) listed: Size,
     pub(crate) a: Host,
     pub(crate) b: Host,
     copies: Vec<Copy>,
@@ -33,6 +37,9 @@ struct Copy {
     a: Resident,
     b: Resident,
     d: Resident,
+    /// In a group, the weights of the experts but the first, whose are `b`: all have the same elements, so that the rows
+    /// of all experts together are one product.
+    experts: Vec<Resident>,
 }
 
 impl Operands {
@@ -44,19 +51,24 @@ impl Operands {
         size: Size,
         seed: u64,
     ) -> Result<Operands, Error> {
-        let Size { m, n, k, batch } = size;
         let (types, layouts) = (problem.types, problem.layouts);
+        let listed = size;
+        let experts = if problem.batch == Batch::Grouped { size.batch } else { 1 };
+        let size = if problem.batch == Batch::Grouped { size.stacked() } else { size };
+        let Size { m, n, k, batch } = size;
         let random = |dtype, rows, cols, layout, seed| {
             let (shape, stack) = packed(rows, cols, layout, batch);
             Host::random(dtype, shape, stack, seed)
         };
         let a = random(types.a, m, k, layouts.a, 2 * seed);
         let b = random(types.b, k, n, layouts.b, 2 * seed + 1);
-        let mut operands = Operands { problem: problem.clone(), size, a, b, copies: Vec::new() };
+        let mut operands = Operands { problem: problem.clone(), size, listed, a, b, copies: Vec::new() };
         let d = operands.poisoned(types.d);
-        let bytes = operands.a.bytes() + operands.b.bytes() + d.bytes();
+        let bytes = operands.a.bytes() + operands.b.bytes() * experts as u64 + d.bytes();
         for _ in 0..(CACHES * properties.l2_bytes).div_ceil(bytes.max(1)).clamp(1, COPIES) {
-            let copy = Copy { a: device.upload(&operands.a)?, b: device.upload(&operands.b)?, d: device.upload(&d)? };
+            let (a, b, d) = (device.upload(&operands.a)?, device.upload(&operands.b)?, device.upload(&d)?);
+            let others = (1..experts).map(|_| device.upload(&operands.b)).collect::<Result<_, Error>>()?;
+            let copy = Copy { a, b, d, experts: others };
             operands.copies.push(copy);
         }
         Ok(operands)
@@ -123,7 +135,7 @@ impl Operands {
 impl Operands {
     /// How cuBLASLt would compute the product.
     pub(crate) fn cublaslt_algorithms(&self, lt: &CublasLt) -> Result<Vec<Algorithm>, Error> {
-        let Copy { a, b, d } = &self.copies[0];
+        let Copy { a, b, d, .. } = &self.copies[0];
         lt.algorithms(self.problem.types, a, b, d)
     }
 
@@ -133,7 +145,7 @@ impl Operands {
         lt: &'a CublasLt,
         algorithm: &Algorithm,
     ) -> Result<Vec<CublasLtProduct<'a>>, Error> {
-        let product = |Copy { a, b, d }: &'a Copy| lt.product(self.problem.types, [a, b, d], algorithm);
+        let product = |Copy { a, b, d, .. }: &'a Copy| lt.product(self.problem.types, [a, b, d], algorithm);
         self.copies.iter().map(product).collect()
     }
 
@@ -169,12 +181,18 @@ impl Extras {
     fn prepare<'a>(
         &'a self,
         gemm: &CompiledGemm,
-        Copy { a, b, .. }: &'a Copy,
+        Copy { a, b, experts, .. }: &'a Copy,
         d: &'a Resident,
         index: usize,
     ) -> Result<Prepared<'a>, Error> {
         let names = self.epilogue.scalars.iter().map(String::as_str);
         let scalars: Vec<(&str, f64)> = names.zip(self.scalars.iter().copied()).collect();
+        if gemm.problem().batch == Batch::Grouped {
+            let weights: Vec<&Resident> = std::iter::once(b).chain(experts).collect();
+            let rows = routed(a.matrix().shape.rows, weights.len());
+            let experts: Vec<(usize, &Resident)> = rows.into_iter().zip(weights).collect();
+            return gemm.prepare_experts(&ExpertsCall { a, d, experts: &experts, scalars: &scalars });
+        }
         let vectors: Vec<(&str, &Resident)> =
             self.vectors.iter().map(|(name, resident, _)| (name.as_str(), resident)).collect();
         let c = self.c.as_ref().and_then(|(_, copies)| copies.get(index));
@@ -207,6 +225,25 @@ impl Extras {
         };
         self.vectors.is_empty() && self.c.is_none() && [-2.5, -0.125, 0.0, 1.0, 37.0].into_iter().all(same)
     }
+}
+
+/// Rows of each of `experts`, of `rows` together: as unequal as a router makes them, from half to one and a half of the
+/// average, in no order.
+pub(crate) fn routed(rows: usize, experts: usize) -> Vec<usize> {
+    let share = |expert: usize| 0.5 + ((expert * 7 + 3) % experts) as f64 / experts.max(2) as f64;
+    let all: f64 = (0..experts).map(share).sum();
+    let mut left = rows;
+    let mut each: Vec<usize> = (0..experts)
+        .map(|expert| {
+            let own = ((rows as f64 * share(expert) / all) as usize).min(left);
+            left -= own;
+            own
+        })
+        .collect();
+    if let Some(last) = each.last_mut() {
+        *last += left;
+    }
+    each
 }
 
 fn packed(rows: usize, cols: usize, layout: ptx_gemm::Layout, batch: usize) -> (Shape, Stack) {

@@ -267,7 +267,7 @@ impl Session<'_> {
         gemm: &CompiledGemm,
         (operands, reference, theirs): (&Operands, &Reference, &Theirs<'_>),
     ) -> Result<Event, Error> {
-        let (suite, schedule, size) = (order.suite.clone(), name.to_string(), operands.size);
+        let (suite, schedule, size) = (order.suite.clone(), name.to_string(), operands.listed);
         let extras = operands.extras(self.device, gemm.problem(), self.beta)?;
         let equal_bits = match reference.compare(self.device, &self.queue, operands, (gemm, &extras))? {
             Agreement::Right { equal_bits } => equal_bits,

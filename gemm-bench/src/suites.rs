@@ -27,6 +27,8 @@ pub enum Suite {
     Batched,
     /// Layers of public language models: Llama-3, Qwen2.5, Mixtral, DeepSeek
     Llm,
+    /// Layers of experts, next to one product with as many rows
+    Grouped,
 }
 
 /// Extents of a product, and the number of products.
@@ -87,6 +89,17 @@ const DEEP: [[usize; 3]; 6] = [
 /// Extent of the cubes, and their number.
 const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512], [256, 128], [512, 32], [1024, 8]];
 
+/// Layers of experts in public models: rows of an expert on average, N, K, and the experts. Both matrices of Mixtral 8x7B
+/// (`w1` and `w2` of its 8 experts, two for each of 4096 or 16384 tokens), the first of Qwen3-30B-A3B (gate and up of 128
+/// experts, 8 for each of 8192 tokens), and that of 32 of DeepSeek-V3's 256 experts (8 for each of 8192 tokens).
+const GROUPED: [[usize; 4]; 5] = [
+    [1024, 14_336, 4096, 8],
+    [1024, 4096, 14_336, 8],
+    [4096, 14_336, 4096, 8],
+    [512, 1536, 2048, 128],
+    [256, 4096, 7168, 32],
+];
+
 /// The tuned schedules of each suite. Those of other element types are added by their types.
 const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128", "nn_128x256_tma", "tn_128x256_tma"];
 const SQUARES: &[&str] = &[
@@ -107,7 +120,7 @@ const SQUARES: &[&str] = &[
     "nt_64x128_tma",
     "tt_64x128_tma",
 ];
-const TRIED: [(Suite, &[&str]); 8] = [
+const TRIED: [(Suite, &[&str]); 9] = [
     (Suite::Ladder, LARGE),
     (Suite::Square, SQUARES),
     (Suite::Odd, SQUARES),
@@ -133,6 +146,7 @@ const TRIED: [(Suite, &[&str]); 8] = [
         Suite::Llm,
         &["nt_128x256_tma", "nt_64x128_tma", "nt_64x64_split4", "nn_128x128", "nn_64x64_split32", "nn_16x128_split8"],
     ),
+    (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
 ];
 /// The cases that multiply on tensor cores: of matrices of 16-bit types they are tried in every suite, next to what is tuned
 /// for these types.
@@ -153,6 +167,7 @@ impl Suite {
             Suite::Small => "small",
             Suite::Batched => "batched",
             Suite::Llm => "llm",
+            Suite::Grouped => "grouped",
         }
     }
 
@@ -167,6 +182,7 @@ impl Suite {
             Suite::Deep => DEEP.map(Size::one).into(),
             Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
             Suite::Llm => llm::sizes(),
+            Suite::Grouped => GROUPED.map(|[m, n, k, batch]| Size { m, n, k, batch }).into(),
         }
     }
 
@@ -177,14 +193,23 @@ impl Suite {
 
     /// Whether a launch of it computes one product or many.
     pub fn batch(self) -> Batch {
-        if self == Suite::Batched { Batch::Strided } else { Batch::One }
+        match self {
+            Suite::Batched => Batch::Strided,
+            Suite::Grouped => Batch::Grouped,
+            _ => Batch::One,
+        }
     }
 
     /// Its schedules for products of one element type.
     pub fn schedules(self, dtype: DType) -> Vec<Named> {
         let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
         // A case represents a published kernel: cases keep the types of their text.
-        let found = cases().filter(|_| self == Suite::Ladder).filter_map(|case| as_it_is(&case, dtype));
+        let found = cases().filter(|case| match self {
+            Suite::Ladder => true,
+            Suite::Grouped => case.name.starts_with("grouped"),
+            _ => false,
+        });
+        let found = found.filter_map(|case| as_it_is(&case, dtype));
         let found = found.chain(tuned().filter(|case| !tried.contains(&case.name)).filter_map(|case| {
             // Schedules tuned for a type other than f32 are meant for large products; they are tried on all products of
             // that type.
@@ -214,6 +239,11 @@ impl Size {
 
     fn one([m, n, k]: [usize; 3]) -> Size {
         Size { m, n, k, batch: 1 }
+    }
+
+    /// One product with the rows of all of these.
+    pub(crate) fn stacked(self) -> Size {
+        Size { m: self.m * self.batch, batch: 1, ..self }
     }
 
     /// `M`, `MxNxK` or `MxNxKxBATCH`.
@@ -257,13 +287,13 @@ impl Named {
         match (own, self.program) {
             (own, program) if own == batch => Ok(Named { program, ..self }),
             (Batch::One, Program::Schedule(schedule)) => {
-                let text = format!("{schedule}\nbatch(strided);");
+                let text = format!("{schedule}\nbatch({batch});");
                 let schedule = text.parse().map_err(|errors: Diagnostics| errors.to_string())?;
                 Ok(Named { program: Program::Schedule(schedule), ..self })
             }
             (Batch::One, Program::Tile(_)) => Err("a tile program for one product, and these are batches".into()),
-            (_, Program::Tile(_)) => Err("a tile program for batch(strided), and these are single products".into()),
-            (_, Program::Schedule(_)) => Err("it says batch(strided), and these are single products".into()),
+            (own, Program::Tile(_)) => Err(format!("a tile program for batch({own}), and these are {}", these(batch))),
+            (own, Program::Schedule(_)) => Err(format!("it says batch({own}), and these are {}", these(batch))),
         }
     }
 
@@ -280,6 +310,15 @@ impl Named {
     fn dtype(&self) -> Option<DType> {
         let types = self.program.problem().ok()?.types;
         (types.a == types.b).then_some(types.a)
+    }
+}
+
+/// The products of a kind of launch, in words.
+fn these(batch: Batch) -> &'static str {
+    match batch {
+        Batch::One => "single products",
+        Batch::Strided => "batches of equal products",
+        Batch::Grouped => "groups of products",
     }
 }
 
@@ -377,6 +416,29 @@ mod tests {
         let tile = TileProgram::parse(include_str!("../../examples/tile/two_sums.tile")).unwrap();
         let why = named(Program::Tile(tile)).batched(Batch::Strided).unwrap_err();
         assert_eq!(why, "a tile program for one product, and these are batches");
+        let (one, many) =
+            (schedule("tile(32, 32, 8); thread(2, 2);"), schedule("tile(32, 32, 8); thread(2, 2); batch(grouped);"));
+        let grouped = one.batched(Batch::Grouped).unwrap();
+        assert_eq!(grouped.program.problem().unwrap().batch, Batch::Grouped);
+        let why = many.batched(Batch::Strided).unwrap_err();
+        assert_eq!(why, "it says batch(grouped), and these are batches of equal products");
+    }
+
+    /// Each suite's schedules compute what its products are; those of experts together have the rows of one product.
+    #[test]
+    fn layers_of_experts() {
+        for dtype in [DType::F32, DType::Bf16] {
+            let grouped = Suite::Grouped.schedules(dtype);
+            assert!(grouped.len() > 1, "{dtype}");
+            assert!(grouped.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Grouped)));
+        }
+        assert_eq!(Size { batch: 4, ..Size::one([8, 2, 3]) }.stacked(), Size::one([32, 2, 3]));
+        for (rows, experts) in [(8192, 8), (65_536, 128), (10, 3), (5, 1), (0, 4)] {
+            let each = crate::operands::routed(rows, experts);
+            assert_eq!((each.len(), each.iter().sum::<usize>()), (experts, rows));
+        }
+        let eight = crate::operands::routed(8192, 8);
+        assert!(eight.iter().max() > Some(&1400) && eight.iter().min() < Some(&700), "{eight:?}");
     }
 
     #[test]

@@ -15,12 +15,13 @@ use ptx_gemm_runtime::ptx::module::{Module, Statement};
 use ptx_gemm_runtime::ptx::types::Type;
 use ptx_gemm_runtime::{CompiledGemm, Kernel, Run};
 
-use crate::data::HostMatrix;
+use crate::data::Results;
 use crate::error::CheckError;
 use crate::given::{Given, Sums};
 use crate::landmarks::{Landmarks, of_kernel};
 use crate::request::{Output, Request};
 use crate::size::Size;
+use crate::suite::others;
 
 /// How far the bits of one kernel may differ from device to device.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,6 +200,9 @@ pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
         if problem.batch == Batch::Strided {
             request = Request { gap: padding, ..request.batch(3) };
         }
+        if problem.batch == Batch::Grouped {
+            request = request.with_others(others(kernel, Size::new(m, n, k), index));
+        }
         let output = if index > 0 { Output::in_place_if_possible(problem) } else { Output::Apart };
         Request { output, ..request }
     };
@@ -213,15 +217,15 @@ pub fn agree(here: &CompiledGemm, there: &CompiledGemm, request: &Request) -> Re
     let (_, y) = given.multiply(there)?;
     let padding_intact = x.padding_is_intact() && y.padding_is_intact();
     let mut found = Agreement { rule, run, compared: 0, differing: 0, share: 0.0, worst: None, padding_intact };
-    for product in 0..request.batch {
+    for product in 0..request.products() {
         found.product(&given, product, &x, &y)?;
     }
     Ok(found)
 }
 
 impl Agreement {
-    fn product(&mut self, given: &Given, product: usize, x: &HostMatrix, y: &HostMatrix) -> Result<(), CheckError> {
-        let (m, n) = (given.request.m, given.request.n);
+    fn product(&mut self, given: &Given, product: usize, x: &Results, y: &Results) -> Result<(), CheckError> {
+        let Size { m, n, .. } = given.request.size(product);
         let integers = given.problem.types.acc == DType::I32;
         let allowed = match self.rule.is_equality() || integers {
             true => None,

@@ -5,7 +5,7 @@ use ptx_gemm_runtime::CompiledGemm;
 
 use crate::bound::{Estimate, Rounding};
 use crate::compare::Outcome;
-use crate::data::HostMatrix;
+use crate::data::Results;
 use crate::error::CheckError;
 use crate::given::{Given, Sums};
 use crate::request::Request;
@@ -17,7 +17,7 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
     let (run, d) = given.multiply(gemm)?;
     let mut outcome = Outcome::new(run);
     outcome.padding_intact = d.padding_is_intact();
-    for product in 0..request.batch {
+    for product in 0..request.products() {
         match given.problem.types.acc {
             DType::I32 => given.compare_integers(product, &d, &mut outcome),
             _ => given.compare_floats(product, &d, &mut outcome)?,
@@ -27,18 +27,19 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
 }
 
 impl Given<'_> {
-    fn compare_floats(&self, product: usize, d: &HostMatrix, outcome: &mut Outcome) -> Result<(), CheckError> {
+    fn compare_floats(&self, product: usize, d: &Results, outcome: &mut Outcome) -> Result<(), CheckError> {
         let stored = Rounding::of(self.problem.types.d);
         // The sums may be computed in any order.
         let references = self.references(product, epilogue::APPROXIMATE, Sums::Free)?;
         for (index, reference) in references.into_iter().enumerate() {
-            let (row, col) = (index / self.request.n, index % self.request.n);
+            let columns = self.request.size(product).n;
+            let (row, col) = (index / columns, index % columns);
             outcome.compare(row, col, d.get(product, row, col), reference, stored);
         }
         Ok(())
     }
 
-    fn compare_integers(&self, product: usize, d: &HostMatrix, outcome: &mut Outcome) {
+    fn compare_integers(&self, product: usize, d: &Results, outcome: &mut Outcome) {
         let Given { problem, input, .. } = self;
         let (a, b) = (&input.a[product], &input.b[product]);
         let sums = integer::product(a, b);
@@ -50,7 +51,7 @@ impl Given<'_> {
                 row,
                 col,
                 scalars: &input.scalars,
-                vectors: &input.vectors,
+                vectors: input.vectors_of(product),
             };
             if let Some(reference) = integer::evaluate(&problem.epilogue, &operands) {
                 let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));

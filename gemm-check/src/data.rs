@@ -159,6 +159,38 @@ impl HostMatrix {
     }
 }
 
+/// The D of every product: one stack of matrices, or one matrix for each product of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Results(pub(crate) Vec<HostMatrix>);
+
+impl Results {
+    fn at(&self, product: usize) -> (usize, usize) {
+        if self.0.len() == 1 { (0, product) } else { (product, 0) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set(&mut self, product: usize, row: usize, col: usize, value: f64) {
+        let (matrix, product) = self.at(product);
+        self.0[matrix].set(product, row, col, value);
+    }
+
+    /// The bytes of one element.
+    pub(crate) fn bits(&self, product: usize, row: usize, col: usize) -> &[u8] {
+        let (matrix, product) = self.at(product);
+        self.0[matrix].bits(product, row, col)
+    }
+
+    pub(crate) fn get(&self, product: usize, row: usize, col: usize) -> f64 {
+        let (matrix, product) = self.at(product);
+        self.0[matrix].get(product, row, col)
+    }
+
+    /// Whether every byte that belongs to no element is still `0xff`.
+    pub(crate) fn padding_is_intact(&self) -> bool {
+        self.0.iter().all(HostMatrix::padding_is_intact)
+    }
+}
+
 impl AsMatrix for HostMatrix {
     fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
         Ok(AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes: self.bytes.as_slice().into() })

@@ -2,16 +2,17 @@
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::Operand;
-use ptx_gemm_dsl::types::Problem;
-use ptx_gemm_runtime::{CompiledGemm, Run};
+use ptx_gemm_dsl::types::{Batch, Problem};
+use ptx_gemm_runtime::{CompiledGemm, Run, Stack};
 
 use crate::bound::{Estimate, Rounding};
-use crate::data::{Data, HostMatrix, Values, encode_all};
+use crate::data::{Data, HostMatrix, Results, Values, encode_all};
 use crate::element::round;
 use crate::epilogue;
 use crate::error::CheckError;
 use crate::product::{Precision, Product};
 use crate::request::{Output, Request};
+use crate::size::Size;
 
 /// How the sums are accumulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +41,17 @@ impl Given<'_> {
     }
 
     /// D, and the entry that ran.
-    pub(crate) fn multiply(&self, gemm: &CompiledGemm) -> Result<(Run, HostMatrix), CheckError> {
+    pub(crate) fn multiply(&self, gemm: &CompiledGemm) -> Result<(Run, Results), CheckError> {
         let Given { problem, request, input } = self;
+        if problem.batch == Batch::Grouped {
+            return self.multiply_group(gemm);
+        }
         let laid = |operand| (request.shape(problem, operand), request.stack(problem, operand));
         let encode = |values: &[Values], dtype, (shape, stack)| HostMatrix::encode(values, dtype, shape, stack);
         let a = encode(&input.a, problem.types.a, laid(Operand::A));
         let b = encode(&input.b, problem.types.b, laid(Operand::B));
         let c = problem.epilogue.uses_c().then(|| encode(&input.c, problem.types.c, laid(Operand::C)));
-        let vectors: Vec<Vec<u8>> = input.vectors.iter().map(|vector| encode_all(problem.types.acc, vector)).collect();
+        let vectors = self.vectors(0);
         let mut call = gemm.call();
         for (name, value) in &input.named_scalars {
             call = call.set(name, *value);
@@ -58,7 +62,7 @@ impl Given<'_> {
         if let (Some(d), Output::InPlace) = (&c, request.output) {
             let mut d = d.clone();
             let run = call.accumulate_into(&a, &b, &mut d)?;
-            return Ok((run, d));
+            return Ok((run, Results(vec![d])));
         }
         let (shape, stack) = laid(Operand::D);
         let mut d = HostMatrix::filled(problem.types.d, shape, stack);
@@ -67,13 +71,59 @@ impl Given<'_> {
             None => call,
         };
         let run = call.multiply_into(&a, &b, &mut d)?;
-        Ok((run, d))
+        Ok((run, Results(vec![d])))
+    }
+
+    /// The same for the products of a group.
+    fn multiply_group(&self, gemm: &CompiledGemm) -> Result<(Run, Results), CheckError> {
+        let Given { problem, request, input } = self;
+        let of = |product: usize, operand: Operand, values: Option<&Values>| {
+            let (dtype, shape) = (problem.types.of(operand), request.shape_of(problem, product, operand));
+            match values {
+                Some(values) => HostMatrix::encode(std::slice::from_ref(values), dtype, shape, Stack::ONE),
+                None => HostMatrix::filled(dtype, shape, Stack::ONE),
+            }
+        };
+        let products = 0..request.products();
+        let a: Vec<_> = products.clone().map(|product| of(product, Operand::A, Some(&input.a[product]))).collect();
+        let b: Vec<_> = products.clone().map(|product| of(product, Operand::B, Some(&input.b[product]))).collect();
+        let c: Vec<_> = input.c.iter().enumerate().map(|(product, c)| of(product, Operand::C, Some(c))).collect();
+        let vectors: Vec<_> = products.clone().map(|product| self.vectors(product)).collect();
+        let in_place = request.output == Output::InPlace && problem.epilogue.uses_c();
+        let mut d: Vec<_> = match in_place {
+            true => c.clone(),
+            false => products.map(|product| of(product, Operand::D, None)).collect(),
+        };
+        let mut group = gemm.group();
+        for (name, value) in &input.named_scalars {
+            group.set(name, *value);
+        }
+        for (index, d) in d.iter_mut().enumerate() {
+            let product = group.push(&a[index], &b[index], d);
+            if in_place {
+                product.in_place();
+            } else if let Some(c) = c.get(index) {
+                product.c(c);
+            }
+            for (vector, bytes) in problem.epilogue.vectors.iter().zip(&vectors[index]) {
+                product.vector_bytes(&vector.name, problem.types.acc, bytes);
+            }
+        }
+        let run = group.run()?;
+        Ok((run, Results(d)))
+    }
+
+    /// The vectors of a product as bytes.
+    fn vectors(&self, product: usize) -> Vec<Vec<u8>> {
+        let vectors = self.input.vectors_of(product).iter();
+        vectors.map(|vector| encode_all(self.problem.types.acc, vector)).collect()
     }
 
     /// The reference of each element, row by row. `relative` is the error permitted for functions that hardware
     /// approximates.
     pub(crate) fn references(&self, product: usize, relative: f64, sums: Sums) -> Result<Vec<Estimate>, CheckError> {
         let Given { problem, request, input } = self;
+        let size = request.size(product);
         let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
         let doubled = problem.types.acc == DType::F64;
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
@@ -83,20 +133,20 @@ impl Given<'_> {
         let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
             let limit = (1.0 / acc.unit / 100.0) as usize;
-            return Err(CheckError::NotExact { k: request.k, acc: problem.types.acc, limit });
+            return Err(CheckError::NotExact { k: size.k, acc: problem.types.acc, limit });
         }
         let reference = |(index, (&sum, &magnitude)): (usize, (&f64, &f64))| {
-            let (row, col) = (index / request.n, index % request.n);
+            let (row, col) = (index / size.n, index % size.n);
             let operands = epilogue::Operands {
                 acc: match sums {
-                    Sums::Free => Estimate::accumulated(sum, magnitude, request.k, acc, exact),
+                    Sums::Free => Estimate::accumulated(sum, magnitude, size.k, acc, exact),
                     Sums::Fixed => Estimate::exact(sum),
                 },
                 c: input.c_at(product, row, col),
                 row,
                 col,
                 scalars: &input.scalars,
-                vectors: &input.vectors,
+                vectors: input.vectors_of(product),
             };
             let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc, relative);
             if problem.types.d != problem.types.acc {
@@ -128,7 +178,8 @@ pub(crate) struct Input {
     pub(crate) b: Vec<Values>,
     /// Empty if the epilogue reads none.
     c: Vec<Values>,
-    pub(crate) vectors: Vec<Vec<f64>>,
+    /// Once for all products of a batch, or for each product of a group.
+    vectors: Vec<Vec<Vec<f64>>>,
     /// In the order of the epilogue, rounded to the accumulator's type.
     pub(crate) scalars: Vec<f64>,
     /// The scalars passed to the runtime, which has to reject names that the epilogue does not have.
@@ -152,7 +203,7 @@ fn nowhere(_: usize, _: usize) -> bool {
 
 impl Input {
     fn generate(problem: &Problem, request: &Request) -> Result<Input, CheckError> {
-        let &Request { m, n, k, data, seed, .. } = request;
+        let &Request { data, seed, .. } = request;
         let (types, epilogue) = (problem.types, &problem.epilogue);
         if let Some((name, value)) = request.scalars.iter().find(|(_, value)| value.fract() != 0.0)
             && data == Data::Exact
@@ -185,16 +236,25 @@ impl Input {
             }
         };
         let (in_a, in_b) = ((f64::NAN, even_rows as Chosen), (f64::INFINITY, odd_columns as Chosen));
-        let products = 0..request.batch;
-        let a = products.clone().map(|_| values(types.a, m, k, in_a, reads_acc)).collect();
-        let b = products.clone().map(|_| values(types.b, k, n, in_b, reads_acc)).collect();
+        let sizes: Vec<Size> = (0..request.products()).map(|product| request.size(product)).collect();
+        let a = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
+        let b = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
         let in_c = (f64::NAN, nowhere as Chosen);
-        let c = products.filter(|_| epilogue.uses_c()).map(|_| values(types.c, m, n, in_c, reads_c)).collect();
-        let extent = |axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { m } else { n };
+        let with_c = sizes.iter().filter(|_| epilogue.uses_c());
+        let c = with_c.map(|size| values(types.c, size.m, size.n, in_c, reads_c)).collect();
+        let extent = |size: Size, axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { size.m } else { size.n };
         let in_vector = (f64::NEG_INFINITY, nowhere as Chosen);
-        let mut vector = |axis| values(types.acc, 1, extent(axis), in_vector, true).elements;
-        let vectors = epilogue.vectors.iter().map(|of| vector(of.axis)).collect();
+        let mut vector = |size: Size, axis| values(types.acc, 1, extent(size, axis), in_vector, true).elements;
+        // A batch without products has vectors as well.
+        let sets = if problem.batch == Batch::Grouped { sizes } else { vec![request.size(0)] };
+        let of_product = |size: &Size| epilogue.vectors.iter().map(|of| vector(*size, of.axis)).collect();
+        let vectors = sets.iter().map(of_product).collect();
         Ok(Input { a, b, c, vectors, scalars, named_scalars })
+    }
+
+    /// The epilogue's vectors for a product.
+    pub(crate) fn vectors_of(&self, product: usize) -> &[Vec<f64>] {
+        self.vectors.get(product).or(self.vectors.first()).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn c_at(&self, product: usize, row: usize, col: usize) -> f64 {

@@ -7,6 +7,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::CheckError;
 use crate::request::Request;
+use crate::size::Size;
 
 /// Rejects a request whose matrices would not fit.
 pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), CheckError> {
@@ -23,13 +24,20 @@ pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), Check
 
 /// Bytes for the values, both sums of the reference, the matrices in their own types, and their copies on the device.
 fn needed(problem: &Problem, request: &Request) -> u128 {
-    let [m, n, k] = [request.m, request.n, request.k].map(|extent| extent as u128);
+    let different = if request.others.is_empty() { 1 } else { request.products() };
+    (0..different).fold(0, |sum: u128, product| sum.saturating_add(needed_by(problem, request, product)))
+}
+
+/// Those for one product of a group, or for all of a batch.
+fn needed_by(problem: &Problem, request: &Request, product: usize) -> u128 {
+    let Size { m, n, k } = request.size(product);
+    let [m, n, k] = [m, n, k].map(|extent| extent as u128);
     let values =
         m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n).saturating_mul(3));
     let types = problem.types;
     let operands = [(Operand::A, types.a), (Operand::B, types.b), (Operand::C, types.c), (Operand::D, types.d)];
     let typed = operands.into_iter().map(|(operand, dtype)| {
-        let shape = request.shape(problem, operand);
+        let shape = request.shape_of(problem, product, operand);
         let ld = shape.ld.max(shape.min_ld()) as u128;
         let elements = if shape.is_empty() {
             0

@@ -6,6 +6,7 @@ use ptx_gemm_dsl::types::Problem;
 use ptx_gemm_runtime::{Shape, Stack};
 
 use crate::data::Data;
+use crate::size::Size;
 
 /// What to multiply.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Request {
     pub k: usize,
     /// The number of products; `batch(strided)` computes them in one launch.
     pub batch: usize,
+    /// Extents of the other products of a group, which `batch(grouped)` computes in the same launch; `batch` is 1.
+    pub others: Vec<Size>,
     /// Leading dimensions in elements; the smallest possible where not stated.
     pub leading: Leading,
     /// Elements between one matrix of a batch and the next.
@@ -70,7 +73,8 @@ impl Request {
     pub fn random(m: usize, n: usize, k: usize) -> Request {
         let (leading, scalars) = (Leading::default(), Vec::new());
         let (data, output) = (Data::Random, Output::Apart);
-        Request { m, n, k, batch: 1, leading, gap: 0, multiple: 1, data, seed: 0, scalars, output }
+        let others = Vec::new();
+        Request { m, n, k, batch: 1, others, leading, gap: 0, multiple: 1, data, seed: 0, scalars, output }
     }
 
     /// Exact integer data, packed matrices, seed 0.
@@ -110,6 +114,36 @@ impl Request {
     /// The same for a batch of `count` products.
     pub fn batch(self, count: usize) -> Request {
         Request { batch: count, ..self }
+    }
+
+    /// The same with more products in its group.
+    pub fn with_others(self, others: Vec<Size>) -> Request {
+        Request { others, ..self }
+    }
+
+    /// The number of products.
+    pub fn products(&self) -> usize {
+        if self.others.is_empty() { self.batch } else { 1 + self.others.len() }
+    }
+
+    /// Extents of a product.
+    pub fn size(&self, product: usize) -> Size {
+        let other = product.checked_sub(1).and_then(|other| self.others.get(other));
+        other.copied().unwrap_or(Size::new(self.m, self.n, self.k))
+    }
+
+    /// Extents, layout and leading dimension of a matrix of a product. Rows of every product of a group are aligned as
+    /// those of the first are, and have at least as much padding.
+    pub fn shape_of(&self, problem: &Problem, product: usize, operand: Operand) -> Shape {
+        let first = self.shape(problem, operand);
+        if self.others.is_empty() || product == 0 {
+            return first;
+        }
+        let Size { m, n, k } = self.size(product);
+        let shape = Request::random(m, n, k).shape(problem, operand);
+        let padded = (shape.min_ld() + first.ld).saturating_sub(first.min_ld()).max(1);
+        let more = (first.ld % WIDEST + WIDEST - padded % WIDEST) % WIDEST;
+        Shape { ld: padded + more, ..shape }
     }
 
     /// The same with every leading dimension at least `padding` elements above the smallest possible, no two by the

@@ -1,14 +1,14 @@
 //! The products at each edge size: exact data alternating with other data, in every arrangement that can make a
 //! difference.
 
-use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 use ptx_gemm_runtime::ptx::module::Statement;
 
-use crate::request::{Output, Request};
+use crate::request::{Leading, Output, Request};
 use crate::size::Size;
 
 /// Products of a batch: more than one, so that the distance between them matters.
@@ -44,12 +44,49 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
         _ => with_scalars(problem, special, dropping, turn / 6 + 1),
     };
     let output = if turn % 4 == 1 { Output::in_place_if_possible(problem) } else { Output::Apart };
-    let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
     let seed = turn as u64;
-    [
-        Request { seed, gap: turn % 3, ..exact.batch(products) },
-        Request { seed, gap: turn % 5, output, ..other.batch(products) },
-    ]
+    let both = [
+        Request { seed, gap: turn % 3, ..with_products(kernel, exact, turn) },
+        Request { seed, gap: turn % 5, output, ..with_products(kernel, other, turn + 1) },
+    ];
+    if needs_alignment(kernel) { both.map(|request| well_aligned(kernel, request)) } else { both }
+}
+
+/// Whether every entry requires alignment, as in groups on warp groups' tensor cores, where nothing packs an operand.
+pub fn needs_alignment(kernel: &Kernel) -> bool {
+    kernel.interface().entries.iter().all(|entry| !entry.requires.is_empty())
+}
+
+/// The same with aligned rows of inputs, whatever was asked for.
+fn well_aligned(kernel: &Kernel, request: Request) -> Request {
+    let odd_output = request.multiple > 1 && request.leading.d.is_some();
+    let aligned = Request { leading: Leading::default(), ..request.aligned() };
+    if odd_output { aligned.odd_output(kernel.problem()) } else { aligned }
+}
+
+/// The same with as many products as the problem computes in one launch.
+fn with_products(kernel: &Kernel, request: Request, turn: usize) -> Request {
+    let size = request.size(0);
+    match kernel.problem().batch {
+        Batch::One => request,
+        Batch::Strided => request.batch(BATCH),
+        Batch::Grouped => request.with_others(others(kernel, size, turn)),
+    }
+}
+
+/// The other products of a group: none; products without rows, columns or depth; products of other extents; many small
+/// ones. Kernels without guards get whole tiles.
+pub(crate) fn others(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> Vec<Size> {
+    let whole = kernel.interface().entries.iter().any(|entry| entry.tail == Tail::None);
+    let sizes = match (whole, turn % 4) {
+        (_, 2) => Vec::new(),
+        (true, 0) => vec![(0, n, k), (m, n, k)],
+        (true, _) => vec![(m, n, 0), (m, 0, k), (m, n, k)],
+        (false, 0) => vec![(n, m, k), (0, n, k), (1, 1, 1)],
+        (false, 1) => vec![(m, 0, k), (m / 2 + 1, n + 1, 0), (3, 2, k)],
+        (false, _) => (0..8).map(|i| (i % 3, i * 2 % 5, i % 4)).collect(),
+    };
+    sizes.into_iter().map(Size::from).collect()
 }
 
 /// Whether some entry requires alignment of the inputs alone, and another one of D as well.
@@ -64,7 +101,6 @@ fn has_narrow_output(kernel: &Kernel) -> bool {
 /// let every matrix of the epilogue count, and with data that find products with the zeros of an edge.
 pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> Vec<Request> {
     let problem = kernel.problem();
-    let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
     let exact = with_scalars(problem, Request::exact(m, n, k), &WHOLE, turn);
     let infinite = Request::infinite(m, n, k);
     // Not in turns: the turn decides where m and n end.
@@ -77,17 +113,19 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
         infinite.padded(problem, turn % 3),
     ];
     let all = all.into_iter().chain(narrow.into_iter().flatten());
-    all.map(|request| Request { seed: turn as u64, ..request.batch(products) }).collect()
+    let all = all.map(|request| Request { seed: turn as u64, ..with_products(kernel, request, turn) });
+    if needs_alignment(kernel) { all.map(|r| well_aligned(kernel, r)).collect() } else { all.collect() }
 }
 
 /// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with
 /// aligned rows, without, and with only those of D unaligned if that runs another entry.
 pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     let problem = kernel.problem();
-    let products = if problem.batch == Batch::Strided { BATCH } else { 1 };
-    let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0).batch(products);
+    let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0);
+    let random = with_products(kernel, random, 0);
     let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
-    [random.clone().aligned(), random.padded(problem, 1)].into_iter().chain(narrow).collect()
+    let rows = if needs_alignment(kernel) { 16 } else { 1 };
+    [random.clone().aligned(), random.padded(problem, rows)].into_iter().chain(narrow).collect()
 }
 
 /// The same for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that

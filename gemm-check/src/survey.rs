@@ -37,7 +37,7 @@ pub fn survey(gemm: &CompiledGemm, sizes: &[Size]) -> Vec<Finding> {
 impl fmt::Display for Finding {
     /// Describes the product, and what is wrong with it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request { m, n, k, batch, leading, data, seed, scalars, output, .. } = &self.request;
+        let Request { m, n, k, batch, others, leading, data, seed, scalars, output, .. } = &self.request;
         let data = match data {
             Data::Random => "random",
             Data::Special => "NaN-and-infinity",
@@ -47,6 +47,10 @@ impl fmt::Display for Finding {
         write!(f, "m = {m}, n = {n}, k = {k}, {data} data")?;
         if *batch > 1 {
             write!(f, ", {batch} products")?;
+        }
+        if !others.is_empty() {
+            let others: Vec<String> = others.iter().map(|Size { m, n, k }| format!("{m} x {n} x {k}")).collect();
+            write!(f, ", in a group with {}", others.join(", "))?;
         }
         if *leading != Leading::default() {
             f.write_str(", padded rows")?;

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, BatchKind, Clause, Emulation, Roles, SpecializeClause, TypesClause};
+use crate::clause::{Atom, Clause, Emulation, Roles, SpecializeClause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -26,11 +26,7 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
-    let lacks = [
-        word.downcast_ref() == Some(&BatchKind::Grouped),
-        word.downcast_ref() == Some(&Roles::Pingpong),
-        word.is::<Emulation>(),
-    ];
+    let lacks = [word.downcast_ref() == Some(&Roles::Pingpong), word.is::<Emulation>()];
     !lacks.contains(&true)
 }
 
@@ -99,7 +95,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                 lacks("specialize with pingpong".into(), &[&together.to_string()]);
             }
-            Clause::Batch(kind) if !works(kind) => lacks(whole, &[]),
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}
         }

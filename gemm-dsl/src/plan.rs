@@ -328,7 +328,7 @@ pub struct Provenance {
     pub split_k: String,
     /// `store(...)`.
     pub store: String,
-    /// `persistent`, or `stream_k`, which implies it.
+    /// `persistent`, or `stream_k` or `batch(grouped)`, which imply it.
     pub persistent: String,
     /// `cluster(m, n)`.
     pub cluster: String,

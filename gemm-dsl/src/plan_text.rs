@@ -315,6 +315,7 @@ impl Plan {
             Param::BatchStride(operand) => (format!("stride_{}", operand.name()), "u64, elements".into()),
             Param::Scalar(index) => (epilogue.scalars.get(*index).cloned().unwrap_or_default(), types.acc.to_string()),
             Param::Batch => ("batch".into(), "u32, products".into()),
+            Param::Problems => ("problems".into(), "u64, address of the list of products".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),
             Param::Packed(operand) => (format!("packed_{}", operand.name()), "u64, address".into()),
         }

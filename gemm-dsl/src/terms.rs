@@ -192,6 +192,8 @@ pub enum Param {
     Scalar(usize),
     /// Products of the batch: u32.
     Batch,
+    /// Pointer to the list of the products of a group: u64.
+    Problems,
     /// Pointer to the workspace of split-K: u64.
     Workspace,
     /// Pointer to the copy of a packed operand: u64.

@@ -189,6 +189,8 @@ pub enum Batch {
     One,
     /// Many, each operand a fixed number of elements after the one before.
     Strided,
+    /// Many of different extents, in a list that the kernel reads.
+    Grouped,
 }
 
 impl fmt::Display for Batch {
@@ -196,6 +198,7 @@ impl fmt::Display for Batch {
         f.write_str(match self {
             Batch::One => "one product",
             Batch::Strided => "strided",
+            Batch::Grouped => "grouped",
         })
     }
 }

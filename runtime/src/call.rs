@@ -18,17 +18,17 @@ use std::sync::Arc;
 /// A product under construction. Nothing is checked before [`Call::multiply`] or a similar method is called.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    gemm: CompiledGemm,
-    c: Option<Result<AnyRef<'a>, Strides>>,
-    scalars: Vec<(String, f64)>,
-    vectors: Vec<AnyVector<'a>>,
+    pub(crate) gemm: CompiledGemm,
+    pub(crate) c: Option<Result<AnyRef<'a>, Strides>>,
+    pub(crate) scalars: Vec<(String, f64)>,
+    pub(crate) vectors: Vec<AnyVector<'a>>,
 }
 
 #[derive(Clone, Debug)]
-struct AnyVector<'a> {
-    name: String,
-    dtype: DType,
-    bytes: &'a [u8],
+pub(crate) struct AnyVector<'a> {
+    pub(crate) name: String,
+    pub(crate) dtype: DType,
+    pub(crate) bytes: &'a [u8],
 }
 
 impl AnyVector<'_> {
@@ -142,7 +142,12 @@ impl<'a> Call<'a> {
     }
 
     /// The shape of the result, checked before the allocation, which would fail for a nonsensical shape.
-    fn result<T: Element>(&self, a: AnyRef<'_>, b: AnyRef<'_>, stack: Stack) -> Result<Shape, ArgumentError> {
+    pub(crate) fn result<T: Element>(
+        &self,
+        a: AnyRef<'_>,
+        b: AnyRef<'_>,
+        stack: Stack,
+    ) -> Result<Shape, ArgumentError> {
         let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.problem().layouts.d);
         self.check_type(Operand::D, T::DTYPE)?;
         let d = Laid { shape, stack };
@@ -171,7 +176,7 @@ impl<'a> Call<'a> {
     }
 
     /// If A is right and D has another element type, the error says how to request it.
-    fn result_type<A: TypedMatrix>(&self, method: &'static str, error: Error) -> Error {
+    pub(crate) fn result_type<A: TypedMatrix>(&self, method: &'static str, error: Error) -> Error {
         match error {
             Error::Argument(ArgumentError::Type { operand: OperandName(Operand::D), expected, .. }) => {
                 let got = A::Element::DTYPE;
@@ -185,7 +190,7 @@ impl<'a> Call<'a> {
     }
 
     /// C, if there is one.
-    fn addend(&self) -> Result<Option<AnyRef<'a>>, ArgumentError> {
+    pub(crate) fn addend(&self) -> Result<Option<AnyRef<'a>>, ArgumentError> {
         self.c.transpose().map_err(ArgumentError::strides(Operand::C))
     }
 
@@ -210,7 +215,7 @@ impl<'a> Call<'a> {
     }
 
     /// All checks that host data allow.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         a: AnyRef<'_>,
         b: AnyRef<'_>,
@@ -253,7 +258,7 @@ impl<'a> Call<'a> {
     }
 
     #[allow(clippy::too_many_arguments)] // The four matrices, by name.
-    fn transfer(
+    pub(crate) fn transfer(
         &self,
         backend: &Arc<dyn Backend>,
         a: AnyRef<'_>,
@@ -299,26 +304,29 @@ impl<'a> Call<'a> {
 }
 
 /// A and B as bytes.
-fn operands<'a>(a: &'a impl AsMatrix, b: &'a impl AsMatrix) -> Result<(AnyRef<'a>, AnyRef<'a>), ArgumentError> {
+pub(crate) fn operands<'a>(
+    a: &'a impl AsMatrix,
+    b: &'a impl AsMatrix,
+) -> Result<(AnyRef<'a>, AnyRef<'a>), ArgumentError> {
     let a = a.as_any().map_err(ArgumentError::strides(Operand::A))?;
     Ok((a, b.as_any().map_err(ArgumentError::strides(Operand::B))?))
 }
 
 /// D as bytes.
-fn result(d: &mut impl AsMatrixMut) -> Result<AnyMut<'_>, ArgumentError> {
+pub(crate) fn result(d: &mut impl AsMatrixMut) -> Result<AnyMut<'_>, ArgumentError> {
     d.as_any_mut().map_err(ArgumentError::strides(Operand::D))
 }
 
 /// The result of the checks of host data.
-struct Prepared {
-    extents: Extents,
+pub(crate) struct Prepared {
+    pub(crate) extents: Extents,
     scalars: Vec<f64>,
     vectors: Vec<usize>,
 }
 
 /// Arguments in device memory, and the memory.
-struct OnDevice {
-    arguments: Arguments,
+pub(crate) struct OnDevice {
+    pub(crate) arguments: Arguments,
     _buffers: Vec<Buffer>,
 }
 
@@ -327,7 +335,7 @@ fn reserve(backend: &Arc<dyn Backend>, label: &str, matrix: AnyRef<'_>) -> Resul
     Buffer::new(backend, label, elements, matrix.dtype.bytes(), Lifetime::Call)
 }
 
-fn out_of_memory<T: Element>(elements: Option<usize>) -> DeviceError {
+pub(crate) fn out_of_memory<T: Element>(elements: Option<usize>) -> DeviceError {
     let bytes = (elements.unwrap_or(usize::MAX) as u64).saturating_mul(T::DTYPE.bytes().into());
     DeviceError::OutOfMemory { device: "the host".into(), what: "D".into(), bytes }
 }

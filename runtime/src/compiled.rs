@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm_codegen::tile::interface::{Entry, Extents, WORKSPACE_ALIGN};
+use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
 use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
+use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Problem, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
@@ -17,6 +19,7 @@ use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::shape::Laid;
+use crate::view::AnyRef;
 
 /// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
@@ -201,7 +204,12 @@ impl CompiledGemm {
 
     /// Checks and launches a product on device memory.
     pub(crate) fn execute(&self, extents: checks::Extents, arguments: Arguments) -> Result<Run, Error> {
-        let Some(Ready { launch, workspace }) = self.ready(extents, arguments, Lifetime::Call)? else {
+        self.run(self.ready(extents, arguments, Lifetime::Call)?)
+    }
+
+    /// Runs a launch to completion.
+    pub(crate) fn run(&self, ready: Option<Ready>) -> Result<Run, Error> {
+        let Some(Ready { launch, workspace }) = ready else {
             return Ok(Run::nothing());
         };
         if let Some(Workspace { buffer, flag_bytes }) = &workspace {
@@ -222,12 +230,35 @@ impl CompiledGemm {
         lifetime: Lifetime,
     ) -> Result<Option<Ready>, Error> {
         // This comes before the workspace, whose size would be meaningless for a nonsensical grid.
-        let Some(mut launch) = self.launch_of(extents, &arguments)? else {
-            return Ok(None);
-        };
+        let launch = self.launch_of(extents, &arguments)?;
+        self.reserve(launch, extents, lifetime)
+    }
+
+    /// The same for the products of a group.
+    pub(crate) fn ready_group(
+        &self,
+        products: &[(checks::Extents, Arguments)],
+        lifetime: Lifetime,
+    ) -> Result<Option<Ready>, Error> {
+        let launch = self.launch_of_group(products)?;
+        let batch = u32::try_from(products.len()).unwrap_or(u32::MAX);
+        self.reserve(launch, checks::Extents { m: 0, n: 0, k: 0, batch }, lifetime)
+    }
+
+    /// Reserves the workspace of a launch, and writes the list of products to it if there is one.
+    fn reserve(
+        &self,
+        launch: Option<Launch>,
+        extents: checks::Extents,
+        lifetime: Lifetime,
+    ) -> Result<Option<Ready>, Error> {
+        let Some(mut launch) = launch else { return Ok(None) };
         let workspace = self.workspace(&launch, extents, lifetime)?;
         if let Some(workspace) = &workspace {
             self.pass(extents, workspace.buffer.address, &mut launch)?;
+            if !launch.list.is_empty() {
+                self.device.backend().upload(workspace.buffer.address, AnyRef::of_bytes(&launch.list))?;
+            }
         }
         Ok(Some(Ready { launch, workspace }))
     }
@@ -240,6 +271,10 @@ impl CompiledGemm {
 
     /// A launch that has passed every check; `None` if there is nothing to compute.
     pub(crate) fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Launch>, Error> {
+        if self.problem().batch == Batch::Grouped {
+            // A list of one.
+            return self.launch_of_group(&[(extents, arguments.clone())]);
+        }
         let Some(mut launch) = checks::launch(self.interface(), extents, arguments)? else {
             return Ok(None);
         };
@@ -255,6 +290,24 @@ impl CompiledGemm {
         Ok(Some(launch))
     }
 
+    /// The same for the products of a group.
+    pub(crate) fn launch_of_group(&self, products: &[(checks::Extents, Arguments)]) -> Result<Option<Launch>, Error> {
+        let Some(mut launch) = checks::group(self.interface(), products)? else { return Ok(None) };
+        let encode = |args: &_| self.device.backend().encode(args);
+        checks::maps(self.interface(), products, &mut launch, encode)?;
+        Ok(Some(self.in_one_wave(launch)))
+    }
+
+    /// A launch with at most as many blocks as a wave has.
+    pub(crate) fn in_one_wave(&self, mut launch: Launch) -> Launch {
+        let main = self.interface().entries[launch.entry].main().zip(launch.kernels.last_mut());
+        if let Some((kernel, start)) = main {
+            let most = kernel.grid.most(self.resident[launch.entry]);
+            start.grid = u32::try_from(most).unwrap_or(u32::MAX).min(start.grid);
+        }
+        launch
+    }
+
     /// The workspace of a launch, in which the flags of a reduction must be zero at the first one; `None` if it needs
     /// none.
     fn workspace(
@@ -268,8 +321,11 @@ impl CompiledGemm {
         if bytes == 0 {
             return Ok(None);
         }
-        let chunks = bytes.div_ceil(WORKSPACE_ALIGN.into());
-        let buffer = Buffer::new(self.device.backend(), "the workspace", chunks, WORKSPACE_ALIGN, lifetime)?;
+        let (what, align) = match launch.list.is_empty() {
+            true => ("the workspace", WORKSPACE_ALIGN),
+            false => ("the list of products", RECORD_ALIGN),
+        };
+        let buffer = Buffer::new(self.device.backend(), what, bytes.div_ceil(align.into()), align, lifetime)?;
         Ok(Some(Workspace { buffer, flag_bytes: launch.flag_bytes(entry, extents) }))
     }
 }
@@ -281,7 +337,7 @@ pub(crate) struct Ready {
     pub(crate) workspace: Option<Workspace>,
 }
 
-/// Memory of a reduction, flags followed by partial sums, and then of packed operands.
+/// Memory of a reduction, flags followed by partial sums, or of a list of products; and then of packed operands.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) buffer: Buffer,

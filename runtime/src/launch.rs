@@ -33,8 +33,12 @@ pub(crate) struct Launch {
     pub(crate) packed: Packed,
     /// The grid and arguments of each of the entry's kernels, in order.
     pub(crate) kernels: Vec<Start>,
+    /// The list of products that the workspace has to hold; otherwise empty.
+    pub(crate) list: Vec<u8>,
     /// Why the entry before this one was unsuitable; formatted on demand.
     pub(crate) unsuited: Unsuited,
+    /// The product of the list for which it was.
+    pub(crate) unsuited_product: Option<usize>,
 }
 
 /// Whether A, and whether B, is copied into the workspace first.

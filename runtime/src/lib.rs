@@ -29,8 +29,10 @@ mod element;
 #[cfg(test)]
 mod entries;
 mod error;
+mod experts;
 #[cfg(test)]
 mod faults;
+mod group;
 mod health;
 mod interpreter;
 mod kernel;
@@ -58,6 +60,8 @@ pub use contracts::{Assembler, Assembly, Contract, MachineCode};
 pub use device::{Device, DeviceKind};
 pub use element::Element;
 pub use error::{ArgumentError, DeviceError, Error, OperandName, Refusal};
+pub use experts::ExpertsCall;
+pub use group::{DeviceGroup, DeviceList, DeviceProduct, Group, GroupProduct};
 pub use interpreter::{InterpreterOptions, WAVE as INTERPRETER_WAVE};
 pub use kernel::Kernel;
 pub use matrix::Matrix;

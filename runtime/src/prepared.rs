@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
-use ptx_gemm_dsl::{DType, Layout};
 
 use crate::backend::{Lifetime, Module, StreamHandle};
 use crate::checks;
@@ -15,7 +14,6 @@ use crate::device::Device;
 use crate::element;
 use crate::error::{ArgumentError, Error, OperandName};
 use crate::resident::Resident;
-use crate::shape::{Shape, Stack};
 use crate::view::AnyRef;
 
 /// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it at the
@@ -57,14 +55,16 @@ impl CompiledGemm {
     #[allow(unsafe_code)] // This is a declaration: the obligation is the caller's.
     pub unsafe fn prepare<'a>(&self, call: &DeviceCall<'_>) -> Result<Prepared<'a>, Error> {
         let (extents, arguments) = self.resolve(call)?;
-        let ready = self.ready(extents, arguments, Lifetime::Kept)?;
+        self.kept(self.ready(extents, arguments, Lifetime::Kept)?)
+    }
+
+    /// A launch whose memory is kept for many, with its flags set to zero.
+    pub(crate) fn kept<'a>(&self, ready: Option<Ready>) -> Result<Prepared<'a>, Error> {
         let workspace = ready.as_ref().and_then(|ready| ready.workspace.as_ref());
         if let Some(Workspace { buffer, flag_bytes }) = workspace.filter(|workspace| workspace.flag_bytes > 0) {
             // Once, and with a wait: each launch leaves them zero for the next.
             let zeros = vec![0; *flag_bytes as usize];
-            let shape = Shape::packed(1, zeros.len(), Layout::Row);
-            let flags = AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: zeros.as_slice().into() };
-            self.device().backend().upload(buffer.address, flags)?;
+            self.device().backend().upload(buffer.address, AnyRef::of_bytes(&zeros))?;
         }
         let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));
         let (module, device) = (self.module().clone(), self.device().clone());

@@ -1,6 +1,6 @@
 //! Contracts: the plan's counts equal the interpreter's, and library calls report broken contracts.
 
-use ptx_gemm::{CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
+use ptx_gemm::{Batch, CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
 use ptx_gemm_check::{Profile, cases, tuned};
 use ptx_gemm_dsl::clause::{Metric, Relation};
 use ptx_gemm_dsl::plan::OperandPlan;
@@ -69,8 +69,10 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let packed = [packed(&plan.a, plan.sample_extents().m), packed(&plan.b, plan.sample_extents().n)];
     let copies: u64 = packed.iter().map(|(accesses, _)| accesses).sum();
     let words: u64 = packed.iter().map(|(accesses, words)| accesses * words).sum();
-    // Parts of a split K also load each other's sums; all other loads here are of A and B.
-    let of_a_and_b = |counted, planned| if plan.split_k.is_some() { planned } else { counted };
+    // Parts of a split K also load each other's sums, and blocks of a group the list of products; all other loads here are
+    // of A and B, which contracts are about.
+    let others = plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
+    let of_a_and_b = |counted, planned| if others { planned } else { counted };
     let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),

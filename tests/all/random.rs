@@ -43,6 +43,7 @@ const SEEN: [&str; 32] = [
     "store(staged)",
     "store(tma)",
     "batch(strided)",
+    "batch(grouped)",
     "tail(none)",
     "target(",
 ];

@@ -53,10 +53,13 @@ const DIRECTIVES: [&str; 10] =
 const DECODER: &str = "ptx-interp/src/decode";
 /// Places where `unsafe` is justified: calls of the driver, functions that take device pointers, and programs that
 /// launch by hand; the one function of a BLAS that the CPU's ladder compares with.
-const UNSAFE: [&str; 7] = [
+const UNSAFE: [&str; 10] = [
     "runtime/src/cuda/",
     "runtime/src/compiled.rs",
+    "runtime/src/experts.rs",
+    "runtime/src/group.rs",
     "runtime/src/prepared.rs",
+    "runtime/tests/group.rs",
     "runtime/tests/launch.rs",
     "examples/ptx_only.rs",
     "gemmc/src/commands/stray_pointer.rs",

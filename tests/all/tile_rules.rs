@@ -27,6 +27,12 @@ const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unrol
 const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
 
+const GROUPED: &str =
+    "tile(16, 16, 8); thread(2, 2); epilogue(|acc, alpha| alpha * acc); batch(grouped); target(sm_80)";
+
+const GROUPED_BOXED: &str = "layout(a = col); tile(32, 32, 8); thread(4, 4); vector(4); shared(a = km, b = kn); load(tma); \
+                             stages(3); batch(grouped)";
+
 const WARPS: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
 const WARPS_SHORT: &str = "types(f16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 8)); double_buffer";
 const WARPS_PLAIN: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); vector(1); shared(a = mk + pad(8), b = kn + pad(8))";
@@ -50,6 +56,22 @@ const CLUSTER_SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(s
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
+    // Groups of products.
+    (GROUPED, "    persistent ", "    ; nothing ", "blocks walk through the list of a group, and need `persistent`"),
+    (GROUPED, "    persistent ", "    persistent blocks 2 ; ", ""),
+    (GROUPED, "    buffer As", "    parts 2\n    buffer As", "one block sums each tile of a group"),
+    (GROUPED, "    buffer As", "    stream_k\n    buffer As", "one block sums each tile of a group"),
+    (GROUPED, "params problems, ", "params ", "the parameter `problems` is given 0 times instead of once"),
+    (GROUPED, "params problems, batch", "params problems", "the parameter `batch` is given 0 times instead of once"),
+    (GROUPED, "params problems", "params m, problems", "nothing reads the parameter `m`"),
+    (
+        GROUPED_BOXED,
+        "    buffer As",
+        "    pack a [k 64][m 64] threads 256\n    buffer As",
+        "a is packed, and the products of a group are multiplied as they are in memory",
+    ),
+    (GROUPED, "batch grouped", "batch strided", "the parameter `a` is given 0 times instead of once"),
+    (GROUPED, "batch grouped", "batch groups", "expected `one`, `strided` or `grouped`, found `groups`"),
     // Products of warps.
     (WARPS, "a * b by mma", "a * b order row", "fused multiply-adds multiply single elements"),
     (WARPS, "a * b by mma", "a * b by wgmma n 8", "`wgmma` reads its operands by descriptor"),

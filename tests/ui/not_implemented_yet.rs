@@ -6,6 +6,6 @@ fn main() {
         tile(128, 128, 8);
         thread(8, 8);
         cluster(2, 1);
-        batch(grouped);
+        emulate(bf16x3);
     };
 }

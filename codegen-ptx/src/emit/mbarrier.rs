@@ -1,10 +1,10 @@
 //! mbarriers in shared memory, the copies of boxes that they count, and those of boxes to global memory.
 
 use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
-use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order};
+use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order, Rounding, Scope};
 use ptx_gemm_ptx::types::{Space, Type as PtxType};
 
-use super::Emitter;
+use super::{Emitter, MAP_BYTES};
 use crate::kernel::{Address, Arrival, Guard, Reg, Type};
 
 const SPACE: Space = Space::Shared;
@@ -98,6 +98,20 @@ impl Emitter<'_> {
         self.entry.emit(Opcode::Mov(PtxType::U64), [dst.into(), Operand::Symbol(Box::new(name.into()))]);
         let op = Opcode::Cvta { to: false, space: Space::Param, ty: PtxType::U64 };
         self.entry.emit(op, [dst.into(), dst.into()]);
+    }
+
+    /// The generic address of a tensor map in global memory. What was written there, which the host did by a copy, is seen
+    /// through the proxy of tensor maps after a fence of the whole system (PTX ISA, "membar / fence").
+    pub(super) fn map_of_record(&mut self, dst: Reg, record: Reg, offset: u32) {
+        let (dst, record) = (self.reg(dst), self.reg(record));
+        self.entry.emit(
+            Opcode::Add { rnd: Rounding::None, ty: PtxType::U64 },
+            [dst.into(), record.into(), Operand::from(offset)],
+        );
+        let op = Opcode::Cvta { to: false, space: Space::Global, ty: PtxType::U64 };
+        self.entry.emit(op, [dst.into(), dst.into()]);
+        let fence = Opcode::FenceProxyTensormap { acquire: true, scope: Scope::Sys };
+        self.entry.emit(fence, [Operand::address(dst, 0), Operand::from(MAP_BYTES as u32)]);
     }
 
     pub(super) fn test_barrier(&mut self, dst: Reg, address: &Address, parity: Reg) {

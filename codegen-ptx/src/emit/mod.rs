@@ -38,7 +38,7 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     let kernel = verified.kernel();
     let mut entry = EntryBuilder::new(kernel.name.clone());
     entry.reserve(instructions(&kernel.body));
-    for param in &kernel.params {
+    for param in kernel.params.iter().filter(|param| param.field.is_none()) {
         match param.holds {
             kernel::Holds::Map { .. } => {
                 entry.param_bytes(MAP_ALIGN, MAP_BYTES, param.name.clone(), param.about.clone())
@@ -196,6 +196,16 @@ impl Emitter<'_> {
                 let op = load(Space::Param, PrefetchSize::None, 1, scalar_type(param.ty));
                 let operands = [self.reg(*dst).into(), Operand::address(param.name.as_str(), 0)];
                 self.entry.emit(op, operands);
+            }
+            Op::Field { dst, index, record } => {
+                let param = &self.kernel.params[*index];
+                let offset = param.field.unwrap_or(0);
+                if let kernel::Holds::Map { .. } = param.holds {
+                    return self.map_of_record(*dst, *record, offset);
+                }
+                let op = load(Space::Global, PrefetchSize::None, 1, scalar_type(param.ty));
+                let place = Operand::address(self.reg(*record), offset.into());
+                self.entry.emit(op, [self.reg(*dst).into(), place]);
             }
             Op::Set { dst, value } => {
                 let (ty, dst) = (self.kernel.ty(*dst), self.reg(*dst));

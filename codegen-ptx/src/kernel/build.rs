@@ -156,6 +156,17 @@ impl Builder {
         dst
     }
 
+    /// Reads a field of the record at an address.
+    pub fn field(&mut self, index: usize, record: &Expr) -> Reg {
+        let family = match self.kernel.params[index].ty {
+            Type::U32 => self.index,
+            _ => self.wide,
+        };
+        let (record, dst) = (self.set_reg(record.clone()), self.fresh(family));
+        self.push(Op::Field { dst, index, record });
+        dst
+    }
+
     /// An address in shared or global memory; the type of the expression says which.
     pub fn address(&mut self, base: &Expr, offset: i64) -> Address {
         Address { base: self.set_reg(base.clone()), offset }

@@ -1,8 +1,8 @@
 //! Removes index computations whose results are never read.
 //!
 //! Requires a kernel in which every register is defined before its use. Ensures that the kernel computes the same
-//! results, and that every remaining index computation is read by a remaining statement. Only `Set` and `Param` are
-//! removed; they have no effect other than their register. Such computations arise because the addresses of a swizzled
+//! results, and that every remaining index computation is read by a remaining statement. Only `Set`, `Param` and
+//! `Field` are removed; they have no effect other than their register. Such computations arise because the addresses of a swizzled
 //! tile are prepared for every distance that may be accessed, and some are not.
 //!
 //! Liveness runs backwards: a register is live where some path leads to a use of it without another assignment. In a
@@ -49,11 +49,13 @@ impl Pass {
 
     fn stmt(&mut self, op: &Op) {
         match op {
-            Op::Param { dst, .. } | Op::Set { dst, .. } => {
+            Op::Param { dst, .. } | Op::Field { dst, .. } | Op::Set { dst, .. } => {
                 let number = self.numbering.of(*dst);
                 let read = std::mem::replace(&mut self.live[number], false);
-                if let (true, Op::Set { value, .. }) = (read, op) {
-                    self.expr(value);
+                match op {
+                    Op::Set { value, .. } if read => self.expr(value),
+                    Op::Field { record, .. } if read => self.reads(*record),
+                    _ => {}
                 }
                 self.keep.push(read);
             }
@@ -153,7 +155,7 @@ impl Pass {
             Op::CommitBoxes | Op::SettleBoxes | Op::PublishWrites => {}
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
             Op::ClusterBarrier => {}
-            Op::Param { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
+            Op::Param { .. } | Op::Field { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Holds {
     Matrix(Dim, Dim),
     /// Address of a vector along this dimension.
     Vector(Dim),
+    /// Address of a list of records, which kernels only read: the fields among the parameters are in each of them.
+    List,
     /// Address of the workspace, whose size the plan computes for each launch.
     Workspace,
     /// A tensor map of a matrix with this many dimensions, and the bytes of one of its boxes.
@@ -65,7 +67,7 @@ impl Holds {
             Holds::Matrix(x, y) => Some([Some(x), Some(y)]),
             Holds::Vector(x) => Some([Some(x), None]),
             Holds::Workspace => Some([None, None]),
-            Holds::Extent(_) | Holds::Map { .. } | Holds::Other => None,
+            Holds::Extent(_) | Holds::Map { .. } | Holds::List | Holds::Other => None,
         }
     }
 }

@@ -233,6 +233,9 @@ pub struct Stmt {
 pub enum Op {
     /// Reads kernel parameter number `index`.
     Param { dst: Reg, index: usize },
+    /// Reads parameter number `index`, a field of a record, from the record at this address. Of a tensor map it is the
+    /// address, and copies that use it see what the host wrote.
+    Field { dst: Reg, index: usize, record: Reg },
     /// Evaluates an index expression.
     Set { dst: Reg, value: Expr },
     /// Loads consecutive elements of the destinations' type.
@@ -317,13 +320,15 @@ pub enum Op {
     Loop { body: Vec<Stmt>, again: Reg },
 }
 
-/// A kernel parameter.
+/// A kernel parameter, or a field of the records in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
     /// Name in the ABI.
     pub name: String,
     /// Type.
     pub ty: Type,
+    /// Its first byte in a record; `None`: it is a parameter of the kernel.
+    pub field: Option<u32>,
     /// What the verifier needs to know about it.
     pub holds: Holds,
     /// What it is, with its unit.
@@ -396,6 +401,7 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
     for stmt in stmts {
         match &stmt.op {
             Op::Param { dst, .. }
+            | Op::Field { dst, .. }
             | Op::Set { dst, .. }
             | Op::Math { dst, .. }
             | Op::IsZero { dst, .. }

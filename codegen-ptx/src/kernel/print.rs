@@ -28,7 +28,8 @@ fn write_kernel(kernel: &Kernel, out: &mut String) -> fmt::Result {
         kernel.name, kernel.threads, kernel.blocks_per_sm, kernel.shared_bytes
     )?;
     for (i, param) in kernel.params.iter().enumerate() {
-        writeln!(out, "  param {i} {} {:?}: {}", param.name, param.ty, param.about)?;
+        let place = param.field.map_or_else(String::new, |byte| format!(" at byte {byte} of a record"));
+        writeln!(out, "  param {i} {} {:?}{place}: {}", param.name, param.ty, param.about)?;
     }
     if let Some([m, n, k]) = kernel.divides {
         writeln!(out, "  divides m {m} n {n} k {k}")?;
@@ -100,6 +101,9 @@ impl Printer<'_> {
     fn head(&mut self, op: &Op) -> fmt::Result {
         let text = match op {
             Op::Param { dst, index } => format!("{} = param {}", self.reg(*dst), self.kernel.params[*index].name),
+            Op::Field { dst, index, record } => {
+                format!("{} = field {} of {}", self.reg(*dst), self.kernel.params[*index].name, self.reg(*record))
+            }
             Op::Set { dst, value } => format!("{} = {}", self.reg(*dst), self.expr(value)),
             Op::Load { memory, dst, address, guard, locality, reads } => {
                 let ahead = if *locality == Locality::NextTiles { " and ahead" } else { "" };

@@ -159,6 +159,11 @@ impl<'k> Analysis<'k> {
         match &stmt.op {
             Op::Param { dst, .. } if !self.differing[dst.family.0 as usize] => self.assign(*dst, Known::SAME),
             Op::Param { .. } => {}
+            // Nothing writes the records while a kernel runs, so that one address means one value.
+            Op::Field { dst, record, .. } => {
+                let agree = self.get(*record).agree;
+                self.assign(*dst, Known::plain(agree));
+            }
             Op::Set { dst, value } => {
                 let known = self.expr(value);
                 self.assign(*dst, known);

@@ -8,7 +8,17 @@ use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{self, Expr, Family, MAX_EXTENT, Reg, Type};
 use crate::tile::interface::TensorMap;
+use crate::tile::record::Record;
 use crate::tile::{Program, param_name};
+
+/// The parameters of a program's kernel, followed by the fields of the records that it reads, if it reads any.
+pub(super) fn declarations(program: &Program) -> Lowered<Vec<kernel::Param>> {
+    let fields = Record::of(program).map_or_else(Vec::new, |record| record.fields);
+    let own = program.params.iter().map(|param| declaration(program, param));
+    let fields =
+        fields.iter().map(|(param, byte)| Ok(kernel::Param { field: Some(*byte), ..declaration(program, param)? }));
+    own.chain(fields).collect()
+}
 
 /// A parameter as declared in kernel IR.
 pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::Param> {
@@ -30,11 +40,12 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
             let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("there is no scalar {i}")))?;
             (register_type(types.acc)?, format!("scalar {name}"))
         }
+        Param::Problems => (Type::U64, "list of the products, global address".into()),
         Param::Workspace => (Type::U64, "partial sums, global address".into()),
         Param::Packed(op) => (Type::U64, format!("copy of {op:?}, global address")),
     };
     let holds = super::extent::holds(program, param);
-    Ok(kernel::Param { name: param_name(param, &program.problem), ty, holds, about })
+    Ok(kernel::Param { name: param_name(param, &program.problem), ty, field: None, holds, about })
 }
 
 /// The kernel's arguments, read once.
@@ -42,7 +53,7 @@ pub(super) struct Args {
     pub m: Expr,
     pub n: Expr,
     pub k: Expr,
-    /// The batch count.
+    /// The number of products.
     pub batch: Expr,
     /// Indexed by scalar.
     pub scalars: Vec<Reg>,
@@ -69,6 +80,7 @@ impl Args {
                 | Param::Vector(_)
                 | Param::Ld(_)
                 | Param::BatchStride(_)
+                | Param::Problems
                 | Param::Workspace
                 | Param::Packed(_) => {}
             }
@@ -80,11 +92,31 @@ impl Args {
 }
 
 impl Lowering<'_> {
-    /// Reads an argument that is an address or a leading dimension.
+    /// Reads an argument that is an address or a leading dimension, in a group that of the current product.
     pub(super) fn wide_arg(&mut self, which: &Param) -> Lowered<Expr> {
-        let index = self.program.params.iter().position(|param| param == which);
-        let index = index
-            .ok_or_else(|| broken(format!("there is no parameter {}", param_name(which, &self.program.problem))))?;
-        Ok(Expr::Reg(self.b.param(index, None), UNBOUNDED))
+        let index = self.index_of(which)?;
+        if index < self.program.params.len() {
+            return Ok(Expr::Reg(self.b.param(index, None), UNBOUNDED));
+        }
+        let record = self.record.clone().ok_or_else(|| broken("a field is read outside a product"))?;
+        Ok(Expr::Reg(self.b.field(index, &record), UNBOUNDED))
+    }
+
+    /// Reads an extent from a record.
+    pub(super) fn extent_of(&mut self, which: &Param, record: &Expr) -> Lowered<Expr> {
+        let index = self.index_of(which)?;
+        Ok(Expr::Reg(self.b.field(index, record), MAX_EXTENT.into()))
+    }
+
+    /// The index in kernel IR of a parameter or field.
+    pub(super) fn index_of(&self, which: &Param) -> Lowered<usize> {
+        let own = self.program.params.iter().position(|param| param == which);
+        let field = || {
+            let record = Record::of(self.program)?;
+            let index = record.fields.iter().position(|(param, _)| param == which)?;
+            Some(self.program.params.len() + index)
+        };
+        own.or_else(field)
+            .ok_or_else(|| broken(format!("there is no parameter {}", param_name(which, &self.program.problem))))
     }
 }

@@ -28,12 +28,13 @@ pub(super) fn holds(program: &Program, param: &Param) -> Holds {
         Param::N => Holds::Extent(Dim::N),
         Param::K => Holds::Extent(Dim::K),
         Param::Map(operand) => {
-            let rank = if program.problem.batch == Batch::One { 2 } else { 3 };
+            let rank = if program.problem.batch == Batch::Strided { 3 } else { 2 };
             let boxed = TensorMap::of(program, *operand);
             let bytes = boxed.map_or(0, |map| map.row * map.rows * program.problem.types.of(*operand).bytes());
             Holds::Map { rank, box_bytes: bytes }
         }
         Param::Workspace => Holds::Workspace,
+        Param::Problems => Holds::List,
         Param::Ld(_) | Param::BatchStride(_) | Param::Scalar(_) | Param::Batch => Holds::Other,
     }
 }
@@ -70,9 +71,7 @@ impl Lowering<'_> {
     }
 
     fn touch(&self, which: &Param, reach: [Option<Reach>; 2]) -> Lowered<Access> {
-        let param = self.program.params.iter().position(|param| param == which);
-        let param = param.ok_or_else(|| broken("an access to something that is not a kernel parameter"))?;
-        Ok(Access { param, reach })
+        Ok(Access { param: self.index_of(which)?, reach })
     }
 
     fn rows(&self, work_tile: &WorkTile) -> Lowered<Reach> {

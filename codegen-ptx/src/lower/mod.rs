@@ -20,6 +20,7 @@ mod extent;
 mod functions;
 mod global;
 mod group;
+mod grouped;
 mod multiplier;
 mod output;
 pub(crate) mod pack;
@@ -70,7 +71,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
     let shared_note = program.buffers.first().map_or("", |buffer| &buffer.note);
     let kernel = Kernel {
         name: program.name.clone(),
-        params: program.params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
+        params: arguments::declarations(program)?,
         threads: program.threads(),
         divides: (program.tail == Tail::None).then_some([program.block.m, program.block.n, program.block.k]),
         blocks_per_sm: program.blocks_per_sm,
@@ -105,6 +106,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         threads: program.threads(),
         tid: Expr::Tid(program.threads()),
         map: None,
+        record: None,
         carried: Vec::new(),
         writers: Vec::new(),
         matrix_pool: Default::default(),
@@ -140,6 +142,8 @@ struct Lowering<'a> {
     tid: Expr,
     /// The map of the role's accumulators, if it has any.
     map: Option<&'a Map>,
+    /// The record of the current product, where there is a list of them.
+    record: Option<Expr>,
     /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
     carried: Vec<Option<Carried>>,
     /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
@@ -269,9 +273,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
-        let units = self.units();
         let scheduler = &self.program.scheduler;
         self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
+        if self.program.problem.batch == Batch::Grouped {
+            return self.grouped_tiles(body);
+        }
+        let units = self.units();
         if scheduler.persistent.is_none() {
             let unit = self.b.set(Expr::Block);
             let work_tile = self.enter_tile(&units, unit, None)?;
@@ -381,7 +388,7 @@ impl<'a> Lowering<'a> {
     /// The address of a matrix, for the current product of a batch.
     fn matrix(&mut self, work_tile: &WorkTile, which: Operand) -> Lowered<Expr> {
         let base = self.wide_arg(&Param::Matrix(which))?;
-        if self.program.problem.batch == Batch::One {
+        if self.program.problem.batch != Batch::Strided {
             return Ok(base);
         }
         let stride = self.wide_arg(&Param::BatchStride(which))?;

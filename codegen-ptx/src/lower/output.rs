@@ -110,7 +110,7 @@ impl Lowering<'_> {
         self.b.origin(note, "tensor map of D");
         let map = self.wide_arg(&Param::Map(Operand::D))?;
         let map = self.b.set_reg(map);
-        let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
+        let product = (self.program.problem.batch == Batch::Strided).then(|| work_tile.product.clone());
         self.b.origin(note, "one thread starts the copies");
         let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
         let guard = Some(Guard { pred: leader, expect: true });

@@ -8,7 +8,8 @@ use crate::kernel::{Expr, Op};
 use crate::tile::Division;
 use crate::tile::map::{Digit, WARP};
 
-/// The units of work of a launch: tiles of D, times products of the batch, times parts of k.
+/// The units of work of a launch: tiles of D, times products of the batch, times parts of k; in a group, those of one
+/// product.
 pub(super) struct Units {
     /// Number of tiles along the raster's direction, and across it.
     along_tiles: Expr,
@@ -34,7 +35,12 @@ impl Lowering<'_> {
         // A raster along n groups rows of tiles, one along m columns.
         let (along_tiles, across_tiles) = if scheduler.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
         let along_tiles = self.b.set(along_tiles);
-        let alone = scheduler.persistent.is_none() && !scheduler.divides_k() && program.problem.batch == Batch::One;
+        // The tile is counted within its product.
+        let alone = match program.problem.batch {
+            Batch::One => scheduler.persistent.is_none() && !scheduler.divides_k(),
+            Batch::Strided => false,
+            Batch::Grouped => true,
+        };
         if alone {
             let none = Expr::Const(0);
             return Units { along_tiles, across_tiles, tiles: none.clone(), all_tiles: none.clone(), all: none };
@@ -64,7 +70,7 @@ impl Lowering<'_> {
         }
         let counted = tile.clone();
         let mut product = Expr::Const(0);
-        if program.problem.batch != Batch::One {
+        if program.problem.batch == Batch::Strided {
             self.b
                 .origin(&format!("batch({})", program.problem.batch), "product of the batch that this block works on");
             product = self.b.set(tile.clone() / units.tiles.clone());

@@ -56,7 +56,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(&tile.note, &format!("tensor map of {}", letter(tile.side)));
         let address = self.wide_arg(&Param::Map(tile.side.operand()))?;
         let map = self.b.set_reg(address);
-        let product = (self.program.problem.batch != Batch::One).then(|| work_tile.product.clone());
+        let product = (self.program.problem.batch == Batch::Strided).then(|| work_tile.product.clone());
         let own = work_tile.own(tile.side).0.clone();
         let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
         let (all_rows, panels) = (tile.rows(), tile.panels());

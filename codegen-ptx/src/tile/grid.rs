@@ -32,8 +32,8 @@ pub struct Grid {
     pub stream: Option<u32>,
     /// Rows and columns of tiles that the blocks of a cluster compute, some of which may lie outside the matrix.
     pub cluster: (u32, u32),
-    /// True if the tiles repeat for each product of a batch.
-    pub batched: bool,
+    /// Whether there are tiles of one product, of as many for each product of a batch, or of every product in a list.
+    pub batch: Batch,
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
     pub wave: Option<Wave>,
 }
@@ -51,7 +51,7 @@ impl Grid {
             parts: program.scheduler.parts(),
             cluster: (program.scheduler.cluster.m, program.scheduler.cluster.n),
             stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
-            batched: program.problem.batch == Batch::Strided,
+            batch: program.problem.batch,
             wave: program.scheduler.persistent,
         }
     }
@@ -71,16 +71,20 @@ impl Grid {
 
     /// Number of blocks, on a device that holds `resident` of them at once.
     pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
-        let most = match self.wave {
+        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
+        self.units(extents).saturating_mul(shares).min(self.most(resident))
+    }
+
+    /// The most blocks of a launch, on a device that holds `resident` of them at once.
+    pub fn most(&self, resident: u32) -> u64 {
+        match self.wave {
             None => u64::MAX,
             Some(Wave::Blocks(blocks)) => blocks.into(),
             // Whole clusters.
             Some(Wave::Device) => {
                 (resident / self.cluster_blocks()).max(1).saturating_mul(self.cluster_blocks()).into()
             }
-        };
-        let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
-        self.units(extents).saturating_mul(shares).min(most)
+        }
     }
 
     /// Number of blocks of a cluster.
@@ -100,8 +104,10 @@ impl Grid {
         if self.cluster_blocks() > 1 {
             formula.push_str(&format!(" * {}", self.cluster_blocks()));
         }
-        if self.batched {
-            formula.push_str(" * batch");
+        match self.batch {
+            Batch::One => {}
+            Batch::Strided => formula.push_str(" * batch"),
+            Batch::Grouped => formula = format!("sum over the products of {formula}"),
         }
         if self.parts > 1 {
             formula.push_str(&format!(" * {}", self.parts));

@@ -11,6 +11,7 @@ use ptx_gemm_dsl::types::{Batch, Problem};
 
 use super::grid::tiles;
 pub use super::grid::{Extents, Grid, STREAM_DEPTH};
+use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
 use super::{Division, Module, Op, Pack, Program, Source, TMA_BYTES, Writer};
 
@@ -44,6 +45,8 @@ pub struct Entry {
     pub tile: Extent3,
     /// Memory in addition to the operands, for a reduction.
     pub workspace: Option<Workspace>,
+    /// A record in the list of products, which the workspace begins with, if there is a list.
+    pub record: Option<Record>,
     /// Operands that are copied into the workspace first, after the memory of a reduction.
     pub packings: Vec<Packing>,
     /// The kernels of one product, in order: those that pack, then the one that writes D.
@@ -219,6 +222,7 @@ impl Entry {
             tail: program.tail,
             tile: program.block,
             workspace: workspace(program),
+            record: Record::of(program),
             packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().map(|pack| pack_launch(program, pack)).chain([main]).collect(),
         }
@@ -274,10 +278,15 @@ impl Entry {
         self.with_copies(&self.packings[..before.unwrap_or(self.packings.len())], launched)
     }
 
-    /// Size of a reduction's memory, followed by these copies.
+    /// Size of the list of products, in bytes.
+    fn list_bytes(&self, launched: Launched<'_>) -> u64 {
+        self.record.as_ref().map_or(0, |record| launched.extents.batch.saturating_mul(record.bytes.into()))
+    }
+
+    /// Size of a reduction's memory or of a list of products, followed by these copies.
     fn with_copies(&self, packings: &[Packing], launched: Launched<'_>) -> u64 {
         let copies = packings.iter().filter(|packing| (launched.packed)(packing.operand));
-        copies.fold(self.reduction_bytes(launched), |bytes, packing| {
+        copies.fold(self.reduction_bytes(launched) + self.list_bytes(launched), |bytes, packing| {
             bytes.saturating_add(packing.bytes(launched.extents))
         })
     }
@@ -318,7 +327,10 @@ impl Entry {
             let align = packing.align;
             format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{batch}")
         });
-        let parts: Vec<String> = sums.into_iter().chain(copies).collect();
+        let list = self.record.as_ref().map(|Record { bytes, .. }| {
+            format!("problems, from a multiple of {RECORD_ALIGN}: batch records of {bytes} bytes, see `tile::record`")
+        });
+        let parts: Vec<String> = sums.into_iter().chain(list).chain(copies).collect();
         (!parts.is_empty()).then(|| parts.join("; then "))
     }
 }
@@ -400,7 +412,6 @@ fn packing(program: &Program, launch: usize, pack: &Pack) -> Option<Packing> {
 }
 
 fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
-    let batched = program.problem.batch == Batch::Strided;
     KernelLaunch {
         kernel: pack.kernel(),
         threads: pack.threads,
@@ -411,7 +422,7 @@ fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
             parts: 1,
             cluster: (1, 1),
             stream: None,
-            batched,
+            batch: program.problem.batch,
             wave: None,
         },
         params: pack.params(program.problem.batch),

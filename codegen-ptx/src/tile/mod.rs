@@ -25,6 +25,7 @@ mod lexer;
 pub mod map;
 pub mod parse;
 pub mod print;
+pub mod record;
 mod scheduler;
 mod statement;
 mod tensor_map;
@@ -520,6 +521,7 @@ fn batch_word(batch: Batch) -> &'static str {
     match batch {
         Batch::One => "one",
         Batch::Strided => "strided",
+        Batch::Grouped => "grouped",
     }
 }
 
@@ -537,6 +539,7 @@ pub fn param_name(param: &Param, problem: &Problem) -> String {
         Param::BatchStride(operand) => format!("stride_{}", operand.name()),
         Param::Scalar(i) => epilogue.scalars.get(*i).map_or_else(|| format!("s_{i}"), |name| format!("s_{name}")),
         Param::Batch => "batch".into(),
+        Param::Problems => "problems".into(),
         Param::Workspace => "workspace".into(),
         Param::Packed(operand) => format!("packed_{}", operand.name()),
     }

@@ -60,7 +60,7 @@ impl TensorMap {
             }
         };
         let (dims, strides, boxed) = match problem.batch {
-            Batch::One => (String::new(), String::new(), ""),
+            Batch::One | Batch::Grouped => (String::new(), String::new(), ""),
             Batch::Strided => (", batch".to_string(), format!(", {bytes} * {stride}"), ", 1"),
         };
         let swizzle = match swizzle {

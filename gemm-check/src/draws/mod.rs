@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::terms::Tail;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Plan, Schedule};
@@ -21,6 +22,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, DeviceError, DeviceKind, Error, Int
 use crate::check::check;
 use crate::data::Data;
 use crate::request::{Output, Request};
+use crate::size::Size;
 
 use schedules::{maybe, of, schedule};
 
@@ -87,7 +89,26 @@ impl Extent {
     }
 }
 
+/// Whether a group has to be aligned, since nothing packs what TMA cannot copy for warp groups.
+fn needs_alignment(plan: &Plan) -> bool {
+    plan.problem.batch == Batch::Grouped && matches!(plan.atom, Atom::Wgmma(..))
+}
+
 impl Wish {
+    /// The other products of a group: extents of the first in another order and number, or 0.
+    fn others(&self, plan: &Plan) -> Vec<Size> {
+        let tile = [plan.block.m, plan.block.n, plan.block.k];
+        let of = |index: usize| {
+            let [m, n, k] = [0, 1, 2].map(|at| {
+                let extent =
+                    self.extents[(at + index) % 3].elements(tile[at]) * usize::from((index + at) % 5 != self.gap);
+                if plan.tail == Tail::None { extent.next_multiple_of(tile[at] as usize) } else { extent }
+            });
+            Size::new(m, n, k)
+        };
+        (0..2 * self.batch).map(of).collect()
+    }
+
     fn request(&self, plan: &Plan) -> Request {
         let [m, n, k] = self.extents;
         let elements = |extent: Extent, tile: u32| match plan.tail {
@@ -99,7 +120,11 @@ impl Wish {
         if plan.problem.batch == Batch::Strided {
             request = Request { gap: self.gap, ..request }.batch(self.batch);
         }
-        request = match self.rows {
+        if plan.problem.batch == Batch::Grouped {
+            request = request.with_others(self.others(plan));
+        }
+        let rows = if needs_alignment(plan) { Rows::Aligned } else { self.rows };
+        request = match rows {
             Rows::Packed => request,
             Rows::Padded(padding) => request.padded(&plan.problem, padding),
             Rows::Aligned => request.aligned(),
@@ -186,7 +211,8 @@ pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
         }
     };
     let options = Options { checks: Checks::Full, order: draw.order, ..Options::default() };
-    let interpreter = || Device::interpreter_with(InterpreterOptions { options, misalign: draw.misalign });
+    let misalign = if needs_alignment(&plan) { 0 } else { draw.misalign };
+    let interpreter = || Device::interpreter_with(InterpreterOptions { options, misalign });
     let device = gpu.cloned().unwrap_or_else(interpreter);
     let gemm = match CompiledGemm::new(&schedule, &device) {
         Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {

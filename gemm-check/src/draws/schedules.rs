@@ -109,7 +109,7 @@ fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
-    let batch = of(&["batch(strided)"]).prop_map(str::to_string);
+    let batch = of(&["batch(strided)", "batch(grouped)"]).prop_map(str::to_string);
     (maybe(42, of(&TYPES)), maybe(60, 0..EPILOGUES.len()), maybe(60, layouts), maybe(15, batch)).prop_map(
         |(types, epilogue, layouts, batch)| {
             let integer = types.is_some_and(|types| types.contains("i32"));
@@ -253,8 +253,23 @@ fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>,
 
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
-    prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()]
+    prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()].prop_map(of_group)
 }
+
+/// The same without the clauses that a group does not go with; or without the group, if TMA needs a packed operand.
+fn of_group(schedule: String) -> String {
+    if !schedule.contains(GROUPED) {
+        return schedule;
+    }
+    let packs = schedule.contains("pack(");
+    let goes = |clause: &&str| match packs {
+        true => *clause != GROUPED,
+        false => !clause.starts_with("split_k") && *clause != "stream_k",
+    };
+    schedule.split("; ").filter(goes).collect::<Vec<_>>().join("; ")
+}
+
+const GROUPED: &str = "batch(grouped)";
 
 /// Types that `wgmma` multiplies; sums are f32.
 const GROUP_TYPES: [&str; 5] =
@@ -276,7 +291,12 @@ fn of_warps() -> impl Strategy<Value = String> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
-    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
+    let problem = (
+        of(&GROUP_TYPES),
+        maybe(60, layouts),
+        maybe(60, of(&EPILOGUES)),
+        maybe(15, of(&["batch(strided)", "batch(grouped)"])),
+    );
     let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), maybe(30, of(&["prefetch(0)"])));
     let product = of(&[16, 16, 16, 8]);
     (warp, steps, problem, others(), product).prop_map(
@@ -335,10 +355,15 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
     let layout = || of(&["row", "col"]);
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
-    let problem = (of(&GROUP_TYPES), maybe(60, layouts), maybe(60, of(&EPILOGUES)), maybe(15, of(&["batch(strided)"])));
+    let problem = (
+        of(&GROUP_TYPES),
+        maybe(60, layouts),
+        maybe(60, of(&EPILOGUES)),
+        maybe(15, of(&["batch(strided)", "batch(grouped)"])),
+    );
     (tile, staging, problem, others(), maybe(30, of(&CLUSTERS))).prop_map(
         |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, mut others, clusters)| {
-            clustered(&mut others, clusters);
+            clustered(&mut others, clusters.filter(|_| problem.3 != Some("batch(grouped)")));
             let (types, layouts, epilogue, batch) = problem;
             let n = columns * if columns * parts <= 256 { parts } else { 1 };
             let mut clauses = vec![

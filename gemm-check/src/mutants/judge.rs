@@ -13,14 +13,14 @@ use rayon::prelude::*;
 use super::equivalent::{certainly_equivalent, equivalent};
 use super::{Mutant, MutantKind};
 use crate::bits::Rule;
-use crate::data::HostMatrix;
+use crate::data::Results;
 use crate::error::CheckError;
 use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{divided_tiles, every_end};
-use crate::suite::{end_requests, rounding_requests};
+use crate::suite::{end_requests, needs_alignment, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -83,7 +83,7 @@ struct Trial {
     misaligned: bool,
     /// The PTX entries that it runs; faults in others do not affect it.
     runs: Vec<usize>,
-    result: HostMatrix,
+    result: Results,
     /// Instructions after which a warp of a mutant counts as not terminating.
     limit: u64,
 }
@@ -133,7 +133,8 @@ impl Judge {
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
-        let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), turn % 3 == 1);
+        let may_misalign = !needs_alignment(&kernel);
+        let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), may_misalign && turn % 3 == 1);
         let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(|request| (request, false));
         // And a whole one, which takes the path without guards.
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);

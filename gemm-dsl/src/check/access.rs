@@ -238,6 +238,7 @@ fn matrices_add_up(settings: &Settings, geometry: &Geometry, lines: Lines, pitch
 
 /// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs:
 /// unless both are packed where they are not, the last entry of its schedules copies by `cp.async`, into the same slots.
+/// Warp groups have no such entry, and in a group, whose operands are not packed, they need aligned ones.
 pub(super) fn variants(
     settings: &Settings,
     inputs: &[Input; 2],
@@ -293,7 +294,7 @@ pub(super) fn variants(
         };
         let mut entries = vec![by_tma((c_width, d_width), true), by_tma((1, 1), false)];
         entries.dedup();
-        if !(settings.pack.a && settings.pack.b) {
+        if !(settings.pack.a && settings.pack.b) && !matches!(settings.atom, Atom::Wgmma(..)) {
             entries.push(scalar);
         }
         return entries;

@@ -75,8 +75,8 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         raster: settings.raster,
         tail: settings.tail,
         pace: settings.pace,
-        // A wave of blocks is what stream-K divides the work among.
-        persistent: settings.persistent.or(settings.stream_k.then_some(Wave::Device)),
+        // A wave of blocks is what stream-K divides the work among, and what walks through the list of a group.
+        persistent: settings.persistent.or(implies_wave(settings).then_some(Wave::Device)),
         cluster: settings.cluster,
         multicast: settings.multicast,
         split_k: settings.split_k,
@@ -94,6 +94,11 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     })
 }
 
+/// Whether blocks are persistent without the clause.
+fn implies_wave(settings: &Settings) -> bool {
+    settings.stream_k || settings.problem.batch == Batch::Grouped
+}
+
 /// The block tile; its depth is the staged one, or the unrolled steps where nothing is staged.
 pub(super) fn block(settings: &Settings) -> Option<Extent3> {
     let tile = settings.tile?;
@@ -104,8 +109,12 @@ pub(super) fn block(settings: &Settings) -> Option<Extent3> {
     Some(Extent3 { m: tile.m, n: tile.n, k })
 }
 
-/// The kernel's parameters in the order of the ABI.
+/// The kernel's parameters in the order of the ABI. What differs between the products of a group is in their list.
 fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
+    let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
+    if problem.batch == Batch::Grouped {
+        return [Param::Problems, Param::Batch].into_iter().chain(scalars).collect();
+    }
     let c = problem.epilogue.uses_c().then_some(Operand::C);
     let matrices: Vec<Operand> =
         [Some(Operand::A), Some(Operand::B), c, Some(Operand::D)].into_iter().flatten().collect();
@@ -113,7 +122,7 @@ fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
     params.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
     params.extend([Param::M, Param::N, Param::K]);
     params.extend(matrices.iter().map(|m| Param::Ld(*m)));
-    params.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));
+    params.extend(scalars);
     if problem.batch == Batch::Strided {
         params.push(Param::Batch);
         params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
@@ -128,6 +137,10 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
     let lanes =
         settings.get(Key::Warp).map_or_else(|| settings.text(Key::Lanes, "lanes(along = n)"), |c| c.to_string());
     let stream_k = settings.text(Key::StreamK, "one tile a block");
+    let persistent = match settings.problem.batch {
+        Batch::Grouped => settings.text(Key::Batch, &stream_k),
+        Batch::One | Batch::Strided => stream_k.clone(),
+    };
     Provenance {
         types: settings.text(Key::Types, "types(f32)"),
         layout: settings.text(Key::Layout, "layout(a = row, b = row, c = row, d = row)"),
@@ -157,7 +170,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         batch: settings.text(Key::Batch, "one product"),
         pace: settings.text(Key::Pace, if settings.pace == Pace::Tile { "pace(tile)" } else { "pace(free)" }),
         split_k: settings.text(Key::SplitK, &stream_k),
-        persistent: settings.text(Key::Persistent, &stream_k),
+        persistent: settings.text(Key::Persistent, &persistent),
         cluster: settings.text(Key::Cluster, ""),
         store: settings.text(Key::Store, "store(direct)"),
         specialize: settings.text(Key::Specialize, "one role"),

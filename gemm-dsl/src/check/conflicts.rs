@@ -8,6 +8,7 @@ use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::terms::{Load, Operands, Reads, Reduce, SplitK, Store};
+use crate::types::Batch;
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -211,8 +212,24 @@ fn companions(settings: &Settings, findings: &mut Findings) {
             )
             .set("store(direct)", "store(direct) needs no other thread");
     }
+    grouped(settings, findings);
     if let (Some(split), Some(stream)) = (settings.get(Key::SplitK), settings.get(Key::StreamK)) {
         let message = format!("{split} conflicts with {stream}: both divide K among blocks");
         findings.error("conflict", Key::SplitK, &[Key::StreamK], message).remove("stream_k", "leave stream_k out");
+    }
+}
+
+/// A workspace is divided by the extents of one product: the parts of a sum that meet there, and copies of operands.
+fn grouped(settings: &Settings, findings: &mut Findings) {
+    let Some(batch) = settings.get(Key::Batch).filter(|_| settings.problem.batch == Batch::Grouped) else { return };
+    let summed = "each tile of a group is summed by one block";
+    let packed = "the products of a group are multiplied as they are in memory";
+    for (key, why) in [(Key::SplitK, summed), (Key::StreamK, summed), (Key::Pack, packed)] {
+        let Some(clause) = settings.get(key) else { continue };
+        let message = format!("{clause} conflicts with {batch}: {why}");
+        findings
+            .error("grouped", key, &[Key::Batch], message)
+            .remove(clause.name(), format!("leave {} out", clause.name()))
+            .set("batch(strided)", format!("batch(strided) goes with {}", clause.name()));
     }
 }

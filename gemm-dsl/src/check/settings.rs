@@ -142,7 +142,9 @@ impl<'s> Settings<'s> {
         if !groups {
             return;
         }
-        self.pack = PackClause { a: true, b: true };
+        // The products of a group have to be aligned for TMA.
+        let pack = self.problem.batch != Batch::Grouped;
+        self.pack = PackClause { a: pack, b: pack };
         if self.get(Key::Pace).is_none() {
             self.pace = Pace::Free;
         }
@@ -276,6 +278,7 @@ pub(super) fn problem(schedule: &Schedule) -> Problem {
     };
     let batch = match schedule.get(Key::Batch) {
         Some(Clause::Batch(BatchKind::Strided)) => Batch::Strided,
+        Some(Clause::Batch(BatchKind::Grouped)) => Batch::Grouped,
         _ => Batch::One,
     };
     Problem { types: types(written), layouts, epilogue, batch }

@@ -44,8 +44,9 @@ clauses! {
         arguments: [],
         example: "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Many products in one launch. `strided`: equal shapes at equal distances. `grouped`: each product has a shape and
-    /// pointers of its own.
+    /// Many products in one launch. `strided`: equal extents at equal distances. `grouped`: each product has extents,
+    /// addresses and leading dimensions of its own, which a list in device memory states. The blocks of one wave walk
+    /// through it, as with `persistent`; extents of 0 are legal, and each tile is summed by one block.
     batch Batch {
         syntax: "batch(strided | grouped)",
         summary: "many products in one launch",

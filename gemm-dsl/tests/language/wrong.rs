@@ -345,8 +345,12 @@ pub const WRONG: &[&str] = &[
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(3); cluster(2, 1); multicast(a, b)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 16); load(tma); stages(3); specialize(producers = 1); cluster(1, 3); \
      multicast(a)",
+    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped)",
+    // A group's tiles are summed by one block each.
+    "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
+    "tile(128, 128, 8); thread(8, 8); stream_k; batch(grouped)",
+    "layout(a = col); tile(64, 64, 32); thread(8, 8); shared(a = km); load(tma); pack(b); batch(grouped)",
     // Not implemented yet.
-    "tile(128, 128, 8); thread(8, 8); batch(grouped); persistent(132); tail(none)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); promote(every = 4)",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",

@@ -1,6 +1,7 @@
 //! The arguments of `gemmc run`.
 
 use clap::Args;
+use ptx_gemm_check::Size;
 
 use super::extent::size;
 use super::{Compile, DeviceName};
@@ -21,6 +22,9 @@ pub(crate) struct Run {
     /// Products of batch(strided) [default: 3 there, else 1]
     #[arg(long, value_name = "COUNT")]
     pub(crate) batch: Option<usize>,
+    /// Another product of batch(grouped), as `64x32x16`; many as `64x32x16,8x8x8`
+    #[arg(long, value_name = "MxNxK", value_parser = extents, value_delimiter = ',')]
+    pub(crate) group: Vec<Size>,
     /// Leading dimension of A, in elements [default: the smallest possible]
     #[arg(long, value_name = "ELEMENTS")]
     pub(crate) lda: Option<usize>,
@@ -60,6 +64,15 @@ pub(crate) struct Run {
     /// Elements by which pointers are off an aligned address (interpreter)
     #[arg(long, value_name = "ELEMENTS", default_value_t = 0)]
     pub(crate) misalign: u32,
+}
+
+/// Extents of a product.
+fn extents(text: &str) -> Result<Size, String> {
+    let parts: Vec<usize> = text.split('x').map(|part| size(part.trim())).collect::<Result<_, _>>()?;
+    match parts.as_slice() {
+        &[m, n, k] => Ok(Size::new(m, n, k)),
+        _ => Err("MxNxK, such as 64x32x16".into()),
+    }
 }
 
 pub(super) fn assignment(text: &str) -> Result<(String, f64), String> {

@@ -14,6 +14,13 @@ use crate::source;
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
     let (loaded, device) = source::load_on(&args.compile, || Ok(args.device.open(args.misalign)?))?;
     let gemm = loaded.on(&device)?;
+    let batch = gemm.problem().batch;
+    if !args.group.is_empty() && batch != Batch::Grouped {
+        return Err(Failure::refused(
+            "--group",
+            format!("--group is for batch(grouped), and the schedule computes {batch}"),
+        ));
+    }
     let request = request(args, gemm.problem());
     let outcome = watched(format, || check(&gemm, &request))?;
     Ok(reply(&request, &gemm, &outcome))
@@ -29,6 +36,7 @@ fn request(args: &Run, problem: &Problem) -> Request {
         n: args.n,
         k: args.k,
         batch: args.batch.unwrap_or(if problem.batch == Batch::Strided { 3 } else { 1 }),
+        others: args.group.clone(),
         gap: 0,
         multiple: 1,
         leading: Leading { a: args.lda, b: args.ldb, c: args.ldc, d: args.ldd },
@@ -57,11 +65,15 @@ fn watched<T>(format: Format, work: impl FnOnce() -> T) -> T {
 
 fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
     let (run, ok) = (&outcome.run, outcome.is_right());
-    let Request { m, n, k, batch, .. } = request;
+    let Request { m, n, k, batch, others, .. } = request;
     let time_ms = run.time.as_secs_f64() * 1e3;
     let entry = run.entry.as_deref().unwrap_or("none, there is nothing to compute");
     let mut text = format!("device     {}\nentry      {entry}\n", gemm.device());
-    text.push_str(&format!("size       {m} x {n} x {k}: {} elements in {} blocks\n", outcome.compared, run.blocks));
+    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    text.push_str(&format!(
+        "size       {m} x {n} x {k}{more}: {} elements in {} blocks\n",
+        outcome.compared, run.blocks
+    ));
     text.push_str(&format!("max error  {:.6} of the bound\n", outcome.max_error));
     text.push_str(&format!("time       {time_ms:.3} ms\n"));
     for note in &run.notes {
@@ -82,6 +94,7 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         "n": n,
         "k": k,
         "batch": batch,
+        "group": others.iter().map(|size| [size.m, size.n, size.k]).collect::<Vec<_>>(),
         "ok": ok,
         "max_error": outcome.max_error.min(f64::MAX),
         "bound": 1,

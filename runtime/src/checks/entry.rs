@@ -15,7 +15,7 @@ use crate::launch::{Fault, Launch, MapBytes, Packed, Unsuited, Value};
 
 /// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
-const MAX_GRID: u64 = (1 << 31) - 1;
+pub(super) const MAX_GRID: u64 = (1 << 31) - 1;
 
 /// The largest coordinate of a box, which is a signed number (PTX ISA, "cp.async.bulk.tensor").
 const MAX_COORDINATE: u32 = i32::MAX as u32;
@@ -60,7 +60,8 @@ pub(crate) fn pick(
 
 /// A note for the user about the choice of the entry.
 pub(crate) fn notes(interface: &Interface, launch: &Launch) -> Vec<String> {
-    let mut notes: Vec<String> = launch.unsuited.iter().flatten().map(Fault::to_string).collect();
+    let of = launch.unsuited_product.map_or_else(String::new, |product| format!("product {product}: "));
+    let mut notes: Vec<String> = launch.unsuited.iter().flatten().map(|fault| format!("{of}{fault}")).collect();
     if let (Some(last), Some(entry)) = (notes.last_mut(), interface.entries.get(launch.entry)) {
         let kind = if entry.requires.is_empty() { "scalar".into() } else { format!("`{}`", entry.name) };
         last.push_str(&format!(": running the {kind} entry"));
@@ -68,7 +69,7 @@ pub(crate) fn notes(interface: &Interface, launch: &Launch) -> Vec<String> {
     notes
 }
 
-fn unsuited(entry: &Entry, problem: &Problem, extents: Extents, arguments: &Arguments) -> Unsuited {
+pub(super) fn unsuited(entry: &Entry, problem: &Problem, extents: Extents, arguments: &Arguments) -> Unsuited {
     let mut found = [None; 6];
     for requires in &entry.requires {
         found[requires.operand as usize] = misaligned(*requires, arguments);
@@ -213,12 +214,32 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
         // Passed once it is reserved.
-        Param::Workspace | Param::Packed(_) => Value::U64(0),
+        Param::Workspace | Param::Packed(_) | Param::Problems => Value::U64(0),
     };
     params.iter().map(value).collect()
 }
 
-fn scalar(acc: DType, value: f64) -> Value {
+/// What the fields of a record hold, for one product.
+pub(super) fn field(param: &Param, extents: Extents, arguments: &Arguments) -> u64 {
+    match *param {
+        Param::M => extents.m.into(),
+        Param::N => extents.n.into(),
+        Param::K => extents.k.into(),
+        Param::Matrix(operand) => arguments.matrix(operand).map_or(0, |matrix| matrix.address),
+        Param::Ld(operand) => arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64),
+        Param::Vector(index) => arguments.vectors.get(index).map_or(0, |vector| vector.address),
+        // In no record.
+        Param::Map(_)
+        | Param::Scalar(_)
+        | Param::Batch
+        | Param::BatchStride(_)
+        | Param::Problems
+        | Param::Workspace
+        | Param::Packed(_) => 0,
+    }
+}
+
+pub(super) fn scalar(acc: DType, value: f64) -> Value {
     match acc {
         DType::F64 => Value::F64(value),
         DType::I32 => Value::I32(value as i32),

@@ -5,6 +5,7 @@
 //! epilogue's own arguments (`scalars`), overlaps (`overlap`), and finally the limits of the launch itself (`entry`).
 
 mod entry;
+mod group;
 mod overlap;
 mod scalars;
 mod shapes;
@@ -19,6 +20,7 @@ use crate::error::{ArgumentError, Error};
 use crate::launch::{Launch, MapBytes, Start, Value};
 
 pub(crate) use entry::notes;
+pub(crate) use group::{group, in_product, list, maps};
 pub(crate) use scalars::{GivenVector, check_c, resolve_scalars, resolve_vectors};
 pub(crate) use shapes::{Extents, extents, slice};
 
@@ -42,7 +44,7 @@ pub(crate) fn launch(
         Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
     };
     let kernels = chosen.launches.iter().enumerate().map(start).collect::<Result<_, ArgumentError>>()?;
-    Ok(Some(Launch { entry, packed, kernels, unsuited }))
+    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), unsuited, unsuited_product: None }))
 }
 
 /// Passes the workspace to every kernel, once there is one, and the copies in it.
@@ -60,7 +62,7 @@ pub(crate) fn pass(
     for (kernel, start) in entry.launches.iter().zip(&mut launch.kernels) {
         for (param, value) in kernel.params.iter().zip(&mut start.args) {
             match *param {
-                Param::Workspace => *value = Value::U64(workspace),
+                Param::Workspace | Param::Problems => *value = Value::U64(workspace),
                 Param::Packed(operand) => *value = Value::U64(copy(operand)),
                 Param::Map(operand) if packed.holds(operand) => {
                     let map = kernel.maps.iter().find(|map| map.operand == operand);

@@ -39,6 +39,55 @@ impl Runs {
     }
 }
 
+/// Checks the D of each product of a group against every matrix and vector of the others.
+pub(crate) fn between(problem: &Problem, products: &[&Arguments]) -> Result<(), ArgumentError> {
+    let mut all: Vec<Piece<'_>> = Vec::new();
+    for (index, arguments) in products.iter().enumerate() {
+        for operand in [Operand::A, Operand::B, Operand::C, Operand::D] {
+            // A C in place is the product's own D.
+            let matrix = arguments.matrix(operand).filter(|c| operand != Operand::C || *c != arguments.d);
+            if let Some(given) = matrix {
+                let runs = self::matrix(problem, operand, given)?;
+                all.push(Piece { index, is_d: operand == Operand::D, name: OperandName(operand).upper(), runs });
+            }
+        }
+        for (vector, named) in arguments.vectors.iter().zip(&problem.epilogue.vectors) {
+            let runs = self::vector(problem, &named.name, *vector)?;
+            all.push(Piece { index, is_d: false, name: &named.name, runs });
+        }
+    }
+    all.retain(|piece| !piece.runs.is_empty());
+    all.sort_by_key(|piece| piece.runs.start);
+    // Those that begin before the current one and may reach into it.
+    let (mut open_d, mut open): (Vec<&Piece<'_>>, Vec<&Piece<'_>>) = (Vec::new(), Vec::new());
+    for piece in &all {
+        open_d.retain(|before| before.runs.range().end > piece.runs.start);
+        open.retain(|before| before.runs.range().end > piece.runs.start);
+        let inputs = open.iter().filter(|_| piece.is_d);
+        let meets = |other: &&&Piece<'_>| other.index != piece.index && overlaps(other.runs, piece.runs);
+        if let Some(other) = open_d.iter().chain(inputs).find(meets) {
+            let (d, input) = if piece.is_d { (piece, *other) } else { (*other, piece) };
+            return Err(ArgumentError::OverlapInGroup {
+                index: d.index,
+                d: d.runs.range(),
+                other: input.index,
+                name: input.name.into(),
+                input: input.runs.range(),
+            });
+        }
+        if piece.is_d { &mut open_d } else { &mut open }.push(piece);
+    }
+    Ok(())
+}
+
+/// A matrix or vector of a product in a group.
+struct Piece<'a> {
+    index: usize,
+    is_d: bool,
+    name: &'a str,
+    runs: Runs,
+}
+
 /// Checks pointers against element sizes and address space, and D against every input.
 pub(crate) fn check(problem: &Problem, arguments: &Arguments) -> Result<(), ArgumentError> {
     let d = matrix(problem, Operand::D, arguments.d)?;

@@ -54,11 +54,11 @@ pub(crate) fn extents(
     Ok(extents)
 }
 
-/// Products of the launch: 1, or as many as each operand has matrices.
+/// Products of the launch, or of one item of a list: 1, or as many as each operand has matrices.
 fn batch(problem: &Problem, operands: [(Operand, Option<Laid>); 4]) -> Result<u32, ArgumentError> {
     let operands = operands.into_iter().filter_map(|(operand, laid)| Some((OperandName(operand), laid?)));
     let mut count = match problem.batch {
-        Batch::One => Some(1),
+        Batch::One | Batch::Grouped => Some(1),
         Batch::Strided => None,
     };
     for (operand, Laid { shape, stack }) in operands {

@@ -258,6 +258,7 @@ impl<'a> OnStream<'a> {
         };
         self.gemm.pass(extents, address, &mut launch)?;
         self.zero(address, launch.flag_bytes(entry, extents))?;
+        self.write_list(address, &launch.list)?;
         self.gemm.module().enqueue(&launch, handle)
     }
 
@@ -265,7 +266,7 @@ impl<'a> OnStream<'a> {
     fn reserve(&self, needed: u64, extents: Extents) -> Result<Option<CudaSlice<u8>>, Error> {
         if let Some((DeviceVector { address, len }, _)) = &self.workspace {
             let (address, got, alignment) = (*address, *len as u64, u64::from(WORKSPACE_ALIGN));
-            let needed = self.gemm.largest_workspace(extents);
+            let needed = self.gemm.largest_workspace(extents).max(needed);
             if got < needed || !address.is_multiple_of(alignment) {
                 return Err(ArgumentError::Workspace { got, address, needed, alignment }.into());
             }
@@ -283,6 +284,20 @@ impl<'a> OnStream<'a> {
             _ => shared.failed("cuMemAllocAsync", error),
         })?;
         Ok(Some(own))
+    }
+
+    /// Enqueues the copy of a list of products, after which the host's may be freed: it is not page-locked.
+    fn write_list(&self, address: u64, list: &[u8]) -> Result<(), Error> {
+        if list.is_empty() {
+            return Ok(());
+        }
+        if self.recording == Recording::On {
+            return Err(ArgumentError::ListInCapture.into());
+        }
+        self.gpu.shared.enter()?;
+        // SAFETY: the list is at the start of the workspace, which is long enough.
+        let copied = unsafe { result::memcpy_htod_async(address, list, self.stream.cu_stream()) };
+        Ok(copied.map_err(|error| self.gpu.shared.failed("cuMemcpyHtoDAsync", error))?)
     }
 
     /// Enqueues the zeroing of a reduction's flags: an earlier use may have left anything in the workspace.

@@ -104,6 +104,12 @@ pub enum ArgumentError {
         /// Bytes that this product needs.
         needed: u64,
     },
+    /// A list of products would be copied into a graph while it is recorded.
+    #[error(
+        "the stream is recording a graph, and the list of products would be copied from memory that the graph does not keep: \
+         prepare_group(…) writes it once"
+    )]
+    ListInCapture,
     /// A matrix in the memory of another device.
     #[error("{} is in the memory of {got}, and the kernel is on {expected}", .operand.upper())]
     OtherDevice {
@@ -322,6 +328,82 @@ pub enum ArgumentError {
         /// What each of them lacks.
         entries: Vec<Refusal>,
     },
+    /// As many A as B make a group.
+    #[error("{a} matrices A and {b} matrices B: each product has one of each")]
+    GroupCount {
+        /// The number of A.
+        a: usize,
+        /// The number of B.
+        b: usize,
+    },
+    /// Experts with more rows than the matrix of their tokens, or of their results.
+    #[error("the experts have {needed} rows, A has {a} and D has {d}")]
+    ExpertRows {
+        /// Rows of all experts.
+        needed: usize,
+        /// Rows of A.
+        a: usize,
+        /// Rows of D.
+        d: usize,
+    },
+    /// A product of a group has a wrong argument.
+    #[error("product {index}: {error}")]
+    InProduct {
+        /// Its index in the group.
+        index: usize,
+        /// What is wrong with it.
+        error: Box<ArgumentError>,
+    },
+    /// D of one product of a group overlaps a matrix or vector of another one.
+    #[error(
+        "D of product {index} (bytes {:#x}..{:#x}) overlaps {name} of product {other} (bytes {:#x}..{:#x}), and the products \
+         of a group are computed in no order",
+        .d.start, .d.end, .input.start, .input.end
+    )]
+    OverlapInGroup {
+        /// Index of the product whose D it is.
+        index: usize,
+        /// Bytes of that D.
+        d: Range<u64>,
+        /// Index of the other product.
+        other: usize,
+        /// The other matrix or vector.
+        name: String,
+        /// Its bytes.
+        input: Range<u64>,
+    },
+    /// The products of a group have more tiles than a grid can count.
+    #[error("{products} products have {tiles} tiles, at most {limit} are possible in one launch")]
+    GroupTiles {
+        /// The number of products.
+        products: usize,
+        /// Tiles of D of all of them.
+        tiles: u64,
+        /// The maximum.
+        limit: u64,
+    },
+    /// Many products for a schedule of one, or of equal ones.
+    #[error("{products} products, and the schedule computes {batch}; batch(grouped) computes products of any extents")]
+    NoGroup {
+        /// The number of products.
+        products: usize,
+        /// What the schedule computes.
+        batch: String,
+    },
+    /// A list in device memory that is not at a multiple of the size of a line.
+    #[error("the list of products at {address:#x} is not at a multiple of {bytes} bytes")]
+    ListAddress {
+        /// Its address.
+        address: u64,
+        /// The number that divides an address of a list.
+        bytes: u32,
+    },
+    /// A list of products whose alignments are not known, and no entry that takes any.
+    #[error(
+        "no entry suits a list from device memory: those without tensor maps require alignments or extents of its products, \
+         and nothing is stated about them"
+    )]
+    ListEntry,
     /// The grid would need more blocks than possible.
     #[error("{m} x {n} in tiles of {tile_m} x {tile_n} is work for {blocks} blocks, a grid has at most {limit}")]
     Grid {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::{DType, Layout};
 
 use super::strides::Strides;
 use super::{AsMatrix, AsMatrixMut};
@@ -73,6 +73,14 @@ impl<'a> From<&'a [u8]> for HostBytes<'a> {
 impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
     fn from(bytes: &'a mut [u8]) -> HostBytesMut<'a> {
         HostBytesMut::Slice(bytes)
+    }
+}
+
+impl<'a> AnyRef<'a> {
+    /// Bytes in one row.
+    pub(crate) fn of_bytes(bytes: &'a [u8]) -> AnyRef<'a> {
+        let shape = Shape::packed(1, bytes.len(), Layout::Row);
+        AnyRef { dtype: DType::U8, shape, stack: Stack::ONE, bytes: bytes.into() }
     }
 }
 

@@ -57,6 +57,17 @@ impl<'k> Analysis<'k> {
                 let known = self.param(*index);
                 self.assign(*dst, known, None)
             }
+            Op::Field { dst, index, record } => {
+                let holds = match self.known(self.number(*record), &[]).pointer {
+                    Some(Pointer::Param(list)) => self.kernel.params[list].holds,
+                    _ => Holds::Other,
+                };
+                rule(holds == Holds::List, || {
+                    format!("{} is not the address of a record", name(self.kernel, *record))
+                })?;
+                let known = self.param(*index);
+                self.assign(*dst, known, None)
+            }
             Op::Set { dst, value: Expr::Reg(src, _) } => {
                 if let Op::Set { value, .. } = op {
                     self.check_value(value)?;
@@ -148,12 +159,12 @@ impl<'k> Analysis<'k> {
         let param = &self.kernel.params[index];
         match param.holds {
             Holds::Extent(dim) => {
-                // A block exists only if there is something to compute.
-                let least = u64::from(dim != Dim::K);
+                // A block exists only if there is something to compute; a product of a group may be empty.
+                let least = u64::from(dim != Dim::K && param.field.is_none());
                 let multiple = self.kernel.divides.map_or(1, |divides| u64::from(divides[dim as usize]));
                 Known::between(least, u64::from(MAX_EXTENT), multiple, false).left_of(dim, START, 0)
             }
-            Holds::Matrix(..) | Holds::Vector(_) | Holds::Workspace | Holds::Map { .. } => {
+            Holds::Matrix(..) | Holds::Vector(_) | Holds::Workspace | Holds::List | Holds::Map { .. } => {
                 Known { pointer: Some(Pointer::Param(index)), ..Known::any(true) }
             }
             Holds::Other => Known::any(param.ty == Type::U64),

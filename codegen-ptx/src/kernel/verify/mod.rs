@@ -21,6 +21,7 @@
 //! - the thread's index is below the number that an expression claims for it;
 //! - a shared access, with its guard, lies inside the block's shared memory, and is aligned to its size;
 //! - a global access names the parameter that its pointer derives from; only a workspace is accessed without extents;
+//! - a field is read from a record, whose address derives from that of a list;
 //! - the register that measures what is left of a dimension derives from that dimension's extent;
 //! - along each dimension, an access is in bounds: because enough is left where it is made, including what its guard
 //!   implies; or because its guard (or count of valid bytes) is false (or zero) unless some coordinate lies below what
@@ -30,6 +31,7 @@
 //! Some properties are assumed, since they depend on how tiles are assigned to blocks and on the values of 64-bit
 //! pointers:
 //! - a block's tile exists: at least 1 is left of m and n from its origin, and origins are multiples of the tile;
+//! - a record that is read is in its list, and the fields that describe a tile are those of one record;
 //! - the tile of a matrix descriptor is in shared memory (the interpreter checks each product);
 //! - the pointer of an access agrees with the interval that it states, and so does the coordinate in its guard. Running
 //!   the kernel in the interpreter checks this: it rejects every access outside a matrix.

@@ -35,6 +35,14 @@ impl Structure<'_> {
             Op::Param { dst, index } => {
                 let param =
                     self.kernel.params.get(*index).ok_or_else(|| broken(format!("there is no parameter {index}")))?;
+                rule(param.field.is_none(), || format!("{} is a field of a record", param.name))?;
+                self.define(*dst, param.ty)
+            }
+            Op::Field { dst, index, record } => {
+                let param =
+                    self.kernel.params.get(*index).ok_or_else(|| broken(format!("there is no parameter {index}")))?;
+                rule(param.field.is_some(), || format!("{} is not a field of a record", param.name))?;
+                self.typed(*record, Type::U64)?;
                 self.define(*dst, param.ty)
             }
             Op::Set { dst, value } => {

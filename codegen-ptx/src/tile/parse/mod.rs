@@ -8,7 +8,7 @@
 //! problem     = "types" (matrix type ",")+ "acc" type      every matrix: a, b, c if the epilogue reads it, d
 //!               "layout" (matrix ("row" | "col")),+
 //!               "epilogue" expression                      as in a schedule: |acc, alpha| alpha * acc
-//!               "batch" ("one" | "strided")
+//!               "batch" ("one" | "strided" | "grouped")
 //! entry       = "entry" name "{" header item* role+ "}"
 //! header      = "tile" "m" n "," "n" n "," "k" n
 //!               "tail" ("predicate" | "none")
@@ -172,10 +172,11 @@ impl<'t> Parser<'t> {
         let acc = types.of()?;
         types.end()?;
         let mut cursor = self.line_of("batch")?;
-        let batch = match cursor.any_word("`one` or `strided`")? {
+        let batch = match cursor.any_word("`one`, `strided` or `grouped`")? {
             word if word == super::batch_word(Batch::One) => Batch::One,
             word if word == super::batch_word(Batch::Strided) => Batch::Strided,
-            other => return cursor.error_before(format!("expected `one` or `strided`, found `{other}`")),
+            word if word == super::batch_word(Batch::Grouped) => Batch::Grouped,
+            other => return cursor.error_before(format!("expected `one`, `strided` or `grouped`, found `{other}`")),
         };
         cursor.end()?;
         let types = Types { a: a.0, b: b.0, acc, c: c.0, d: d.0 };

@@ -1,6 +1,7 @@
 //! Operands that are packed: what their kernels can copy, and for whom.
 
 use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::types::Batch;
 
 use super::{Check, rule};
 use crate::tile::{Mover, Op, Pack, Program};
@@ -18,6 +19,9 @@ const MAX_SHARED_BYTES: u32 = 48 * 1024;
 pub(super) fn check(program: &Program, index: usize, pack: &Pack) -> Check {
     let site = || Site::Pack(index);
     let operand = pack.side.operand().name();
+    rule(program.problem.batch != Batch::Grouped, site(), || {
+        format!("{operand} is packed, and the products of a group are multiplied as they are in memory")
+    })?;
     rule(program.packs[..index].iter().all(|other| other.side != pack.side), site(), || {
         format!("{operand} is packed twice")
     })?;

@@ -99,11 +99,16 @@ fn params(program: &Program) -> Check {
     };
     let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix)).collect();
     let address = |matrix: &Operand| if mapped(matrix) { Param::Map(*matrix) } else { Param::Matrix(*matrix) };
-    let mut needed: Vec<Param> = matrices.iter().map(address).collect();
-    needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
-    needed.extend([Param::M, Param::N, Param::K]);
-    needed.extend(plain.iter().map(|matrix| Param::Ld(*matrix)));
-    needed.extend((0..epilogue.scalars.len()).map(Param::Scalar));
+    let mut needed: Vec<Param> = (0..epilogue.scalars.len()).map(Param::Scalar).collect();
+    if problem.batch == Batch::Grouped {
+        // The rest is in the records.
+        needed.extend([Param::Problems, Param::Batch]);
+    } else {
+        needed.extend(matrices.iter().map(address));
+        needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
+        needed.extend([Param::M, Param::N, Param::K]);
+        needed.extend(plain.iter().map(|matrix| Param::Ld(*matrix)));
+    }
     if problem.batch == Batch::Strided {
         needed.push(Param::Batch);
         needed.extend(plain.iter().map(|matrix| Param::BatchStride(*matrix)));
@@ -163,6 +168,15 @@ fn scheduler(program: &Program) -> Check {
         })?;
     }
     clusters(program)?;
+    if program.problem.batch == Batch::Grouped {
+        rule(scheduler.persistent.is_some(), Site::Scheduler, || {
+            "blocks walk through the list of a group, and need `persistent`".into()
+        })?;
+        rule(!scheduler.divides_k(), Site::Scheduler, || "one block sums each tile of a group".into())?;
+        rule(scheduler.cluster_blocks() == 1, Site::Scheduler, || {
+            "each block of a group walks alone, without a cluster".into()
+        })?;
+    }
     match scheduler.division {
         Division::Whole => Ok(()),
         Division::Parts(parts) => rule((1..=1024).contains(&parts), Site::Scheduler, || {

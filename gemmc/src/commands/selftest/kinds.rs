@@ -6,7 +6,7 @@ use ptx_gemm::{DType, Diagnostics, Schedule};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
 /// Clauses in addition to `TILE`.
-const KINDS: [(&str, &str); 24] = [
+const KINDS: [(&str, &str); 28] = [
     ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
     ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
     ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
@@ -28,6 +28,13 @@ const KINDS: [(&str, &str); 24] = [
         "boxed columns",
         "layout(d = col); load(tma); stages(2); persistent(5); batch(strided); specialize(producers = 1 warp); store(tma);",
     ),
+    ("group", "batch(grouped); epilogue(|acc, c, alpha, bias| alpha * acc + c - bias[m]);"),
+    ("group direct", "shared(none); unroll(4); persistent(3); raster(along = m); batch(grouped);"),
+    (
+        "group staged",
+        "load(cp_async); stages(3); pace(free); specialize(producers = 1 warp); store(staged); batch(grouped);",
+    ),
+    ("group boxed", "load(tma); stages(3); store(tma); batch(grouped); epilogue(|acc, c, beta| acc + beta * c);"),
     ("cp_async", "load(cp_async); stages(3);"),
     ("mixed", "types(a = bf16, b = f16, c = f32, d = bf16); epilogue(|acc, c, beta| acc + beta * c);"),
     ("f16 cp_async", "types(f16); load(cp_async); stages(3); specialize(producers = 1 warp); store(staged);"),

@@ -1,0 +1,150 @@
+//! Launches of `batch(grouped)`: the list of products, and the entry that suits all of them.
+
+use ptx_gemm_codegen::Interface;
+use ptx_gemm_codegen::tile::interface::Entry;
+use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
+use ptx_gemm_dsl::terms::Param;
+use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_interp::TensorMapArgs;
+
+use crate::arguments::Arguments;
+use crate::checks::{Extents, entry, overlap};
+use crate::error::{ArgumentError, Error, Refusal};
+use crate::launch::{Launch, Packed, Start, Unsuited, Value};
+
+/// The products of a group, with its record for each.
+type Products<'a> = &'a [(Extents, Arguments)];
+
+/// Turns checked shapes and device pointers into a launch of the first entry that suits every product; `None` if there is
+/// nothing to compute. Its grid has a block for each tile, which persistent blocks are fewer than.
+pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Option<Launch>, ArgumentError> {
+    let problem = &*interface.problem;
+    if problem.batch != Batch::Grouped {
+        return Err(ArgumentError::NoGroup { products: products.len(), batch: problem.batch.to_string() });
+    }
+    let full: Vec<(usize, &(Extents, Arguments))> =
+        products.iter().enumerate().filter(|(_, (extents, _))| extents.m > 0 && extents.n > 0).collect();
+    if full.is_empty() {
+        return Ok(None);
+    }
+    for (index, (_, arguments)) in &full {
+        overlap::check(problem, arguments).map_err(|error| in_product(*index, error))?;
+    }
+    let arguments: Vec<&Arguments> = products.iter().map(|(_, arguments)| arguments).collect();
+    overlap::between(problem, &arguments)?;
+    let (entry, unsuited_product, unsuited) = pick(interface, &full)?;
+    let chosen = &interface.entries[entry];
+    let tiles = |kernel: &ptx_gemm_codegen::tile::interface::KernelLaunch| {
+        full.iter().fold(0u64, |sum, (_, (extents, _))| sum.saturating_add(kernel.grid.units((*extents).into())))
+    };
+    let (count, limit) = (products.len(), entry::MAX_GRID);
+    let batch = u32::try_from(count).map_err(|_| ArgumentError::ExtentTooLarge {
+        name: "batch",
+        got: count,
+        limit: u32::MAX,
+    })?;
+    let scalars = &full[0].1.1;
+    let extents = Extents { m: 0, n: 0, k: 0, batch };
+    let mut kernels = Vec::new();
+    for kernel in &chosen.launches {
+        let tiles = tiles(kernel);
+        let grid = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
+        let grid = grid.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
+        kernels.push(Start { grid, args: entry::values(problem, &kernel.params, extents, scalars) });
+    }
+    let mut list = Vec::new();
+    for (extents, arguments) in products {
+        if let Some(record) = &chosen.record {
+            list.extend(record.encode(|param| entry::field(param, *extents, arguments)));
+        }
+    }
+    Ok(Some(Launch { entry, packed: Packed::default(), kernels, list, unsuited, unsuited_product }))
+}
+
+/// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero: nothing is copied.
+pub(crate) fn maps(
+    interface: &Interface,
+    products: Products<'_>,
+    launch: &mut Launch,
+    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
+) -> Result<(), Error> {
+    let entry = &interface.entries[launch.entry];
+    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
+    let records = launch.list.chunks_mut(record.bytes as usize);
+    for ((extents, arguments), bytes) in products.iter().zip(records) {
+        for map in &main.maps {
+            let args = entry::map_args(map, &interface.problem, *extents, arguments);
+            if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
+                bytes[offset..][..128].copy_from_slice(&encode(&args)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A launch for a list that is in device memory already: `count` records at `address`, with at most `tiles` tiles.
+/// `aligned` says that every product meets the requirements of the first entry without tensor maps.
+pub(crate) fn list(
+    interface: &Interface,
+    (address, count): (u64, u32),
+    tiles: Option<u64>,
+    aligned: bool,
+    scalars: Vec<f64>,
+) -> Result<Option<Launch>, ArgumentError> {
+    let problem = &*interface.problem;
+    if problem.batch != Batch::Grouped {
+        return Err(ArgumentError::NoGroup { products: count as usize, batch: problem.batch.to_string() });
+    }
+    if !address.is_multiple_of(RECORD_ALIGN.into()) {
+        return Err(ArgumentError::ListAddress { address, bytes: RECORD_ALIGN });
+    }
+    if count == 0 || tiles == Some(0) {
+        return Ok(None);
+    }
+    let without_maps = |entry: &Entry| entry.record.as_ref().is_some_and(|record| !record.has_maps());
+    let entry = interface.entries.iter().position(|entry| without_maps(entry) && (aligned || entry.suits_all()));
+    let entry = entry.ok_or(ArgumentError::ListEntry)?;
+    let grid = u32::try_from(tiles.unwrap_or(u64::MAX).min(entry::MAX_GRID)).unwrap_or(u32::MAX);
+    let value = |param: &Param| match *param {
+        Param::Problems => Value::U64(address),
+        Param::Batch => Value::U32(count),
+        Param::Scalar(index) => entry::scalar(problem.types.acc, scalars.get(index).copied().unwrap_or(0.0)),
+        _ => Value::U64(0),
+    };
+    let start = |params: &[Param]| Start { grid, args: params.iter().map(value).collect() };
+    let kernels = interface.entries[entry].launches.iter().map(|kernel| start(&kernel.params)).collect();
+    let (packed, unsuited) = (Packed::default(), [None; 6]);
+    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), unsuited, unsuited_product: None }))
+}
+
+/// The first entry whose requirements hold for every product; and the first product for which those of the one before it
+/// do not, with the reasons.
+fn pick(
+    interface: &Interface,
+    products: &[(usize, &(Extents, Arguments))],
+) -> Result<(usize, Option<usize>, Unsuited), ArgumentError> {
+    let unsuited = |entry: &Entry| {
+        products.iter().find_map(|(index, (extents, arguments))| {
+            let found = entry::unsuited(entry, &interface.problem, *extents, arguments);
+            found.iter().any(Option::is_some).then_some((*index, found))
+        })
+    };
+    let (mut product, mut before) = (None, [None; 6]);
+    for (index, entry) in interface.entries.iter().enumerate() {
+        match unsuited(entry) {
+            None => return Ok((index, product, before)),
+            Some((of, found)) => (product, before) = (Some(of), found),
+        }
+    }
+    let refusal = |entry: &Entry| {
+        let (index, found) = unsuited(entry).unwrap_or((0, [None; 6]));
+        let reasons = found.iter().flatten().map(|fault| format!("product {index}: {fault}")).collect();
+        Refusal { entry: entry.name.clone(), reasons }
+    };
+    Err(ArgumentError::NoEntry { entries: interface.entries.iter().map(refusal).collect() })
+}
+
+/// The error about one product of a group.
+pub(crate) fn in_product(index: usize, error: ArgumentError) -> ArgumentError {
+    ArgumentError::InProduct { index, error: Box::new(error) }
+}
