@@ -33,7 +33,9 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         let name = if role.name == "all" { "all threads" } else { &role.name };
         names(canvas, y, name, &format!("{warps} warp{}", plural(warps)));
         canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
-        line.done.iter().filter(|done| done.role == index).for_each(|done| work(canvas, done, y, at, k_tiles));
+        for done in line.done.iter().filter(|done| done.role == index) {
+            work(canvas, done, label(&line, done), y, at, k_tiles);
+        }
         for (_, time) in line.barriers.iter().filter(|(role, _)| *role == index) {
             canvas.line((at(*time), y - 3.0), (at(*time), y + ROW + 3.0), INK, 1.6, None);
         }
@@ -42,7 +44,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         if products.peek().is_some() {
             names(canvas, y, "tensor cores", "their products");
             canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
-            products.for_each(|done| work(canvas, done, y, at, k_tiles));
+            products.for_each(|done| work(canvas, done, [done.from, done.to], y, at, k_tiles));
             y += STEP;
         }
     }
@@ -59,7 +61,9 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     time(canvas, at(line.end), y + 8.0);
     y = legend(canvas, Panel::LEFT + NAMES, y + 8.0);
     let mut text = explained(program, k_tiles, &line);
-    if line.done.iter().any(|done| done.work == Work::Epilogue && !names_epilogue(at(done.to) - at(done.from))) {
+    let room = |done: &Done| label(&line, done).map(at);
+    let is_short = |done: &Done| !names_epilogue(room(done)[1] - room(done)[0]);
+    if line.done.iter().any(|done| done.work == Work::Epilogue && is_short(done)) {
         text.push_str(" D: the epilogue, which stores it.");
     }
     Ok(canvas.paragraph(Panel::LEFT, y + 10.0, Panel::WIDTH, MUTED, &text))
@@ -93,7 +97,18 @@ fn names_epilogue(width: f64) -> bool {
     width > 64.0
 }
 
-fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
+/// The longest time within a piece of work without a barrier of its role, whose line would cross a text.
+fn label(line: &Timeline, done: &Done) -> [f64; 2] {
+    let barriers =
+        line.barriers.iter().filter(|(role, time)| *role == done.role && (done.from..done.to).contains(time));
+    let mut ends: Vec<f64> = barriers.map(|(_, time)| *time).chain([done.from, done.to]).collect();
+    ends.sort_by(f64::total_cmp);
+    let longest = ends.windows(2).max_by(|one, other| (one[1] - one[0]).total_cmp(&(other[1] - other[0])));
+    longest.map_or([done.from, done.to], |pair| [pair[0], pair[1]])
+}
+
+/// One piece of work, with its name in the part `label` of its time.
+fn work(canvas: &mut Canvas, done: &Done, label: [f64; 2], y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
     let (x, width) = (at(done.from), at(done.to) - at(done.from));
     let (height, inset) = match done.work {
         Work::Multiply | Work::Epilogue => (ROW, 0.0),
@@ -105,6 +120,7 @@ fn work(canvas: &mut Canvas, done: &Done, y: f64, at: impl Fn(f64) -> f64, k_til
     };
     let fill = done.tile.map_or(FAINT, |tile| color(tile, k_tiles));
     canvas.rect(x + 0.5, y + inset, width - 1.0, height, fill);
+    let (x, width) = (at(label[0]), at(label[1]) - at(label[0]));
     let tile = done.tile.map_or(String::new(), |tile| tile.to_string());
     let (text, size, ink) = match done.work {
         Work::Multiply if width > 92.0 => (format!("multiply {tile}"), Size::Label, ON_LIGHT),

@@ -78,6 +78,24 @@ fn results_become_a_table() {
     assert!(beside.contains("| 49.9 | - | - | 0.4% | 40.0 | 124.8% |\n"), "{beside}");
     assert!(beside.contains("| 97.2% | 0.4% | - | - |\n"), "{beside}");
 
+    // Names of products and a second library, which only some rows have.
+    let named = row(256, 1.0, "0.5", "0.5")
+        .replace("\"spread\"", r#""product": "Llama-3 8B qkv", "cublaslt_ms": 0.4, "cublaslt_ratio": 0.4, "spread""#);
+    let text = format!(r#"{{"device": "Some GPU", "command": "gemmc bench", "rows": [{named}, {rows}]}}"#);
+    std::fs::write(&file, text).expect("written");
+    let output = bench(&["--table", file.to_str().expect("text")]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    for line in [
+        "| schedule | product | m x n x k | types | layout (a, b, d) | ms | TFLOP/s | cuBLAS ms | of cuBLAS | cuBLASLt ms | \
+         of cuBLASLt | spread |",
+        "|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| `nn_256x128` | Llama-3 8B qkv | 4096 x 512 x 256 | f32 | row, row, row | 1.000 | 49.9 | 0.500 | 50.0% | 0.400 | \
+         40.0% | 0.4% |",
+        "| `nn_256x128` | - | 4096 x 512 x 64 | f32 | row, row, row | 2.750 | 49.9 | 2.673 | 97.2% | - | - | 0.4% |",
+    ] {
+        assert!(table.contains(&format!("{line}\n")), "{line}\n{table}");
+    }
+
     std::fs::write(&file, "{\"rows\": 1}").expect("written");
     refused(&["--table", file.to_str().expect("text")], "no file of results");
     std::fs::remove_dir_all(&folder).expect("it is there");

@@ -7,7 +7,7 @@
 //!
 //! | resource | demand |
 //! |---|---|
-//! | multiply-adds | instructions of warps, and one slot for every register that a read of shared memory fills, over the lanes |
+//! | multiply-adds | instructions of warps, and one slot for every register that a read of shared memory fills, over the lanes; on tensor cores, products of elements over their rate |
 //! | issue slots | multiply-adds, reads, stores, loads, and the instructions that accompany each of them, over four per cycle |
 //! | shared memory | passes over the banks, those lost to conflicts included; and lines of global loads, which share its data path |
 //! | second-level cache | sectors of the copies; without staging the data that the block needs, once, since the first level has the rest |
@@ -41,6 +41,7 @@
 use std::fmt;
 
 use ptx_gemm::Plan;
+use ptx_gemm::builder::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, STREAM_DEPTH, Variant};
 use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
@@ -50,7 +51,7 @@ use crate::suites::Size;
 use crate::sweep::gpu::Gpu;
 
 /// The version of the model: stored estimates of another version are not used.
-pub const MODEL: u32 = 3;
+pub const MODEL: u32 = 4;
 
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
 const SECTOR: f64 = 32.0;
@@ -290,9 +291,9 @@ impl Model<'_> {
         let warps = (f64::from(plan.threads()) / WARP).ceil();
 
         let body = f64::from(plan.accumulators() * plan.unroll);
-        let refetched = if body > gpu.cached_fma { 2.0 } else { 1.0 };
-        let math = fma / gpu.fma_of(plan.problem.types.acc) + self.fragment_registers() / gpu.issue_per_clock;
-        let instructions = fma + reads.0 + stores.0 + (loads + stores.0) * WITH_EACH + loads + warps * PER_TURN;
+        let (math, products) = self.products(fma);
+        let refetched = if plan.atom == Atom::Fma && body > gpu.cached_fma { 2.0 } else { 1.0 };
+        let instructions = products + reads.0 + stores.0 + (loads + stores.0) * WITH_EACH + loads + warps * PER_TURN;
         let issue = instructions * refetched / gpu.issue_per_clock;
         // Lanes of a load whose addresses are apart take a line each; contiguous lanes take as many as their bytes
         // fill.
@@ -313,13 +314,29 @@ impl Model<'_> {
         Demand { list, latency: self.latency(math.max(issue), warps) }
     }
 
+    /// Cycles and instructions of the products of a K-tile, which has `fma` multiply-adds of warps.
+    fn products(&self, fma: f64) -> (f64, f64) {
+        let (gpu, elements) = (self.gpu, fma * WARP);
+        let [by_group, by_warp] = gpu.tensor_per_clock;
+        let at_once = |m: u32, n: u32, k: u32| f64::from(m) * f64::from(n) * f64::from(k);
+        match self.plan.atom {
+            Atom::Fma => {
+                let cycles = fma / gpu.fma_of(self.plan.problem.types.acc);
+                (cycles + self.fragment_registers() / gpu.issue_per_clock, fma)
+            }
+            Atom::Mma(m, n, k) => (elements / by_warp, elements / at_once(m, n, k)),
+            // Each of the four warps of a group issues it.
+            Atom::Wgmma(m, n, k) => (elements / by_group, 4.0 * elements / at_once(m, n, k)),
+        }
+    }
+
     /// Cycles of a K-tile in which a single block waits.
     fn latency(&self, busy: f64, warps: f64) -> f64 {
         let (plan, [global, first_level, shared]) = (self.plan, self.gpu.latencies);
         let depth = f64::from(plan.block.k);
         let bodies = (depth / f64::from(plan.unroll.max(1))).max(1.0);
         // Warps of one scheduler take turns, so that a dependency chain is hidden by the other warps.
-        let chain = (depth * CHAIN - busy).max(0.0);
+        let chain = if plan.atom == Atom::Fma { (depth * CHAIN - busy).max(0.0) } else { 0.0 };
         if plan.a.placement.is_none() {
             // Rows of D share lines: most loads find theirs in the first level.
             let ahead = f64::from(plan.prefetch + 1).min(f64::from(plan.unroll.max(1)));

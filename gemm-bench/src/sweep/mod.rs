@@ -39,6 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Mutex;
 
+use ptx_gemm::builder::{Atom, Clause};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Schedule, Target};
 use rayon::prelude::*;
@@ -329,7 +330,45 @@ impl Outcome {
     }
 }
 
-/// The target of a schedule on a GPU: its own, or else the newest that runs there.
+/// The target of a schedule on a GPU: its own, or else the newest that runs there, with the instructions of one generation
+/// (sm_90a) where the schedule multiplies by them.
 pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
-    schedule.target_on(Some(gpu.capability))
+    let newest = schedule.target_on(Some(gpu.capability));
+    let is_specific = schedule.clauses().any(|clause| matches!(clause, Clause::Atom(Atom::Wgmma(..))));
+    let suited = is_specific.then(|| schedule.plan_on(Some(gpu.capability)).ok()).flatten().map(|plan| plan.target);
+    suited.filter(|target| target.runs_on(gpu.capability)).or(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::{Schedule, Target};
+
+    use super::{Gpu, estimate, target};
+    use crate::suites::Size;
+
+    #[test]
+    fn tensor_cores_are_estimated_as_such() {
+        let tflops = |text: &str| {
+            let schedule: Schedule = text.parse().unwrap();
+            let plan = schedule.plan(target(&schedule, &Gpu::H200)).unwrap();
+            let size = Size::cube(8192);
+            size.operations() / estimate(&plan, size, &Gpu::H200).unwrap().ms / 1e9
+        };
+        let fma = tflops("types(bf16); tile(128, 128, 16); thread(8, 8); vector(8); double_buffer;");
+        let mma =
+            tflops("types(bf16); tile(128, 128, 32); warp(64, 64); atom(mma(16, 8, 16)); load(cp_async); stages(4);");
+        let wgmma = tflops(
+            "types(bf16); tile(128, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(4); specialize(producers = 1); \
+             registers(producer = 24, consumer = 240);",
+        );
+        assert!(fma < 70.0 && (200.0..700.0).contains(&mma) && (600.0..1071.0).contains(&wgmma), "{fma} {mma} {wgmma}");
+    }
+
+    #[test]
+    fn a_target_of_one_generation_is_taken_where_it_is_needed() {
+        let of = |text: &str| target(&text.parse().unwrap(), &Gpu::H200);
+        assert_eq!(of("types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma);"), Some(Target::SM_90A));
+        assert_eq!(of("types(bf16); tile(128, 128, 32); warp(64, 64); atom(mma(16, 8, 16));"), Some(Target::SM_90));
+        assert_eq!(of("target(sm_80); tile(32, 32, 8); thread(2, 2);"), Some(Target::SM_80));
+    }
 }

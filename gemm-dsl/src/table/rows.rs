@@ -79,7 +79,7 @@ clauses! {
         example: "tile(32, 32, 16)" in "tile(32, 32, 8); thread(4, 4)",
     }
     /// What one warp computes: m x n elements of the tile, in one piece, so that its lanes share fragments of A and B. It
-    /// holds 32 thread tiles and divides the tile.
+    /// holds 32 thread tiles and divides the tile. With `atom(mma)`, where it is required, it is a multiple of 16 x 8 instead.
     warp Warp {
         syntax: "warp(m, n)",
         summary: "what one warp computes",
@@ -125,6 +125,11 @@ clauses! {
     /// The multiply instruction: one scalar fused multiply-add of a thread, an `mma` of a warp, or a `wgmma` of a warp
     /// group, with its shape.
     ///
+    /// With `mma` each warp computes what `warp` says, which is required: pieces of 16 x 8 of D, from fragments of bf16 or f16
+    /// that it reads from shared memory four matrices of 8 x 8 at a time (`ldmatrix`), and adds in f32. So the tile's k is a
+    /// multiple of 16, and rows in shared memory are multiples of 16 bytes. It needs sm_80. Clauses about the work of one thread
+    /// (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
+    ///
     /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves, and each warp group of four
     /// warps computes 64 rows of the tile. So the tile's m is a multiple of 64, its n one of the instruction's n, and its k
     /// one of the instruction's k. It needs `load(tma)` and takes bf16 or f16, which it adds in f32. Both operands are
@@ -138,7 +143,7 @@ clauses! {
         arguments: [
             "instruction" in "" => Values::Text("fma, mma(m, n, k) or wgmma(m, n, k) with a shape of the PTX ISA"),
         ],
-        example: "atom(fma)" in "tile(32, 32, 8); thread(4, 4)",
+        example: "atom(wgmma(64, 128, 16))" in "types(bf16); tile(64, 128, 64); load(tma); atom(wgmma(64, 64, 16))",
     }
     /// An upper bound, in elements, for the width of every access; each access is as wide as the bound, the layouts and the
     /// tile allow. A width by name is a demand on the global accesses to that matrix, and an error where it cannot be met.
@@ -154,7 +159,8 @@ clauses! {
     }
     /// The order of each staged tile, slow to fast: `mk` has the elements of k next to each other. A pad, in elements, or a
     /// swizzle, in bytes, keeps rows out of each other's banks. `none` stages nothing: fragments are read straight from
-    /// global memory. With `atom(wgmma)` the default is the order of each matrix in memory, with the widest swizzle.
+    /// global memory. With `atom(mma)` and `atom(wgmma)` the default is the order of each matrix in memory, with the widest
+    /// swizzle, or for `mma`, where none keeps its rows apart, with a pad of 16 bytes.
     shared Shared {
         syntax: "shared(none) or shared(a = mk | km, b = kn | nk), each + pad(n) or + swizzle(32 | 64 | 128)",
         summary: "how A and B are staged in shared memory, or that they are not",
