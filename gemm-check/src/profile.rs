@@ -218,7 +218,12 @@ pub fn formula_bytes(program: &Program, size: Size) -> u64 {
         let (tile_m, tile_n) = if staged(program, side) { (program.block.m, program.block.n) } else { thread(program) };
         let (tile_m, tile_n) = (u64::from(tile_m.max(1)), u64::from(tile_n.max(1)));
         let extent = if side == Side::A { tile_m } else { tile_n };
-        m.div_ceil(tile_m) * n.div_ceil(tile_n) * extent * u64::from(program.element(side).bytes()) * k
+        // The blocks of a cluster load what they share once, and what they do not share even where their tile lies outside D.
+        let (cluster, alike) = (program.scheduler.cluster, u64::from(program.scheduler.alike(side)));
+        let (rows, columns) = (u64::from(cluster.m), u64::from(cluster.n));
+        let tiles = m.div_ceil(tile_m * rows) * n.div_ceil(tile_n * columns) * rows * columns;
+        let loads = if program.shares(side) { tiles / alike } else { tiles };
+        loads * extent * u64::from(program.element(side).bytes()) * k
     };
     bytes(Side::A) + bytes(Side::B)
 }

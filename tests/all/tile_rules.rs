@@ -45,7 +45,7 @@ const TALL: &str = "types(bf16); tile(256, 128, 64); atom(wgmma(64, 64, 16)); lo
                     specialize(producers = 1, consumers = 2)";
 const MATRICES: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3); \
                         store(staged); target(sm_90)";
-const CUT: &str = "types(bf16); tile(64, 48, 32); warp(32, 24); atom(mma(16, 8, 16)); load(tma); stages(3); store(tma)";
+const CUT: &str = "types(bf16); tile(64, 96, 32); warp(32, 24); atom(mma(16, 8, 16)); load(tma); stages(3); store(tma)";
 const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged); target(sm_90)";
 
 const CLUSTER: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
@@ -102,7 +102,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (MATRICES, "d bf16", "d f32", "matrices are of 16-bit elements, converted from f32, not f32 from f32"),
     (MATRICES, "d pitch 72 at", "d pitch 68 at", "lines of 68 bf16 do not begin at multiples of 16 B"),
     (NARROW, "stage acc width 2", "stage acc by matrices", "the accumulators are not held as matrices"),
-    (CUT, "stage acc width 2", "stage acc by matrices", "a warp's matrices are cut by panels of 16 elements"),
+    (CUT, "stage acc width 2", "stage acc by matrices", "a warp's matrices are cut by panels of 32 elements"),
     // Clusters.
     (CLUSTER, "cluster m 2, n 1", "cluster m 0, n 1", "a cluster has 1 to 8 blocks, not 0 x 1"),
     (CLUSTER, "cluster m 2, n 1", "cluster m 3, n 3", "a cluster has 1 to 8 blocks, not 3 x 3"),

@@ -26,12 +26,15 @@ const WARPS_OUT: &str = "types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(1
 const GROUP: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2);";
 const GROUPS: &str = "types(f16); tile(128, 64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(3); \
                       specialize(producers = 1); persistent;";
+const LIST: &str = "tile(32, 32, 8); thread(4, 4); double_buffer; batch(grouped);";
+const LIST_BOXED: &str = "tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3); specialize(producers = 1 warp); \
+                          store(tma); batch(grouped);";
 const SLOT: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);";
 const CLUSTER: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                        specialize(producers = 1); cluster(2, 1); multicast(b);";
-const ALL: [&str; 18] = [
+const ALL: [&str; 20] = [
     CLUSTER, ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, WARPS_OUT,
-    GROUP, GROUPS, SLOT,
+    GROUP, GROUPS, SLOT, LIST, LIST_BOXED,
 ];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
@@ -441,6 +444,54 @@ fn extents() {
             define_all(kernel);
         });
     }
+}
+
+/// The fields of the records of a list.
+#[test]
+fn fields_are_read_from_records() {
+    for clauses in [LIST, LIST_BOXED] {
+        refused(clauses, "is a field of a record", |kernel| {
+            first(kernel, |op| match op {
+                Op::Field { dst, index, .. } => {
+                    *op = Op::Param { dst: *dst, index: *index };
+                    true
+                }
+                _ => false,
+            });
+        });
+        refused(clauses, "is not a field of a record", |kernel| {
+            first(kernel, |op| edit!(op, Op::Field { index, .. } => *index = 0));
+        });
+        refused(clauses, "there is no parameter 99", |kernel| {
+            first(kernel, |op| edit!(op, Op::Field { index, .. } => *index = 99));
+        });
+        refused(clauses, "is not the address of a record", |kernel| {
+            for param in &mut kernel.params {
+                if param.name == "problems" {
+                    param.holds = ptx_gemm_codegen::kernel::Holds::Other;
+                }
+            }
+        });
+    }
+    // A is read through a pointer from the field of B.
+    refused(LIST, "through a pointer that does not derive from it", |kernel| {
+        let place = |kernel: &Kernel, name: &str| kernel.params.iter().position(|param| param.name == name).unwrap();
+        let (a, b) = (place(kernel, "a"), place(kernel, "b"));
+        first(kernel, |op| match op {
+            Op::Field { index, .. } if *index == a => {
+                *index = b;
+                true
+            }
+            _ => false,
+        });
+    });
+    refused(LIST_BOXED, "is not the address of a tensor map", |kernel| {
+        for param in &mut kernel.params {
+            if param.name == "map_d" {
+                param.holds = ptx_gemm_codegen::kernel::Holds::Other;
+            }
+        }
+    });
 }
 
 /// True if global memory is accessed correctly in these statements.

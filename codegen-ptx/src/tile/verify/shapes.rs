@@ -203,9 +203,16 @@ fn roles(program: &Program) -> Check {
         let whole = program.roles.len() == 1 || role.len().is_multiple_of(WARP);
         rule(whole, site(), || format!("role {} has {} threads, which are not whole warps", role.name, role.len()))?;
         let ops: Vec<&Op> = role.body.iter().map(|statement| &statement.op).collect();
-        let tiles = matches!(ops.as_slice(), [Op::Tiles { .. }] | [Op::Tiles { .. }, Op::Settle]);
+        let tiles = match ops.as_slice() {
+            [Op::Tiles { .. }] => true,
+            [Op::Tiles { .. }, Op::Settle] => program.scheduler.persistent.is_some(),
+            _ => false,
+        };
         rule(tiles, site(), || {
-            format!("the body of role {} must be a single `tiles`, which `settle` may follow", role.name)
+            format!(
+                "the body of role {} must be a single `tiles`, which `settle` may follow where blocks are persistent",
+                role.name
+            )
         })?;
     }
     registers(program)?;
