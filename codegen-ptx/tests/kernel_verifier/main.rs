@@ -29,8 +29,8 @@ const LIST_BOXED: &str = "tile(32, 32, 8); thread(4, 4); vector(4); load(tma); s
                           store(tma); batch(grouped);";
 const SLOT: &str = "types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma);";
 const ALL: [&str; 18] = [
-    ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, GROUP, GROUPS, SLOT,
-    LIST, LIST_BOXED,
+    ODD, ROUNDS, PLAIN, STAGED, WIDE, ASYNC, DIRECT, PARTS, SERIAL, EXACT, UNEVEN, SWIZZLED, WARPS, GROUP, GROUPS,
+    SLOT, LIST, LIST_BOXED,
 ];
 
 fn kernels(clauses: &str) -> Vec<Kernel> {
