@@ -3,9 +3,11 @@ use ptx_gemm::{Gemm, gemm};
 
 fn main() {
     let _: Gemm = gemm! {
-        tile(128, 128, 8);
-        thread(8, 8);
+        types(bf16);
+        tile(128, 128, 32);
+        warp(64, 64);
+        atom(mma(16, 8, 16));
         cluster(2, 1);
-        emulate(bf16x3);
+        promote(every = 4);
     };
 }

@@ -294,7 +294,7 @@ pub(super) fn variants(
         };
         let mut entries = vec![by_tma((c_width, d_width), true), by_tma((1, 1), false)];
         entries.dedup();
-        if !(settings.pack.a && settings.pack.b) && !matches!(settings.atom, Atom::Wgmma(..)) {
+        if !(matches!(settings.atom, Atom::Wgmma(..)) || settings.pack.a && settings.pack.b) {
             entries.push(scalar);
         }
         return entries;
