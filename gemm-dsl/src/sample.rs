@@ -181,7 +181,8 @@ impl Plan {
         let Geometry { region, .. } = self.geometry;
         let side = slot.operand.side;
         let extent = if side == Side::A { region.m } else { region.n };
-        let most = 64 / depth * 8;
+        // Four matrices of 8 x 8.
+        let most = 4 * 64 / depth;
         let rows = [most, most / 2, 8].into_iter().find(|rows| extent.is_multiple_of(*rows)).unwrap_or(8);
         let along_k = slot.placement.fast == Fast::K;
         let mut total = Passes::default();
