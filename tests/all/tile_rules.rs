@@ -78,7 +78,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "a * b by mma", "a * b by hmma", "expected `mma` or `wgmma`, found `hmma`"),
     (WARPS, "a * b by mma", "a * b by mma k 4", "`mma` multiplies 8 or 16 steps at once, not 4"),
     (WARPS, "a * b by mma", "a * b by mma k 8", "matrices are read 0 or 8 steps ahead, not 16"),
-    (WARPS_SHORT, "a * b by mma k 8", "a * b by mma", "matrices are read 0 or 16 steps ahead, not 8"),
+    (WARPS_SHORT, "a * b by mma k 8", "a * b by mma", "`mma` needs sm_80, not sm_75"),
     (WARPS_SHORT, "module sm_75", "module sm_90", ""),
     (WARPS_SHORT, "types a f16, b f16", "types a bf16, b bf16", "`mma` needs sm_80, not sm_75"),
     (WARPS, "a <- As by matrices ahead 16", "a <- As width 1 ahead 1", "must be read in the same way"),

@@ -7,7 +7,6 @@ fn main() {
         tile(128, 128, 32);
         warp(64, 64);
         atom(mma(16, 8, 16));
-        cluster(2, 1);
         promote(every = 4);
     };
 }

@@ -408,6 +408,13 @@ fn of_threads() -> impl Strategy<Value = String> {
                 }
                 staging.push(producers.filter(|clause| clause != BUDGET || whole));
             }
+            let is = |start: &'static str| move |clause: &String| clause.starts_with(start);
+            if depth.is_none() {
+                others.retain(|clause| !clause.as_ref().is_some_and(is("store(")));
+            }
+            if staging.iter().flatten().any(is("operands(shared)")) {
+                staging.retain(|clause| !clause.as_ref().is_some_and(is("prefetch(")));
+            }
             let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));
             let more = [staging, problem, others].into_iter().flatten().flatten();
             [tile].into_iter().chain(threads).chain(more).collect::<Vec<_>>().join("; ")
