@@ -82,7 +82,7 @@ fn blocks_of_a_cluster_read_each_others_memory() {
     }
     // Three blocks do not make clusters of two.
     let odd = edited(folder.path(), "neighbours.json", "[4, 1, 1]", "[3, 1, 1]");
-    let refused = answer(&exec(&ptx, &odd, &["--json"]), 2);
+    let refused = answer(&exec(&ptx, &odd, &["--json"]), 1);
     assert_eq!(refused["violations"][0]["rule"], json!("launch-refused"));
 }
 

@@ -53,8 +53,8 @@ fn explain_lists_all_and_says_all_of_one() {
     }
     let (specialize, _) = gemmc(&["explain", "specialize"], 0);
     assert!(specialize.contains("implemented, but for pingpong"), "{specialize}");
-    let (cluster, _) = gemmc(&["explain", "cluster"], 0);
-    assert!(cluster.contains("not implemented yet") && cluster.contains("changes nothing"), "{cluster}");
+    let (promote, _) = gemmc(&["explain", "promote"], 0);
+    assert!(promote.contains("not implemented yet") && promote.contains("changes nothing"), "{promote}");
     for topic in ["types", "layout", "epilogue", "targets"] {
         gemmc(&["explain", topic], 0);
     }
