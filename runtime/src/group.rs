@@ -22,7 +22,7 @@ use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, TypedMatrix};
 /// let schedule = "tile(16, 16, 4); thread(2, 2); batch(grouped);".parse()?;
 /// let gemm = CompiledGemm::new(&schedule, &Device::interpreter())?;
 /// let ones = |rows, cols| Matrix::<f32>::from_fn(rows, cols, |_, _| 1.0);
-/// let (mut d, mut e) = (Matrix::zeros(2, 3), Matrix::zeros(40, 1));
+/// let (mut d, mut e) = (Matrix::<f32>::zeros(2, 3), Matrix::<f32>::zeros(40, 1));
 ///
 /// let (a, b, f, g) = (ones(2, 5), ones(5, 3), ones(40, 7), ones(7, 1));
 /// let mut group = gemm.group();

@@ -36,7 +36,7 @@ fn a_file_of_nvcc() {
     let [entry, second] = module.entries.as_slice() else { panic!("two entries") };
     assert_eq!(second.name, "second");
     assert_eq!(entry.params.iter().map(|param| param.count).collect::<Vec<_>>(), [None, None, Some(16), None]);
-    assert_eq!(entry.directives[2], Directive::Other(".explicitcluster".to_owned()));
+    assert_eq!(entry.directives[2], Directive::ExplicitCluster);
 
     // The resulting text is stable, and reads as the same module.
     let printed = print(module);
