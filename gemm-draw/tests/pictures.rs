@@ -91,7 +91,7 @@ fn the_conflicts_are_the_interpreters() {
                 sum
             })
         };
-        // A tile of D with memory of its own is no buffer, and has no panel.
+        // A tile of D with memory of its own is not a buffer, and has no panel.
         let program = subject.program().unwrap();
         let apart = program.stage.is_some() && !(0..program.rings.len()).any(|ring| program.is_staged_in(ring));
         if !apart {

@@ -14,7 +14,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::expression::{Element, per_row};
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
-use crate::tile::{Map, Note};
+use crate::tile::{Map, Note, Stager};
 
 /// One dimension of the thread's part of the tile.
 #[derive(Clone)]
@@ -86,14 +86,15 @@ impl Lowering<'_> {
     }
 
     /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D and `c_width` of C
-    /// per access, or writes it to the stage.
+    /// per access, or writes it to the stage as `stager` says.
     pub(super) fn store(
         &mut self,
         work_tile: &WorkTile,
-        (acc, staged): (usize, bool),
+        (acc, stager): (usize, Option<Stager>),
         (width, c_width): (u32, u32),
         note: &Note,
     ) -> Lowered<()> {
+        let (staged, by_matrices) = (stager.is_some(), stager == Some(Stager::Matrices));
         let (row, col) = work_tile.thread()?;
         let map = self.program.accumulators[acc].map.clone();
         let rows = Axis {
@@ -120,7 +121,6 @@ impl Lowering<'_> {
         };
         let reads_c = self.reads_c(note);
         let vectors = self.vector_addresses(work_tile, (&rows, &cols), note)?;
-        let by_matrices = staged && width == 0;
         self.b.open();
         match by_matrices {
             true => {

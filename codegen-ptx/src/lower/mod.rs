@@ -307,10 +307,11 @@ impl<'a> Lowering<'a> {
             match &statement.op {
                 Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
-                Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, false), (*width, *c_width), note)?,
+                Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, None), (*width, *c_width), note)?,
                 Op::Stage { acc, by, c_width } => {
-                    let width = if let Stager::Registers { width } = by { *width } else { 0 };
-                    self.store(work_tile, (*acc, true), (width, *c_width), note)?;
+                    // Matrices have no width of their own.
+                    let width = if let Stager::Registers { width } = by { *width } else { 1 };
+                    self.store(work_tile, (*acc, Some(*by)), (width, *c_width), note)?;
                     self.publish_stage(note);
                 }
                 Op::Write { by } => self.write(work_tile, *by, note)?,
