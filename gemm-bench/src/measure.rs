@@ -4,6 +4,7 @@
 //! of the operands. Kernels so short that the gaps between launches would matter are recorded into graphs. Samples of
 //! the kernels alternate, so that changes of the clock affect all of them, and the medians of the ratios are reported.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::Error;
@@ -76,8 +77,15 @@ struct Side<'a> {
     samples: Vec<f64>,
 }
 
+/// When to measure: `rest` is a pause before each sample, in which the GPU cools down.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) rest: Duration,
+    pub(crate) deadline: Instant,
+}
+
 /// Measures all sides in turns.
-pub(crate) fn measure(queue: &Queue, sides: Sides<'_>, deadline: Instant) -> Result<Times, Error> {
+pub(crate) fn measure(queue: &Queue, sides: Sides<'_>, pace: Pace) -> Result<Times, Error> {
     let Sides { ours, cublas, cublaslt } = sides;
     let mut sides = [ours, cublas, cublaslt].map(|work| (!work.is_empty()).then(|| Side::new(work)));
     let mut seconds = [None; 3];
@@ -90,21 +98,28 @@ pub(crate) fn measure(queue: &Queue, sides: Sides<'_>, deadline: Instant) -> Res
         side.plan(queue, how, *seconds)?;
         round += side.launches as f64 * seconds;
     }
-    let fewest = if round > BUDGET { 1 } else { FEWEST };
-    let samples = ((BUDGET / round) as usize).clamp(fewest, SAMPLES);
+    let samples = samples(round);
     for turn in 0..samples {
         // They take turns at going first.
         for index in 0..sides.len() {
             let next = (turn + index) % sides.len();
             if let Some(side) = &mut sides[next] {
+                thread::sleep(pace.rest);
                 side.sample(queue)?;
             }
         }
-        if turn + 1 >= FEWEST && Instant::now() >= deadline {
+        if turn + 1 >= FEWEST && Instant::now() >= pace.deadline {
             break;
         }
     }
     Ok(times(sides.map(|side| side.map_or(Vec::new(), |side| side.samples)), how))
+}
+
+/// How many samples of each side there is time for, if one of each takes this many seconds. Rests are not counted: they are
+/// asked for.
+fn samples(round: f64) -> usize {
+    let fewest = if round > BUDGET { 1 } else { FEWEST };
+    ((BUDGET / round) as usize).clamp(fewest, SAMPLES)
 }
 
 /// The index of the fastest of several ways to compute the same; `None` if none of them runs. Ways that report an error are

@@ -63,7 +63,7 @@ fn measurements(order: &Order) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use ptx_gemm::Device;
 
@@ -85,7 +85,14 @@ mod tests {
             left_out: vec![("batched".into(), "it has a batch".into())],
         };
         let suites = vec![order("square", &[256, 512], &["one", "two"]), order("odd", &[255], &["one"])];
-        Orders { device: Device::interpreter(), suites, against: Against::Cublas, beta: 0.0, deadline: Instant::now() }
+        Orders {
+            device: Device::interpreter(),
+            suites,
+            against: Against::Cublas,
+            beta: 0.0,
+            rest: Duration::ZERO,
+            deadline: Instant::now(),
+        }
     }
 
     fn started(schedule: &str, extent: usize) -> Event {

@@ -3,13 +3,13 @@
 use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ptx_gemm::cuda::{Enqueue, Properties, Queue};
 use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error, Problem};
 
 use crate::agree::{Agreement, Reference};
-use crate::measure::{Times, measure};
+use crate::measure::{Pace, Times, measure};
 use crate::operands::Operands;
 use crate::program::Program;
 use crate::rivals::{Against, Rivals, Theirs, Versions};
@@ -26,6 +26,8 @@ pub struct Orders {
     pub against: Against,
     /// The value of a scalar called `beta`; every other one is 1.
     pub beta: f64,
+    /// A pause before each sample: zero keeps the GPU busy, a second lets it cool down to its highest clock.
+    pub rest: Duration,
     /// The time after which nothing new is started.
     pub deadline: Instant,
 }
@@ -142,6 +144,7 @@ struct Session<'a> {
     properties: Properties,
     rivals: Rivals,
     beta: f64,
+    rest: Duration,
     deadline: Instant,
     events: &'a Sender<Event>,
 }
@@ -152,8 +155,8 @@ fn all(orders: &Orders, events: &Sender<Event>) -> Result<(), Error> {
     let properties = queue.properties()?;
     let (rivals, versions) = Rivals::open(&queue, orders.against);
     send(events, Event::Begin { properties, versions });
-    let (beta, deadline) = (orders.beta, orders.deadline);
-    let session = Session { device, queue, properties, rivals, beta, deadline, events };
+    let (beta, rest, deadline) = (orders.beta, orders.rest, orders.deadline);
+    let session = Session { device, queue, properties, rivals, beta, rest, deadline, events };
     for order in &orders.suites {
         session.suite(order)?;
         send(events, Event::End { suite: order.suite.clone() });
@@ -277,7 +280,7 @@ impl Session<'_> {
         };
         let ours = operands.prepared(gemm, &extras)?;
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();
-        let times = measure(&self.queue, theirs.next_to(ours), self.deadline)?;
+        let times = measure(&self.queue, theirs.next_to(ours), Pace { rest: self.rest, deadline: self.deadline })?;
         let problem = &operands.problem;
         let (types, layouts) = (problem.types, problem.layouts);
         let layout = format!("{},{},{}", layouts.a, layouts.b, layouts.d);

@@ -30,7 +30,7 @@ pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration)
     let end = Instant::now() + budget;
     let suites = vec![Order { suite: "product".into(), sizes: vec![size], schedules: programs, left_out: Vec::new() }];
     let (device, against) = (device.clone(), Against::Cublas);
-    let events = session::start(Orders { device, suites, against, beta: 0.0, deadline: end });
+    let events = session::start(Orders { device, suites, against, beta: 0.0, rest: Duration::ZERO, deadline: end });
     while let Ok(event) = events.recv_timeout((end + PATIENCE).saturating_duration_since(Instant::now())) {
         timed.hear(event, &names, size);
     }

@@ -74,7 +74,9 @@ pub fn serve(
     let sizes = vec![Size { m, n, k, batch }];
     let suites = vec![Order { suite: "sweep".into(), sizes, schedules, left_out: Vec::new() }];
     let deadline = Instant::now() + Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::ZERO);
-    for event in session::start(Orders { device, suites, against: Against::Cublas, beta: 0.0, deadline }) {
+    for event in
+        session::start(Orders { device, suites, against: Against::Cublas, beta: 0.0, rest: Duration::ZERO, deadline })
+    {
         if let Some(answer) = answer(event) {
             say(answer)?;
         }

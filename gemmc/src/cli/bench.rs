@@ -43,6 +43,9 @@ pub(crate) struct Bench {
     /// cuBLAS is without an epilogue
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) beta: f64,
+    /// Let the GPU rest this long before each sample: a cool GPU has a higher clock than a busy one
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) rest: u64,
     /// Start no further measurement after this time
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,

@@ -132,7 +132,14 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
         order("sizes", if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
     }
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
-    Ok(Orders { device: device.clone(), suites, against: Against::BestOfCublasLt, beta: args.beta, deadline })
+    Ok(Orders {
+        device: device.clone(),
+        suites,
+        against: Against::BestOfCublasLt,
+        beta: args.beta,
+        rest: Duration::from_millis(args.rest),
+        deadline,
+    })
 }
 
 /// Programs for one product, or for many; and the names of those that cannot be used, with the reason.
