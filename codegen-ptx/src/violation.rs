@@ -13,6 +13,8 @@ pub enum Site {
     Scheduler,
     /// An operand that is packed.
     Pack(usize),
+    /// The line of the planes that are multiplied.
+    Walk,
     /// A buffer.
     Buffer(usize),
     /// A ring.

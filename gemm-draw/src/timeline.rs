@@ -107,9 +107,10 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
     let rings = program.rings.len();
     let is_async = program.statements().iter().any(|statement| matches!(statement.op, Op::Retire { .. }));
     let mut run = Run { program, k_tiles, is_async, line: Timeline::default(), rings: vec![Vec::new(); rings] };
+    let chunk = program.walk.as_ref().map(|walk| walk.k_tiles(program.block.k));
     let walker = |(role, of)| Walker {
         role,
-        events: trace::statements(of, k_tiles).into(),
+        events: trace::statements(of, k_tiles, chunk).into(),
         now: 0.0,
         filling: vec![None; rings],
         acquired: vec![0; rings],
@@ -172,7 +173,7 @@ impl Run<'_> {
                 }
             }
             Op::Clear { .. } | Op::Promote { .. } | Op::Reduce { .. } => {}
-            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
+            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
         }
         true
     }

@@ -78,7 +78,7 @@ pub enum Clause {
     Registers(RegistersClause),
     /// `store(direct)`
     Store(Store),
-    /// `promote(every = 4)`
+    /// `promote(every = 128)`
     Promote(u32),
     /// `emulate(bf16x6)`
     Emulate(Emulation),
@@ -338,8 +338,10 @@ pub struct RegistersClause {
     pub consumer: u32,
 }
 
-/// f32 products from narrower ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// f32 products from narrower ones: each operand is the sum of planes of a 16-bit type, the largest first, and products of
+/// planes are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Emulation {
     /// Three bf16 products.
     Bf16x3,
@@ -349,6 +351,41 @@ pub enum Emulation {
     Bf16x9,
     /// Three f16 products.
     F16x3,
+}
+
+impl Emulation {
+    /// The type of the planes.
+    pub fn factor(self) -> DType {
+        match self {
+            Emulation::Bf16x3 | Emulation::Bf16x6 | Emulation::Bf16x9 => DType::Bf16,
+            Emulation::F16x3 => DType::F16,
+        }
+    }
+
+    /// Planes of each operand.
+    pub fn planes(self) -> u32 {
+        match self {
+            Emulation::Bf16x3 | Emulation::F16x3 => 2,
+            Emulation::Bf16x6 | Emulation::Bf16x9 => 3,
+        }
+    }
+
+    /// The planes of A and B that are multiplied, from the smallest products to the largest: those whose numbers add up to
+    /// at most a limit, since each plane is smaller than the one before it by about as much.
+    pub fn pairs(self) -> Vec<(u32, u32)> {
+        let most = match self {
+            Emulation::Bf16x3 | Emulation::F16x3 => 1,
+            Emulation::Bf16x6 => 2,
+            Emulation::Bf16x9 => 4,
+        };
+        pairs(self.planes(), most)
+    }
+}
+
+/// The pairs of planes whose numbers add up to at most `most`, from the smallest products to the largest.
+pub fn pairs(planes: u32, most: u32) -> Vec<(u32, u32)> {
+    let of_sum = |sum: u32| (0..planes).rev().filter_map(move |a| Some((a, sum.checked_sub(a)?)));
+    (0..=most).rev().flat_map(of_sum).filter(|(_, b)| *b < planes).collect()
 }
 
 /// One contract of `expect`.

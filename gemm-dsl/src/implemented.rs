@@ -26,13 +26,13 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
-    let lacks = [word.downcast_ref() == Some(&Roles::Pingpong), word.is::<Emulation>()];
-    !lacks.contains(&true)
+    let emulated = |word: &Emulation| matches!(word, Emulation::Bf16x3 | Emulation::Bf16x6);
+    word.downcast_ref() != Some(&Roles::Pingpong) && word.downcast_ref().is_none_or(emulated)
 }
 
 /// Whether the compiler knows a clause at all.
-pub(crate) fn has(key: Key) -> bool {
-    !matches!(key, Key::Promote | Key::Emulate)
+pub(crate) fn has(_: Key) -> bool {
+    true
 }
 
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
@@ -94,6 +94,9 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             Clause::Specialize(specialize) if specialize.roles == Some(Roles::Pingpong) => {
                 let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                 lacks("specialize with pingpong".into(), &[&together.to_string()]);
+            }
+            Clause::Emulate(emulation) if !works(emulation) => {
+                lacks(whole, &["emulate(bf16x6)", "emulate(bf16x3)"]);
             }
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}

@@ -24,8 +24,8 @@ pub const GROUP: RangeInclusive<u32> = 1..=65_535;
 pub const WAVE: RangeInclusive<u32> = 1..=65_535;
 /// Parts of K.
 pub const PARTS: RangeInclusive<u32> = 1..=1024;
-/// Instructions between two promotions.
-pub const EVERY: RangeInclusive<u32> = 1..=1024;
+/// Elements of k between two promotions.
+pub const EVERY: &[u32] = &[64, 128, 256];
 /// Blocks of a cluster along one dimension, and all of them.
 pub const CLUSTER: RangeInclusive<u32> = 1..=8;
 /// Warps of a role.

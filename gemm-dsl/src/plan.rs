@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::clause::{Atom, Expectation};
+use crate::clause::{Atom, Emulation, Expectation};
 use crate::target::{Target, WARP};
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Side, SplitK,
@@ -110,7 +110,7 @@ pub struct CopyPlan {
 pub struct OperandPlan {
     /// A or B.
     pub side: Side,
-    /// Element type.
+    /// Type of the elements in shared memory: with `emulate`, that of the planes, else the matrix's.
     pub dtype: DType,
     /// Contiguous dimension in global memory.
     pub global_fast: Fast,
@@ -161,6 +161,16 @@ pub struct StagedTile {
     pub matrices: bool,
     /// Lines of a box, where TMA copies it to global memory; else the threads do, `d_width` elements at a time.
     pub box_lines: Option<u32>,
+}
+
+/// f32 products from narrower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Emulate {
+    /// The planes, and which of them are multiplied.
+    pub by: Emulation,
+    /// Elements of k whose products are added up by tensor cores before their sum is added to that of the tile: a multiple
+    /// of the depth of a K-tile.
+    pub every: u32,
 }
 
 /// Every number that follows from a schedule for one target.
@@ -216,6 +226,8 @@ pub struct Plan {
     pub split_k: Option<SplitK>,
     /// The K-tiles of the last tiles divided evenly among the blocks of the wave.
     pub stream_k: bool,
+    /// How f32 products are made of narrower ones; `None`: products are of the operands' own types.
+    pub emulate: Option<Emulate>,
     /// Contracts, including those that are known to hold.
     pub expect: Vec<Expectation>,
     /// Blocks per multiprocessor to compile for, where the schedule states a number; see [`Plan::resident_blocks`].
@@ -308,8 +320,10 @@ pub struct Provenance {
     pub stages: String,
     /// `load(...)`.
     pub load: String,
-    /// `pack(...)`.
+    /// `pack(...)`, or `emulate(...)`, whose planes are copies.
     pub pack: String,
+    /// `promote(...)`.
+    pub promote: String,
     /// `raster(...)`.
     pub raster: String,
     /// `tail(...)`.

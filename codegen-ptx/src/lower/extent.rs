@@ -28,9 +28,10 @@ pub(super) fn holds(program: &Program, param: &Param) -> Holds {
         Param::N => Holds::Extent(Dim::N),
         Param::K => Holds::Extent(Dim::K),
         Param::Map(operand) => {
-            let rank = if program.problem.batch == Batch::Strided { 3 } else { 2 };
             let boxed = TensorMap::of(program, *operand);
-            let bytes = boxed.map_or(0, |map| map.row * map.rows * program.problem.types.of(*operand).bytes());
+            let stacked = program.problem.batch == Batch::Strided || boxed.is_some_and(|map| map.planes > 1);
+            let rank = if stacked { 3 } else { 2 };
+            let bytes = boxed.map_or(0, |map| map.row * map.rows * map.dtype.bytes());
             Holds::Map { rank, box_bytes: bytes }
         }
         Param::Workspace => Holds::Workspace,

@@ -41,6 +41,11 @@ impl<'a> Lowering<'a> {
         let held = self.acc[acc].clone();
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
+        let started = self.started[acc].clone();
+        let add_first = match &started {
+            Some(started) => self.b.set_reg(started.clone().ge(1u32)),
+            None => add,
+        };
         self.b.push(Op::FenceProducts);
         let parts = (self.program.block.n / columns) as usize;
         for k in steps.clone().step_by(depth as usize) {
@@ -50,12 +55,17 @@ impl<'a> Lowering<'a> {
                 let at_a = self.moved(&a, fetches, Side::A, (row as u32 * WGMMA_ROWS, k))?;
                 self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
                 for (acc, b) in held.chunks((columns / 2) as usize).zip(&at_b) {
+                    let add = if k == steps.start { add_first } else { add };
                     self.b.push(Op::GroupProduct { acc: acc.to_vec(), a: at_a, b: *b, add, shape });
                 }
             }
         }
         self.b.origin(note, "one group of products per K-tile");
         self.b.push(Op::CommitProducts);
+        if let Some(started) = started {
+            self.b.origin(note, "the next products are added to these");
+            self.b.assign(&started, Expr::Const(1));
+        }
         Ok(())
     }
 

@@ -46,7 +46,7 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
-use crate::tile::{Division, Map, Note, Op, Program, Role, Stager, Statement, verify};
+use crate::tile::{Division, Instruction, Map, Note, Op, Program, Role, Stager, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
@@ -109,6 +109,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         record: None,
         carried: Vec::new(),
         writers: Vec::new(),
+        started: vec![None; program.accumulators.len()],
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
@@ -149,6 +150,8 @@ struct Lowering<'a> {
     /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
     /// free.
     writers: Vec<Reg>,
+    /// Of sets that tensor cores of warp groups overwrite with their first products: 1 once they have some, before that 0.
+    started: Vec<Option<Expr>>,
     /// Registers of the matrices of A and B, by the set that they belong to.
     matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.
@@ -329,8 +332,7 @@ impl<'a> Lowering<'a> {
         match &statement.op {
             Op::Clear { acc } => {
                 self.b.origin(note, "clear the accumulators");
-                let dst = self.acc[*acc].clone();
-                self.b.push(kernel::Op::Clear { dst });
+                self.clear(*acc);
             }
             Op::Promote { from, into } => self.promote(*from, *into, note),
             Op::Settle => self.settle(note),
@@ -359,12 +361,36 @@ impl<'a> Lowering<'a> {
 
     fn promote(&mut self, from: usize, into: usize, note: &Note) {
         self.b.origin(note, "add one set of accumulators to the other");
+        let index = from;
         let (from, into) = (self.acc[from].clone(), self.acc[into].clone());
         for (from, into) in from.iter().zip(&into) {
             let args = vec![kernel::Value::Reg(*into), kernel::Value::Reg(*from)];
             self.b.math(kernel::Math::Add, *into, args);
         }
-        self.b.push(kernel::Op::Clear { dst: from });
+        match self.started[index].clone() {
+            // The next products overwrite them.
+            Some(started) => self.b.assign(&started, Expr::Const(0)),
+            None => self.b.push(kernel::Op::Clear { dst: from }),
+        }
+    }
+
+    /// Sets accumulators to zero. Of those of a chunk of k that warp groups multiply it also says that they have no products,
+    /// so that they need not be set to zero after each chunk.
+    fn clear(&mut self, acc: usize) {
+        let dst = self.acc[acc].clone();
+        self.b.push(kernel::Op::Clear { dst });
+        let overwritten = self.program.walk.is_some()
+            && self.program.statements().iter().any(|statement| match &statement.op {
+                Op::Steps { multiply, .. } => {
+                    multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. })
+                }
+                _ => false,
+            });
+        match self.started[acc].clone() {
+            Some(started) => self.b.assign(&started, Expr::Const(0)),
+            None if overwritten => self.started[acc] = Some(self.b.variable(Expr::Const(0), 1)),
+            None => {}
+        }
     }
 
     fn meet(&mut self, barrier: usize, note: &Note) {

@@ -8,7 +8,7 @@
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
-use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::types::{Batch, DType};
 
 use super::arguments;
 use super::extent::{self, register};
@@ -16,12 +16,17 @@ use super::registers::register_type;
 use super::{Lowered, broken, letter};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
-use crate::kernel::{self, Access, Expr, Guard, Kernel, Locality, MAX_EXTENT, Memory, Op, Origin, Reach, Reg};
-use crate::tile::{Pack, Program};
+use crate::kernel::{
+    self, Access, Expr, Guard, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Reg, Value,
+};
+use crate::tile::{Pack, Planes, Program};
+
+/// The largest number of bf16.
+const LARGEST_BF16: f64 = 3.389_531_389_251_535_5e38;
 
 /// Lowers the kernel that copies an operand for a program that was verified.
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
-    let element = program.element(pack.side).bytes();
+    let matrix = program.problem.types.of(pack.side.operand());
     let params = pack.params(program.problem.batch);
     let kernel = Kernel {
         name: pack.kernel(),
@@ -38,8 +43,13 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
         body: Vec::new(),
     };
     let mut b = Builder::new(kernel);
-    let values = b.family("e", register_type(program.element(pack.side))?, "elements of the operand");
-    Packing { b, program, pack, params, element, values }.lower()
+    let values = b.family("e", register_type(matrix)?, "elements of the operand");
+    let planes = match pack.planes {
+        None => None,
+        Some(planes) => Some(b.family("h", register_type(planes.dtype)?, "elements of its planes")),
+    };
+    let copied = pack.planes.map_or(matrix, |planes| planes.dtype).bytes();
+    Packing { b, program, pack, params, element: matrix.bytes(), copied, values, planes }.lower()
 }
 
 /// A kernel that is being lowered.
@@ -48,9 +58,12 @@ struct Packing<'a> {
     program: &'a Program,
     pack: &'a Pack,
     params: Vec<Param>,
-    /// Bytes of an element.
+    /// Bytes of an element, and of one of the copy.
     element: u32,
+    copied: u32,
     values: kernel::Family,
+    /// Registers of planes, where the operand is split.
+    planes: Option<kernel::Family>,
 }
 
 /// The tile of a block.
@@ -61,6 +74,8 @@ struct Tile {
     /// Elements left from there along the operand's own dimension, and along k.
     own_left: Expr,
     k_left: Expr,
+    /// Bytes from one plane of the copy to the next.
+    plane: Expr,
 }
 
 impl Packing<'_> {
@@ -73,7 +88,7 @@ impl Packing<'_> {
         let matrix = self.program.problem.layouts.fast(self.pack.side);
         let operand = self.pack.side.operand();
         self.b.origin(note, &format!("read a tile of {}", letter(self.pack.side)));
-        let read = self.elements(matrix, (&lane, &warp), &tile, &tile.from, Param::Matrix(operand))?;
+        let read = self.elements(matrix, (&lane, &warp), &tile, (&tile.from, self.element), Param::Matrix(operand))?;
         let registers = self.b.fresh_many(self.values, read.len());
         if matrix != self.pack.fast {
             // What is outside the matrix passes through shared memory as zeros, so that only global accesses have guards.
@@ -85,8 +100,8 @@ impl Packing<'_> {
         }
         if matrix == self.pack.fast {
             self.b.origin(note, "write it with the pitch of the copy");
-            let written = self.elements(matrix, (&lane, &warp), &tile, &tile.to, Param::Packed(operand))?;
-            self.write(&written, &registers);
+            let written = self.elements(matrix, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
+            self.write(&written, &registers, &tile);
             return Ok(self.b.finish());
         }
         self.b.origin(note, "store it in shared memory");
@@ -97,23 +112,74 @@ impl Packing<'_> {
         self.b.origin(note, "all threads have stored their part");
         self.b.push(Op::Barrier);
         self.b.origin(note, "write it in the order of the copy");
-        let written = self.elements(self.pack.fast, (&lane, &warp), &tile, &tile.to, Param::Packed(operand))?;
+        let written = self.elements(self.pack.fast, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
         let registers = self.b.fresh_many(self.values, written.len());
         for (element, dst) in written.iter().zip(&registers) {
             let address = self.staged(element)?;
             let (locality, reads) = (Locality::Unknown, Reads::Movable);
             self.b.push(Op::Load { memory: Memory::Shared, dst: vec![*dst], address, guard: None, locality, reads });
         }
-        self.write(&written, &registers);
+        self.write(&written, &registers, &tile);
         Ok(self.b.finish())
     }
 
-    fn write(&mut self, elements: &[Element], registers: &[Reg]) {
+    fn write(&mut self, elements: &[Element], registers: &[Reg], tile: &Tile) {
+        if let (Some(family), Some(planes)) = (self.planes, self.pack.planes) {
+            let split: Vec<Vec<Reg>> = registers.iter().map(|value| self.split(*value, family, planes)).collect();
+            self.b.origin(&self.pack.note, "write the planes");
+            for plane in 0..planes.count {
+                for (element, of) in elements.iter().zip(&split) {
+                    let base = self.b.set_reg(element.address.clone() + tile.plane.clone() * plane);
+                    let address = kernel::Address { base, offset: element.offset };
+                    let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
+                    self.b.push(Op::Store { memory, src: vec![of[plane as usize]], address, guard });
+                }
+            }
+            return;
+        }
         for (element, src) in elements.iter().zip(registers) {
             let address = kernel::Address { base: self.b.set_reg(element.address.clone()), offset: element.offset };
             let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
             self.b.push(Op::Store { memory, src: vec![*src], address, guard });
         }
+    }
+
+    /// The planes of one element, the largest first: each is what the ones before leave of it, rounded to nearest.
+    ///
+    /// A number that would round to infinity is cut to the largest of the planes' type instead, and the rest of it is in
+    /// the next plane. Infinity is in the last plane, which is only multiplied by first planes, with 1 in the first: so
+    /// infinity times a number is never infinity times the zeros of its other planes, and infinity times infinity is
+    /// infinity. NaN is in the first and in the last plane.
+    fn split(&mut self, value: Reg, family: kernel::Family, Planes { dtype, count }: Planes) -> Vec<Reg> {
+        let most = if dtype == DType::F16 { 65504.0 } else { LARGEST_BF16 };
+        self.b.origin(&self.pack.note, "planes of an element");
+        let [difference, high, low, bounded] = [(); 4].map(|()| self.b.fresh(self.values));
+        self.b.math(Math::Sub, difference, vec![Value::Reg(value), Value::Reg(value)]);
+        let finite = self.b.fresh_pred();
+        self.b.push(Op::IsZero { dst: finite, src: difference });
+        let yes = Value::Const(most);
+        self.b.push(Op::Select { dst: high, pred: finite, yes, no: Value::Const(1.0) });
+        self.b.math(Math::Neg, low, vec![Value::Reg(high)]);
+        self.b.math(Math::Min, bounded, vec![Value::Reg(value), Value::Reg(high)]);
+        self.b.math(Math::Max, bounded, vec![Value::Reg(bounded), Value::Reg(low)]);
+        let (mut planes, mut rest, mut rounded) = (Vec::new(), value, bounded);
+        for plane in 0..count {
+            let own = self.b.fresh(family);
+            self.b.math(Math::Convert, own, vec![Value::Reg(rounded)]);
+            planes.push(own);
+            if plane + 1 < count {
+                let [back, left] = [(); 2].map(|()| self.b.fresh(self.values));
+                self.b.math(Math::Convert, back, vec![Value::Reg(own)]);
+                self.b.math(Math::Sub, left, vec![Value::Reg(rest), Value::Reg(back)]);
+                (rest, rounded) = (left, left);
+            }
+            if plane + 2 < count {
+                rounded = self.b.fresh(self.values);
+                let yes = Value::Reg(rest);
+                self.b.push(Op::Select { dst: rounded, pred: finite, yes, no: Value::Const(0.0) });
+            }
+        }
+        planes
     }
 
     fn argument(&mut self, param: &Param) -> Lowered<Expr> {
@@ -145,7 +211,7 @@ impl Packing<'_> {
         let k0 = self.b.set((k_tile * pack.depth).min(k.clone()));
         let own_left = self.b.set(own.clone() - own0.clone());
         let k_left = self.b.set(k.clone() - k0.clone());
-        let bytes = self.element;
+        let (bytes, copied) = (self.element, self.copied);
         self.b.origin(note, "its first element, and the distance of rows");
         let ld = self.argument(&Param::Ld(operand))?;
         let pitch = self.b.set(ld * bytes);
@@ -154,23 +220,30 @@ impl Packing<'_> {
             let stride = self.argument(&Param::BatchStride(operand))?;
             from = self.b.set(from + product.clone().wide() * (stride * bytes));
         }
-        let from = self.first(from, program.problem.layouts.fast(pack.side), (&own0, &k0), &pitch);
+        let from = self.first(from, program.problem.layouts.fast(pack.side), (&own0, &k0), (&pitch, bytes));
         self.b.origin(note, "the same of the copy");
         let (run, rows) = if pack.fast == Fast::K { (k, own) } else { (own, k) };
         let align = pack.align(program);
-        let packed_pitch = self.b.set(((run.wide() + (align - 1)) / align) * (align * bytes));
+        let packed_pitch = self.b.set(((run.wide() + (align - 1)) / align) * (align * copied));
         let mut to = self.argument(&Param::Packed(operand))?;
-        if let Some(product) = product {
-            to = self.b.set(to + product.wide() * (rows.wide() * packed_pitch.clone()));
+        let planes = pack.planes.map_or(1, |planes| planes.count);
+        let mut matrix = rows.wide() * packed_pitch.clone();
+        let mut plane = Expr::Const(0);
+        if planes > 1 {
+            plane = self.b.set(matrix);
+            matrix = plane.clone() * planes;
         }
-        let to = self.first(to, pack.fast, (&own0, &k0), &packed_pitch);
-        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left })
+        if let Some(product) = product {
+            to = self.b.set(to + product.wide() * matrix);
+        }
+        let to = self.first(to, pack.fast, (&own0, &k0), (&packed_pitch, copied));
+        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left, plane })
     }
 
     /// The address of a tile's first element.
-    fn first(&mut self, base: Expr, fast: Fast, (own, k): (&Expr, &Expr), pitch: &Expr) -> Expr {
+    fn first(&mut self, base: Expr, fast: Fast, (own, k): (&Expr, &Expr), (pitch, element): (&Expr, u32)) -> Expr {
         let (row, column) = if fast == Fast::K { (own, k) } else { (k, own) };
-        self.b.set(base + row.clone().wide() * pitch.clone() + column.clone().wide() * self.element)
+        self.b.set(base + row.clone().wide() * pitch.clone() + column.clone().wide() * element)
     }
 
     /// A thread's elements of a tile: its lane runs along the contiguous dimension, its warp along the rows.
@@ -179,7 +252,7 @@ impl Packing<'_> {
         fast: Fast,
         (lane, warp): (&Expr, &Expr),
         tile: &Tile,
-        (first, pitch): &(Expr, Expr),
+        ((first, pitch), bytes): (&(Expr, Expr), u32),
         matrix: Param,
     ) -> Lowered<Vec<Element>> {
         let pack = self.pack;
@@ -192,9 +265,9 @@ impl Packing<'_> {
         for row in (0..rows).step_by(warps as usize) {
             let row = self.b.set(warp.clone() + row);
             let address =
-                self.b.set(first.clone() + row.clone().wide() * pitch.clone() + lane.clone().wide() * self.element);
+                self.b.set(first.clone() + row.clone().wide() * pitch.clone() + lane.clone().wide() * bytes);
             for column in (0..columns).step_by(WARP as usize) {
-                let offset = i64::from(column * self.element);
+                let offset = i64::from(column * bytes);
                 let column = self.b.set(lane.clone() + column);
                 let inside = row.clone().lt(rows_left.clone()).and(column.clone().lt(columns_left.clone()));
                 let guard = Guard { pred: self.b.set_reg(inside), expect: true };

@@ -32,11 +32,13 @@ pub(super) struct Pipeline<'a> {
     pub(super) copies: Vec<Copies>,
     /// The addresses at which the thread's parts of the buffers begin, by buffer.
     pub(super) bases: Vec<(usize, FragmentBase)>,
-    /// K left from the loop's current tile on.
+    /// K left from the loop's current tile on; with planes, K-tiles left.
     pub(super) rem: Expr,
     /// The value that `rem` must have for a copy of the K-tile that many tiles ahead to need no guards: enough to reach
     /// the end of that tile; for a tile of D at an edge, more than any k.
     pub(super) needs: Vec<(u32, Expr)>,
+    /// With planes, K-tiles of the chunk that the loop has come through.
+    pub(super) in_chunk: Option<Expr>,
     pub(super) in_loop: bool,
 }
 
@@ -60,6 +62,17 @@ pub(super) struct Boxes {
     pub(super) leader: Reg,
     /// First k of the next K-tile.
     pub(super) k: Expr,
+    /// With planes, where the next K-tile is among them.
+    pub(super) place: Option<Place>,
+}
+
+/// The place of a K-tile in the order in which planes are multiplied.
+pub(super) struct Place {
+    /// First k of its chunk, and the end of the sum.
+    pub(super) chunk: Expr,
+    pub(super) end: Expr,
+    /// The pair of planes, by its number.
+    pub(super) pair: Expr,
 }
 
 /// The boxes of one buffer.

@@ -22,7 +22,7 @@ pub(super) fn register_type(dtype: DType) -> Lowered<Type> {
     }
 }
 
-/// Register types of the matrices and the accumulator.
+/// Register types of the matrices, as they are multiplied, and the accumulator.
 #[derive(Clone, Copy)]
 pub(super) struct Types {
     pub a: Type,
@@ -36,8 +36,8 @@ impl Types {
     pub fn of(program: &Program) -> Lowered<Types> {
         let types = program.problem.types;
         Ok(Types {
-            a: register_type(types.a)?,
-            b: register_type(types.b)?,
+            a: register_type(program.element(Side::A))?,
+            b: register_type(program.element(Side::B))?,
             c: register_type(types.c)?,
             d: register_type(types.d)?,
             acc: register_type(types.acc)?,

@@ -112,8 +112,20 @@ impl<'a> Lowering<'a> {
             })
             .collect();
         self.b.origin(&program.block_note, "K left");
-        let rem = self.b.variable(work_tile.k.clone(), work_tile.k.bound());
-        Ok(Pipeline { rings, copies, bases, rem, needs, in_loop: false })
+        let rem = match &program.walk {
+            None => self.b.variable(work_tile.k.clone(), work_tile.k.bound()),
+            Some(walk) => {
+                let depth = program.block.k;
+                let k_tiles = self.b.set((work_tile.k.clone() + (depth - 1)) / depth);
+                self.b.variable(k_tiles * walk.pairs.len() as u32, u64::from(u32::MAX))
+            }
+        };
+        Ok(Pipeline { rings, copies, bases, rem, needs, in_chunk: None, in_loop: false })
+    }
+
+    /// What a K-tile takes of what is left of the sum: its depth, or with planes 1.
+    pub(super) fn taken(&self) -> u32 {
+        if self.program.walk.is_some() { 1 } else { self.program.block.k }
     }
 
     /// The k that must be left for a copy of the tile `ahead` tiles later to need no guards.
@@ -153,6 +165,7 @@ impl<'a> Lowering<'a> {
             }
             match &run[0].op {
                 Op::Copy { tile, .. } => self.copy_run(work_tile, pipeline, *tile, run)?,
+                Op::IfChunkEnds { body } if pipeline.in_loop => self.end_chunk(work_tile, pipeline, body, &run[0].note)?,
                 Op::Loop { body } if !pipeline.in_loop => self.k_loop(work_tile, pipeline, body, &run[0].note)?,
                 _ => self.stage_statement(pipeline, &run[0])?,
             }
@@ -178,7 +191,7 @@ impl<'a> Lowering<'a> {
             return None;
         }
         self.b.origin(&statement.note, "is there another K-tile?");
-        Some(self.b.set_reg(pipeline.rem.clone().ge(state.ahead * self.program.block.k + 1)))
+        Some(self.b.set_reg(pipeline.rem.clone().ge(state.ahead * self.taken() + 1)))
     }
 
     fn k_loop(
@@ -197,6 +210,11 @@ impl<'a> Lowering<'a> {
                 state.kept = self.keep(state.ring);
             }
         }
+        let chunks = body.iter().any(|statement| matches!(statement.op, Op::IfChunkEnds { .. }));
+        if chunks {
+            self.b.origin(note, "K-tiles of the chunk so far");
+            pipeline.in_chunk = Some(self.b.variable(Expr::Const(0), u64::from(u32::MAX)));
+        }
         pipeline.in_loop = true;
         self.b.origin(note, "over the K-tiles");
         self.b.open();
@@ -204,13 +222,38 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "K left after this tile");
         let rem = pipeline.rem.clone();
         // Never below 0.
-        let depth = self.program.block.k;
+        let depth = self.taken();
         self.b.assign(&rem, rem.clone().max(depth.into()) - depth);
         let again = self.b.set_reg(rem.ge(1u32));
         let body = self.b.close();
         self.b.origin(note, "over the K-tiles");
         self.b.push(KernelOp::Loop { body, again });
         pipeline.in_loop = false;
+        Ok(())
+    }
+
+    /// Lowers what follows the last K-tile of a chunk, or of the sum.
+    fn end_chunk(
+        &mut self,
+        work_tile: &WorkTile,
+        pipeline: &mut Pipeline<'a>,
+        body: &'a [Statement],
+        note: &Note,
+    ) -> Lowered<()> {
+        let (Some(walk), Some(so_far)) = (&self.program.walk, pipeline.in_chunk.clone()) else {
+            return Err(broken("k has no chunks"));
+        };
+        self.b.origin(note, "was this the last K-tile of the chunk?");
+        self.b.assign(&so_far, so_far.clone() + 1u32);
+        let whole = so_far.clone().ge(walk.k_tiles(self.program.block.k));
+        let more = pipeline.rem.clone().ge(2u32);
+        let goes_on = self.b.set(Expr::Not(Box::new(whole)).and(more));
+        let ends = self.b.set_reg(Expr::Not(Box::new(goes_on)));
+        self.b.open();
+        self.stage(work_tile, pipeline, body)?;
+        self.b.assign(&so_far, Expr::Const(0));
+        let then = self.b.close();
+        self.b.branch(ends, then, Vec::new());
         Ok(())
     }
 

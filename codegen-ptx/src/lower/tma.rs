@@ -9,7 +9,7 @@ use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Extent2, Fast, Param, Side};
 use ptx_gemm_dsl::types::Batch;
 
-use super::pipeline::{Boxed, Boxes, Pipeline, Share};
+use super::pipeline::{Boxed, Boxes, Pipeline, Place, Share};
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
 use crate::tile::{Buffer, Empty, Index, Mover, Op, Ring, Statement};
@@ -48,7 +48,49 @@ impl<'a> Lowering<'a> {
         let leader = self.b.set_reg(self.tid.clone().lt(1u32));
         self.b.origin(&self.program.block_note, "first k of the next K-tile");
         let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
-        Ok(Some(Boxes { operands, leader, k }))
+        let place = self.program.walk.as_ref().map(|walk| {
+            self.b.origin(&walk.note, "first chunk of k, and first planes");
+            let end = self.b.set(work_tile.k0.clone() + work_tile.k.clone());
+            let chunk = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
+            Place { chunk, end, pair: self.b.variable(Expr::Const(0), walk.pairs.len() as u64 - 1) }
+        });
+        Ok(Some(Boxes { operands, leader, k, place }))
+    }
+
+    /// Advances to the next K-tile: of the same planes, else of the next pair of planes in the chunk, else of the next chunk.
+    fn advance_boxes(&mut self, boxes: &Boxes) {
+        let depth = self.program.block.k;
+        let (Some(walk), Some(Place { chunk, end, pair })) = (&self.program.walk, &boxes.place) else {
+            return self.b.assign(&boxes.k, boxes.k.clone() + depth);
+        };
+        let next = self.b.set(boxes.k.clone() + depth);
+        let chunk_end = self.b.set((chunk.clone() + walk.chunk).min(end.clone()));
+        let through = self.b.set(next.clone().ge(chunk_end));
+        let last = self.b.set(through.clone().and(pair.clone().ge(walk.pairs.len() as u32 - 1)));
+        self.b.assign(chunk, last.clone().select(chunk.clone() + walk.chunk, chunk.clone()));
+        // The minimum changes nothing, and states the bound to the verifier.
+        let turned = last.select(0u32, (pair.clone() + 1u32).min((walk.pairs.len() as u32 - 1).into()));
+        self.b.assign(pair, through.clone().select(turned, pair.clone()));
+        self.b.assign(&boxes.k, through.select(chunk.clone(), next));
+    }
+
+    /// The matrix that boxes are of, among those of the tensor map: the product of a batch, or a plane of it.
+    fn matrix_of(&mut self, operand: &Boxed, place: Option<&Place>) -> Option<Expr> {
+        let side = self.program.buffers[operand.buffer].side;
+        let planes = self.program.planes(side);
+        let (Some(planes), Some(walk), Some(Place { pair, .. })) = (planes, &self.program.walk, place) else {
+            return operand.product.clone();
+        };
+        let plane = |index: usize| if side == Side::A { walk.pairs[index].0 } else { walk.pairs[index].1 };
+        let last = walk.pairs.len() - 1;
+        self.b.origin(&walk.note, &format!("plane of {}", letter(side)));
+        let plane = (0..last).rev().fold(Expr::Const(plane(last).into()), |others, index| {
+            pair.clone().lt(index as u32 + 1).select(Expr::Const(plane(index).into()), others)
+        });
+        Some(self.b.set(match &operand.product {
+            Some(product) => product.clone() * planes.count + plane,
+            None => plane,
+        }))
     }
 
     fn operand(&mut self, work_tile: &WorkTile, buffer: usize, rows: u32) -> Lowered<Boxed> {
@@ -112,7 +154,7 @@ impl<'a> Lowering<'a> {
         let [acquire, copies @ .., commit] = run else { return Err(broken("a slot that is not filled")) };
         let cursor = self.next_to_fill(state, in_loop).ok_or_else(|| broken("tma needs a ring with mbarriers"))?;
         self.b.origin(&acquire.note, "is there another K-tile?");
-        let distance = state.ahead * self.program.block.k;
+        let distance = state.ahead * self.taken();
         // Before the loop and in it, `rem` counts from the K-tile that is read.
         let exists = (distance > 0).then(|| self.b.set_reg(rem.ge(distance + 1)));
         // In a ring whose slots go on in the next tile, only those that are used count.
@@ -143,7 +185,7 @@ impl<'a> Lowering<'a> {
                 return Err(broken("K-tiles must be copied in ascending order, one per iteration of the loop")
                     .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
             }
-            self.start_boxes(operand, &boxes.k, &slot, barrier, (statement, guard));
+            self.start_boxes(operand, &boxes, &slot, barrier, (statement, guard));
             bytes += operand.panels * operand.all_rows * operand.row_bytes;
         }
         self.b.origin(&commit.note, "the slot is full once its bytes have arrived");
@@ -154,7 +196,7 @@ impl<'a> Lowering<'a> {
             self.b.branch(warp, then, Vec::new());
         }
         self.b.origin(&commit.note, "advance to the next K-tile");
-        self.b.assign(&boxes.k, boxes.k.clone() + self.program.block.k);
+        self.advance_boxes(&boxes);
         state.boxes = Some(boxes);
         self.advance_producer(state, in_loop, &slot, &commit.note);
         if let Some(exists) = around {
@@ -179,12 +221,14 @@ impl<'a> Lowering<'a> {
     fn start_boxes(
         &mut self,
         operand: &Boxed,
-        k: &Expr,
+        all: &Boxes,
         slot: &Expr,
         barrier: Address,
         (statement, guard): (&Statement, Option<Guard>),
     ) {
         let tile = &self.program.buffers[operand.buffer];
+        let matrix = self.matrix_of(operand, all.place.as_ref());
+        let k = &all.k;
         self.b.origin(&statement.note, &format!("copy {}", letter(tile.side)));
         let mut to = Expr::SharedBase + tile.offset_bytes + slot.clone();
         let (mut along, mut across) = match tile.fast {
@@ -203,7 +247,7 @@ impl<'a> Lowering<'a> {
         for index in 0..boxes {
             let (panel, first) = (index / per_panel, index % per_panel * operand.rows);
             let (inner, outer) = (along.clone() + panel * tile.pitch, across.clone() + first);
-            let coordinates = [Some(inner), Some(outer), operand.product.clone()];
+            let coordinates = [Some(inner), Some(outer), matrix.clone()];
             let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
             let address = Address {
                 base: self.b.set_reg(to.clone()),

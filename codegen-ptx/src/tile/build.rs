@@ -16,15 +16,15 @@
 use std::sync::Arc;
 
 use ptx_gemm_dsl::clause::Atom;
-use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Variant};
+use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
     Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
-    Multiply, Note, Op, Pack, Program, Ring, Role, Scheduler, Source, Span, Stage, Stager, Statement, WGMMA_ROWS,
-    Writer,
+    Multiply, Note, Op, Pack, Planes, Program, Ring, Role, Scheduler, Source, Span, Stage, Stager, Statement,
+    WGMMA_ROWS, Walk, Writer,
 };
 
 /// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
@@ -149,6 +149,11 @@ impl<'p> Builder<'p> {
                 division_note: note_if(plan.split_k.is_some() || plan.stream_k, &clauses.split_k),
             },
             packs: self.packs(),
+            walk: plan.emulate.map(|Emulate { by, every }| Walk {
+                chunk: every,
+                pairs: by.pairs(),
+                note: note(&clauses.promote),
+            }),
             rings: if staged { vec![self.ring()] } else { Vec::new() },
             buffers,
             stage: self.variant.staged.map(|staged| Stage {
@@ -158,7 +163,7 @@ impl<'p> Builder<'p> {
                 note: note(&clauses.store),
             }),
             barriers: self.barriers(),
-            accumulators: vec![Accumulator { name: "acc".into(), map: map(plan), note: note(&clauses.thread) }],
+            accumulators: self.accumulators(),
             roles: self.roles(staged),
         }
     }
@@ -173,9 +178,32 @@ impl<'p> Builder<'p> {
             depth: PACK_TILE,
             fast: operand.placement.map_or(operand.global_fast, |placement| placement.fast),
             threads: PACK_THREADS,
+            planes: plan.emulate.map(|Emulate { by, .. }| Planes { dtype: by.factor(), count: by.planes() }),
             note: note(&plan.clauses.pack),
         };
         [&plan.a, &plan.b].into_iter().filter(packed).map(pack).collect()
+    }
+
+    /// The sums of a tile, and those of one chunk of k, where they are promoted.
+    fn accumulators(&self) -> Vec<Accumulator> {
+        let clauses = &self.plan.clauses;
+        let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
+        let sums = set("acc", &clauses.thread);
+        if self.plan.emulate.is_some() { vec![sums, set("part", &clauses.promote)] } else { vec![sums] }
+    }
+
+    /// The set that products are added to.
+    fn summed(&self) -> usize {
+        usize::from(self.plan.emulate.is_some())
+    }
+
+    /// Adds the sums of a chunk to those of the tile.
+    fn promote(&self) -> Option<Statement> {
+        self.plan.emulate?;
+        let clause = &self.plan.clauses.promote;
+        let mut body: Vec<Statement> = self.retire(0).into_iter().collect();
+        body.push(at(Op::Promote { from: self.summed(), into: 0 }, clause));
+        Some(at(Op::IfChunkEnds { body }, clause))
     }
 
     fn roles(&self, staged: bool) -> Vec<Role> {
@@ -228,6 +256,7 @@ impl<'p> Builder<'p> {
         body.push(self.steps());
         body.extend(self.retire(kept));
         body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
+        body.extend(self.promote());
         let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
         if kept > 0 {
             sum.extend(self.retire(0));
@@ -250,6 +279,9 @@ impl<'p> Builder<'p> {
     fn with_store(&self, sum: Vec<Statement>) -> Vec<Statement> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let mut body = vec![at(Op::Clear { acc: 0 }, &clauses.thread)];
+        if plan.emulate.is_some() {
+            body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
+        }
         let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
         body.extend(sum);
         let layouts = self.problem.layouts;
@@ -452,6 +484,7 @@ impl<'p> Builder<'p> {
             }
             body.push(release());
         }
+        body.extend(self.promote());
         sum.push(at(Op::Loop { body }, &clauses.tile));
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
@@ -523,7 +556,7 @@ impl<'p> Builder<'p> {
             Atom::Mma(_, _, depth) => Instruction::Mma { depth },
             Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns },
         };
-        let multiply = Multiply { acc: 0, by };
+        let multiply = Multiply { acc: self.summed(), by };
         let multiply_note = note(&self.plan.clauses.thread);
         at(Op::Steps { span, unroll, fetches, multiply, multiply_note }, &self.plan.clauses.unroll)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Tail};
-use ptx_gemm_dsl::types::{Batch, Problem};
+use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 use super::grid::tiles;
 pub use super::grid::{Extents, Grid, STREAM_DEPTH};
@@ -60,10 +60,14 @@ pub struct Packing {
     pub operand: Operand,
     /// Index of its kernel among the entry's launches.
     pub launch: usize,
-    /// Contiguous dimension of the copy. Where the matrix has another, it is always copied.
+    /// Contiguous dimension of the copy.
     pub fast: Fast,
-    /// Whether it has.
-    pub transposes: bool,
+    /// Whether the operand is copied always: the copy has another order, or consists of planes.
+    pub always: bool,
+    /// Element type of the copy.
+    pub dtype: DType,
+    /// Its planes, one after another; 1 if the operand is not split.
+    pub planes: u32,
     /// What the operand must fulfil to be used as it is.
     pub requires: Requires,
     /// Elements that the rows of the copy begin at multiples of.
@@ -74,7 +78,7 @@ impl Packing {
     /// When a launch runs its kernel.
     pub fn when(&self) -> String {
         let (name, Requires { elements, bytes, .. }) = (self.operand.name(), self.requires);
-        match self.transposes {
+        match self.always {
             true => "always".into(),
             false => format!(
                 "unless ld{name} is a multiple of {elements} and {} at a multiple of {bytes} bytes",
@@ -93,7 +97,7 @@ impl Packing {
     /// Size of the copy in bytes.
     fn bytes(&self, extents: Extents) -> u64 {
         let (_, rows, pitch) = self.rows(extents);
-        let element = u64::from(self.requires.bytes / self.requires.elements);
+        let element = u64::from(self.dtype.bytes()) * u64::from(self.planes);
         let bytes = rows.saturating_mul(pitch).saturating_mul(extents.batch).saturating_mul(element);
         bytes.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX)
     }
@@ -321,7 +325,7 @@ impl Entry {
             )
         });
         let copies = self.packings.iter().map(|packing| {
-            let (name, bytes) = (packing.operand.name(), problem.types.of(packing.operand).bytes());
+            let (name, bytes) = (packing.operand.name(), packing.dtype.bytes() * packing.planes);
             let own = if packing.operand == Operand::B { "n" } else { "m" };
             let (run, rows) = if packing.fast == Fast::K { ("k", own) } else { (own, "k") };
             let align = packing.align;
@@ -407,8 +411,9 @@ fn requires(program: &Program) -> Vec<Requires> {
 fn packing(program: &Program, launch: usize, pack: &Pack) -> Option<Packing> {
     let operand = pack.side.operand();
     let requires = requires(program).into_iter().find(|requires| requires.operand == operand)?;
-    let transposes = pack.transposes(program);
-    Some(Packing { operand, launch, fast: pack.fast, transposes, requires, align: pack.align(program) })
+    let always = pack.transposes(program) || pack.planes.is_some();
+    let (dtype, planes) = (program.element(pack.side), pack.planes.map_or(1, |planes| planes.count));
+    Some(Packing { operand, launch, fast: pack.fast, always, dtype, planes, requires, align: pack.align(program) })
 }
 
 fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {

@@ -87,6 +87,8 @@ pub struct Program {
     pub scheduler: Scheduler,
     /// Operands that are copied first.
     pub packs: Vec<Pack>,
+    /// Which planes of the operands are multiplied, and when the sums are promoted; `None`: operands have no planes.
+    pub walk: Option<Walk>,
     /// Staged tiles.
     pub buffers: Vec<Buffer>,
     /// Rings of slots.
@@ -114,8 +116,38 @@ pub struct Pack {
     pub fast: Fast,
     /// Threads of a block.
     pub threads: u32,
+    /// The planes that the copy consists of, where the operand is split; `None`: it has the operand's own elements.
+    pub planes: Option<Planes>,
     /// Its note.
     pub note: Note,
+}
+
+/// An operand as a sum of matrices of a narrower type: each plane is what the ones before it leave of the operand, rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planes {
+    /// Type of their elements.
+    pub dtype: DType,
+    /// Their number.
+    pub count: u32,
+}
+
+/// The order in which planes are multiplied. K is divided into chunks; for each chunk, the K-tiles of every pair of planes
+/// follow each other. So the loop over K-tiles has as many times more of them as there are pairs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Walk {
+    /// Elements of k of a chunk, except for the last one, which may have fewer.
+    pub chunk: u32,
+    /// Planes of A and B, in the order in which their products are added up.
+    pub pairs: Vec<(u32, u32)>,
+    /// Its note.
+    pub note: Note,
+}
+
+impl Walk {
+    /// K-tiles of a whole chunk, of depth `depth`.
+    pub fn k_tiles(&self, depth: u32) -> u32 {
+        self.pairs.len() as u32 * (self.chunk / depth.max(1))
+    }
 }
 
 /// Bytes that the rows of a packed operand begin at multiples of: a line of the L2 cache.
@@ -124,7 +156,8 @@ pub const PACKED_ROW_BYTES: u32 = 128;
 impl Pack {
     /// Name of its kernel in the module. Entries that pack an operand share it.
     pub fn kernel(&self) -> String {
-        format!("pack_{}", self.side.operand().name())
+        let verb = if self.planes.is_some() { "split" } else { "pack" };
+        format!("{verb}_{}", self.side.operand().name())
     }
 
     /// Whether both are the same but for their notes.
@@ -152,7 +185,8 @@ impl Pack {
         if !self.transposes(program) {
             return 0;
         }
-        self.extent.saturating_mul(self.pitch()).saturating_mul(program.element(self.side).bytes())
+        let element = program.problem.types.of(self.side.operand());
+        self.extent.saturating_mul(self.pitch()).saturating_mul(element.bytes())
     }
 
     /// The parameter with the operand's own extent.
@@ -407,9 +441,14 @@ impl Program {
         all
     }
 
-    /// The element type of an operand.
+    /// The type of the elements of an operand that are multiplied: of its planes, if it has any.
     pub fn element(&self, side: Side) -> DType {
-        self.problem.types.of(side.operand())
+        self.planes(side).map_or(self.problem.types.of(side.operand()), |planes| planes.dtype)
+    }
+
+    /// The planes that an operand is split into, if it is.
+    pub fn planes(&self, side: Side) -> Option<Planes> {
+        self.packed(side).and_then(|pack| pack.planes)
     }
 
     /// The lines of a tile of D.

@@ -8,7 +8,7 @@ use ptx_gemm_dsl::words::Word;
 
 use super::{
     Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Module, Mover, Multiply, Op,
-    Program, Ring, Source, Span, Stage, Stager, Statement, Writer, param_name,
+    Program, Ring, Source, Span, Stage, Stager, Statement, Walk, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -87,7 +87,13 @@ impl Printer {
             }
             for pack in &program.packs {
                 let (slow, fast) = dims(pack.side, (pack.extent, pack.depth), pack.fast);
-                out.line(&format!("pack {} {slow}{fast} threads {}", side(pack.side), pack.threads), &pack.note);
+                let planes =
+                    pack.planes.map_or_else(String::new, |planes| format!(" planes {} {}", planes.count, planes.dtype));
+                out.line(&format!("pack {} {slow}{fast} threads {}{planes}", side(pack.side), pack.threads), &pack.note);
+            }
+            if let Some(Walk { chunk, pairs, note }) = &program.walk {
+                let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("a {a} b {b}")).collect();
+                out.line(&format!("walk chunk {chunk} pairs {}", pairs.join(", ")), note);
             }
             program.buffers.iter().for_each(|buffer| out.buffer(buffer));
             program.rings.iter().for_each(|ring| out.ring(program, ring));
@@ -162,7 +168,11 @@ impl Printer {
                     }
                     out.line(&multiply_text(program, multiply), multiply_note);
                 }),
-                Op::Tiles { body } | Op::IfAnyK { body } | Op::Loop { body } | Op::Reduce { body, .. } => {
+                Op::Tiles { body }
+                | Op::IfAnyK { body }
+                | Op::Loop { body }
+                | Op::IfChunkEnds { body }
+                | Op::Reduce { body, .. } => {
                     self.nested(&head, &statement.note, |out| out.body(program, body));
                 }
                 _ => self.line(&head, &statement.note),
@@ -176,6 +186,7 @@ pub fn name(op: &Op) -> &'static str {
     match op {
         Op::Tiles { .. } => "tiles",
         Op::IfAnyK { .. } => "if_any_k",
+        Op::IfChunkEnds { .. } => "if_chunk_ends",
         Op::Loop { .. } => "loop",
         Op::Clear { .. } => "clear",
         Op::Acquire { .. } => "acquire",
@@ -204,7 +215,7 @@ fn head(program: &Program, op: &Op) -> String {
     let acc = |a: usize| program.accumulators[a].name.as_str();
     let c = |width: u32| if program.problem.epilogue.uses_c() { format!(" c width {width}") } else { String::new() };
     match op {
-        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Sync | Op::Drain | Op::Settle => name.into(),
+        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Sync | Op::Drain | Op::Settle => name.into(),
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
         Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r, kept: 0 } => {

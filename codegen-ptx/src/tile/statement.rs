@@ -140,6 +140,8 @@ pub enum Op {
     IfAnyK { body: Vec<Statement> },
     /// Runs the body once per K-tile, and at least once.
     Loop { body: Vec<Statement> },
+    /// Runs the body after the last K-tile of each chunk of k.
+    IfChunkEnds { body: Vec<Statement> },
     /// Sets the accumulators to zero.
     Clear { acc: usize },
     /// The producer takes the next free slot.
@@ -245,7 +247,11 @@ impl Op {
     /// The statements nested in it.
     pub fn body(&self) -> &[Statement] {
         match self {
-            Op::Tiles { body } | Op::IfAnyK { body } | Op::Loop { body } | Op::Reduce { body, .. } => body,
+            Op::Tiles { body }
+            | Op::IfAnyK { body }
+            | Op::Loop { body }
+            | Op::IfChunkEnds { body }
+            | Op::Reduce { body, .. } => body,
             Op::Clear { .. }
             | Op::Acquire { .. }
             | Op::Copy { .. }

@@ -1,7 +1,7 @@
 //! Tensor maps: what a caller encodes for the matrices that TMA copies.
 
 use ptx_gemm_dsl::terms::{Fast, Operand, Side, Swizzle};
-use ptx_gemm_dsl::types::{Batch, Layout};
+use ptx_gemm_dsl::types::{Batch, DType, Layout};
 
 use super::{Mover, Op, Program, Writer};
 
@@ -12,6 +12,10 @@ use super::{Mover, Op, Program, Writer};
 pub struct TensorMap {
     /// A, B or D.
     pub operand: Operand,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Planes of each matrix; 1 if it has none.
+    pub planes: u32,
     /// Elements of a box along the contiguous dimension, and rows of it.
     pub row: u32,
     /// Rows of a box.
@@ -27,7 +31,7 @@ impl TensorMap {
             let stage = program.stage.as_ref()?;
             return program.statements().into_iter().find_map(|statement| match statement.op {
                 Op::Write { by: Writer::Tma { rows } } => {
-                    Some(TensorMap { operand, row: stage.pitch, rows, swizzle: stage.swizzle })
+                    Some(TensorMap { operand, dtype: program.problem.types.d, planes: 1, row: stage.pitch, rows, swizzle: stage.swizzle })
                 }
                 _ => None,
             });
@@ -35,13 +39,14 @@ impl TensorMap {
         program.statements().into_iter().find_map(|statement| {
             let Op::Copy { buffer, by: Mover::Tma { rows, .. }, .. } = statement.op else { return None };
             let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
-            Some(TensorMap { operand, row: buffer.panel_row(), rows, swizzle: buffer.swizzle })
+            let (dtype, planes) = (program.element(buffer.side), program.planes(buffer.side).map_or(1, |of| of.count));
+            Some(TensorMap { operand, dtype, planes, row: buffer.panel_row(), rows, swizzle: buffer.swizzle })
         })
     }
 
     /// The map in words, for a caller that encodes it.
     pub fn about(&self, program: &Program) -> String {
-        let TensorMap { operand, row, rows, swizzle } = self;
+        let TensorMap { operand, dtype, planes, row, rows, swizzle } = self;
         let problem = &program.problem;
         let (side, own) = if *operand == Operand::B { (Side::B, "n") } else { (Side::A, "m") };
         let (inner, outer) = match (operand, problem.layouts.d) {
@@ -50,18 +55,21 @@ impl TensorMap {
             _ if program.boxed_fast(side) == Fast::K => ("k", own),
             _ => (own, "k"),
         };
-        let (dtype, name) = (problem.types.of(*operand), operand.name());
+        let name = operand.name();
         let bytes = dtype.bytes();
         let (pitch, stride, copy) = match program.packed(side).filter(|_| *operand != Operand::D) {
             None => (format!("ld{name}"), format!("stride_{name}"), ""),
             Some(pack) => {
                 let pitch = format!("({inner} rounded up to {})", pack.align(program));
-                (pitch.clone(), format!("{outer} * {pitch}"), ", or of its copy")
+                (pitch.clone(), format!("{outer} * {pitch}"), if *planes > 1 { ", in planes" } else { ", or of its copy" })
             }
         };
-        let (dims, strides, boxed) = match problem.batch {
-            Batch::One | Batch::Grouped => (String::new(), String::new(), ""),
-            Batch::Strided => (", batch".to_string(), format!(", {bytes} * {stride}"), ", 1"),
+        let stride = || format!(", {bytes} * {stride}");
+        let (dims, strides, boxed) = match (problem.batch, planes) {
+            (Batch::One | Batch::Grouped, 1) => (String::new(), String::new(), ""),
+            (Batch::One | Batch::Grouped, planes) => (format!(", {planes}"), stride(), ", 1"),
+            (Batch::Strided, 1) => (", batch".to_string(), stride(), ", 1"),
+            (Batch::Strided, planes) => (format!(", batch * {planes}"), stride(), ", 1"),
         };
         let swizzle = match swizzle {
             Swizzle::None => "none".to_string(),

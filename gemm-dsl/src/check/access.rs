@@ -83,10 +83,10 @@ pub(super) fn inputs(
     geometry: &Geometry,
     staging: Option<&Staging>,
 ) -> [Input; 2] {
-    let (types, layouts, vector) = (settings.problem.types, settings.problem.layouts, settings.vector);
-    let input = |side, dtype, layout, extent, fragment, demand, placement| Input {
+    let (layouts, vector) = (settings.problem.layouts, settings.vector);
+    let input = |side, layout, extent, fragment, demand, placement| Input {
         side,
-        dtype,
+        dtype: settings.factor(side),
         global_fast: global_fast(side, layout),
         extent,
         depth: block.k,
@@ -96,8 +96,8 @@ pub(super) fn inputs(
     };
     let fragment = geometry.fragment;
     [
-        input(Side::A, types.a, layouts.a, block.m, fragment.m, vector.a, staging.map(|s| s.a)),
-        input(Side::B, types.b, layouts.b, block.n, fragment.n, vector.b, staging.map(|s| s.b)),
+        input(Side::A, layouts.a, block.m, fragment.m, vector.a, staging.map(|s| s.a)),
+        input(Side::B, layouts.b, block.n, fragment.n, vector.b, staging.map(|s| s.b)),
     ]
 }
 
@@ -267,7 +267,7 @@ pub(super) fn variants(
     let copying = settings.copying_threads(geometry);
     let load = if settings.load == Load::Tma { Load::CpAsync } else { settings.load };
     // Asynchronous copies move at least 4 bytes, single elements of two bytes go through registers.
-    let alone = match types.a.bytes().min(types.b.bytes()) {
+    let alone = match a.dtype.bytes().min(b.dtype.bytes()) {
         ..LEAST_ASYNC_BYTES if load == Load::CpAsync => Load::Registers,
         _ => load,
     };

@@ -4,7 +4,7 @@ use crate::check::access;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::clause::{Atom, Clause, SharedClause};
-use crate::plan::{Geometry, Plan, Provenance};
+use crate::plan::{Emulate, Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
 use crate::terms::{Extent3, Operand, Operands, Pace, Param, Side, Wave};
@@ -81,13 +81,14 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         multicast: settings.multicast,
         split_k: settings.split_k,
         stream_k: settings.stream_k,
+        emulate: settings.emulation.map(|by| Emulate { by, every: settings.promote }),
         expect: settings.expect.clone(),
         // What one role gives up is for the other role of the same block.
         blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
         slots_bytes: clamp(staging.map_or(0, |s| s.slots_bytes(settings.stages))),
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
-        accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4),
+        accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4) * settings.sums(),
         variants,
         params: params(&settings.problem, settings.split_k.is_some() || settings.stream_k),
         clauses: provenance(settings, unroll, prefetch),
@@ -161,7 +162,11 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         ),
         stages: settings.text(Key::Stages, "stages(1)"),
         load: settings.text(Key::Load, "load(registers)"),
-        pack: settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),
+        pack: match settings.get(Key::Emulate) {
+            Some(emulate) => emulate.to_string(),
+            None => settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),
+        },
+        promote: settings.text(Key::Promote, &format!("promote(every = {})", settings.promote)),
         raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.raster.group)),
         tail: settings.text(Key::Tail, "tail(predicate)"),
         unroll: settings.text(Key::Unroll, &format!("unroll({unroll})")),

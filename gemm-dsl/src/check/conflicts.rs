@@ -187,7 +187,7 @@ fn companions(settings: &Settings, findings: &mut Findings) {
         (Key::Multicast, Key::Load, settings.load == Load::Tma, "load(tma)"),
         (Key::Pack, Key::Load, settings.load == Load::Tma, "load(tma)"),
         (Key::Registers, Key::Specialize, settings.get(Key::Specialize).is_some(), "a specialize clause"),
-        (Key::Promote, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
+        (Key::Promote, Key::Emulate, settings.get(Key::Emulate).is_some(), "an emulate clause"),
         (Key::Emulate, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
     ];
     for (key, other, present, what) in lonely {

@@ -10,6 +10,7 @@ mod cluster;
 mod conflicts;
 mod contracts;
 mod demands;
+mod emulation;
 mod finding;
 mod fixes;
 mod geometry;
@@ -76,6 +77,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     conflicts::check(schedule, &settings, &mut findings);
     problem::check(&settings, &mut findings);
     tensor::check(&settings, &mut findings);
+    emulation::check(&settings, &mut findings);
     let geometry = geometry::derive(&settings, &mut findings);
     let staging = staging::derive(&settings);
     steps::check(&settings, &mut findings);

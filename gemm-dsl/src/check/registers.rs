@@ -19,7 +19,7 @@ const DEPENDS: [Key; 6] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key:
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let acc = settings.problem.types.acc;
     let words = acc.bytes().div_ceil(4);
-    let kept = geometry.thread.m * geometry.thread.n * words;
+    let kept = geometry.thread.m * geometry.thread.n * words * settings.sums();
     let threads = settings.threads(geometry);
     let limit =
         settings.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
@@ -36,7 +36,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             Atom::Fma => settings.text(Key::Thread, ""),
             Atom::Mma(..) | Atom::Wgmma(..) => format!("a thread of {}", settings.text(Key::Tile, "")),
         },
-        geometry.thread.m * geometry.thread.n,
+        geometry.thread.m * geometry.thread.n * settings.sums(),
         kept + BESIDES,
         count(threads, "thread")
     );
@@ -44,7 +44,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let finding = findings.error("registers", key, &DEPENDS, message);
     // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
     // with the other clauses is found out by trying them.
-    let fits = |part: &Extent2| part.m * part.n * words + BESIDES <= limit;
+    let fits = |part: &Extent2| part.m * part.n * words * settings.sums() + BESIDES <= limit;
     let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
     for Extent2 { m, n } in smaller.into_iter().filter(fits).take(12) {
         let text = format!("thread({m}, {n})");
@@ -53,7 +53,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     if let (Atom::Mma(..), Some(warp)) = (settings.atom, settings.warp) {
         for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
             let text = format!("warp({}, {})", warp.m / m, warp.n / n);
-            finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / (m * n)));
+            finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n * settings.sums() / (m * n)));
         }
     }
     if let Some(tile) = settings.tile {
@@ -63,7 +63,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             for part in [2, 3, 4].into_iter().filter(|part| tile.n.is_multiple_of(8 * part)) {
                 let n = tile.n / part;
                 let text = format!("tile({}, {n}{depth})", tile.m);
-                let help = |text: &str| format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / part);
+                let help = |text: &str| format!("{text} keeps {}", geometry.thread.m * geometry.thread.n * settings.sums() / part);
                 finding.set(&text, help(&text));
                 let both = format!("{text}; atom(wgmma({rows}, {}, {k}))", n.min(columns));
                 finding.set(&both, help(&both));

@@ -4,7 +4,7 @@ use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Load, Pace, Store};
+use crate::terms::{Load, Pace, Side, Store};
 use crate::types::DType;
 
 /// The replacements that every target can multiply with; a schedule for tensor cores may lack the work of a thread, or
@@ -47,10 +47,10 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     }
     match settings.atom {
         Atom::Fma => {}
-        Atom::Mma(_, _, 8) if types.a == DType::F16 => need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN),
+        Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN),
         Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &PLAIN),
         Atom::Wgmma(..) => {
-            let k = mma_depth(types.a);
+            let k = mma_depth(settings.factor(Side::A));
             let smaller = format!("atom(mma(16, 8, {k}))");
             let of_warps = format!("{smaller}; warp(64, 64)");
             let instead: Vec<&str> = [smaller.as_str(), of_warps.as_str()].into_iter().chain(PLAIN).collect();

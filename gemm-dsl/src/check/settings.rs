@@ -1,7 +1,7 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, SharedClause, Skew,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, SharedClause, Skew,
     SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
@@ -45,6 +45,9 @@ pub(super) struct Settings<'s> {
     pub persistent: Option<Wave>,
     pub split_k: Option<SplitK>,
     pub stream_k: bool,
+    pub emulation: Option<Emulation>,
+    /// Elements of k whose products are added up before they are added to the sum, with `emulation`.
+    pub promote: u32,
     /// Tiles of D that the blocks of a cluster compute together.
     pub cluster: Extent2,
     /// Whether the blocks of a cluster share the loads of A and of B.
@@ -88,6 +91,8 @@ impl<'s> Settings<'s> {
             persistent: None,
             split_k: None,
             stream_k: false,
+            emulation: None,
+            promote: PROMOTE,
             cluster: Extent2 { m: 1, n: 1 },
             multicast: [false; 2],
             store: Store::Direct,
@@ -129,16 +134,20 @@ impl<'s> Settings<'s> {
             };
             StagedOrder { fast, skew }
         };
-        let Problem { types, layouts, .. } = &self.problem;
+        let layouts = &self.problem.layouts;
         let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
-        let a = staged(types.a, layouts.fast(Side::A), tile.m);
-        let b = staged(types.b, layouts.fast(Side::B), columns.unwrap_or(tile.n));
+        let a = staged(self.factor(Side::A), layouts.fast(Side::A), tile.m);
+        let b = staged(self.factor(Side::B), layouts.fast(Side::B), columns.unwrap_or(tile.n));
         let given = match self.get(Key::Shared) {
             Some(Clause::Shared(SharedClause::Orders { a, b })) => (*a, *b),
             Some(_) => return,
             None => (None, None),
         };
         self.shared = Some((given.0.unwrap_or(a), given.1.unwrap_or(b)));
+        if self.emulation.is_some() {
+            // Planes are copies.
+            self.pack = PackClause { a: true, b: true };
+        }
         if !groups {
             return;
         }
@@ -195,6 +204,8 @@ impl<'s> Settings<'s> {
                 self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
             Clause::StreamK => self.stream_k = true,
+            Clause::Emulate(emulation) => self.emulation = Some(*emulation),
+            Clause::Promote(every) => self.promote = *every,
             Clause::Cluster(extent) => self.cluster = *extent,
             Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),
             Clause::Store(store) => self.store = *store,
@@ -205,6 +216,16 @@ impl<'s> Settings<'s> {
             // Read as part of the problem, or not yet used by a rule.
             _ => {}
         }
+    }
+
+    /// The type of the elements of an operand that are multiplied: with `emulate`, that of its planes.
+    pub fn factor(&self, side: Side) -> DType {
+        self.emulation.map_or(self.problem.types.of(side.operand()), Emulation::factor)
+    }
+
+    /// Sets of accumulators.
+    pub fn sums(&self) -> u32 {
+        if self.emulation.is_some() { 2 } else { 1 }
     }
 
     /// Warps that only copy.
@@ -250,6 +271,10 @@ impl<'s> Settings<'s> {
 /// The default number of rows of tiles in a band. The 132 to 264 blocks that an H200 holds at once then form a square
 /// rather than a few long rows, and therefore read less of A and B (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
 const RASTER_GROUP: u32 = 16;
+
+/// The default number of elements of k between two promotions: with fewer the sums are not much more precise, with more they
+/// lose what tensor cores cut off at each addition.
+const PROMOTE: u32 = 128;
 
 fn default_orders() -> (StagedOrder, StagedOrder) {
     (StagedOrder { fast: Fast::K, skew: Skew::None }, StagedOrder { fast: Fast::Mn, skew: Skew::None })

@@ -5,7 +5,7 @@ use crate::check::settings::Settings;
 use crate::clause::{Atom, Skew, StagedOrder, TileClause};
 use crate::plan::Placement;
 use crate::target::BOX_ALIGN;
-use crate::terms::{Fast, Load, Swizzle};
+use crate::terms::{Fast, Load, Side, Swizzle};
 
 /// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them.
 const BARRIER_BYTES: u64 = 16;
@@ -70,8 +70,8 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
         1
     });
     let panels = matches!(settings.atom, Atom::Wgmma(..));
-    let (a, a_bytes) = place(order_a, (tile.m, depth), types.a.bytes(), align, panels);
-    let (b, b_bytes) = place(order_b, (tile.n, depth), types.b.bytes(), align, panels);
+    let (a, a_bytes) = place(order_a, (tile.m, depth), settings.factor(Side::A).bytes(), align, panels);
+    let (b, b_bytes) = place(order_b, (tile.n, depth), settings.factor(Side::B).bytes(), align, panels);
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };

@@ -8,7 +8,7 @@ use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, SharedClause, Skew, StagedOrder, TileClause};
 use crate::table::Key;
 use crate::target::MAX_ACCESS_BYTES;
-use crate::terms::{Fast, Load};
+use crate::terms::{Fast, Load, Side};
 use crate::types::DType;
 
 /// Columns of a `wgmma`, in steps of 8 or 16.
@@ -29,12 +29,11 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             from_shared(settings, shape.map(|(columns, _)| columns), whole == Some(true), findings);
         }
     }
-    emulation(settings, findings);
 }
 
 /// `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma").
 fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
-    let dtype = settings.problem.types.a;
+    let dtype = settings.factor(Side::A);
     if !multiplies("mma", settings, findings) {
         return;
     }
@@ -52,7 +51,7 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
 
 /// `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes. True if this is one.
 fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
-    let dtype = settings.problem.types.a;
+    let dtype = settings.factor(Side::A);
     if !multiplies("wgmma", settings, findings) {
         return false;
     }
@@ -104,8 +103,8 @@ fn from_rows(settings: &Settings, findings: &mut Findings) {
         return nothing_staged(settings, findings);
     };
     let Some(tile) = settings.tile else { return };
-    let types = settings.problem.types;
-    for (name, order, extent, dtype) in [("A", a, tile.m, types.a), ("B", b, tile.n, types.b)] {
+    let [of_a, of_b] = [Side::A, Side::B].map(|side| settings.factor(side));
+    for (name, order, extent, dtype) in [("A", a, tile.m, of_a), ("B", b, tile.n, of_b)] {
         let row = if order.fast == Fast::K { tile.k.unwrap_or(0) } else { extent };
         let pad = if let Skew::Pad(elements) = order.skew { elements } else { 0 };
         let bytes = (u64::from(row) + u64::from(pad)) * u64::from(dtype.bytes());
@@ -146,7 +145,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         return nothing_staged(settings, findings);
     };
     // Of a shape that does not exist, or of a wrong depth, rows say nothing.
-    let Some(bytes) = columns.filter(|_| whole_depth).map(|columns| columns * settings.problem.types.b.bytes()) else {
+    let Some(bytes) = columns.filter(|_| whole_depth).map(|columns| columns * settings.factor(Side::B).bytes()) else {
         return;
     };
     let depends = [Key::Atom, Key::Tile, Key::Types, Key::Layout];
@@ -157,10 +156,10 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         if let (Atom::Wgmma(m, n, k), Some(tile)) = (settings.atom, settings.tile) {
             for columns in [n.next_multiple_of(16), 2 * n, 16].into_iter().filter(|n| WGMMA_COLUMNS.contains(n)) {
                 let wider = Clause::Atom(Atom::Wgmma(m, columns, k));
-                finding.set(&wider, format!("{wider} reads {} B", columns * settings.problem.types.b.bytes()));
+                finding.set(&wider, format!("{wider} reads {} B", columns * settings.factor(Side::B).bytes()));
                 let n = tile.n.next_multiple_of(columns);
                 let both = format!("{wider}; {}", Clause::Tile(TileClause { n, ..tile }));
-                finding.set(&both, format!("{both} read {} B", columns * settings.problem.types.b.bytes()));
+                finding.set(&both, format!("{both} read {} B", columns * settings.factor(Side::B).bytes()));
             }
         }
         return;
@@ -195,9 +194,9 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
         "mma" => &[DType::F64, DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
         _ => &[DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
     };
-    // With emulate, f32 operands are split into narrower ones first.
-    if settings.get(Key::Emulate).is_some() {
-        return false;
+    // Planes have types that it multiplies.
+    if settings.emulation.is_some() {
+        return true;
     }
     let Some(other) = [types.a, types.b].into_iter().find(|dtype| !of_atom.contains(dtype)) else {
         return pairs(atom, settings, findings);
@@ -225,16 +224,4 @@ fn pairs(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
         }
     }
     together
-}
-
-fn emulation(settings: &Settings, findings: &mut Findings) {
-    let Some(clause) = settings.get(Key::Emulate) else { return };
-    let types = settings.problem.types;
-    if types.a != DType::F32 || types.b != DType::F32 {
-        let message = format!("{clause} computes f32 products, a is {} and b is {}", types.a, types.b);
-        findings
-            .error("emulate-types", Key::Emulate, &[Key::Types], message)
-            .set("types(f32)", "types(f32) is what it is for")
-            .remove("emulate", "leave emulate out");
-    }
 }

@@ -55,7 +55,7 @@ impl Values<'_> {
             Clause::SplitK(s) => {
                 self.range("n", s.parts, limits::PARTS, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
             }
-            Clause::Promote(n) => self.range("every", *n, limits::EVERY, Clause::Promote),
+            Clause::Promote(n) if !limits::EVERY.contains(n) => self.every(),
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
             Clause::Expect(list) => self.contracts(list),
@@ -219,6 +219,16 @@ impl Values<'_> {
             finding.set(&text, format!("such as {text}"));
             // The largest may be more than a multiprocessor has.
             let text = Clause::Registers(RegistersClause { consumer: fixed.consumer.min(240), ..fixed }).to_string();
+            finding.set(&text, format!("such as {text}"));
+        }
+    }
+
+    fn every(&mut self) {
+        let message = format!("{}: sums are promoted every 64, 128 or 256 of k", self.clause);
+        let finding = self.findings.error("range", self.clause.key(), &[], message);
+        finding.item = Some(self.index);
+        for every in [128, 64, 256] {
+            let text = Clause::Promote(every).to_string();
             finding.set(&text, format!("such as {text}"));
         }
     }

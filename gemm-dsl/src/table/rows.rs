@@ -403,17 +403,21 @@ clauses! {
         ],
         example: "store(staged)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Add the tensor core's sums to a full-precision accumulator every n instructions.
+    /// With `emulate`, how many elements of k tensor cores add up before their sums are added to a second set of
+    /// accumulators. Tensor cores cut off what does not fit an accumulator, always towards zero, so that the error of one
+    /// long sum grows with K; the second set is added to in f32, rounded to nearest. It takes as many registers as the first.
     promote Promote {
-        syntax: "promote(every = n)",
-        summary: "add the tensor core's sums to a full-precision accumulator",
-        default: "sums stay in the tensor core's accumulator",
+        syntax: "promote(every = 64 | 128 | 256)",
+        summary: "how often the tensor cores' sums are added to those in f32",
+        default: "promote(every = 128)",
         arguments: [
-            "every" in "promote(every = {})" => Values::Range(limits::EVERY),
+            "every" in "promote(every = {})" => Values::OneOf(limits::EVERY),
         ],
-        example: "promote(every = 4)" in "target(sm_80); types(f16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16))",
+        example: "promote(every = 64)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
     }
-    /// f32 products from several narrower ones on tensor cores.
+    /// f32 products from several products of a 16-bit type on tensor cores. Kernels of their own write each operand as a sum
+    /// of planes into the workspace, largest part first, and the products of planes are added up from the smallest to the
+    /// largest. It needs `load(tma)`.
     emulate Emulate {
         syntax: "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)",
         summary: "f32 products from narrower ones",
@@ -421,7 +425,7 @@ clauses! {
         arguments: [
             "emulation" in "emulate({})" => Values::Words(words::<Emulation>),
         ],
-        example: "emulate(bf16x6)" in "target(sm_80); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16))",
+        example: "emulate(bf16x6)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3)",
     }
     /// Guard the edges, so that every size is right, or leave the guards out and require sizes that are multiples of the
     /// tile.

@@ -121,9 +121,9 @@ pub(crate) fn packed(entry: &Entry, arguments: &Arguments) -> Packed {
     let mut packed = Packed::default();
     for packing in &entry.packings {
         let operand = packing.operand;
-        let element = packing.requires.bytes / packing.requires.elements;
+        let element = packing.dtype.bytes();
         let empty = arguments.matrix(operand).is_none_or(|matrix| matrix.shape.is_empty());
-        let unsuited = packing.transposes
+        let unsuited = packing.always
             || misaligned(packing.requires, arguments).is_some()
             || far(operand, element, arguments).is_some();
         let place = if operand == Operand::A { &mut packed.a } else { &mut packed.b };
@@ -141,7 +141,7 @@ pub(crate) fn packed_map_args(
     address: u64,
 ) -> TensorMapArgs {
     let (run, rows, pitch) = packing.rows(extents.into());
-    let bytes = u64::from(problem.types.of(map.operand).bytes());
+    let bytes = u64::from(map.dtype.bytes());
     boxes(map, problem, extents, address, (run, rows), (pitch * bytes, rows * pitch * bytes))
 }
 
@@ -172,8 +172,7 @@ fn boxes(
     (run, rows): (u64, u64),
     (pitch, stride): (u64, u64),
 ) -> TensorMapArgs {
-    let dtype = problem.types.of(map.operand);
-    let element = match dtype {
+    let element = match map.dtype {
         DType::F64 => TensorElement::F64,
         DType::F32 | DType::Tf32 => TensorElement::F32,
         DType::I32 => TensorElement::I32,
@@ -182,8 +181,8 @@ fn boxes(
         DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => TensorElement::U8,
     };
     let (mut dims, mut strides, mut boxed) = (vec![run, rows], vec![pitch], vec![map.row, map.rows]);
-    if problem.batch == Batch::Strided {
-        dims.push(extents.batch.into());
+    if problem.batch == Batch::Strided || map.planes > 1 {
+        dims.push(u64::from(extents.batch) * u64::from(map.planes));
         strides.push(stride);
         boxed.push(1);
     }

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
-use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Program, Ring, Stage, param_name};
+use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, Walk, param_name};
 use crate::violation::Site;
 
 /// Reads a declaration into the program; `mark` records its position.
@@ -23,6 +23,11 @@ pub(super) fn item(
             mark(Site::Pack(program.packs.len()), &cursor);
             let pack = pack(&mut cursor)?;
             program.packs.push(pack);
+        }
+        "walk" if program.walk.is_some() => return cursor.error_before("the planes are given an order already"),
+        "walk" => {
+            mark(Site::Walk, &cursor);
+            program.walk = Some(walk(&mut cursor)?);
         }
         "buffer" => {
             mark(Site::Buffer(program.buffers.len()), &cursor);
@@ -72,7 +77,7 @@ pub(super) fn item(
         }
         other => {
             return cursor.error_before(format!(
-                "expected `pack`, `buffer`, `ring`, `mbarriers`, `stage`, `barrier`, `accumulator` or `role`, found `{other}`"
+                "expected `pack`, `walk`, `buffer`, `ring`, `mbarriers`, `stage`, `barrier`, `accumulator` or `role`, found `{other}`"
             ));
         }
     }
@@ -130,7 +135,24 @@ fn pack(cursor: &mut Cursor<'_>) -> Parsed<Pack> {
     let side = cursor.side()?;
     let (extent, depth, fast) = dims(cursor, side)?;
     let threads = cursor.named("threads")?;
-    Ok(Pack { side, extent, depth, fast, threads, note: cursor.note() })
+    let planes = match cursor.takes(Token::Word("planes")) {
+        true => Some(Planes { count: cursor.number()?, dtype: cursor.of()? }),
+        false => None,
+    };
+    Ok(Pack { side, extent, depth, fast, threads, planes, note: cursor.note() })
+}
+
+fn walk(cursor: &mut Cursor<'_>) -> Parsed<Walk> {
+    let chunk = cursor.named("chunk")?;
+    cursor.word("pairs")?;
+    let mut pairs = Vec::new();
+    loop {
+        let a = cursor.named("a")?;
+        pairs.push((a, cursor.named("b")?));
+        if !cursor.takes(Token::Mark(",")) {
+            return Ok(Walk { chunk, pairs, note: cursor.note() });
+        }
+    }
 }
 
 /// The extents of an operand's tile, and the dimension that is contiguous: the last one.

@@ -18,7 +18,8 @@
 //!               ["cluster" "m" n "," "n" n]
 //!               ["persistent" ["blocks" n]]
 //!               ["parts" n | "stream_k"]
-//! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n
+//! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n ["planes" n type]
+//!             | "walk" "chunk" n "pairs" ("a" n "b" n),+
 //!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
 //!             | "mbarriers" ring "at" n "B"
@@ -31,6 +32,7 @@
 //! role        = "role" name "threads" n ".." n "{" ["registers" n] statement* "}"
 //! statement   = "tiles" "{" statement* "}"
 //!             | "if_any_k" "{" statement* "}"
+//!             | "if_chunk_ends" "{" statement* "}"
 //!             | "loop" "kt" "{" statement* "}"
 //!             | ("acquire" | "commit" | "wait") ring | "release" ring ["but" n] | "retire" ["but" n]
 //!             | "copy" ("a" | "b") "[" tile "]" "->" buffer "by" mover
@@ -230,6 +232,7 @@ impl<'t> Parser<'t> {
             params,
             scheduler,
             packs: Vec::new(),
+            walk: None,
             buffers: Vec::new(),
             rings: Vec::new(),
             stage: None,

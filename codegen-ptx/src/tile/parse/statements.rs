@@ -51,6 +51,10 @@ impl<'t> Parser<'t> {
                 cursor.open()?;
                 Op::IfAnyK { body: self.body(program, entry, path)? }
             }
+            "if_chunk_ends" => {
+                cursor.open()?;
+                Op::IfChunkEnds { body: self.body(program, entry, path)? }
+            }
             "loop" => {
                 cursor.word("kt")?;
                 cursor.open()?;

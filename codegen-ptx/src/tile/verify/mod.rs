@@ -3,6 +3,7 @@
 //! - its parts are consistent ([`shapes`]): extents, widths, alignments and limits; buffers and mbarriers do not
 //!   overlap; the threads of each map, barrier and mbarrier are those of the roles that use it; everything declared is
 //!   used;
+//! - planes are multiplied from the smallest products to the largest, all down to some size ([`walk`]);
 //! - its statements are correctly ordered ([`order`]): in a run of two threads of every role, over a few more K-tiles
 //!   than the deepest ring has slots, no slot is written while it may be read or read before it is written, no thread
 //!   waits forever, every term of the sum reaches the stored result exactly once, and no slot is in use between two
@@ -16,6 +17,7 @@ mod shapes;
 mod staged;
 mod steps;
 pub mod trace;
+mod walk;
 
 use super::{Module, Op, Pack, Program, Role, walk};
 use crate::Violation;
@@ -71,6 +73,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             Op::Promote { from, into } => vec![*from, *into],
             Op::Tiles { .. }
             | Op::IfAnyK { .. }
+            | Op::IfChunkEnds { .. }
             | Op::Loop { .. }
             | Op::Acquire { .. }
             | Op::Copy { .. }

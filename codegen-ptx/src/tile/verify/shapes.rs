@@ -5,7 +5,7 @@ use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Swizzle, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_PRODUCTS, alignment, run, vector};
-use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, trace};
+use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, trace, walk};
 use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
 use crate::violation::Site;
 
@@ -35,6 +35,7 @@ pub(super) fn check(program: &Program) -> Check {
     params(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
     program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
+    walk::check(program)?;
     program.rings.iter().enumerate().try_for_each(|(index, ring)| self::ring(program, index, ring))?;
     staged::check(program)?;
     overlaps(program)?;
@@ -315,8 +316,8 @@ fn references(program: &Program) -> Check {
                         format!("at most {MAX_IN_FLIGHT} statements can be left in flight, not {steps}")
                     })?;
                 }
-                Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } | Op::Sync | Op::Drain | Op::Write { .. } => {}
-                Op::Settle => {}
+                Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
+                Op::Sync | Op::Drain | Op::Write { .. } | Op::Settle => {}
             }
         }
     }

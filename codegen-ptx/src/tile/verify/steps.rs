@@ -131,9 +131,10 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
 /// Both matrix instructions multiply 16-bit types.
 fn multiplies(program: &Program, site: Site) -> Check {
     let types = program.problem.types;
-    let multiplies = types.a == types.b && matches!(types.a, DType::F16 | DType::Bf16) && types.acc == DType::F32;
+    let [a, b] = [Side::A, Side::B].map(|side| program.element(side));
+    let multiplies = a == b && matches!(a, DType::F16 | DType::Bf16) && types.acc == DType::F32;
     rule(multiplies, site, || {
-        format!("it multiplies f16 or bf16 and adds in f32, not {} by {} in {}", types.a, types.b, types.acc)
+        format!("it multiplies f16 or bf16 and adds in f32, not {a} by {b} in {}", types.acc)
     })
 }
 
@@ -142,7 +143,7 @@ fn multiplies(program: &Program, site: Site) -> Check {
 fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
     let at = || site.clone();
     rule(matches!(depth, 8 | 16), at(), || format!("`mma` multiplies 8 or 16 steps at once, not {depth}"))?;
-    let least = if depth == 8 && program.problem.types.a == DType::F16 { 75 } else { 80 };
+    let least = if depth == 8 && program.element(Side::A) == DType::F16 { 75 } else { 80 };
     rule(program.target.capability >= least, at(), || format!("`mma` needs sm_{least}, not {}", program.target))?;
     let atom = Map::m16n8();
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();

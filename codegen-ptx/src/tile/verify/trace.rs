@@ -4,10 +4,10 @@ use crate::tile::{Op, Role, Statement};
 use crate::violation::Site;
 
 /// What a thread of a role comes to in one tile of D with this many K-tiles: every statement that is not a loop, with the K-tile
-/// of the loop around it; before the loop there is none.
-pub fn statements(role: &Role, k_tiles: u32) -> Vec<(&Op, Option<u32>)> {
+/// of the loop around it; before the loop there is none. `chunk` is the number of K-tiles of a chunk, where there are chunks.
+pub fn statements(role: &Role, k_tiles: u32, chunk: Option<u32>) -> Vec<(&Op, Option<u32>)> {
     let nodes = nodes(0, &role.body);
-    let events = events(role, &nodes, Tiles { count: 1, first: Part::Last }, k_tiles);
+    let events = events(role, &nodes, Tiles { count: 1, first: Part::Last }, k_tiles, chunk);
     let done = events.into_iter().filter_map(|event| match event {
         Event::Do { node, kt } => Some((nodes[node].op, kt)),
         Event::Begin | Event::End | Event::Reduced | Event::Skipped => None,
@@ -76,10 +76,16 @@ pub(super) struct Tiles {
 }
 
 /// What a thread executes over some tiles of D with `k_tiles` K-tiles each.
-pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32) -> Vec<Event> {
+pub(super) fn events(
+    role: &Role,
+    nodes: &[Node<'_>],
+    tiles: Tiles,
+    k_tiles: u32,
+    chunk: Option<u32>,
+) -> Vec<Event> {
     // Most statements are in the loop over the K-tiles.
     let events = Vec::with_capacity(nodes.len() * (tiles.count * (k_tiles + 1)) as usize);
-    let mut unroller = Unroller { tiles, k_tiles, part: tiles.first, next: 0, events };
+    let mut unroller = Unroller { tiles, k_tiles, chunk, part: tiles.first, next: 0, events };
     unroller.body(&role.body, None);
     debug_assert_eq!(unroller.next, nodes.len());
     unroller.events
@@ -88,6 +94,8 @@ pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32
 struct Unroller {
     tiles: Tiles,
     k_tiles: u32,
+    /// K-tiles of a chunk.
+    chunk: Option<u32>,
     /// The part of the tile's sum.
     part: Part,
     /// Index of the next node, in the order of [`nodes`].
@@ -113,6 +121,12 @@ impl Unroller {
                 }
                 Op::Loop { body } => {
                     self.repeat(body, self.k_tiles, |unroller, body, kt| unroller.body(body, Some(kt)));
+                }
+                Op::IfChunkEnds { body } => {
+                    let ends = kt.zip(self.chunk).is_some_and(|(kt, chunk)| {
+                        (kt + 1).is_multiple_of(chunk.max(1)) || kt + 1 == self.k_tiles
+                    });
+                    self.repeat(body, u32::from(ends), |unroller, body, _| unroller.body(body, kt));
                 }
                 Op::Reduce { body, .. } => {
                     self.events.push(Event::Do { node, kt });

@@ -25,7 +25,10 @@ const COPIES_OF_A_ROLE: usize = 2;
 /// its rings.
 pub(super) fn check(program: &Program) -> Check {
     let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
-    let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).collect();
+    // With planes: a chunk, a part of the next one, and two of them.
+    let chunks = chunk_of(program).into_iter().flat_map(|tiles| [tiles, tiles + 1, 2 * tiles]);
+    let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).chain(chunks).collect();
+    counts.sort_unstable();
     counts.dedup();
     let persistent = program.scheduler.persistent.is_some();
     let mut tiles = vec![Tiles { count: if persistent { 2 } else { 1 }, first: Part::Last }];
@@ -53,6 +56,11 @@ fn segments(program: &Program) -> Vec<u32> {
     ends.sort_unstable();
     ends.dedup();
     ends
+}
+
+/// K-tiles of a whole chunk, where operands have planes.
+fn chunk_of(program: &Program) -> Option<u32> {
+    program.walk.as_ref().map(|walk| walk.k_tiles(program.block.k))
 }
 
 type Clock = Vec<u32>;
@@ -153,7 +161,7 @@ impl<'a> Block<'a> {
         let count = program.roles.len() * COPIES_OF_A_ROLE;
         let thread = |index: usize, role: &Role, nodes: &'a [Node<'a>]| Thread {
             role: index / COPIES_OF_A_ROLE,
-            events: events(role, nodes, tiles, k_tiles),
+            events: events(role, nodes, tiles, k_tiles, chunk_of(program)),
             at: 0,
             clock: vec![0; count],
             rings: vec![Cursor::default(); program.rings.len()],
@@ -338,7 +346,7 @@ impl<'a> Block<'a> {
             Op::Write { by } => self.write_out(t, *by)?,
             Op::Settle => self.settle(t),
             Op::Store { acc, .. } => self.store(t, *acc)?,
-            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::Loop { .. } => {}
+            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
         }
         Ok(true)
     }

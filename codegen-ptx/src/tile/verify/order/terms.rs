@@ -18,6 +18,14 @@ impl Block<'_> {
             _ => return Err(self.fault("the steps of a K-tile must be inside the loop, and those of all of k outside")),
         };
         let name = &self.program.accumulators[acc].name;
+        if let (Some(chunk), Some(kt), Some(terms)) = (super::chunk_of(self.program), kt, &self.threads[t].terms[acc]) {
+            let first = (kt / chunk * chunk) as usize * per_tile;
+            if terms[..first].iter().any(|count| *count > 0) {
+                return Err(self.fault(format_args!(
+                    "{name} has products of the chunk before this one: `promote` adds them to others when it ends"
+                )));
+            }
+        }
         let Some(terms) = &mut self.threads[t].terms[acc] else {
             return Err(self.fault(format_args!("{name} is added to before it is cleared")));
         };
@@ -26,8 +34,15 @@ impl Block<'_> {
     }
 
     pub(super) fn promote(&mut self, t: usize, from: usize, into: usize) -> Check {
+        let asynchronous = self.threads[t].nodes.iter().any(|node| {
+            matches!(node.op, Op::Steps { multiply, .. } if multiply.acc == from && is_asynchronous(node.op))
+        });
         let terms = &mut self.threads[t].terms;
         let added = terms[from].clone();
+        // Tensor cores of warp groups overwrite the accumulators with their first products instead of adding to zeros.
+        if asynchronous && added.as_ref().is_some_and(|added| added.iter().all(|count| *count == 0)) {
+            return Err(self.fault("accumulators are promoted that have no products yet"));
+        }
         match (added, &mut terms[into]) {
             (Some(added), Some(sum)) => {
                 sum.iter_mut().zip(&added).for_each(|(sum, added)| *sum += added);

@@ -1,0 +1,66 @@
+//! Planes: both operands have them or neither has, and their products are added up from the smallest to the largest.
+//!
+//! Plane p of an operand is smaller than the operand by a factor that grows with p, and by about as much for each plane. So
+//! the sum of the planes' numbers is the size of a product, and all products down to some size count.
+
+use ptx_gemm_dsl::clause::pairs;
+use ptx_gemm_dsl::terms::Side;
+use ptx_gemm_dsl::types::DType;
+
+use super::{Check, rule, trace};
+use crate::tile::{Op, Program, Walk};
+use crate::violation::Site;
+
+/// Most planes of an operand: as many as f32 needs.
+const MAX_PLANES: u32 = 3;
+
+pub(super) fn check(program: &Program) -> Check {
+    for (role, body) in program.roles.iter().map(|role| &role.body).enumerate() {
+        for node in trace::nodes(role, body).iter().filter(|node| matches!(node.op, Op::IfChunkEnds { .. })) {
+            rule(program.walk.is_some(), node.site(), || "k has no chunks: there is no `walk`".into())?;
+        }
+    }
+    for (index, pack) in program.packs.iter().enumerate().filter(|(_, pack)| pack.planes.is_some()) {
+        let name = pack.side.operand().name();
+        rule(program.walk.is_some(), Site::Pack(index), || {
+            format!("{name} is split into planes, and no `walk` says in which order they are multiplied")
+        })?;
+    }
+    let Some(walk) = &program.walk else { return Ok(()) };
+    let [Some(a), Some(b)] = [Side::A, Side::B].map(|side| program.planes(side)) else {
+        return rule(false, Site::Walk, || "both operands are split into planes, by `pack`".into());
+    };
+    let matrices = [Side::A, Side::B].map(|side| program.problem.types.of(side.operand()));
+    let known = a == b && matches!(a.dtype, DType::F16 | DType::Bf16) && (2..=MAX_PLANES).contains(&a.count);
+    rule(known && matrices == [DType::F32; 2], Site::Walk, || {
+        format!("f32 operands have 2 to {MAX_PLANES} planes of f16 or bf16, alike for A and B")
+    })?;
+    let depth = program.block.k;
+    rule(walk.chunk > 0 && walk.chunk.is_multiple_of(depth) && walk.chunk <= 4096, Site::Walk, || {
+        format!("a chunk of {} is not made of K-tiles of {depth}, at most 4096 of k", walk.chunk)
+    })?;
+    ordered(walk, a.count)
+}
+
+fn ordered(Walk { pairs: given, .. }: &Walk, planes: u32) -> Check {
+    let at = || Site::Walk;
+    if let Some((a, b)) = given.iter().find(|(a, b)| *a >= planes || *b >= planes) {
+        return rule(false, at(), || format!("planes {a} of A and {b} of B are not among the {planes} of each"));
+    }
+    let twice = given.iter().enumerate().find(|(index, pair)| given[..*index].contains(pair));
+    if let Some((_, (a, b))) = twice {
+        return rule(false, at(), || format!("planes {a} of A and {b} of B are multiplied twice"));
+    }
+    let rising = given.windows(2).find(|two| two[0].0 + two[0].1 < two[1].0 + two[1].1);
+    if let Some([(a, b), (c, d)]) = rising {
+        return rule(false, at(), || {
+            format!("products of planes {a} and {b} come before the smaller ones of {c} and {d}")
+        });
+    }
+    let most = given.iter().map(|(a, b)| a + b).max().unwrap_or(0);
+    let missing = pairs(planes, most).into_iter().find(|pair| !given.contains(pair));
+    rule(missing.is_none() && most > 0, at(), || match missing {
+        Some((a, b)) => format!("the products of planes {a} and {b} are missing, and smaller ones are not"),
+        None => "there are no products but the largest".into(),
+    })
+}

@@ -1,0 +1,66 @@
+//! The rules of `emulate` and `promote`: f32 operands as planes of a 16-bit type, and sums that are promoted.
+
+use crate::check::finding::Findings;
+use crate::check::settings::Settings;
+use crate::clause::{Clause, TileClause};
+use crate::limits;
+use crate::table::Key;
+use crate::terms::{Load, Operand};
+use crate::types::{Batch, DType};
+
+pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+    let Some(clause) = settings.get(Key::Emulate) else { return };
+    types(settings, clause, findings);
+    promoted(settings, findings);
+    if settings.load != Load::Tma {
+        let load = settings.text(Key::Load, "load(registers)");
+        let message = format!("{clause} needs load(tma): {load} does not go from plane to plane");
+        findings
+            .error("emulate-load", Key::Emulate, &[Key::Load], message)
+            .set("load(tma)", "load(tma) does")
+            .set("load(tma); stages(2)", "load(tma) does")
+            .remove("emulate", "leave emulate out");
+    }
+    if let (Batch::Grouped, Some(batch)) = (settings.problem.batch, settings.get(Key::Batch)) {
+        let message = format!("{clause} conflicts with {batch}: the planes of a group's operands have no place in its list");
+        findings
+            .error("emulate-grouped", Key::Emulate, &[Key::Batch], message)
+            .remove("emulate", "leave emulate out")
+            .set("batch(strided)", "batch(strided) goes with emulate");
+    }
+}
+
+/// A, B and the sums are f32.
+fn types(settings: &Settings, clause: &Clause, findings: &mut Findings) {
+    let types = settings.problem.types;
+    let inputs = [Operand::A, Operand::B].map(|operand| types.of(operand));
+    if inputs.iter().chain([&types.acc]).any(|dtype| *dtype != DType::F32) {
+        let message =
+            format!("{clause} computes f32 products, a is {}, b is {} and acc is {}", types.a, types.b, types.acc);
+        findings
+            .error("emulate-types", Key::Emulate, &[Key::Types], message)
+            .set("types(f32)", "types(f32) is what it is for")
+            .remove("emulate", "leave emulate out");
+    }
+}
+
+/// Sums are promoted after whole K-tiles.
+fn promoted(settings: &Settings, findings: &mut Findings) {
+    let every = settings.promote;
+    let Some(tile) = settings.tile else { return };
+    let Some(depth) = tile.k.filter(|k| *k > 0 && !every.is_multiple_of(*k)) else { return };
+    let promote = settings.text(Key::Promote, &format!("promote(every = {every})"));
+    let message = format!(
+        "{promote} is not a multiple of the depth {depth} of {}: sums are promoted after whole K-tiles",
+        settings.text(Key::Tile, "")
+    );
+    let finding = findings.error("promote-depth", Key::Promote, &[Key::Tile, Key::Emulate], message);
+    for every in limits::EVERY.iter().filter(|every| every.is_multiple_of(depth)) {
+        let text = Clause::Promote(*every).to_string();
+        finding.set(&text, format!("{text} is"));
+    }
+    for k in [64, 32, 16] {
+        let text = Clause::Tile(TileClause { k: Some(k), ..tile }).to_string();
+        finding.set(&text, format!("{text} divides it"));
+    }
+}
