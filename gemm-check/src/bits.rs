@@ -211,7 +211,7 @@ pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
 
 /// Multiplies what `request` describes on two devices, with one kernel, and compares the bits.
 pub fn agree(here: &CompiledGemm, there: &CompiledGemm, request: &Request) -> Result<Agreement, CheckError> {
-    let given = Given::new(here.problem().clone(), request)?;
+    let given = Given::new(here, request)?;
     let rule = Rule::of(here.kernel().module());
     let (run, x) = given.multiply(here)?;
     let (_, y) = given.multiply(there)?;
@@ -303,7 +303,7 @@ mod tests {
     fn a_difference_is_measured_by_the_rule() {
         let gemm = compiled();
         let request = Request::random(4, 4, 4);
-        let given = Given::new(gemm.problem().clone(), &request).unwrap();
+        let given = Given::new(&gemm, &request).unwrap();
         let (run, x) = given.multiply(&gemm).unwrap();
         let found = |rule: &Rule, ulps: f64| {
             let mut y = x.clone();

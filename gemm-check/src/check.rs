@@ -13,7 +13,7 @@ use crate::{epilogue, integer};
 
 /// Multiplies what `request` describes and compares the result with the reference.
 pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckError> {
-    let given = Given::new(gemm.problem().clone(), request)?;
+    let given = Given::new(gemm, request)?;
     let (run, d) = given.multiply(gemm)?;
     let mut outcome = Outcome::new(run);
     outcome.padding_intact = d.padding_is_intact();

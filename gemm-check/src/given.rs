@@ -3,6 +3,7 @@
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Batch, Problem};
+use ptx_gemm_runtime::interface::Emulated;
 use ptx_gemm_runtime::{CompiledGemm, Run, Stack};
 
 use crate::bound::{Estimate, Rounding};
@@ -10,6 +11,7 @@ use crate::data::{Data, HostMatrix, Results, Values, encode_all};
 use crate::element::round;
 use crate::epilogue;
 use crate::error::CheckError;
+use crate::planes;
 use crate::product::{Precision, Product};
 use crate::request::{Output, Request};
 use crate::size::Size;
@@ -29,20 +31,24 @@ pub(crate) struct Given<'a> {
     pub(crate) problem: Problem,
     pub(crate) request: &'a Request,
     pub(crate) input: Input,
+    /// Where products are of planes of the operands.
+    emulated: Option<Emulated>,
 }
 
 impl Given<'_> {
     /// Generates the data of a request, if there is memory for them and a reference for their types.
-    pub(crate) fn new(problem: Problem, request: &Request) -> Result<Given<'_>, CheckError> {
+    pub(crate) fn new<'r>(gemm: &CompiledGemm, request: &'r Request) -> Result<Given<'r>, CheckError> {
+        let problem = gemm.problem().clone();
         supported(&problem)?;
         crate::memory::suffices(&problem, request)?;
-        let input = Input::generate(&problem, request)?;
-        Ok(Given { problem, request, input })
+        let emulated = gemm.kernel().interface().entries.iter().find_map(|entry| entry.emulated);
+        let input = Input::generate(&problem, request, emulated)?;
+        Ok(Given { problem, request, input, emulated })
     }
 
     /// D, and the entry that ran.
     pub(crate) fn multiply(&self, gemm: &CompiledGemm) -> Result<(Run, Results), CheckError> {
-        let Given { problem, request, input } = self;
+        let Given { problem, request, input, .. } = self;
         if problem.batch == Batch::Grouped {
             return self.multiply_group(gemm);
         }
@@ -76,7 +82,7 @@ impl Given<'_> {
 
     /// The same for the products of a group.
     fn multiply_group(&self, gemm: &CompiledGemm) -> Result<(Run, Results), CheckError> {
-        let Given { problem, request, input } = self;
+        let Given { problem, request, input, .. } = self;
         let of = |product: usize, operand: Operand, values: Option<&Values>| {
             let (dtype, shape) = (problem.types.of(operand), request.shape_of(problem, product, operand));
             match values {
@@ -122,7 +128,7 @@ impl Given<'_> {
     /// The reference of each element, row by row. `relative` is the error permitted for functions that hardware
     /// approximates.
     pub(crate) fn references(&self, product: usize, relative: f64, sums: Sums) -> Result<Vec<Estimate>, CheckError> {
-        let Given { problem, request, input } = self;
+        let Given { problem, request, input, .. } = self;
         let size = request.size(product);
         let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
         let doubled = problem.types.acc == DType::F64;
@@ -139,7 +145,7 @@ impl Given<'_> {
             let (row, col) = (index / size.n, index % size.n);
             let operands = epilogue::Operands {
                 acc: match sums {
-                    Sums::Free => Estimate::accumulated(sum, magnitude, size.k, acc, exact),
+                    Sums::Free => self.accumulated(product, (row, col), (sum, magnitude), exact),
                     Sums::Fixed => Estimate::exact(sum),
                 },
                 c: input.c_at(product, row, col),
@@ -159,6 +165,25 @@ impl Given<'_> {
             reference
         };
         Ok(products.sum.iter().zip(&products.magnitude).enumerate().map(reference).collect())
+    }
+}
+
+impl Given<'_> {
+    /// The accumulator of an element: the sum of its products, and of their magnitudes.
+    fn accumulated(
+        &self,
+        product: usize,
+        (row, col): (usize, usize),
+        (sum, magnitude): (f64, f64),
+        exact: bool,
+    ) -> Estimate {
+        let acc = Rounding::of(self.problem.types.acc);
+        let Input { a, b, .. } = &self.input;
+        let (a, b) = (&a[product], &b[product]);
+        match self.emulated {
+            None => Estimate::accumulated(sum, magnitude, a.cols, acc, exact),
+            Some(of) => planes::accumulated((sum, magnitude), of, || planes::Line::of(a, b, (row, col)), exact),
+        }
     }
 }
 
@@ -202,7 +227,7 @@ fn nowhere(_: usize, _: usize) -> bool {
 }
 
 impl Input {
-    fn generate(problem: &Problem, request: &Request) -> Result<Input, CheckError> {
+    fn generate(problem: &Problem, request: &Request, emulated: Option<Emulated>) -> Result<Input, CheckError> {
         let &Request { data, seed, .. } = request;
         let (types, epilogue) = (problem.types, &problem.epilogue);
         if let Some((name, value)) = request.scalars.iter().find(|(_, value)| value.fract() != 0.0)
@@ -237,8 +262,13 @@ impl Input {
         };
         let (in_a, in_b) = ((f64::NAN, even_rows as Chosen), (f64::INFINITY, odd_columns as Chosen));
         let sizes: Vec<Size> = (0..request.products()).map(|product| request.size(product)).collect();
-        let a = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
-        let b = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
+        let mut a: Vec<Values> =
+            sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
+        let mut b: Vec<Values> =
+            sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
+        if let (Some(of), Data::Exact, true) = (emulated, data, reads_acc) {
+            a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));
+        }
         let in_c = (f64::NAN, nowhere as Chosen);
         let with_c = sizes.iter().filter(|_| epilogue.uses_c());
         let c = with_c.map(|size| values(types.c, size.m, size.n, in_c, reads_c)).collect();

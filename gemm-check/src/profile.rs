@@ -165,7 +165,7 @@ fn request(size: Size) -> Request {
 
 /// What a product costs, for a kernel that [`counting`] has loaded. The result is not compared.
 pub(crate) fn cost(gemm: &CompiledGemm, size: Size) -> Result<Cost, CheckError> {
-    let (run, _) = Given::new(gemm.problem().clone(), &request(size))?.multiply(gemm)?;
+    let (run, _) = Given::new(gemm, &request(size))?.multiply(gemm)?;
     Ok(run.counts.and_then(|counts| counts.cost).unwrap_or_default())
 }
 

@@ -21,13 +21,13 @@ impl<'a> Lowering<'a> {
     /// Byte distance between a step and the one `steps` later.
     pub(super) fn step_bytes(&self, buffer: usize, steps: u32) -> u32 {
         let Buffer { fast, pitch, side, .. } = self.program.buffers[buffer];
-        offset(fast, pitch, self.bytes(side.operand()), 0, steps)
+        offset(fast, pitch, self.program.element(side).bytes(), 0, steps)
     }
 
     /// Distances from a thread's base at which the steps `of` are read.
     fn distances(&self, buffer: usize, of: impl Iterator<Item = u32> + Clone) -> Lowered<Vec<u32>> {
         let Buffer { fast, pitch, side, .. } = self.program.buffers[buffer];
-        let bytes = self.bytes(side.operand());
+        let bytes = self.program.element(side).bytes();
         let positions = self.positions(side)?;
         let all = positions.iter().flat_map(|at| of.clone().map(move |step| offset(fast, pitch, bytes, *at, step)));
         Ok(all.collect())
@@ -54,7 +54,7 @@ impl<'a> Lowering<'a> {
             Fast::K => own * pitch,
             Fast::Mn => own,
         };
-        let offset = self.b.set(in_slot * self.bytes(side.operand()));
+        let offset = self.b.set(in_slot * self.program.element(side).bytes());
         let mut steps = Vec::new();
         tile::walk(body, &mut |statement| {
             if let Op::Steps { span: Span::Tile(range), unroll, fetches, .. } = &statement.op
@@ -108,7 +108,7 @@ impl<'a> Lowering<'a> {
                 converted = self.rotating(side, 0, positions.len() as u32, true);
             }
         }
-        let bytes = self.bytes(side.operand());
+        let bytes = self.program.element(side).bytes();
         let from = Fragments::Slot(SlotSource { address, fast, pitch, bytes, reads: fetch.reads });
         let Fetch { width, ahead, hold, .. } = fetch;
         Ok(Stream { side, positions, width, group, ahead, hold, sets, converted, from, note: note.clone() })

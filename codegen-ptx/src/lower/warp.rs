@@ -113,14 +113,14 @@ impl<'a> Lowering<'a> {
             Fast::Mn => (first + own * MATRIX, k * MATRIX + row),
         };
         let (slow, along) = if fast == Fast::K { (own, k) } else { (k, own) };
-        let offset = self.b.set((slow * pitch + along) * self.bytes(side.operand()));
+        let offset = self.b.set((slow * pitch + along) * self.program.element(side).bytes());
         let mut steps = Vec::new();
         tile::walk(body, &mut |statement| {
             if let Op::Steps { span: Span::Tile(range), .. } = &statement.op {
                 steps.extend(range.clone().step_by(depth as usize));
             }
         });
-        let bytes = self.bytes(side.operand());
+        let bytes = self.program.element(side).bytes();
         let distances = steps
             .iter()
             .flat_map(|step| (0..blocks).map(move |block| self::offset(fast, pitch, bytes, block * rows, *step)));
@@ -190,7 +190,7 @@ impl<'a> Lowering<'a> {
     fn load_matrices(&mut self, of: &Matrices<'_>, step: u32) -> Lowered<()> {
         let Buffer { fast, pitch, side, .. } = *of.buffer;
         let set = self.matrix_set(of, step);
-        let bytes = self.bytes(side.operand());
+        let bytes = self.program.element(side).bytes();
         self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + of.depth - 1));
         for (block, dst) in set.chunks(of.at_once()).enumerate() {
             let (base, offset) = of.address.at(offset(fast, pitch, bytes, block as u32 * of.rows, step))?;

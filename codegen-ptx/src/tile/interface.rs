@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
-use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Tail};
+use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 use super::grid::tiles;
 pub use super::grid::{Extents, Grid, STREAM_DEPTH};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
-use super::{Division, Module, Op, Pack, Program, Source, TMA_BYTES, Writer};
+use super::{Division, Module, Op, Pack, Planes, Program, Source, TMA_BYTES, Writer};
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
@@ -49,8 +49,23 @@ pub struct Entry {
     pub record: Option<Record>,
     /// Operands that are copied into the workspace first, after the memory of a reduction.
     pub packings: Vec<Packing>,
+    /// Where products are of planes of the operands: which planes, and how often sums are promoted.
+    pub emulated: Option<Emulated>,
     /// The kernels of one product, in order: those that pack, then the one that writes D.
     pub launches: Vec<KernelLaunch>,
+}
+
+/// f32 products from products of planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emulated {
+    /// Type of the planes' elements.
+    pub dtype: DType,
+    /// Planes of each operand.
+    pub planes: u32,
+    /// Products of planes.
+    pub products: u32,
+    /// Elements of k between two promotions.
+    pub chunk: u32,
 }
 
 /// An operand that is copied before the product, unless the tensor map can be that of the operand itself.
@@ -227,6 +242,7 @@ impl Entry {
             tile: program.block,
             workspace: workspace(program),
             record: Record::of(program),
+            emulated: emulated(program),
             packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().map(|pack| pack_launch(program, pack)).chain([main]).collect(),
         }
@@ -406,6 +422,11 @@ fn requires(program: &Program) -> Vec<Requires> {
             bytes: elements * program.problem.types.of(operand).bytes(),
         })
         .collect()
+}
+
+fn emulated(program: &Program) -> Option<Emulated> {
+    let (walk, Planes { dtype, count, .. }) = program.walk.as_ref().zip(program.planes(Side::A))?;
+    Some(Emulated { dtype, planes: count, products: walk.pairs.len() as u32, chunk: walk.chunk })
 }
 
 fn packing(program: &Program, launch: usize, pack: &Pack) -> Option<Packing> {
