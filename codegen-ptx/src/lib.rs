@@ -92,10 +92,13 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
             if module.entries.iter().any(|entry| entry.name == pack.kernel()) {
                 continue;
             }
-            let kernel = lower::pack::lower(program, pack).map_err(|violation| violation.in_entry(index))?;
-            let packing = finish(kernel, program.target, observed).map_err(|violation| violation.in_entry(index))?;
-            observe(&mut observer, Level::Kernel, || packing.kernel.unwrap_or_default());
-            module.entries.push(packing.entry);
+            let scale = pack.scales().then(|| lower::scale::lower(program, pack));
+            for kernel in scale.into_iter().chain([lower::pack::lower(program, pack)]) {
+                let packing = kernel.and_then(|kernel| finish(kernel, program.target, observed));
+                let packing = packing.map_err(|violation| violation.in_entry(index))?;
+                observe(&mut observer, Level::Kernel, || packing.kernel.unwrap_or_default());
+                module.entries.push(packing.entry);
+            }
         }
         let Lowered { entry, shared, kernel } = lowered;
         observe(&mut observer, Level::Kernel, || kernel.unwrap_or_default());

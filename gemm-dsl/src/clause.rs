@@ -362,6 +362,11 @@ impl Emulation {
         }
     }
 
+    /// Whether the planes are of rows of A and columns of B that are scaled by powers of two: f16 has few exponents.
+    pub fn scales(self) -> bool {
+        self.factor() == DType::F16
+    }
+
     /// Planes of each operand.
     pub fn planes(self) -> u32 {
         match self {

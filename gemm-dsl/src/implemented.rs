@@ -26,7 +26,7 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
-    let emulated = |word: &Emulation| matches!(word, Emulation::Bf16x3 | Emulation::Bf16x6);
+    let emulated = |word: &Emulation| *word != Emulation::Bf16x9;
     word.downcast_ref() != Some(&Roles::Pingpong) && word.downcast_ref().is_none_or(emulated)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 lacks("specialize with pingpong".into(), &[&together.to_string()]);
             }
             Clause::Emulate(emulation) if !works(emulation) => {
-                lacks(whole, &["emulate(bf16x6)", "emulate(bf16x3)"]);
+                lacks(whole, &["emulate(bf16x6)"]);
             }
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}

@@ -323,6 +323,7 @@ impl Plan {
             Param::Problems => ("problems".into(), "u64, address of the list of products".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),
             Param::Packed(operand) => (format!("packed_{}", operand.name()), "u64, address".into()),
+            Param::Scales(operand) => (format!("scales_{}", operand.name()), "u64, address".into()),
         }
     }
 }

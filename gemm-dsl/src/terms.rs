@@ -198,6 +198,8 @@ pub enum Param {
     Workspace,
     /// Pointer to the copy of a packed operand: u64.
     Packed(Operand),
+    /// Pointer to the powers of two that scale the rows of A or the columns of B, each followed by its inverse: u64.
+    Scales(Operand),
 }
 
 /// A matrix of the problem.

@@ -43,6 +43,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
         Param::Problems => (Type::U64, "list of the products, global address".into()),
         Param::Workspace => (Type::U64, "partial sums, global address".into()),
         Param::Packed(op) => (Type::U64, format!("copy of {op:?}, global address")),
+        Param::Scales(op) => (Type::U64, format!("scales of {op:?}, each followed by its inverse, global address")),
     };
     let holds = super::extent::holds(program, param);
     Ok(kernel::Param { name: param_name(param, &program.problem), ty, field: None, holds, about })
@@ -82,7 +83,8 @@ impl Args {
                 | Param::BatchStride(_)
                 | Param::Problems
                 | Param::Workspace
-                | Param::Packed(_) => {}
+                | Param::Packed(_)
+                | Param::Scales(_) => {}
             }
         }
         scalars.sort_by_key(|(i, _)| *i);

@@ -7,6 +7,7 @@
 //! outside D.
 
 mod matrices;
+mod scales;
 
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
@@ -110,6 +111,7 @@ impl Lowering<'_> {
             rem: work_tile.rem_n.clone(),
         };
         let held = Held { regs: self.held(acc, &map, &rows, &cols)?, columns: cols.count(), note: note.clone() };
+        self.unscale(work_tile, &held, (&rows, &cols))?;
         let layouts = self.program.problem.layouts;
         let d = match staged {
             true => Target::Stage { width },

@@ -24,6 +24,8 @@ pub(super) fn holds(program: &Program, param: &Param) -> Holds {
             Some(_) => Holds::Vector(Dim::N),
             None => Holds::Other,
         },
+        Param::Scales(Operand::A) => Holds::Vector(Dim::M),
+        Param::Scales(_) => Holds::Vector(Dim::N),
         Param::M => Holds::Extent(Dim::M),
         Param::N => Holds::Extent(Dim::N),
         Param::K => Holds::Extent(Dim::K),
@@ -64,6 +66,11 @@ impl Lowering<'_> {
         let along_m = self.program.problem.epilogue.vectors.get(vector).is_some_and(|vector| per_row(vector.axis));
         let reach = if along_m { self.rows(work_tile)? } else { self.cols(work_tile)? };
         self.touch(&Param::Vector(vector), [Some(reach), None])
+    }
+
+    /// An access to the scales of an operand's part of a tile.
+    pub(super) fn scales_access(&self, work_tile: &WorkTile, side: Side) -> Lowered<Access> {
+        self.touch(&Param::Scales(side.operand()), [Some(self.own_reach(work_tile, side)?), None])
     }
 
     /// An access to the workspace, whose size comes from the plan.

@@ -28,6 +28,7 @@ mod pipeline;
 mod reduce;
 mod registers;
 mod ring;
+pub(crate) mod scale;
 mod scheduler;
 mod shared;
 mod slot;

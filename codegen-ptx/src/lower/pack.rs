@@ -17,8 +17,9 @@ use super::{Lowered, broken, letter};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{
-    self, Access, Expr, Guard, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Reg, Value,
+    self, Access, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Reg, Value,
 };
+use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Planes, Program};
 
 /// The largest number of bf16.
@@ -76,6 +77,8 @@ struct Tile {
     k_left: Expr,
     /// Bytes from one plane of the copy to the next.
     plane: Expr,
+    /// The scale of the tile's first row or column, if these are scaled.
+    scales: Expr,
 }
 
 impl Packing<'_> {
@@ -101,7 +104,7 @@ impl Packing<'_> {
         if matrix == self.pack.fast {
             self.b.origin(note, "write it with the pitch of the copy");
             let written = self.elements(matrix, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
-            self.write(&written, &registers, &tile);
+            self.write(&written, &registers, &tile)?;
             return Ok(self.b.finish());
         }
         self.b.origin(note, "store it in shared memory");
@@ -119,13 +122,14 @@ impl Packing<'_> {
             let (locality, reads) = (Locality::Unknown, Reads::Movable);
             self.b.push(Op::Load { memory: Memory::Shared, dst: vec![*dst], address, guard: None, locality, reads });
         }
-        self.write(&written, &registers, &tile);
+        self.write(&written, &registers, &tile)?;
         Ok(self.b.finish())
     }
 
-    fn write(&mut self, elements: &[Element], registers: &[Reg], tile: &Tile) {
+    fn write(&mut self, elements: &[Element], registers: &[Reg], tile: &Tile) -> Lowered<()> {
         if let (Some(family), Some(planes)) = (self.planes, self.pack.planes) {
-            let split: Vec<Vec<Reg>> = registers.iter().map(|value| self.split(*value, family, planes)).collect();
+            let scaled = self.scaled(elements, registers, tile);
+            let split: Vec<Vec<Reg>> = scaled?.iter().map(|value| self.split(*value, family, planes)).collect();
             self.b.origin(&self.pack.note, "write the planes");
             for plane in 0..planes.count {
                 for (element, of) in elements.iter().zip(&split) {
@@ -135,13 +139,52 @@ impl Packing<'_> {
                     self.b.push(Op::Store { memory, src: vec![of[plane as usize]], address, guard });
                 }
             }
-            return;
+            return Ok(());
         }
         for (element, src) in elements.iter().zip(registers) {
             let address = kernel::Address { base: self.b.set_reg(element.address.clone()), offset: element.offset };
             let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
             self.b.push(Op::Store { memory, src: vec![*src], address, guard });
         }
+        Ok(())
+    }
+
+    /// The elements times the scales of their rows or columns, if these are scaled.
+    fn scaled(&mut self, elements: &[Element], registers: &[Reg], tile: &Tile) -> Lowered<Vec<Reg>> {
+        if !self.pack.scales() {
+            return Ok(registers.to_vec());
+        }
+        let scales = Param::Scales(self.pack.side.operand());
+        let param = self.params.iter().position(|param| *param == scales);
+        let param = param.ok_or_else(|| broken("an access to something that is not a kernel parameter"))?;
+        let Holds::Vector(dim) = extent::holds(self.program, &scales) else {
+            return Err(broken("scales have one dimension"));
+        };
+        let reach = Reach::new(dim, register(&tile.own_left)?, self.pack.extent);
+        let access = Access { param, reach: [Some(reach), None] };
+        self.b.origin(&self.pack.note, "scales");
+        let mut known: Vec<(Expr, Reg)> = Vec::new();
+        for element in elements {
+            if known.iter().any(|(own, _)| *own == element.own) {
+                continue;
+            }
+            let dst = self.b.fresh(self.values);
+            self.b.push(Op::Clear { dst: vec![dst] });
+            let inside = self.b.set_reg(element.own.clone().lt(tile.own_left.clone()));
+            let address = self.b.set(tile.scales.clone() + element.own.clone().wide() * SCALE_BYTES);
+            let guard = Some(Guard { pred: inside, expect: true });
+            self.b.load_global(vec![dst], &address, 0, guard, (access, Locality::Unknown));
+            known.push((element.own.clone(), dst));
+        }
+        let mut scaled = Vec::new();
+        for (element, value) in elements.iter().zip(registers) {
+            let scale = known.iter().find(|(own, _)| *own == element.own).map(|(_, scale)| *scale);
+            let scale = scale.ok_or_else(|| broken("an element without a scale"))?;
+            let dst = self.b.fresh(self.values);
+            self.b.math(Math::Mul, dst, vec![Value::Reg(*value), Value::Reg(scale)]);
+            scaled.push(dst);
+        }
+        Ok(scaled)
     }
 
     /// The planes of one element, the largest first: each is what the ones before leave of it, rounded to nearest.
@@ -222,6 +265,12 @@ impl Packing<'_> {
         }
         let from = self.first(from, program.problem.layouts.fast(pack.side), (&own0, &k0), (&pitch, bytes));
         self.b.origin(note, "the same of the copy");
+        let mut scales = Expr::Const(0);
+        if pack.scales() {
+            scales = self.argument(&Param::Scales(operand))?;
+            let first = product.clone().map_or(Expr::Const(0), |product| product.wide() * own.clone().wide());
+            scales = self.b.set(scales + (first + own0.clone().wide()) * SCALE_BYTES);
+        }
         let (run, rows) = if pack.fast == Fast::K { (k, own) } else { (own, k) };
         let align = pack.align(program);
         let packed_pitch = self.b.set(((run.wide() + (align - 1)) / align) * (align * copied));
@@ -237,7 +286,7 @@ impl Packing<'_> {
             to = self.b.set(to + product.wide() * matrix);
         }
         let to = self.first(to, pack.fast, (&own0, &k0), (&packed_pitch, copied));
-        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left, plane })
+        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left, plane, scales })
     }
 
     /// The address of a tile's first element.

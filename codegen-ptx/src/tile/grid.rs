@@ -25,6 +25,7 @@ pub struct Grid {
     /// The matrix that is divided into tiles: D, or an operand that is packed.
     pub of: Operand,
     /// Rows and columns of a tile of D; extents of a tile of an operand along its own dimension and along k.
+    /// [`WHOLE`] of k: all of it.
     pub tile: (u32, u32),
     /// Blocks that share a tile, each computing its part of k.
     pub parts: u32,
@@ -37,6 +38,9 @@ pub struct Grid {
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
     pub wave: Option<Wave>,
 }
+
+/// The extent of a tile that has all of k.
+pub const WHOLE: u32 = u32::MAX;
 
 pub(super) fn tiles(tile: (u32, u32), m: u64, n: u64) -> u64 {
     m.div_ceil(u64::from(tile.0)).saturating_mul(n.div_ceil(u64::from(tile.1)))
@@ -100,7 +104,11 @@ impl Grid {
             Operand::C | Operand::D => ("m", "n"),
         };
         let (m, n) = self.cluster;
-        let mut formula = format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0 * m, self.tile.1 * n);
+        let mut formula = if self.tile.1 == WHOLE {
+            format!("ceil({rows} / {})", self.tile.0)
+        } else {
+            format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0 * m, self.tile.1 * n)
+        };
         if self.cluster_blocks() > 1 {
             formula.push_str(&format!(" * {}", self.cluster_blocks()));
         }

@@ -3,6 +3,7 @@
 //! All of this derives from the programs alone, so that a program without a schedule is launched and checked like any
 //! other.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
@@ -10,13 +11,18 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 use super::grid::tiles;
-pub use super::grid::{Extents, Grid, STREAM_DEPTH};
+pub use super::grid::{Extents, Grid, STREAM_DEPTH, WHOLE};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
-use super::{Division, Module, Op, Pack, Planes, Program, Source, TMA_BYTES, Writer};
+use super::{
+    Division, Module, Op, Pack, Planes, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Source, TMA_BYTES, Writer,
+};
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
 pub const FLAG_BYTES: u32 = 4;
+
+/// Bytes of a scale and its inverse.
+pub const SCALE_BYTES: u32 = 8;
 
 /// Alignment of the partial sums in the workspace, in bytes.
 pub const WORKSPACE_ALIGN: u32 = 256;
@@ -69,12 +75,12 @@ pub struct Emulated {
 }
 
 /// An operand that is copied before the product, unless the tensor map can be that of the operand itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// A or B.
     pub operand: Operand,
-    /// Index of its kernel among the entry's launches.
-    pub launch: usize,
+    /// Indices of its kernels among the entry's launches: the one that copies it comes last.
+    pub launches: Range<usize>,
     /// Contiguous dimension of the copy.
     pub fast: Fast,
     /// Whether the operand is copied always: the copy has another order, or consists of planes.
@@ -83,6 +89,8 @@ pub struct Packing {
     pub dtype: DType,
     /// Its planes, one after another; 1 if the operand is not split.
     pub planes: u32,
+    /// Whether a row of A or column of B has a scale, and its inverse, after the copy.
+    pub scaled: bool,
     /// What the operand must fulfil to be used as it is.
     pub requires: Requires,
     /// Elements that the rows of the copy begin at multiples of.
@@ -109,8 +117,16 @@ impl Packing {
         (run, rows, run.next_multiple_of(self.align.into()))
     }
 
-    /// Size of the copy in bytes.
+    /// Size in bytes of the copy, and of the scales after it.
     fn bytes(&self, extents: Extents) -> u64 {
+        let own = if self.operand == Operand::B { extents.n } else { extents.m };
+        let scales = own.saturating_mul(extents.batch).saturating_mul(SCALE_BYTES.into());
+        let scales = scales.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX);
+        self.scales_offset(extents).saturating_add(if self.scaled { scales } else { 0 })
+    }
+
+    /// Bytes from the start of the copy to the scales.
+    pub fn scales_offset(&self, extents: Extents) -> u64 {
         let (_, rows, pitch) = self.rows(extents);
         let element = u64::from(self.dtype.bytes()) * u64::from(self.planes);
         let bytes = rows.saturating_mul(pitch).saturating_mul(extents.batch).saturating_mul(element);
@@ -244,7 +260,7 @@ impl Entry {
             record: Record::of(program),
             emulated: emulated(program),
             packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
-            launches: program.packs.iter().map(|pack| pack_launch(program, pack)).chain([main]).collect(),
+            launches: program.packs.iter().flat_map(|pack| pack_launches(program, pack)).chain([main]).collect(),
         }
     }
 
@@ -255,7 +271,7 @@ impl Entry {
 
     /// When a launch runs one of its kernels; `None`: always, since the kernel writes D.
     pub fn when(&self, launch: usize) -> Option<String> {
-        self.packings.iter().find(|packing| packing.launch == launch).map(Packing::when)
+        self.packings.iter().find(|packing| packing.launches.contains(&launch)).map(Packing::when)
     }
 
     /// The required alignment of a matrix.
@@ -345,7 +361,11 @@ impl Entry {
             let own = if packing.operand == Operand::B { "n" } else { "m" };
             let (run, rows) = if packing.fast == Fast::K { ("k", own) } else { (own, "k") };
             let align = packing.align;
-            format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{batch}")
+            let scales = match packing.scaled {
+                true => format!("; then scales_{name}, from a multiple of {WORKSPACE_ALIGN}: {own} * {SCALE_BYTES} bytes{batch}"),
+                false => String::new(),
+            };
+            format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{batch}{scales}")
         });
         let list = self.record.as_ref().map(|Record { bytes, .. }| {
             format!("problems, from a multiple of {RECORD_ALIGN}: batch records of {bytes} bytes, see `tile::record`")
@@ -429,16 +449,20 @@ fn emulated(program: &Program) -> Option<Emulated> {
     Some(Emulated { dtype, planes: count, products: walk.pairs.len() as u32, chunk: walk.chunk })
 }
 
-fn packing(program: &Program, launch: usize, pack: &Pack) -> Option<Packing> {
+fn packing(program: &Program, index: usize, pack: &Pack) -> Option<Packing> {
     let operand = pack.side.operand();
     let requires = requires(program).into_iter().find(|requires| requires.operand == operand)?;
     let always = pack.transposes(program) || pack.planes.is_some();
     let (dtype, planes) = (program.element(pack.side), pack.planes.map_or(1, |planes| planes.count));
-    Some(Packing { operand, launch, fast: pack.fast, always, dtype, planes, requires, align: pack.align(program) })
+    let kernels = |pack: &Pack| if pack.scales() { 2 } else { 1 };
+    let first = program.packs[..index].iter().map(kernels).sum();
+    let launches = first..first + kernels(pack);
+    let (scaled, align) = (pack.scales(), pack.align(program));
+    Some(Packing { operand, launches, fast: pack.fast, always, dtype, planes, scaled, requires, align })
 }
 
-fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
-    KernelLaunch {
+fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {
+    let copy = KernelLaunch {
         kernel: pack.kernel(),
         threads: pack.threads,
         shared_bytes: pack.shared_bytes(program),
@@ -453,7 +477,16 @@ fn pack_launch(program: &Program, pack: &Pack) -> KernelLaunch {
         },
         params: pack.params(program.problem.batch),
         maps: Vec::new(),
-    }
+    };
+    let scale = pack.scales().then(|| KernelLaunch {
+        kernel: pack.scale_kernel(),
+        threads: SCALE_THREADS,
+        shared_bytes: SCALE_SHARED_BYTES,
+        grid: Grid { tile: (SCALE_LINES, WHOLE), ..copy.grid },
+        params: pack.scale_params(program.problem.batch),
+        maps: Vec::new(),
+    });
+    scale.into_iter().chain([copy]).collect()
 }
 
 fn workspace(program: &Program) -> Option<Workspace> {

@@ -131,6 +131,14 @@ pub struct Planes {
     pub count: u32,
 }
 
+impl Planes {
+    /// Whether they are of the operand with its rows (of A) or columns (of B) scaled by powers of two, so that their largest
+    /// elements are from 2^14 to 2^15, where f16 has most exponents below; storing D undoes it.
+    pub fn scaled(self) -> bool {
+        self.dtype == DType::F16
+    }
+}
+
 /// The order in which planes are multiplied. K is divided into chunks; for each chunk, the K-tiles of every pair of planes
 /// follow each other. So the loop over K-tiles has as many times more of them as there are pairs.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +158,14 @@ impl Walk {
     }
 }
 
+/// Rows of A, or columns of B, whose scales a block determines; the threads that it does so with, as many for each; and
+/// its shared memory, for the largest element that each thread has come across.
+pub const SCALE_LINES: u32 = 32;
+/// See [`SCALE_LINES`].
+pub const SCALE_THREADS: u32 = 1024;
+/// See [`SCALE_LINES`].
+pub const SCALE_SHARED_BYTES: u32 = SCALE_LINES * (SCALE_THREADS / SCALE_LINES + 1) * 4;
+
 /// Bytes that the rows of a packed operand begin at multiples of: a line of the L2 cache.
 pub const PACKED_ROW_BYTES: u32 = 128;
 
@@ -158,6 +174,22 @@ impl Pack {
     pub fn kernel(&self) -> String {
         let verb = if self.planes.is_some() { "split" } else { "pack" };
         format!("{verb}_{}", self.side.operand().name())
+    }
+
+    /// Whether a kernel determines powers of two first, by which rows or columns are scaled.
+    pub fn scales(&self) -> bool {
+        self.planes.is_some_and(Planes::scaled)
+    }
+
+    /// Name of that kernel.
+    pub fn scale_kernel(&self) -> String {
+        format!("scale_{}", self.side.operand().name())
+    }
+
+    /// Parameters of that kernel, in order.
+    pub fn scale_params(&self, batch: Batch) -> Vec<Param> {
+        let packed = Param::Packed(self.side.operand());
+        self.params(batch).into_iter().filter(|param| *param != packed).collect()
     }
 
     /// Whether both are the same but for their notes.
@@ -204,6 +236,9 @@ impl Pack {
             vec![Param::Matrix(operand), Param::Packed(operand), self.own_param(), Param::K, Param::Ld(operand)];
         if batch == Batch::Strided {
             params.push(Param::BatchStride(operand));
+        }
+        if self.scales() {
+            params.push(Param::Scales(operand));
         }
         params
     }
@@ -581,5 +616,6 @@ pub fn param_name(param: &Param, problem: &Problem) -> String {
         Param::Problems => "problems".into(),
         Param::Workspace => "workspace".into(),
         Param::Packed(operand) => format!("packed_{}", operand.name()),
+        Param::Scales(operand) => format!("scales_{}", operand.name()),
     }
 }

@@ -3,12 +3,12 @@
 use crate::check::access;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::clause::{Atom, Clause, SharedClause};
+use crate::clause::{Atom, Clause, Emulation, SharedClause};
 use crate::plan::{Emulate, Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
 use crate::terms::{Extent3, Operand, Operands, Pace, Param, Side, Wave};
-use crate::types::{Batch, Problem};
+use crate::types::Batch;
 
 /// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
 fn direct_unroll(settings: &Settings) -> u32 {
@@ -90,7 +90,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
         accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4) * settings.sums(),
         variants,
-        params: params(&settings.problem, settings.split_k.is_some() || settings.stream_k),
+        params: params(settings),
         clauses: provenance(settings, unroll, prefetch),
     })
 }
@@ -111,7 +111,8 @@ pub(super) fn block(settings: &Settings) -> Option<Extent3> {
 }
 
 /// The kernel's parameters in the order of the ABI. What differs between the products of a group is in their list.
-fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
+fn params(settings: &Settings) -> Vec<Param> {
+    let problem = &settings.problem;
     let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
     if problem.batch == Batch::Grouped {
         return [Param::Problems, Param::Batch].into_iter().chain(scalars).collect();
@@ -128,8 +129,11 @@ fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
         params.push(Param::Batch);
         params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
     }
-    if workspace {
+    if settings.split_k.is_some() || settings.stream_k {
         params.push(Param::Workspace);
+    }
+    if settings.emulation.is_some_and(Emulation::scales) {
+        params.extend([Operand::A, Operand::B].map(Param::Scales));
     }
     params
 }

@@ -213,7 +213,7 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
         // Passed once it is reserved.
-        Param::Workspace | Param::Packed(_) | Param::Problems => Value::U64(0),
+        Param::Workspace | Param::Packed(_) | Param::Scales(_) | Param::Problems => Value::U64(0),
     };
     params.iter().map(value).collect()
 }
@@ -234,7 +234,8 @@ pub(super) fn field(param: &Param, extents: Extents, arguments: &Arguments) -> u
         | Param::BatchStride(_)
         | Param::Problems
         | Param::Workspace
-        | Param::Packed(_) => 0,
+        | Param::Packed(_)
+        | Param::Scales(_) => 0,
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn launch(
     let chosen = &interface.entries[entry];
     let packed = entry::packed(chosen, arguments);
     let start = |(index, kernel)| {
-        let spared = |packing: &Packing| packing.launch == index && !packed.holds(packing.operand);
+        let spared = |packing: &Packing| packing.launches.contains(&index) && !packed.holds(packing.operand);
         let grid = if chosen.packings.iter().any(spared) { 0 } else { entry::grid(kernel, extents)? };
         Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
     };
@@ -64,6 +64,11 @@ pub(crate) fn pass(
             match *param {
                 Param::Workspace | Param::Problems => *value = Value::U64(workspace),
                 Param::Packed(operand) => *value = Value::U64(copy(operand)),
+                Param::Scales(operand) => {
+                    let packing = entry.packings.iter().find(|packing| packing.operand == operand);
+                    let offset = packing.map_or(0, |packing| packing.scales_offset(extents.into()));
+                    *value = Value::U64(copy(operand) + offset);
+                }
                 Param::Map(operand) if packed.holds(operand) => {
                     let map = kernel.maps.iter().find(|map| map.operand == operand);
                     let packing = entry.packings.iter().find(|packing| packing.operand == operand);

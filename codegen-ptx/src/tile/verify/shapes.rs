@@ -117,6 +117,8 @@ fn params(program: &Program) -> Check {
     if program.scheduler.divides_k() {
         needed.push(Param::Workspace);
     }
+    let scaled = program.packs.iter().filter(|pack| pack.scales());
+    needed.extend(scaled.map(|pack| Param::Scales(pack.side.operand())));
     for param in &needed {
         let given = program.params.iter().filter(|given| *given == param).count();
         rule(given == 1, Site::Params, || {
