@@ -177,9 +177,8 @@ fn diagnostics_in_json_are_whole() {
     let mut repaired = text.to_string();
     repaired.replace_range(at("start")..at("end"), spell["fix"]["spell"].as_str().expect("a spelling"));
     gemmc(&["check", "-e", &repaired]).exits(0);
-    let tensor = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma)";
-    let remove = &errors(&format!("{tensor}; promote(every = 4)"))[0];
-    assert_eq!((&remove["fix"]["remove"], &remove["kind"]), (&"promote".into(), &"not_implemented".into()));
+    let remove = &errors("types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))")[0];
+    assert_eq!((&remove["fix"]["remove"], &remove["kind"]), (&"epilogue".into(), &"not_implemented".into()));
     let note = gemmc(&["check", "-e", &format!("{SMALL}; epilogue(|acc, x| acc)"), "--json"]).exits(0).json();
     let note = &note["notes"][0];
     assert_eq!((&note["severity"], &note["rule"]), (&"note".into(), &"epilogue-unused".into()), "{note}");

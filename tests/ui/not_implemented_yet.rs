@@ -3,10 +3,9 @@ use ptx_gemm::{Gemm, gemm};
 
 fn main() {
     let _: Gemm = gemm! {
-        types(bf16);
-        tile(128, 128, 32);
-        warp(64, 64);
-        atom(mma(16, 8, 16));
-        promote(every = 4);
+        types(f64);
+        tile(64, 64, 8);
+        thread(4, 4);
+        epilogue(|acc| tanh(acc));
     };
 }

@@ -197,6 +197,7 @@ fn add(clauses: &mut Vec<String>, [clause, place, ..]: Choice) {
         "store(staged)",
         "store(tma)",
         "promote(every = 4)",
+        "promote(every = 64)",
         "emulate(bf16x6)",
         "emulate(bf16)",
         "tail(none)",

@@ -425,7 +425,7 @@ clauses! {
         arguments: [
             "emulation" in "emulate({})" => Values::Words(words::<Emulation>),
         ],
-        example: "emulate(bf16x6)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3)",
+        example: "types(f32); emulate(bf16x6)" in "target(sm_90a); types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3)",
     }
     /// Guard the edges, so that every size is right, or leave the guards out and require sizes that are multiples of the
     /// tile.

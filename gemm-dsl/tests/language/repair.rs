@@ -52,20 +52,9 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         &format!("{plain}epilogue(|acc, alpha| alhpa * acc);"),
         &format!("{plain}epilogue(|acc, alpha| alpha * acc);"),
     );
-    // What is not implemented is left out, whether or not it is spelt right.
-    let tensor = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); ";
-    repaired(&format!("{tensor}promoet(every = 4);"), tensor.trim_end());
-    repaired(&format!("{tensor}promote(every = 4);"), tensor.trim_end());
-}
-
-#[test]
-fn a_misspelt_clause_that_does_not_work_is_said_not_to() {
-    let said = diagnose("types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); promoet(every = 4);", None);
-    let [error] = said.errors().collect::<Vec<_>>()[..] else { panic!("{said}") };
-    assert_eq!(
-        error.to_string(),
-        "unknown clause `promoet`; did you mean `promote`? it is not implemented yet: leave it out"
-    );
+    // What is not implemented is left out.
+    let doubles = "types(f64); tile(64, 64, 8); thread(4, 4); ";
+    repaired(&format!("{doubles}epilogue(|acc| tanh(acc));"), doubles.trim_end());
 }
 
 #[test]

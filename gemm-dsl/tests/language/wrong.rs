@@ -118,7 +118,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); split_k(4); stream_k",
     "tile(128, 128, 8); thread(8, 8); multicast(a, b)",
     "tile(128, 128, 8); thread(8, 8); registers(producer = 40, consumer = 232)",
-    "tile(128, 128, 8); thread(8, 8); promote(every = 4)",
+    "tile(128, 128, 8); thread(8, 8); promote(every = 64)",
     "tile(128, 128, 8); thread(8, 8); emulate(bf16x6)",
     // Geometry.
     "tile(100, 128, 8); thread(8, 8)",
@@ -275,7 +275,17 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(4); specialize(producers = 1); store(tma)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(5)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); specialize(producers = 1, pingpong)",
-    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); promote(every = 4)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); promote(every = 128)",
+    // Planes.
+    "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); promote(every = 100)",
+    "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 48); load(tma); stages(3)",
+    "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 128); load(tma); promote(every = 64)",
+    "emulate(bf16x6); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); load(cp_async); stages(3)",
+    "emulate(f16x3); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); batch(grouped)",
+    "emulate(f16x3); types(f64); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3)",
+    "emulate(bf16x6); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(3); specialize(producers = 1); \
+     registers(producer = 24, consumer = 240)",
+    "emulate(bf16x9); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3)",
     "types(bf16); atom(wgmma(64, 256, 32)); tile(128, 256, 64); load(tma)",
     "types(bf16); atom(wgmma(64, 100, 16)); tile(128, 96, 64); load(tma)",
     "types(bf16); atom(wgmma(4294967295, 4294967295, 4294967295)); tile(128, 128, 64); load(tma)",
@@ -351,7 +361,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); stream_k; batch(grouped)",
     "layout(a = col); tile(64, 64, 32); thread(8, 8); shared(a = km); load(tma); pack(b); batch(grouped)",
     // Not implemented yet.
-    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); promote(every = 4)",
+    "types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",
 ];
