@@ -275,6 +275,27 @@ const GROUPED: &str = "batch(grouped)";
 const GROUP_TYPES: [&str; 5] =
     ["bf16", "f16", "bf16", "a = bf16, b = bf16, d = f32", "a = f16, b = f16, c = f32, d = f16"];
 
+/// f32 products from planes, which TMA copies; K-tiles divide what is promoted at once.
+const EMULATED: [&str; 6] = [
+    "emulate(bf16x6)",
+    "emulate(bf16x6); promote(every = 64)",
+    "emulate(bf16x3)",
+    "emulate(f16x3)",
+    "emulate(f16x3); promote(every = 256)",
+    "emulate(f16x3)",
+];
+const EMULATED_TYPES: [&str; 3] = ["f32", "f32", "f32, c = bf16, d = f16"];
+
+/// Draws of f32 products from planes: the clauses, and the types.
+fn emulated(percent: u32) -> impl Strategy<Value = Option<(&'static str, &'static str)>> {
+    maybe(percent, (of(&EMULATED), of(&EMULATED_TYPES)))
+}
+
+/// The batch of a schedule; planes are not for groups.
+fn batch_of(batch: Option<&'static str>, emulated: bool) -> Option<&'static str> {
+    if emulated { batch.map(|_| "batch(strided)") } else { batch }
+}
+
 /// How the tiles of products of warps are copied.
 const OF_WARPS: [&str; 6] = [
     "stages(1)",
@@ -298,10 +319,14 @@ fn of_warps() -> impl Strategy<Value = String> {
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
     let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), maybe(30, of(&["prefetch(0)"])));
-    let product = of(&[16, 16, 16, 8]);
+    let product = (of(&[16, 16, 16, 8]), emulated(20));
     (warp, steps, problem, others(), product).prop_map(
-        |((m, n, rows, columns), (depth, copies, ahead), problem, others, k)| {
+        |((m, n, rows, columns), (depth, copies, ahead), problem, others, (k, emulated))| {
             let (types, layouts, epilogue, batch) = problem;
+            let batch = batch_of(batch, emulated.is_some());
+            let copies = emulated.map_or(copies.to_string(), |(emulate, _)| format!("load(tma); stages(3); {emulate}"));
+            let types = emulated.map_or(types, |(_, types)| types);
+            let depth = if emulated.is_some() && depth == 48 { 64 } else { depth };
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),
@@ -361,17 +386,23 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
         maybe(60, of(&EPILOGUES)),
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
-    (tile, staging, problem, others(), maybe(30, of(&CLUSTERS))).prop_map(
-        |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, mut others, clusters)| {
-            clustered(&mut others, clusters.filter(|_| problem.3 != Some("batch(grouped)")));
+    (tile, staging, problem, others(), (maybe(30, of(&CLUSTERS)), emulated(30))).prop_map(
+        |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, mut others, (clusters, emulated))| {
             let (types, layouts, epilogue, batch) = problem;
-            let n = columns * if columns * parts <= 256 { parts } else { 1 };
+            let batch = batch_of(batch, emulated.is_some());
+            clustered(&mut others, clusters.filter(|_| batch != Some("batch(grouped)")));
+            let types = emulated.map_or(types, |(_, types)| types);
+            // Two sets of accumulators leave room for fewer columns, and K-tiles divide what is promoted at once.
+            let (columns, most) = if emulated.is_some() { (columns.min(96), 96) } else { (columns, 256) };
+            let n = columns * if columns * parts <= most { parts } else { 1 };
+            let depth = if emulated.is_some() && depth == 48 { 64 } else { depth };
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {n}, {depth})", 64 * groups),
                 format!("atom(wgmma(64, {columns}, 16))"),
                 format!("load(tma); stages({stages})"),
             ];
+            clauses.extend(emulated.map(|(emulate, _)| emulate.to_string()));
             let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
             clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());
             let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");

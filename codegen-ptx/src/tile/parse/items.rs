@@ -16,13 +16,16 @@ pub(super) fn item(
 ) -> Parsed<()> {
     let kind = cursor.any_word("a declaration")?;
     match kind {
-        "pack" if !program.buffers.is_empty() => {
+        "pack" if !program.buffers.is_empty() || program.walk.is_some() => {
             return cursor.error_before("operands that are packed come before the buffers");
         }
         "pack" => {
             mark(Site::Pack(program.packs.len()), &cursor);
             let pack = pack(&mut cursor)?;
             program.packs.push(pack);
+        }
+        "walk" if !program.buffers.is_empty() => {
+            return cursor.error_before("the order of planes comes before the buffers");
         }
         "walk" if program.walk.is_some() => return cursor.error_before("the planes are given an order already"),
         "walk" => {

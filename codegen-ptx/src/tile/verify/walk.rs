@@ -1,7 +1,8 @@
 //! Planes: both operands have them or neither has, and their products are added up from the smallest to the largest.
 //!
 //! Plane p of an operand is smaller than the operand by a factor that grows with p, and by about as much for each plane. So
-//! the sum of the planes' numbers is the size of a product, and all products down to some size count.
+//! the sum of the planes' numbers is the size of a product. All products count in which an operand's last plane takes part,
+//! and those that are as large.
 
 use ptx_gemm_dsl::clause::pairs;
 use ptx_gemm_dsl::terms::Side;
@@ -15,16 +16,16 @@ use crate::violation::Site;
 const MAX_PLANES: u32 = 3;
 
 pub(super) fn check(program: &Program) -> Check {
-    for (role, body) in program.roles.iter().map(|role| &role.body).enumerate() {
-        for node in trace::nodes(role, body).iter().filter(|node| matches!(node.op, Op::IfChunkEnds { .. })) {
-            rule(program.walk.is_some(), node.site(), || "k has no chunks: there is no `walk`".into())?;
-        }
-    }
     for (index, pack) in program.packs.iter().enumerate().filter(|(_, pack)| pack.planes.is_some()) {
         let name = pack.side.operand().name();
         rule(program.walk.is_some(), Site::Pack(index), || {
             format!("{name} is split into planes, and no `walk` says in which order they are multiplied")
         })?;
+    }
+    for (role, body) in program.roles.iter().map(|role| &role.body).enumerate() {
+        for node in trace::nodes(role, body).iter().filter(|node| matches!(node.op, Op::IfChunkEnds { .. })) {
+            rule(program.walk.is_some(), node.site(), || "k has no chunks: there is no `walk`".into())?;
+        }
     }
     let Some(walk) = &program.walk else { return Ok(()) };
     let [Some(a), Some(b)] = [Side::A, Side::B].map(|side| program.planes(side)) else {
@@ -57,10 +58,16 @@ fn ordered(Walk { pairs: given, .. }: &Walk, planes: u32) -> Check {
             format!("products of planes {a} and {b} come before the smaller ones of {c} and {d}")
         });
     }
-    let most = given.iter().map(|(a, b)| a + b).max().unwrap_or(0);
-    let missing = pairs(planes, most).into_iter().find(|pair| !given.contains(pair));
-    rule(missing.is_none() && most > 0, at(), || match missing {
-        Some((a, b)) => format!("the products of planes {a} and {b} are missing, and smaller ones are not"),
-        None => "there are no products but the largest".into(),
+    // Infinity is in the last plane, and times the zeros of any plane but the first it would be NaN.
+    let beyond = given.iter().find(|(a, b)| a + b >= planes);
+    if let Some((a, b)) = beyond {
+        return rule(false, at(), || {
+            format!("plane {} is multiplied by first planes alone, and products of {a} and {b} are smaller", planes - 1)
+        });
+    }
+    let missing = pairs(planes, planes - 1).into_iter().find(|pair| !given.contains(pair));
+    rule(missing.is_none(), at(), || {
+        let (a, b) = missing.unwrap_or_default();
+        format!("the products of planes {a} of A and {b} of B are missing")
     })
 }
