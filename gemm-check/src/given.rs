@@ -262,10 +262,8 @@ impl Input {
         };
         let (in_a, in_b) = ((f64::NAN, even_rows as Chosen), (f64::INFINITY, odd_columns as Chosen));
         let sizes: Vec<Size> = (0..request.products()).map(|product| request.size(product)).collect();
-        let mut a: Vec<Values> =
-            sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
-        let mut b: Vec<Values> =
-            sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
+        let mut a: Vec<Values> = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
+        let mut b: Vec<Values> = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
         if let (Some(of), Data::Exact, true) = (emulated, data, reads_acc) {
             a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));
         }

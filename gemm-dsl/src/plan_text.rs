@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::clause::Atom;
 use crate::epilogue::Axis;
-use crate::plan::{Emulate, CopyPlan, OperandPlan, Placement, Plan, Variant};
+use crate::plan::{CopyPlan, Emulate, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::words::Word;
@@ -141,7 +141,10 @@ impl Plan {
         if let Some(Emulate { by, every }) = self.emulate {
             let (planes, products) = (by.planes(), by.pairs().len());
             table.row("planes", format!("{planes} of {} for each operand, {products} products of them", by.factor()));
-            table.row("promoted", format!("every {every} of k, {} K-tiles of planes", products as u32 * every / self.block.k));
+            table.row(
+                "promoted",
+                format!("every {every} of k, {} K-tiles of planes", products as u32 * every / self.block.k),
+            );
         }
         match self.atom {
             Atom::Fma | Atom::Mma(..) => self.steps_rows(table),

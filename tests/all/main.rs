@@ -6,6 +6,7 @@ mod conformance;
 mod contracts;
 mod cost;
 mod documents;
+mod emulate;
 mod execution;
 mod faults;
 mod fixes;

@@ -382,9 +382,7 @@ impl<'a> Lowering<'a> {
         self.b.push(kernel::Op::Clear { dst });
         let overwritten = self.program.walk.is_some()
             && self.program.statements().iter().any(|statement| match &statement.op {
-                Op::Steps { multiply, .. } => {
-                    multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. })
-                }
+                Op::Steps { multiply, .. } => multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. }),
                 _ => false,
             });
         match self.started[acc].clone() {

@@ -103,7 +103,8 @@ impl Packing<'_> {
         }
         if matrix == self.pack.fast {
             self.b.origin(note, "write it with the pitch of the copy");
-            let written = self.elements(matrix, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
+            let written =
+                self.elements(matrix, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
             self.write(&written, &registers, &tile)?;
             return Ok(self.b.finish());
         }
@@ -115,7 +116,8 @@ impl Packing<'_> {
         self.b.origin(note, "all threads have stored their part");
         self.b.push(Op::Barrier);
         self.b.origin(note, "write it in the order of the copy");
-        let written = self.elements(self.pack.fast, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
+        let written =
+            self.elements(self.pack.fast, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
         let registers = self.b.fresh_many(self.values, written.len());
         for (element, dst) in written.iter().zip(&registers) {
             let address = self.staged(element)?;
@@ -313,8 +315,7 @@ impl Packing<'_> {
         let mut all = Vec::new();
         for row in (0..rows).step_by(warps as usize) {
             let row = self.b.set(warp.clone() + row);
-            let address =
-                self.b.set(first.clone() + row.clone().wide() * pitch.clone() + lane.clone().wide() * bytes);
+            let address = self.b.set(first.clone() + row.clone().wide() * pitch.clone() + lane.clone().wide() * bytes);
             for column in (0..columns).step_by(WARP as usize) {
                 let offset = i64::from(column * bytes);
                 let column = self.b.set(lane.clone() + column);

@@ -17,7 +17,8 @@ use super::{Lowered, broken, letter};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{
-    self, Access, Address, Dim, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Value,
+    self, Access, Address, Dim, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach,
+    Value,
 };
 use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS};
@@ -185,7 +186,12 @@ impl Scaling<'_> {
         let access = Access { param: self.index_of(&Param::Scales(operand))?, reach: [Some(reach), None] };
         for (src, offset) in [(scale, 0), (inverse, i64::from(SCALE_BYTES / 2))] {
             let (memory, address) = (Memory::Global(access), Address { base: to, offset });
-            self.b.push(Op::Store { memory, src: vec![src], address, guard: Some(Guard { pred: reads, expect: true }) });
+            self.b.push(Op::Store {
+                memory,
+                src: vec![src],
+                address,
+                guard: Some(Guard { pred: reads, expect: true }),
+            });
         }
         let then = self.b.close();
         self.b.branch(reads, then, Vec::new());

@@ -165,7 +165,9 @@ impl<'a> Lowering<'a> {
             }
             match &run[0].op {
                 Op::Copy { tile, .. } => self.copy_run(work_tile, pipeline, *tile, run)?,
-                Op::IfChunkEnds { body } if pipeline.in_loop => self.end_chunk(work_tile, pipeline, body, &run[0].note)?,
+                Op::IfChunkEnds { body } if pipeline.in_loop => {
+                    self.end_chunk(work_tile, pipeline, body, &run[0].note)?
+                }
                 Op::Loop { body } if !pipeline.in_loop => self.k_loop(work_tile, pipeline, body, &run[0].note)?,
                 _ => self.stage_statement(pipeline, &run[0])?,
             }

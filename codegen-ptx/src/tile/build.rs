@@ -197,11 +197,11 @@ impl<'p> Builder<'p> {
         usize::from(self.plan.emulate.is_some())
     }
 
-    /// Adds the sums of a chunk to those of the tile.
-    fn promote(&self) -> Option<Statement> {
+    /// Adds the sums of a chunk to those of the tile, once no products are in flight.
+    fn promote(&self, in_flight: bool) -> Option<Statement> {
         self.plan.emulate?;
         let clause = &self.plan.clauses.promote;
-        let mut body: Vec<Statement> = self.retire(0).into_iter().collect();
+        let mut body: Vec<Statement> = self.retire(0).into_iter().filter(|_| in_flight).collect();
         body.push(at(Op::Promote { from: self.summed(), into: 0 }, clause));
         Some(at(Op::IfChunkEnds { body }, clause))
     }
@@ -256,7 +256,7 @@ impl<'p> Builder<'p> {
         body.push(self.steps());
         body.extend(self.retire(kept));
         body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
-        body.extend(self.promote());
+        body.extend(self.promote(kept > 0));
         let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
         if kept > 0 {
             sum.extend(self.retire(0));
@@ -484,7 +484,7 @@ impl<'p> Builder<'p> {
             }
             body.push(release());
         }
-        body.extend(self.promote());
+        body.extend(self.promote(false));
         sum.push(at(Op::Loop { body }, &clauses.tile));
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }

@@ -15,7 +15,8 @@ pub use super::grid::{Extents, Grid, STREAM_DEPTH, WHOLE};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
 use super::{
-    Division, Module, Op, Pack, Planes, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Source, TMA_BYTES, Writer,
+    Division, Module, Op, Pack, Planes, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Source, TMA_BYTES,
+    Writer,
 };
 
 /// Bytes of a flag in the workspace: each thread has one per tile.

@@ -89,7 +89,10 @@ impl Printer {
                 let (slow, fast) = dims(pack.side, (pack.extent, pack.depth), pack.fast);
                 let planes =
                     pack.planes.map_or_else(String::new, |planes| format!(" planes {} {}", planes.count, planes.dtype));
-                out.line(&format!("pack {} {slow}{fast} threads {}{planes}", side(pack.side), pack.threads), &pack.note);
+                out.line(
+                    &format!("pack {} {slow}{fast} threads {}{planes}", side(pack.side), pack.threads),
+                    &pack.note,
+                );
             }
             if let Some(Walk { chunk, pairs, note }) = &program.walk {
                 let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("a {a} b {b}")).collect();
@@ -215,7 +218,9 @@ fn head(program: &Program, op: &Op) -> String {
     let acc = |a: usize| program.accumulators[a].name.as_str();
     let c = |width: u32| if program.problem.epilogue.uses_c() { format!(" c width {width}") } else { String::new() };
     match op {
-        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Sync | Op::Drain | Op::Settle => name.into(),
+        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Sync | Op::Drain | Op::Settle => {
+            name.into()
+        }
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
         Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r, kept: 0 } => {

@@ -30,9 +30,14 @@ impl TensorMap {
         if operand == Operand::D {
             let stage = program.stage.as_ref()?;
             return program.statements().into_iter().find_map(|statement| match statement.op {
-                Op::Write { by: Writer::Tma { rows } } => {
-                    Some(TensorMap { operand, dtype: program.problem.types.d, planes: 1, row: stage.pitch, rows, swizzle: stage.swizzle })
-                }
+                Op::Write { by: Writer::Tma { rows } } => Some(TensorMap {
+                    operand,
+                    dtype: program.problem.types.d,
+                    planes: 1,
+                    row: stage.pitch,
+                    rows,
+                    swizzle: stage.swizzle,
+                }),
                 _ => None,
             });
         }
@@ -61,7 +66,11 @@ impl TensorMap {
             None => (format!("ld{name}"), format!("stride_{name}"), ""),
             Some(pack) => {
                 let pitch = format!("({inner} rounded up to {})", pack.align(program));
-                (pitch.clone(), format!("{outer} * {pitch}"), if *planes > 1 { ", in planes" } else { ", or of its copy" })
+                (
+                    pitch.clone(),
+                    format!("{outer} * {pitch}"),
+                    if *planes > 1 { ", in planes" } else { ", or of its copy" },
+                )
             }
         };
         let stride = || format!(", {bytes} * {stride}");

@@ -387,7 +387,13 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
     (tile, staging, problem, others(), (maybe(30, of(&CLUSTERS)), emulated(30))).prop_map(
-        |((groups, columns, parts, depth), (stages, roles, orders, pace), problem, mut others, (clusters, emulated))| {
+        |(
+            (groups, columns, parts, depth),
+            (stages, roles, orders, pace),
+            problem,
+            mut others,
+            (clusters, emulated),
+        )| {
             let (types, layouts, epilogue, batch) = problem;
             let batch = batch_of(batch, emulated.is_some());
             clustered(&mut others, clusters.filter(|_| batch != Some("batch(grouped)")));

@@ -22,7 +22,8 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             .remove("emulate", "leave emulate out");
     }
     if let (Batch::Grouped, Some(batch)) = (settings.problem.batch, settings.get(Key::Batch)) {
-        let message = format!("{clause} conflicts with {batch}: the planes of a group's operands have no place in its list");
+        let message =
+            format!("{clause} conflicts with {batch}: the planes of a group's operands have no place in its list");
         findings
             .error("emulate-grouped", Key::Emulate, &[Key::Batch], message)
             .remove("emulate", "leave emulate out")

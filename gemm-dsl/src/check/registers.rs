@@ -53,7 +53,10 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     if let (Atom::Mma(..), Some(warp)) = (settings.atom, settings.warp) {
         for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
             let text = format!("warp({}, {})", warp.m / m, warp.n / n);
-            finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n * settings.sums() / (m * n)));
+            finding.set(
+                &text,
+                format!("{text} keeps {}", geometry.thread.m * geometry.thread.n * settings.sums() / (m * n)),
+            );
         }
     }
     if let Some(tile) = settings.tile {
@@ -63,7 +66,9 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             for part in [2, 3, 4].into_iter().filter(|part| tile.n.is_multiple_of(8 * part)) {
                 let n = tile.n / part;
                 let text = format!("tile({}, {n}{depth})", tile.m);
-                let help = |text: &str| format!("{text} keeps {}", geometry.thread.m * geometry.thread.n * settings.sums() / part);
+                let help = |text: &str| {
+                    format!("{text} keeps {}", geometry.thread.m * geometry.thread.n * settings.sums() / part)
+                };
                 finding.set(&text, help(&text));
                 let both = format!("{text}; atom(wgmma({rows}, {}, {k}))", n.min(columns));
                 finding.set(&both, help(&both));

@@ -47,7 +47,9 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     }
     match settings.atom {
         Atom::Fma => {}
-        Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN),
+        Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => {
+            need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN)
+        }
         Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &PLAIN),
         Atom::Wgmma(..) => {
             let k = mma_depth(settings.factor(Side::A));

@@ -1,8 +1,8 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, SharedClause, Skew,
-    SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, SharedClause,
+    Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;

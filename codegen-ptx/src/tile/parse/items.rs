@@ -5,7 +5,9 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
-use crate::tile::{Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, Walk, param_name};
+use crate::tile::{
+    Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, Walk, param_name,
+};
 use crate::violation::Site;
 
 /// Reads a declaration into the program; `mark` records its position.

@@ -76,13 +76,7 @@ pub(super) struct Tiles {
 }
 
 /// What a thread executes over some tiles of D with `k_tiles` K-tiles each.
-pub(super) fn events(
-    role: &Role,
-    nodes: &[Node<'_>],
-    tiles: Tiles,
-    k_tiles: u32,
-    chunk: Option<u32>,
-) -> Vec<Event> {
+pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32, chunk: Option<u32>) -> Vec<Event> {
     // Most statements are in the loop over the K-tiles.
     let events = Vec::with_capacity(nodes.len() * (tiles.count * (k_tiles + 1)) as usize);
     let mut unroller = Unroller { tiles, k_tiles, chunk, part: tiles.first, next: 0, events };
@@ -123,9 +117,9 @@ impl Unroller {
                     self.repeat(body, self.k_tiles, |unroller, body, kt| unroller.body(body, Some(kt)));
                 }
                 Op::IfChunkEnds { body } => {
-                    let ends = kt.zip(self.chunk).is_some_and(|(kt, chunk)| {
-                        (kt + 1).is_multiple_of(chunk.max(1)) || kt + 1 == self.k_tiles
-                    });
+                    let ends = kt
+                        .zip(self.chunk)
+                        .is_some_and(|(kt, chunk)| (kt + 1).is_multiple_of(chunk.max(1)) || kt + 1 == self.k_tiles);
                     self.repeat(body, u32::from(ends), |unroller, body, _| unroller.body(body, kt));
                 }
                 Op::Reduce { body, .. } => {

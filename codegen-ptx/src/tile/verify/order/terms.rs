@@ -34,9 +34,9 @@ impl Block<'_> {
     }
 
     pub(super) fn promote(&mut self, t: usize, from: usize, into: usize) -> Check {
-        let asynchronous = self.threads[t].nodes.iter().any(|node| {
-            matches!(node.op, Op::Steps { multiply, .. } if multiply.acc == from && is_asynchronous(node.op))
-        });
+        let asynchronous = self.threads[t].nodes.iter().any(
+            |node| matches!(node.op, Op::Steps { multiply, .. } if multiply.acc == from && is_asynchronous(node.op)),
+        );
         let terms = &mut self.threads[t].terms;
         let added = terms[from].clone();
         // Tensor cores of warp groups overwrite the accumulators with their first products instead of adding to zeros.
