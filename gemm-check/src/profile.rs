@@ -210,10 +210,16 @@ pub(crate) fn multiplying_threads(program: &Program) -> u64 {
     program.roles.iter().filter(|role| multiplies(&role.body)).map(|role| u64::from(role.len())).sum()
 }
 
-/// Bytes of A and B that a product of whole tiles loads from global memory, by the formula of the CUDA SGEMM worklog.
+/// Bytes of A and B that a product of whole tiles loads from global memory, by the formula of the CUDA SGEMM worklog. Of an
+/// operand that is split into planes, what the kernels read that split it, and scale it.
 pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
     let bytes = |side: Side| {
+        if let Some(planes) = program.planes(side) {
+            let extent = if side == Side::A { m } else { n };
+            let element = u64::from(program.problem.types.of(side.operand()).bytes());
+            return extent * k * element * if planes.scaled() { 2 } else { 1 };
+        }
         // The tile that shares a load: the block's, or without staging the thread's.
         let (tile_m, tile_n) = if staged(program, side) { (program.block.m, program.block.n) } else { thread(program) };
         let (tile_m, tile_n) = (u64::from(tile_m.max(1)), u64::from(tile_n.max(1)));

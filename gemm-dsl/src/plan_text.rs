@@ -228,13 +228,18 @@ impl Plan {
             .problem
             .matrices()
             .map(|operand| (operand, width(variant, operand)))
-            .filter(|(_, width)| *width > 1)
+            .filter(|(operand, width)| *width > 1 && !self.is_split(*operand))
             .map(|(operand, width)| {
                 let bytes = width * self.problem.types.of(operand).bytes();
                 format!("{} {bytes} B, ld {width}", operand.name())
             })
             .collect();
         table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
+    }
+
+    /// Whether it is copied in planes, whatever its alignment.
+    fn is_split(&self, operand: Operand) -> bool {
+        self.emulate.is_some() && matches!(operand, Operand::A | Operand::B)
     }
 
     /// How D is stored.

@@ -66,29 +66,36 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
         let elements = u64::from(own) * u64::from(plan.sample_extents().k);
         if copied { (elements / 32, u64::from(operand.dtype.bytes() / 4)) } else { (0, 0) }
     };
-    let packed = [packed(&plan.a, plan.sample_extents().m), packed(&plan.b, plan.sample_extents().n)];
+    let (m, n) = (plan.sample_extents().m, plan.sample_extents().n);
+    let packed = [packed(&plan.a, m), packed(&plan.b, n)];
+    // Operands that are split are read once from each lane, and once more to be scaled: then a block of 32 warps puts what each
+    // found into shared memory for 32 rows.
+    let scaled = plan.emulate.is_some_and(|emulate| emulate.by.scales());
+    let times = u64::from(plan.emulate.is_some()) + u64::from(scaled);
+    let split = times * u64::from(m + n) * u64::from(plan.sample_extents().k) / 32;
+    let found = if scaled { u64::from(m + n) } else { 0 };
     let copies: u64 = packed.iter().map(|(accesses, _)| accesses).sum();
     let words: u64 = packed.iter().map(|(accesses, words)| accesses * words).sum();
-    // Parts of a split K also load each other's sums, and blocks of a group the list of products; all other loads here are
+    // Parts of a split K also load each other's sums, blocks of a group the list of products, and others scales; all other loads here are
     // of A and B, which contracts are about.
-    let others = plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
+    let others = scaled || plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
     let of_a_and_b = |counted, planned| if others { planned } else { counted };
     let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
-        ("reads", sample.reads.accesses + sample.d_reads.accesses + copies, reads.accesses),
-        ("passes of reads", sample.reads.passes + sample.d_reads.passes + words, reads.wavefronts),
+        ("reads", sample.reads.accesses + sample.d_reads.accesses + copies + found, reads.accesses),
+        ("passes of reads", sample.reads.passes + sample.d_reads.passes + words + found, reads.wavefronts),
         ("conflicts of reads", sample.reads.conflicts + sample.d_reads.conflicts, reads.conflicts()),
-        ("stores", sample.stores.accesses + sample.d_writes.accesses + copies, stores.accesses),
-        ("passes of stores", sample.stores.passes + sample.d_writes.passes + words, stores.wavefronts),
+        ("stores", sample.stores.accesses + sample.d_writes.accesses + copies + found, stores.accesses),
+        ("passes of stores", sample.stores.passes + sample.d_writes.passes + words + found, stores.wavefronts),
         ("conflicts of stores", sample.stores.conflicts + sample.d_writes.conflicts, stores.conflicts()),
-        ("loads", sample.loads + copies, of_a_and_b(loads.accesses, sample.loads + copies)),
+        ("loads", sample.loads + copies + split, of_a_and_b(loads.accesses, sample.loads + copies + split)),
         (
             "loads to registers",
-            sample.register_loads + copies,
-            of_a_and_b(mix.load_global, sample.register_loads + copies),
+            sample.register_loads + copies + split,
+            of_a_and_b(mix.load_global, sample.register_loads + copies + split),
         ),
-        ("sectors", sample.sectors + 4 * words, sectors.iter().sum()),
+        ("sectors", sample.sectors + 4 * (words + split), sectors.iter().sum()),
     ];
     let different = figures.into_iter().filter(|(_, planned, counted)| planned != counted);
     different.map(|(what, planned, counted)| format!("{name}: {what}: {planned}, counted {counted}")).collect()

@@ -23,6 +23,7 @@ pub mod interface;
 mod lexer;
 
 pub mod map;
+mod pack;
 pub mod parse;
 pub mod print;
 pub mod record;
@@ -40,6 +41,7 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
+pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Walk};
 pub use scheduler::{Division, Scheduler};
 pub use statement::{
     Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, Source, Span, Stager, Statement, TMA_BYTES,
@@ -101,147 +103,6 @@ pub struct Program {
     pub accumulators: Vec<Accumulator>,
     /// The roles of the block, by ascending threads.
     pub roles: Vec<Role>,
-}
-
-/// An operand that a kernel of its own copies into the workspace before the product, unless TMA can copy it as it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pack {
-    /// Operand.
-    pub side: Side,
-    /// Extents of the tile that a block copies, along the operand's own dimension and along k.
-    pub extent: u32,
-    /// The same along k.
-    pub depth: u32,
-    /// Contiguous dimension of the copy.
-    pub fast: Fast,
-    /// Threads of a block.
-    pub threads: u32,
-    /// The planes that the copy consists of, where the operand is split; `None`: it has the operand's own elements.
-    pub planes: Option<Planes>,
-    /// Its note.
-    pub note: Note,
-}
-
-/// An operand as a sum of matrices of a narrower type: each plane is what the ones before it leave of the operand, rounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planes {
-    /// Type of their elements.
-    pub dtype: DType,
-    /// Their number.
-    pub count: u32,
-}
-
-impl Planes {
-    /// Whether they are of the operand with its rows (of A) or columns (of B) scaled by powers of two, so that their largest
-    /// elements are from 2^14 to 2^15, where f16 has most exponents below; storing D undoes it.
-    pub fn scaled(self) -> bool {
-        self.dtype == DType::F16
-    }
-}
-
-/// The order in which planes are multiplied. K is divided into chunks; for each chunk, the K-tiles of every pair of planes
-/// follow each other. So the loop over K-tiles has as many times more of them as there are pairs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Walk {
-    /// Elements of k of a chunk, except for the last one, which may have fewer.
-    pub chunk: u32,
-    /// Planes of A and B, in the order in which their products are added up.
-    pub pairs: Vec<(u32, u32)>,
-    /// Its note.
-    pub note: Note,
-}
-
-impl Walk {
-    /// K-tiles of a whole chunk, of depth `depth`.
-    pub fn k_tiles(&self, depth: u32) -> u32 {
-        self.pairs.len() as u32 * (self.chunk / depth.max(1))
-    }
-}
-
-/// Rows of A, or columns of B, whose scales a block determines; the threads that it does so with, as many for each; and
-/// its shared memory, for the largest element that each thread has come across.
-pub const SCALE_LINES: u32 = 32;
-/// See [`SCALE_LINES`].
-pub const SCALE_THREADS: u32 = 1024;
-/// See [`SCALE_LINES`].
-pub const SCALE_SHARED_BYTES: u32 = SCALE_LINES * (SCALE_THREADS / SCALE_LINES + 1) * 4;
-
-/// Bytes that the rows of a packed operand begin at multiples of: a line of the L2 cache.
-pub const PACKED_ROW_BYTES: u32 = 128;
-
-impl Pack {
-    /// Name of its kernel in the module. Entries that pack an operand share it.
-    pub fn kernel(&self) -> String {
-        let verb = if self.planes.is_some() { "split" } else { "pack" };
-        format!("{verb}_{}", self.side.operand().name())
-    }
-
-    /// Whether a kernel determines powers of two first, by which rows or columns are scaled.
-    pub fn scales(&self) -> bool {
-        self.planes.is_some_and(Planes::scaled)
-    }
-
-    /// Name of that kernel.
-    pub fn scale_kernel(&self) -> String {
-        format!("scale_{}", self.side.operand().name())
-    }
-
-    /// Parameters of that kernel, in order.
-    pub fn scale_params(&self, batch: Batch) -> Vec<Param> {
-        let packed = Param::Packed(self.side.operand());
-        self.params(batch).into_iter().filter(|param| *param != packed).collect()
-    }
-
-    /// Whether both are the same but for their notes.
-    pub fn is_like(&self, other: &Pack) -> bool {
-        *self == Pack { note: self.note.clone(), ..other.clone() }
-    }
-
-    /// Elements that the rows of the copy begin at multiples of.
-    pub fn align(&self, program: &Program) -> u32 {
-        PACKED_ROW_BYTES / program.element(self.side).bytes()
-    }
-
-    /// Distance between rows of the tile in shared memory, in elements.
-    pub fn pitch(&self) -> u32 {
-        self.depth | 1
-    }
-
-    /// Whether the copy has another order than the matrix.
-    pub fn transposes(&self, program: &Program) -> bool {
-        program.problem.layouts.fast(self.side) != self.fast
-    }
-
-    /// Shared memory of a block, in bytes: for a tile that is transposed.
-    pub fn shared_bytes(&self, program: &Program) -> u32 {
-        if !self.transposes(program) {
-            return 0;
-        }
-        let element = program.problem.types.of(self.side.operand());
-        self.extent.saturating_mul(self.pitch()).saturating_mul(element.bytes())
-    }
-
-    /// The parameter with the operand's own extent.
-    pub fn own_param(&self) -> Param {
-        match self.side {
-            Side::A => Param::M,
-            Side::B => Param::N,
-        }
-    }
-
-    /// Parameters of its kernel, in order.
-    pub fn params(&self, batch: Batch) -> Vec<Param> {
-        let operand = self.side.operand();
-        let mut params =
-            vec![Param::Matrix(operand), Param::Packed(operand), self.own_param(), Param::K, Param::Ld(operand)];
-        if batch == Batch::Strided {
-            params.push(Param::BatchStride(operand));
-        }
-        if self.scales() {
-            params.push(Param::Scales(operand));
-        }
-        params
-    }
 }
 
 /// A staged K-tile of one operand in shared memory. Stores and loads both use this description of its layout.

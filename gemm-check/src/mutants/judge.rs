@@ -159,7 +159,7 @@ impl Judge {
         let warps = u64::from(warps.unwrap_or(1));
         let trial = |(request, misaligned): (Request, bool)| {
             let gemm = &itself[usize::from(misaligned)];
-            let (run, result) = Given::new(&gemm, &request)?.multiply(gemm)?;
+            let (run, result) = Given::new(gemm, &request)?.multiply(gemm)?;
             let instructions = run.counts.map_or(0, |counts| counts.instructions);
             let (times, more) = RUN_AWAY;
             let limit = times * (instructions / (warps * u64::from(run.blocks).max(1))) + more;

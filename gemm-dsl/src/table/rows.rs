@@ -415,9 +415,17 @@ clauses! {
         ],
         example: "promote(every = 64)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
     }
-    /// f32 products from several products of a 16-bit type on tensor cores. Kernels of their own write each operand as a sum
-    /// of planes into the workspace, largest part first, and the products of planes are added up from the smallest to the
-    /// largest. It needs `load(tma)`.
+    /// f32 products from several products of a 16-bit type on tensor cores, for `types(f32)` and `load(tma)`. Kernels of their
+    /// own first write each operand as a sum of planes into the workspace, each of them what the ones before it leave, rounded:
+    /// two of bf16 for `bf16x3`; three for `bf16x6`, which have every bit of an f32; and for `f16x3` two of f16, of rows of A
+    /// and columns of B that are scaled by powers of two, which the store undoes. The products of planes are added up from
+    /// the smallest to the largest, and smaller ones are left out.
+    ///
+    /// With gamma(n) = n 2^-24 / (1 - n 2^-24) and c elements of k between two promotions, `|D - A B|` is at most
+    /// `(gamma(2 c + K / c + 3) + r) |A| |B|`, with r = 3 * 2^-16 for `bf16x3`, 2^-23 for `bf16x6` and 3 * 2^-22 for `f16x3`.
+    /// Besides, an element is at most 2^-134 off, and with `f16x3` 2^-39 of the largest one of its row of A or column of B.
+    /// Infinity and NaN give what multiply-adds in f32 give, except that infinity is NaN times a number that is not 0 and
+    /// smaller than that.
     emulate Emulate {
         syntax: "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)",
         summary: "f32 products from narrower ones",

@@ -1,0 +1,58 @@
+//! The rules of planes.
+
+use super::{GROUP, PACKED};
+
+const PLANES: &str = "emulate(bf16x6); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                      specialize(producers = 1 warp); persistent";
+const SCALED: &str = "emulate(f16x3); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); load(tma); stages(3)";
+
+/// As [`super::ROWS`].
+pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
+    (
+        PLANES,
+        "a 1 b 0, a 0 b 1, a 0 b 0",
+        "a 0 b 0, a 1 b 0, a 0 b 1",
+        "planes 0 and 0 come before the smaller ones of 1 and 0",
+    ),
+    (PLANES, "a 1 b 1, ", "", "the products of planes 1 of A and 1 of B are missing"),
+    (PLANES, "a 0 b 1, a 0 b 0", "a 0 b 1", "the products of planes 0 of A and 0 of B are missing"),
+    (PLANES, "a 1 b 1", "a 2 b 0", "planes 2 of A and 0 of B are multiplied twice"),
+    (PLANES, "a 2 b 0", "a 3 b 0", "planes 3 of A and 0 of B are not among the 3 of each"),
+    (PLANES, "pairs a 2 b 0", "pairs a 2 b 1, a 2 b 0", "plane 2 is multiplied by first planes alone"),
+    (PLANES, "pairs a 2 b 0, a 1 b 1, a 0 b 2", "pairs a 0 b 2, a 1 b 1, a 2 b 0", ""),
+    (PLANES, "    walk ", "    ; ", "no `walk` says in which order they are multiplied"),
+    (PLANES, "    walk ", "    walk chunk 64 pairs a 0 b 0\n    walk ", "the planes are given an order already"),
+    (PLANES, "chunk 128", "chunk 100", "a chunk of 100 is not made of K-tiles of 64"),
+    (PLANES, "chunk 128", "chunk 256", ""),
+    (PLANES, "chunk 128", "chunk 8192", "at most 4096 of k"),
+    (
+        PLANES,
+        "pack a [m 64][k 64] threads 256 planes 3 bf16",
+        "pack a [m 64][k 64] threads 256",
+        "both operands are split into planes",
+    ),
+    (PLANES, "planes 3 bf16", "planes 4 bf16", "f32 operands have 2 to 3 planes of f16 or bf16"),
+    (PLANES, "planes 3 bf16", "planes 3 f32", "f32 operands have 2 to 3 planes of f16 or bf16"),
+    (PLANES, "planes 3 bf16", "planes 3 f16", "the parameter `scales_a` is given 0 times"),
+    (PLANES, "promote part into acc", "; nothing", "0 times instead of once"),
+    (
+        PLANES,
+        "promote part into acc",
+        "promote part into acc\n              promote part into acc",
+        "accumulators are promoted that have no products yet",
+    ),
+    (PLANES, "promote part into acc", "promote acc into part", "instead of once"),
+    (PLANES, "\n              retire ", "\n              ; retire ", "part is used while products are added to it"),
+    (PLANES, "multiply part", "multiply acc", "acc has products of the chunk before this one"),
+    (PLANES, "entry gemm_tma_v2", "entry split_b", "split_b is the name of a kernel that packs"),
+    (
+        GROUP,
+        "            wait ab",
+        "            if_chunk_ends {\n            }\n            wait ab",
+        "k has no chunks: there is no `walk`",
+    ),
+    (SCALED, "entry gemm_tma_v2", "entry scale_b", "scale_b is the name of a kernel that packs"),
+    (SCALED, ", scales_b", "", "the parameter `scales_b` is given 0 times instead of once"),
+    (SCALED, "promote part into acc", "; nothing", "0 times instead of once"),
+    (PACKED, "params ", "params scales_a, ", "nothing reads the parameter `scales_a`"),
+];
