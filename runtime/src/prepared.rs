@@ -2,7 +2,9 @@
 
 use crate::arguments::DeviceVector;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
@@ -13,6 +15,7 @@ use crate::compiled::{CompiledGemm, DeviceCall, Ready, Workspace};
 use crate::device::Device;
 use crate::element;
 use crate::error::{ArgumentError, Error, OperandName};
+use crate::launch::Launch;
 use crate::resident::Resident;
 use crate::view::AnyRef;
 
@@ -25,6 +28,11 @@ pub struct Prepared<'a> {
     module: Arc<dyn Module>,
     device: Device,
     ready: Option<Ready>,
+    /// For operands that are copied into the workspace, packed or in planes: the kernels that do so.
+    copies: Vec<(Operand, Range<usize>)>,
+    /// The launch without the kernels that copy what stays the same, and whether they have run.
+    again: Option<Launch>,
+    launched: AtomicBool,
     notes: Vec<String>,
     operands: PhantomData<&'a Resident>,
 }
@@ -67,8 +75,12 @@ impl CompiledGemm {
             self.device().backend().upload(buffer.address, AnyRef::of_bytes(&zeros))?;
         }
         let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));
+        let entry = ready.as_ref().and_then(|ready| self.interface().entries.get(ready.launch.entry));
+        let packings = entry.into_iter().flat_map(|entry| &entry.packings);
+        let copies = packings.map(|packing| (packing.operand, packing.launches.clone())).collect();
         let (module, device) = (self.module().clone(), self.device().clone());
-        Ok(Prepared { module, device, ready, notes, operands: PhantomData })
+        let (again, launched) = (None, AtomicBool::new(false));
+        Ok(Prepared { module, device, ready, copies, again, launched, notes, operands: PhantomData })
     }
 
     /// The same for [`Resident`] matrices.
@@ -98,11 +110,26 @@ impl Prepared<'_> {
         &self.notes
     }
 
+    /// The same with an operand that stays as it is at the first launch, such as the weights of a layer: what that launch copies
+    /// of it into the workspace, packed or in planes, later ones use again. Nothing changes where it is used as it is.
+    pub fn keeping(mut self, operand: Operand) -> Self {
+        let launch = self.again.take().or_else(|| self.ready.as_ref().map(|ready| ready.launch.clone()));
+        self.again = launch.map(|mut launch| {
+            let copies = self.copies.iter().filter(|(of, _)| *of == operand);
+            for index in copies.flat_map(|(_, kernels)| kernels.clone()) {
+                launch.kernels[index].grid = 0;
+            }
+            launch
+        });
+        self
+    }
+
     pub(crate) fn enqueue(&self, stream: StreamHandle) -> Result<(), Error> {
-        match &self.ready {
-            Some(ready) => self.module.enqueue(&ready.launch, stream),
-            None => Ok(()),
-        }
+        let Some(ready) = &self.ready else { return Ok(()) };
+        let again = self.again.as_ref().filter(|_| self.launched.load(Relaxed));
+        self.module.enqueue(again.unwrap_or(&ready.launch), stream)?;
+        self.launched.store(true, Relaxed);
+        Ok(())
     }
 }
 
@@ -143,5 +170,42 @@ impl ResidentCall<'_, '_> {
     fn on_device<'c>(&'c self, vectors: &'c [(&'c str, DeviceVector)]) -> DeviceCall<'c> {
         let (a, b, d) = (self.a.matrix(), self.b.matrix(), self.d.matrix());
         DeviceCall { a, b, c: self.c.map(Resident::matrix), d, vectors, scalars: self.scalars }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::Schedule;
+    use ptx_gemm_dsl::terms::Operand;
+
+    use super::{Prepared, ResidentCall};
+    use crate::backend::StreamHandle;
+    use crate::{CompiledGemm, Device, Matrix};
+
+    /// Planes of an operand that is kept are those of the first launch; those of the other one are written again.
+    #[test]
+    fn kept_operands_are_split_once() {
+        let schedule: Schedule =
+            "emulate(f16x3); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2)".parse().unwrap();
+        let device = Device::interpreter();
+        let gemm = CompiledGemm::new(&schedule, &device).unwrap();
+        let of = |value: f32| device.upload(&Matrix::from_fn(8, 8, |_, _| value)).unwrap();
+        let first = |matrix: &crate::Resident| {
+            let mut d = Matrix::<f32>::from_fn(8, 8, |_, _| 0.0);
+            matrix.download(&mut d).unwrap();
+            d.get(0, 0).unwrap()
+        };
+        let (a, b, d) = (of(1.0), of(2.0), of(0.0));
+        let call = ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] };
+        let product = |prepared: &Prepared<'_>| {
+            prepared.enqueue(StreamHandle(0)).unwrap();
+            first(&d)
+        };
+        let kept = gemm.prepare_resident(&call).unwrap().keeping(Operand::B);
+        assert_eq!(product(&kept), 8.0 * 1.0 * 2.0);
+        a.overwrite(&Matrix::from_fn(8, 8, |_, _| 3.0f32)).unwrap();
+        b.overwrite(&Matrix::from_fn(8, 8, |_, _| 5.0f32)).unwrap();
+        assert_eq!(product(&kept), 8.0 * 3.0 * 2.0);
+        assert_eq!(product(&gemm.prepare_resident(&call).unwrap()), 8.0 * 3.0 * 5.0);
     }
 }
