@@ -166,7 +166,7 @@ pub struct StagedTile {
 /// Every number that follows from a schedule for one target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// What is computed.
+    /// What kernels compute: what a caller asks for, or its transpose.
     pub problem: Problem,
     /// Compiled for.
     pub target: Target,
@@ -294,6 +294,8 @@ pub struct Provenance {
     pub layout: String,
     /// `epilogue(...)`.
     pub epilogue: String,
+    /// `transposed`, else nothing.
+    pub transposed: String,
     /// `tile(...)`.
     pub tile: String,
     /// `thread(...)`, or `atom(...)` of tensor cores.

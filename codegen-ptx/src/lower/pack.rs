@@ -24,7 +24,7 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let element = program.element(pack.side).bytes();
     let params = pack.params(program.problem.batch);
     let kernel = Kernel {
-        name: pack.kernel(),
+        name: pack.kernel(&program.problem),
         params: params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
         threads: pack.threads,
         divides: None,

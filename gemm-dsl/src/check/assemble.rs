@@ -109,7 +109,7 @@ pub(super) fn block(settings: &Settings) -> Option<Extent3> {
     Some(Extent3 { m: tile.m, n: tile.n, k })
 }
 
-/// The kernel's parameters in the order of the ABI. What differs between the products of a group is in their list.
+/// The kernel's parameters in the order of the ABI, which is that of the product that a caller asks for. What differs between the products of a group is in their list.
 fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
     let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
     if problem.batch == Batch::Grouped {
@@ -130,7 +130,7 @@ fn params(problem: &Problem, workspace: bool) -> Vec<Param> {
     if workspace {
         params.push(Param::Workspace);
     }
-    params
+    params.iter().map(|param| problem.asked_param(param)).collect()
 }
 
 fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
@@ -161,6 +161,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         ),
         stages: settings.text(Key::Stages, "stages(1)"),
         load: settings.text(Key::Load, "load(registers)"),
+        transposed: settings.text(Key::Transposed, ""),
         pack: settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),
         raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.raster.group)),
         tail: settings.text(Key::Tail, "tail(predicate)"),

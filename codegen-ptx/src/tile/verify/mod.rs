@@ -36,7 +36,7 @@ pub fn module(module: &Module) -> Check {
         let apart = |pack: &&Pack| packs().any(|other| other.side == pack.side && !other.is_like(pack));
         let fault = if module.entries[..index].iter().any(|other| other.name == program.name) {
             Some(format!("two entries are called {}", program.name))
-        } else if packs().any(|pack| pack.kernel() == program.name) {
+        } else if packs().any(|pack| pack.kernel(&program.problem) == program.name) {
             Some(format!("{} is the name of a kernel that packs", program.name))
         } else if let Some(pack) = program.packs.iter().find(apart) {
             Some(format!("{} is packed in two ways, and its kernel is shared", pack.side.operand().name()))
