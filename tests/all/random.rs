@@ -50,6 +50,7 @@ const SEEN: [&str; 37] = [
     "batch(grouped)",
     "tail(none)",
     "target(",
+    "transposed",
 ];
 
 fn number(variable: &str) -> Option<u64> {

@@ -345,8 +345,14 @@ const CLUSTERS: [&str; 7] = [
 ];
 
 /// Warps that only copy for warp groups that multiply, which may be fewer than the tile has rows of products.
-const GROUP_ROLES: [&str; 4] =
-    ["specialize(producers = 1 warp)", "specialize(producers = 1)", BUDGET, "specialize(producers = 1, consumers = 1)"];
+const GROUP_ROLES: [&str; 6] = [
+    "specialize(producers = 1 warp)",
+    "specialize(producers = 1)",
+    BUDGET,
+    "specialize(producers = 1, consumers = 1)",
+    "specialize(producers = 1, consumers = 1)",
+    "specialize(producers = 1 warp, consumers = 1)",
+];
 
 /// Adds clusters to a schedule that TMA copies for, instead of what they conflict with.
 fn clustered(clauses: &mut Vec<Option<String>>, clusters: Option<&str>) {
