@@ -1,11 +1,12 @@
 //! The comment at the top of a module: what it computes and how to launch it by hand.
 
 use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_dsl::types::{Orientation, Problem};
 
 use crate::tile::interface::Interface;
 
 /// The lines of the comment.
-pub fn lines(interface: &Interface) -> Vec<String> {
+pub fn lines(interface: &Interface, computed: &Problem) -> Vec<String> {
     let problem = &interface.problem;
     let matrices: Vec<String> = interface
         .matrices()
@@ -19,6 +20,12 @@ pub fn lines(interface: &Interface) -> Vec<String> {
         format!("{}, accumulated in {}", matrices.join(", "), problem.types.acc),
         format!("epilogue {}", problem.epilogue),
     ];
+    if computed.orientation == Orientation::Transposed {
+        out.push(
+            "computed as D^T = B^T A^T: in comments on instructions A is B^T, B is A^T, m counts columns of D, n rows"
+                .into(),
+        );
+    }
     for entry in &interface.entries {
         let width = |operand: Operand| entry.alignment(operand, problem).elements;
         let widths: Vec<String> =

@@ -89,7 +89,7 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
         // This verifies the program, and so what it packs.
         let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         for pack in &program.packs {
-            if module.entries.iter().any(|entry| entry.name == pack.kernel()) {
+            if module.entries.iter().any(|entry| entry.name == pack.kernel(&program.problem)) {
                 continue;
             }
             let scale = pack.scales().then(|| lower::scale::lower(program, pack));
@@ -109,7 +109,7 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
         }
     }
     let interface = Interface::of(programs);
-    module.header = header::lines(&interface);
+    module.header = header::lines(&interface, &programs.problem);
     module.version = ptx_gemm_ptx::verify::required_version(&module);
     let ptx = ptx_gemm_ptx::print::print(&module);
     observe(&mut observer, Level::Ptx, || ptx.clone());

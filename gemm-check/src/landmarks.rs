@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ptx_gemm_dsl::Layout;
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Along, Operand, Side, Tail, Wave};
-use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::types::{Orientation, Problem};
 use ptx_gemm_runtime::interface::{Entry, Grid};
 use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, Stager, Writer};
 use ptx_gemm_runtime::{INTERPRETER_WAVE, Kernel};
@@ -89,7 +89,7 @@ impl Landmarks {
                 _ => {}
             }
         }
-        Landmarks {
+        let landmarks = Landmarks {
             tile: [block.m, block.n, block.k].map(|extent| extent.max(1) as usize),
             guarded: program.tail == Tail::Predicate,
             m: along(block.m, rows),
@@ -107,6 +107,29 @@ impl Landmarks {
                 .collect(),
             widths,
             granules: [1; 3],
+        };
+        match program.problem.orientation {
+            Orientation::AsAsked => landmarks,
+            Orientation::Transposed => landmarks.transposed(),
+        }
+    }
+
+    /// The landmarks of the transpose: those of a program are in the sizes of the product that it computes.
+    fn transposed(self) -> Landmarks {
+        let ([m, n, k], (group, along)) = (self.tile, self.band);
+        let other = |side| if side == Side::A { Side::B } else { Side::A };
+        let along = match along {
+            Along::M => Along::N,
+            Along::N => Along::M,
+            Along::Z => Along::Z,
+        };
+        Landmarks {
+            tile: [n, m, k],
+            m: self.n,
+            n: self.m,
+            band: (group, along),
+            packs: self.packs.into_iter().map(|(side, tile, warps)| (other(side), tile, warps)).collect(),
+            ..self
         }
     }
 
@@ -170,6 +193,7 @@ mod tests {
     use std::sync::Arc;
 
     use ptx_gemm_dsl::Schedule;
+    use ptx_gemm_dsl::terms::Along;
     use ptx_gemm_runtime::Kernel;
     use ptx_gemm_runtime::interface::{Entry, Interface};
 
@@ -194,6 +218,14 @@ mod tests {
         assert_eq!(landmarks.slots.into_iter().collect::<Vec<_>>(), [3]);
         assert_eq!(landmarks.unroll.into_iter().collect::<Vec<_>>(), [4]);
         assert!(landmarks.widths.contains(&4));
+    }
+
+    #[test]
+    fn landmarks_of_a_transposed_product_are_in_its_sizes() {
+        let kernel = kernel("transposed; tile(64, 16, 8); thread(8, 2); raster(group = 3, along = m);");
+        let Landmarks { tile, m, n, band, .. } = Landmarks::of(&kernel.programs().entries[0]);
+        assert_eq!((tile, band), ([16, 64, 8], (3, Along::N)));
+        assert_eq!((m.last(), n.last()), (Some(&16), Some(&64)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Operand, Side};
-use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::types::{Orientation, Problem};
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Checks, Cost, Counting, GlobalCost, Options, SharedCost, Traffic, ViolationKind};
 use ptx_gemm_runtime::tile::{Accumulator, Op, Program, Source, walk};
@@ -214,6 +214,8 @@ pub(crate) fn multiplying_threads(program: &Program) -> u64 {
 /// operand that is split into planes, what the kernels read that split it, and scale it.
 pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
+    // Of the product that is computed, as the program is.
+    let (m, n) = if program.problem.orientation == Orientation::Transposed { (n, m) } else { (m, n) };
     let bytes = |side: Side| {
         if let Some(planes) = program.planes(side) {
             let extent = if side == Side::A { m } else { n };

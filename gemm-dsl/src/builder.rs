@@ -202,6 +202,11 @@ impl Schedule {
         self.clause(Clause::SplitK(SplitKClause { parts, reduce: Some(reduce) }))
     }
 
+    /// `transposed`
+    pub fn transposed(self) -> Schedule {
+        self.clause(Clause::Transposed)
+    }
+
     /// `stream_k`
     pub fn stream_k(self) -> Schedule {
         self.clause(Clause::StreamK)

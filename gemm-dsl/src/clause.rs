@@ -22,6 +22,8 @@ pub enum Clause {
     Batch(BatchKind),
     /// `target(sm_90a)`
     Target(Target),
+    /// `transposed`
+    Transposed,
     /// `tile(m, n, k)`, `tile(m, n)`
     Tile(TileClause),
     /// `warp(m, n)`, `warp(m, n, k)`

@@ -95,6 +95,16 @@ pub enum Axis {
     N,
 }
 
+impl Axis {
+    /// The dimension that has its place in the transpose of D.
+    pub fn transposed(self) -> Axis {
+        match self {
+            Axis::M => Axis::N,
+            Axis::N => Axis::M,
+        }
+    }
+}
+
 /// A node of the expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
@@ -146,6 +156,12 @@ impl Epilogue {
     /// `|acc| acc`: D is the plain product.
     pub fn identity() -> Epilogue {
         Epilogue { scalars: Vec::new(), vectors: Vec::new(), declared: vec!["acc".into()], expr: Expr::Acc }
+    }
+
+    /// The same for the transpose of D.
+    pub fn transposed(&self) -> Epilogue {
+        let of = |vector: &Vector| Vector { name: vector.name.clone(), axis: vector.axis.transposed() };
+        Epilogue { vectors: self.vectors.iter().map(of).collect(), ..self.clone() }
     }
 
     /// True if the expression reads C.

@@ -6,7 +6,7 @@
 #[allow(missing_docs)]
 #[rustfmt::skip]
 pub enum Key {
-    Types, Layout, Epilogue, Batch, Target, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
+    Types, Layout, Epilogue, Batch, Target, Transposed, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
     Pack, Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
     Specialize, Registers, Store, Promote, Emulate, Tail, Expect,
 }

@@ -176,7 +176,7 @@ pub struct Emulate {
 /// Every number that follows from a schedule for one target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// What is computed.
+    /// What kernels compute: what a caller asks for, or its transpose.
     pub problem: Problem,
     /// Compiled for.
     pub target: Target,
@@ -306,6 +306,8 @@ pub struct Provenance {
     pub layout: String,
     /// `epilogue(...)`.
     pub epilogue: String,
+    /// `transposed`, else nothing.
+    pub transposed: String,
     /// `tile(...)`.
     pub tile: String,
     /// `thread(...)`, or `atom(...)` of tensor cores.

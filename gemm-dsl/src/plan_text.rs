@@ -7,6 +7,7 @@ use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, Emulate, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
+use crate::types::{Orientation, Problem};
 use crate::words::Word;
 
 /// Rows of two columns under headings. A name and a text need no library for tables, which this crate, a dependency of the
@@ -64,14 +65,20 @@ impl Display for Plan {
 
 impl Plan {
     fn problem_rows(&self, table: &mut Table) {
-        let (types, layouts) = (self.problem.types, self.problem.layouts);
+        let asked = self.problem.asked();
+        let matrices = |problem: &Problem| {
+            let (types, layouts) = (problem.types, problem.layouts);
+            let named = |o: Operand| format!("{} {} {}", o.name(), types.of(o), layouts.of(o));
+            problem.matrices().map(named).collect::<Vec<_>>().join(", ")
+        };
         table.heading("problem");
         table.row("target", self.target);
-        let names: Vec<String> =
-            self.problem.matrices().map(|o| format!("{} {} {}", o.name(), types.of(o), layouts.of(o))).collect();
-        table.row("matrices", names.join(", "));
-        table.row("accumulator", types.acc);
-        table.row("epilogue", &self.problem.epilogue);
+        table.row("matrices", matrices(&asked));
+        table.row("accumulator", asked.types.acc);
+        table.row("epilogue", &asked.epilogue);
+        if self.problem.orientation == Orientation::Transposed {
+            table.row("computed as", format!("its transpose, with {}; all below is of it", matrices(&self.problem)));
+        }
         table.row("batch", self.problem.batch);
     }
 
@@ -227,11 +234,12 @@ impl Plan {
         let needs: Vec<String> = self
             .problem
             .matrices()
-            .map(|operand| (operand, width(variant, operand)))
-            .filter(|(operand, width)| *width > 1 && !self.is_split(*operand))
-            .map(|(operand, width)| {
+            .map(|asked| (asked, self.problem.asked_operand(asked)))
+            .map(|(asked, operand)| (asked, operand, width(variant, operand)))
+            .filter(|(_, operand, width)| *width > 1 && !self.is_split(*operand))
+            .map(|(asked, operand, width)| {
                 let bytes = width * self.problem.types.of(operand).bytes();
-                format!("{} {bytes} B, ld {width}", operand.name())
+                format!("{} {bytes} B, ld {width}", asked.name())
             })
             .collect();
         table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
@@ -300,9 +308,10 @@ impl Plan {
     }
 
     fn parameter(&self, param: &Param) -> (String, String) {
-        let epilogue = &self.problem.epilogue;
-        let types = self.problem.types;
-        match param {
+        // As a launch names it.
+        let asked = self.problem.asked();
+        let (types, epilogue) = (asked.types, &asked.epilogue);
+        match &self.problem.asked_param(param) {
             Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
             Param::Map(operand) => {
                 (format!("map_{}", operand.name()), format!("128 bytes, tensor map of {}", types.of(*operand)))

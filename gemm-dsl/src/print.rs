@@ -42,6 +42,7 @@ impl Clause {
             Clause::Persistent(_) => Key::Persistent,
             Clause::SplitK(_) => Key::SplitK,
             Clause::StreamK => Key::StreamK,
+            Clause::Transposed => Key::Transposed,
             Clause::Cluster(_) => Key::Cluster,
             Clause::Multicast(_) => Key::Multicast,
             Clause::Specialize(_) => Key::Specialize,
@@ -130,7 +131,7 @@ impl Display for Clause {
             Clause::Emulate(emulation) => Args::default().value(emulation.word()),
             Clause::Tail(tail) => Args::default().value(tail.word()),
             Clause::Persistent(blocks) => Args::default().maybe(*blocks),
-            Clause::StreamK | Clause::DoubleBuffer => Args::default(),
+            Clause::Transposed | Clause::StreamK | Clause::DoubleBuffer => Args::default(),
             Clause::Expect(list) => return expect(list, f),
         };
         f.write_str(self.name())?;

@@ -202,8 +202,28 @@ pub enum Param {
     Scales(Operand),
 }
 
+impl Param {
+    /// The parameter in its place where the product is computed as its transpose.
+    pub fn transposed(&self) -> Param {
+        match self {
+            Param::Matrix(operand) => Param::Matrix(operand.transposed()),
+            Param::Map(operand) => Param::Map(operand.transposed()),
+            Param::M => Param::N,
+            Param::N => Param::M,
+            Param::Ld(operand) => Param::Ld(operand.transposed()),
+            Param::BatchStride(operand) => Param::BatchStride(operand.transposed()),
+            Param::Packed(operand) => Param::Packed(operand.transposed()),
+            Param::Scales(operand) => Param::Scales(operand.transposed()),
+            // Of the epilogue, in whose lists the transpose changes nothing, or of the launch.
+            Param::Vector(_) | Param::K | Param::Scalar(_) | Param::Batch | Param::Problems | Param::Workspace => {
+                self.clone()
+            }
+        }
+    }
+}
+
 /// A matrix of the problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operand {
     /// M x K.
@@ -217,6 +237,15 @@ pub enum Operand {
 }
 
 impl Operand {
+    /// The matrix in its place where the product is computed as its transpose: D^T = B^T A^T.
+    pub fn transposed(self) -> Operand {
+        match self {
+            Operand::A => Operand::B,
+            Operand::B => Operand::A,
+            Operand::C | Operand::D => self,
+        }
+    }
+
     /// Its letter, in lower case.
     pub fn name(self) -> &'static str {
         match self {

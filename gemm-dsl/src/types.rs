@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::epilogue::Epilogue;
-use crate::terms::{Fast, Operand, Side};
+use crate::terms::{Extent3, Fast, Operand, Param, Side};
 
 /// The type of a matrix element or of an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -142,6 +142,16 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// The layout of the same memory as the transpose.
+    pub fn transposed(self) -> Layout {
+        match self {
+            Layout::Row => Layout::Col,
+            Layout::Col => Layout::Row,
+        }
+    }
+}
+
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -203,9 +213,23 @@ impl fmt::Display for Batch {
     }
 }
 
+/// Whether a product is the one that a caller asks for, or its transpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Orientation {
+    /// D = A B.
+    #[default]
+    AsAsked,
+    /// D^T = B^T A^T.
+    Transposed,
+}
+
 /// What is computed: types, layouts, epilogue and batch, but not sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
+    /// Whether this is the product that a caller asks for.
+    #[serde(skip_serializing_if = "is_as_asked")]
+    pub orientation: Orientation,
     /// Element types.
     pub types: Types,
     /// Layouts.
@@ -216,7 +240,65 @@ pub struct Problem {
     pub batch: Batch,
 }
 
+fn is_as_asked(orientation: &Orientation) -> bool {
+    *orientation == Orientation::AsAsked
+}
+
 impl Problem {
+    /// The transpose of the product, which is that of the other orientation: A and B change places, the layout of each
+    /// matrix is that of its transpose, and vectors along rows are along columns.
+    pub fn transposed(&self) -> Problem {
+        let Types { a, b, acc, c, d } = self.types;
+        let layouts = self.layouts;
+        Problem {
+            orientation: match self.orientation {
+                Orientation::AsAsked => Orientation::Transposed,
+                Orientation::Transposed => Orientation::AsAsked,
+            },
+            types: Types { a: b, b: a, acc, c, d },
+            layouts: Layouts {
+                a: layouts.b.transposed(),
+                b: layouts.a.transposed(),
+                c: layouts.c.transposed(),
+                d: layouts.d.transposed(),
+            },
+            epilogue: self.epilogue.transposed(),
+            batch: self.batch,
+        }
+    }
+
+    /// The product that a caller asks for.
+    pub fn asked(&self) -> Problem {
+        match self.orientation {
+            Orientation::AsAsked => self.clone(),
+            Orientation::Transposed => self.transposed(),
+        }
+    }
+
+    /// Extents of this product, or of its tiles, as those of the product that a caller asks for; and the other way round.
+    pub fn asked_extents(&self, Extent3 { m, n, k }: Extent3) -> Extent3 {
+        match self.orientation {
+            Orientation::AsAsked => Extent3 { m, n, k },
+            Orientation::Transposed => Extent3 { m: n, n: m, k },
+        }
+    }
+
+    /// What a caller calls a matrix of this product.
+    pub fn asked_operand(&self, operand: Operand) -> Operand {
+        match self.orientation {
+            Orientation::AsAsked => operand,
+            Orientation::Transposed => operand.transposed(),
+        }
+    }
+
+    /// What a caller calls a parameter of this product's kernels; and the other way round.
+    pub fn asked_param(&self, param: &Param) -> Param {
+        match self.orientation {
+            Orientation::AsAsked => param.clone(),
+            Orientation::Transposed => param.transposed(),
+        }
+    }
+
     /// The matrices that a kernel reads and writes: A, B, C if the epilogue reads it, D.
     pub fn matrices(&self) -> impl Iterator<Item = Operand> + use<> {
         let c = self.epilogue.uses_c();

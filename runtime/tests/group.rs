@@ -176,11 +176,17 @@ fn products_that_overlap_are_refused() {
     ));
 }
 
-/// A list that the caller wrote into device memory, as a kernel would.
+/// A list that the caller wrote into device memory, as a kernel would. Its records are the same whether kernels compute the
+/// products or their transposes, in tiles of 16 x 8 of D.
 #[test]
-#[allow(unsafe_code)] // The matrices live until the calls have returned.
 fn a_list_in_device_memory() {
-    let gemm = compiled("tile(16, 8, 4); thread(4, 2); vector(4); batch(grouped); epilogue(|acc, alpha| alpha * acc);");
+    list_in_device_memory("tile(16, 8, 4); thread(4, 2)");
+    list_in_device_memory("transposed; tile(8, 16, 4); thread(2, 4)");
+}
+
+#[allow(unsafe_code)] // The matrices live until the calls have returned.
+fn list_in_device_memory(tile: &str) {
+    let gemm = compiled(&format!("{tile}; vector(4); batch(grouped); epilogue(|acc, alpha| alpha * acc);"));
     let device = gemm.device();
     let record = Record::with_maps(gemm.problem(), []).unwrap();
     assert_eq!(record.bytes, 128);
@@ -232,7 +238,7 @@ fn a_list_in_device_memory() {
         format!("the list of products at {address:#x} is not at a multiple of 128 bytes")
     );
     assert!(refused(DeviceList { scalars: &[], ..of }).contains("`alpha` has no value"));
-    let whole = compiled("tile(16, 8, 4); thread(4, 2); tail(none); batch(grouped);");
+    let whole = compiled(&format!("{tile}; tail(none); batch(grouped);"));
     // SAFETY: nothing is launched.
     let error = unsafe { whole.launch_list(&DeviceList { scalars: &[], ..of }) }.unwrap_err();
     assert!(message(error).starts_with("no entry suits a list from device memory"));

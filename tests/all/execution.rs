@@ -76,9 +76,10 @@ fn every_case_is_right_in_every_order_of_warps() {
         for order in [WarpOrder::Backward, random(0), random(1)] {
             let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-            let [m, n, k] = [plan.block.m, plan.block.n, plan.block.k.max(1) * plan.stages.max(1) * 3];
+            let tile = plan.problem.asked_extents(plan.block);
+            let k = tile.k.max(1) * plan.stages.max(1) * 3;
             let mut sizes = quick_sizes(gemm.kernel());
-            sizes.push(Size::new(m as usize, n as usize, k as usize));
+            sizes.push(Size::new(tile.m as usize, tile.n as usize, k as usize));
             for Size { m, n, k } in sizes {
                 run(case, &gemm, &Request { seed: index as u64, ..Request::exact(m, n, k) });
             }

@@ -52,6 +52,7 @@ const SEEN: [&str; 39] = [
     "batch(grouped)",
     "tail(none)",
     "target(",
+    "transposed",
 ];
 
 fn number(variable: &str) -> Option<u64> {

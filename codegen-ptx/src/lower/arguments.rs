@@ -22,10 +22,15 @@ pub(super) fn declarations(program: &Program) -> Lowered<Vec<kernel::Param>> {
 
 /// A parameter as declared in kernel IR.
 pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::Param> {
-    let (types, epilogue) = (program.problem.types, &program.problem.epilogue);
-    let (ty, about) = match param {
+    let asked = program.problem.asked();
+    let (types, epilogue) = (asked.types, &asked.epilogue);
+    let asked_param = program.problem.asked_param(param);
+    let (ty, about) = match &asked_param {
         Param::Matrix(op) => (Type::U64, format!("{} matrix {op:?}, global address", types.of(*op))),
-        Param::Map(op) => (Type::U64, TensorMap::of(program, *op).map_or_else(String::new, |map| map.about(program))),
+        Param::Map(op) => {
+            let map = TensorMap::of(program, program.problem.asked_operand(*op));
+            (Type::U64, map.map_or_else(String::new, |map| map.about(program)))
+        }
         Param::Vector(i) => {
             let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("there is no vector {i}")))?;
             (Type::U64, format!("vector {}, global address", vector.name))
@@ -46,7 +51,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
         Param::Scales(op) => (Type::U64, format!("scales of {op:?}, each followed by its inverse, global address")),
     };
     let holds = super::extent::holds(program, param);
-    Ok(kernel::Param { name: param_name(param, &program.problem), ty, field: None, holds, about })
+    Ok(kernel::Param { name: param_name(&asked_param, &asked), ty, field: None, holds, about })
 }
 
 /// The kernel's arguments, read once.

@@ -30,7 +30,7 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let matrix = program.problem.types.of(pack.side.operand());
     let params = pack.params(program.problem.batch);
     let kernel = Kernel {
-        name: pack.kernel(),
+        name: pack.kernel(&program.problem),
         params: params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
         threads: pack.threads,
         divides: None,

@@ -43,7 +43,7 @@ const LEAST: u32 = AIM + 1;
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let params = pack.scale_params(program.problem.batch);
     let kernel = Kernel {
-        name: pack.scale_kernel(),
+        name: pack.scale_kernel(&program.problem),
         params: params.iter().map(|param| arguments::declaration(program, param)).collect::<Lowered<_>>()?,
         threads: SCALE_THREADS,
         divides: None,

@@ -36,7 +36,7 @@ const PACK_THREADS: u32 = 256;
 pub fn build(plan: &Plan) -> Module {
     let problem = Arc::new(problem(plan));
     let entries = plan.variants.iter().map(|variant| Builder::new(plan, variant, &problem).program()).collect();
-    Module { target: plan.target, problem, entries }
+    Module { target: plan.target, problem, orientation_note: note(&plan.clauses.transposed), entries }
 }
 
 /// The problem, without the properties of a C that nothing reads.

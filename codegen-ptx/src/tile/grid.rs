@@ -2,7 +2,7 @@
 
 pub use ptx_gemm_dsl::plan::STREAM_DEPTH;
 use ptx_gemm_dsl::terms::{Operand, Wave};
-use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::types::{Batch, Orientation, Problem};
 
 use super::{Division, Program};
 
@@ -58,6 +58,14 @@ impl Grid {
             batch: program.problem.batch,
             wave: program.scheduler.persistent,
         }
+    }
+
+    /// The grid of kernels for `problem`, in the terms of the problem that a caller asks for.
+    pub(super) fn asked(self, problem: &Problem) -> Grid {
+        let of = problem.asked_operand(self.of);
+        let of_d = of == Operand::D && problem.orientation == Orientation::Transposed;
+        let along = |(m, n): (u32, u32)| if of_d { (n, m) } else { (m, n) };
+        Grid { of, tile: along(self.tile), cluster: along(self.cluster), ..self }
     }
 
     /// Number of units of work: tiles, times the products of a batch, times parts of k.

@@ -33,7 +33,7 @@ pub const WORKSPACE_ALIGN: u32 = 256;
 pub struct Interface {
     /// The target that it was compiled for.
     pub target: Target,
-    /// What is computed.
+    /// What a caller asks for. Entries are described in its terms, also where they compute its transpose.
     pub problem: Arc<Problem>,
     /// The entries; a launch takes the first one whose requirements hold.
     pub entries: Vec<Entry>,
@@ -201,7 +201,7 @@ impl Interface {
     /// The interface of a module.
     pub fn of(module: &Module) -> Interface {
         let entries = module.entries.iter().map(Entry::of).collect();
-        Interface { target: module.target, problem: module.problem.clone(), entries }
+        Interface { target: module.target, problem: Arc::new(module.problem.asked()), entries }
     }
 
     /// The matrices that the kernels read and write: A, B, C if the epilogue reads it, and D.
@@ -249,7 +249,7 @@ impl Entry {
                 .filter_map(|operand| TensorMap::of(program, operand))
                 .collect(),
         };
-        Entry {
+        let entry = Entry {
             name: program.name.clone(),
             requires: requires(program)
                 .into_iter()
@@ -262,7 +262,29 @@ impl Entry {
             emulated: emulated(program),
             packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().flat_map(|pack| pack_launches(program, pack)).chain([main]).collect(),
-        }
+        };
+        entry.asked(&program.problem)
+    }
+
+    /// An entry that computes `problem`, in the terms of the problem that a caller asks for.
+    fn asked(self, problem: &Problem) -> Entry {
+        let requires = |requires: Requires| Requires { operand: problem.asked_operand(requires.operand), ..requires };
+        let packing = |packing: Packing| Packing {
+            operand: problem.asked_operand(packing.operand),
+            requires: requires(packing.requires),
+            ..packing
+        };
+        let mut entry = Entry {
+            requires: self.requires.into_iter().map(requires).collect(),
+            tile: problem.asked_extents(self.tile),
+            packings: self.packings.into_iter().map(packing).collect(),
+            record: self.record.map(|record| record.asked(problem)),
+            launches: self.launches.into_iter().map(|launch| launch.asked(problem)).collect(),
+            ..self
+        };
+        // A comes first, and its copy too.
+        entry.requires.sort_by_key(|requires| requires.operand);
+        entry
     }
 
     /// The kernel that writes D: the last one.
@@ -384,6 +406,17 @@ impl Workspace {
 }
 
 impl KernelLaunch {
+    /// A launch for `problem`, in the terms of the problem that a caller asks for.
+    fn asked(self, problem: &Problem) -> KernelLaunch {
+        let map = |map: TensorMap| TensorMap { operand: problem.asked_operand(map.operand), ..map };
+        KernelLaunch {
+            grid: self.grid.asked(problem),
+            params: self.params.iter().map(|param| problem.asked_param(param)).collect(),
+            maps: self.maps.into_iter().map(map).collect(),
+            ..self
+        }
+    }
+
     /// Dynamic shared memory of the launch, in bytes: all of it, if it is more than a module may declare.
     pub fn dynamic_shared_bytes(&self) -> u32 {
         dynamic_shared_bytes(self.shared_bytes)
@@ -464,7 +497,7 @@ fn packing(program: &Program, index: usize, pack: &Pack) -> Option<Packing> {
 
 fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {
     let copy = KernelLaunch {
-        kernel: pack.kernel(),
+        kernel: pack.kernel(&program.problem),
         threads: pack.threads,
         shared_bytes: pack.shared_bytes(program),
         grid: Grid {
@@ -480,7 +513,7 @@ fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {
         maps: Vec::new(),
     };
     let scale = pack.scales().then(|| KernelLaunch {
-        kernel: pack.scale_kernel(),
+        kernel: pack.scale_kernel(&program.problem),
         threads: SCALE_THREADS,
         shared_bytes: SCALE_SHARED_BYTES,
         grid: Grid { tile: (SCALE_LINES, WHOLE), ..copy.grid },

@@ -58,8 +58,10 @@ pub type Note = Arc<str>;
 pub struct Module {
     /// The target to compile for.
     pub target: Target,
-    /// What is computed. Every entry computes it.
+    /// What every entry computes: what a caller asks for, or its transpose.
     pub problem: Arc<Problem>,
+    /// Note of the transpose.
+    pub orientation_note: Note,
     /// The entries, in the order in which a launch tries them.
     pub entries: Vec<Program>,
 }
@@ -460,7 +462,8 @@ fn batch_word(batch: Batch) -> &'static str {
     }
 }
 
-/// A parameter's name in the ABI.
+/// A parameter's name in the text of a program with this problem. In the ABI it has the name that the problem which a caller
+/// asks for gives it.
 pub fn param_name(param: &Param, problem: &Problem) -> String {
     let epilogue = &problem.epilogue;
     match param {

@@ -2,7 +2,7 @@
 //! multiplied.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side};
-use ptx_gemm_dsl::types::{Batch, DType};
+use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 use super::{Note, Program};
 
@@ -73,10 +73,10 @@ pub const SCALE_SHARED_BYTES: u32 = SCALE_LINES * (SCALE_THREADS / SCALE_LINES +
 pub const PACKED_ROW_BYTES: u32 = 128;
 
 impl Pack {
-    /// Name of its kernel in the module. Entries that pack an operand share it.
-    pub fn kernel(&self) -> String {
+    /// Name of its kernel in the module of a problem. Entries that pack an operand share it.
+    pub fn kernel(&self, problem: &Problem) -> String {
         let verb = if self.planes.is_some() { "split" } else { "pack" };
-        format!("{verb}_{}", self.side.operand().name())
+        format!("{verb}_{}", problem.asked_operand(self.side.operand()).name())
     }
 
     /// Whether a kernel determines powers of two first, by which rows or columns are scaled.
@@ -85,8 +85,8 @@ impl Pack {
     }
 
     /// Name of that kernel.
-    pub fn scale_kernel(&self) -> String {
-        format!("scale_{}", self.side.operand().name())
+    pub fn scale_kernel(&self, problem: &Problem) -> String {
+        format!("scale_{}", problem.asked_operand(self.side.operand()).name())
     }
 
     /// Parameters of that kernel, in order.

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use ptx_gemm_dsl::terms::{Extent2, Fast, Reads, Side, Swizzle, Wave};
+use ptx_gemm_dsl::types::Orientation;
 use ptx_gemm_dsl::words::Word;
 
 use super::{
@@ -47,6 +48,9 @@ impl Printer {
     fn module(&mut self, module: &Module) {
         let problem = &module.problem;
         self.nested(&format!("module {}", module.target), "", |out| {
+            if problem.orientation == Orientation::Transposed {
+                out.line("transposed", &module.orientation_note);
+            }
             let matrices: Vec<_> = problem.matrices().collect();
             let types: Vec<String> =
                 matrices.iter().map(|matrix| format!("{} {}", matrix.name(), problem.types.of(*matrix))).collect();

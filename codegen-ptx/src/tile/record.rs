@@ -59,6 +59,7 @@ impl Record {
         if problem.batch != Batch::Grouped {
             return None;
         }
+        // Places are those of the product that a caller asks for.
         let mut fields = vec![(Param::M, 0), (Param::N, 4), (Param::K, 8)];
         for operand in problem.matrices() {
             let place = 8 * position(operand);
@@ -67,11 +68,20 @@ impl Record {
         let vectors = problem.epilogue.vectors.len();
         fields.extend((0..vectors).map(|index| (Param::Vector(index), VECTORS + 8 * index as u32)));
         let mut bytes = (VECTORS + 8 * vectors as u32).next_multiple_of(RECORD_ALIGN);
+        let mut mapped: Vec<Operand> = mapped.into_iter().map(|operand| problem.asked_operand(operand)).collect();
+        mapped.sort_by_key(|operand| position(*operand));
         for operand in mapped {
             fields.push((Param::Map(operand), bytes));
             bytes += MAP_BYTES.next_multiple_of(RECORD_ALIGN);
         }
+        let fields = fields.into_iter().map(|(param, byte)| (problem.asked_param(&param), byte)).collect();
         Some(Record { fields, bytes })
+    }
+
+    /// The record in the terms of the problem that a caller of kernels of `problem` asks for.
+    pub(super) fn asked(self, problem: &Problem) -> Record {
+        let fields = self.fields.iter().map(|(param, byte)| (problem.asked_param(param), *byte)).collect();
+        Record { fields, ..self }
     }
 
     /// Whether a record has tensor maps, which only the host encodes.

@@ -1,9 +1,9 @@
 //! Tensor maps: what a caller encodes for the matrices that TMA copies.
 
-use ptx_gemm_dsl::terms::{Fast, Operand, Side, Swizzle};
+use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle};
 use ptx_gemm_dsl::types::{Batch, DType, Layout};
 
-use super::{Mover, Op, Program, Writer};
+use super::{Mover, Op, Program, Writer, param_name};
 
 /// The boxes in which a matrix is copied; with the operand's address and shape it determines the tensor map to encode.
 ///
@@ -53,14 +53,16 @@ impl TensorMap {
     pub fn about(&self, program: &Program) -> String {
         let TensorMap { operand, dtype, planes, row, rows, swizzle } = self;
         let problem = &program.problem;
-        let (side, own) = if *operand == Operand::B { (Side::B, "n") } else { (Side::A, "m") };
+        let extent = |param: Param| param_name(&problem.asked_param(&param), problem);
+        let (m, n) = (extent(Param::M), extent(Param::N));
+        let (side, own) = if *operand == Operand::B { (Side::B, n.as_str()) } else { (Side::A, m.as_str()) };
         let (inner, outer) = match (operand, problem.layouts.d) {
-            (Operand::D, Layout::Row) => ("n", "m"),
-            (Operand::D, Layout::Col) => ("m", "n"),
+            (Operand::D, Layout::Row) => (n.as_str(), m.as_str()),
+            (Operand::D, Layout::Col) => (m.as_str(), n.as_str()),
             _ if program.boxed_fast(side) == Fast::K => ("k", own),
             _ => (own, "k"),
         };
-        let name = operand.name();
+        let name = problem.asked_operand(*operand).name();
         let bytes = dtype.bytes();
         let (pitch, stride, copy) = match program.packed(side).filter(|_| *operand != Operand::D) {
             None => (format!("ld{name}"), format!("stride_{name}"), ""),

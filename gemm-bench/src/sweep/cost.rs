@@ -45,6 +45,7 @@ use ptx_gemm::builder::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, STREAM_DEPTH, Variant};
 use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
+use ptx_gemm_dsl::types::Orientation;
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
@@ -142,12 +143,15 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
         let message = format!("code for {} does not run on an {}", plan.target, gpu.name);
         return Err(Unsuited { rule: "device", message });
     }
-    let block = plan.block;
+    let block = plan.problem.asked_extents(plan.block);
     let extents = [(size.m, block.m), (size.n, block.n), (size.k, block.k)];
     if plan.tail == Tail::None && extents.iter().any(|(size, tile)| !size.is_multiple_of((*tile).max(1) as usize)) {
         let message = format!("tail(none) takes multiples of {} x {} x {}, not {size}", block.m, block.n, block.k);
         return Err(Unsuited { rule: "size", message });
     }
+    // Extents of the product that is computed, as the plan is of it.
+    let Size { m, n, .. } = size;
+    let size = if plan.problem.orientation == Orientation::Transposed { Size { m: n, n: m, ..size } } else { size };
     let plan = &as_assembled(plan);
     let variant = entry(plan, size);
     Ok(Model { plan, variant, sample: plan.sample(variant), size, gpu }.estimate())

@@ -97,7 +97,8 @@ fn needs_alignment(plan: &Plan) -> bool {
 impl Wish {
     /// The other products of a group: extents of the first in another order and number, or 0.
     fn others(&self, plan: &Plan) -> Vec<Size> {
-        let tile = [plan.block.m, plan.block.n, plan.block.k];
+        let block = plan.problem.asked_extents(plan.block);
+        let tile = [block.m, block.n, block.k];
         let of = |index: usize| {
             let [m, n, k] = [0, 1, 2].map(|at| {
                 let extent =
@@ -115,7 +116,8 @@ impl Wish {
             Tail::None => extent.elements(tile).next_multiple_of(tile as usize),
             Tail::Predicate => extent.elements(tile),
         };
-        let (m, n, k) = (elements(m, plan.block.m), elements(n, plan.block.n), elements(k, plan.block.k));
+        let (problem, block) = (plan.problem.asked(), plan.problem.asked_extents(plan.block));
+        let (m, n, k) = (elements(m, block.m), elements(n, block.n), elements(k, block.k));
         let mut request = Request { data: self.data, seed: self.seed, ..Request::random(m, n, k) };
         if plan.problem.batch == Batch::Strided {
             request = Request { gap: self.gap, ..request }.batch(self.batch);
@@ -126,13 +128,13 @@ impl Wish {
         let rows = if needs_alignment(plan) { Rows::Aligned } else { self.rows };
         request = match rows {
             Rows::Packed => request,
-            Rows::Padded(padding) => request.padded(&plan.problem, padding),
+            Rows::Padded(padding) => request.padded(&problem, padding),
             Rows::Aligned => request.aligned(),
         };
         if self.in_place {
-            request.output = Output::in_place_if_possible(&plan.problem);
+            request.output = Output::in_place_if_possible(&problem);
         }
-        for (name, value) in plan.problem.epilogue.scalars.iter().zip(self.scalars) {
+        for (name, value) in problem.epilogue.scalars.iter().zip(self.scalars) {
             request = value.into_iter().fold(request, |request, value| request.set(name, value));
         }
         request

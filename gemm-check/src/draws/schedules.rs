@@ -2,6 +2,9 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::{Clause, TypesClause};
+use ptx_gemm_dsl::types::Types;
 
 /// Generates text in `percent` of all draws; shrinks to nothing.
 pub(super) fn maybe<S: Strategy>(percent: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
@@ -253,7 +256,20 @@ fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>,
 
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
-    prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()].prop_map(of_group)
+    let direct = prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()].prop_map(of_group);
+    (direct, prop::bool::weighted(0.15))
+        .prop_map(|(schedule, transposed)| if transposed { mirrored(&schedule) } else { schedule })
+}
+
+/// A schedule that computes the transpose of another one's product by the same kernel. Text with errors stays as it is.
+fn mirrored(text: &str) -> String {
+    let Ok(schedule) = text.parse::<Schedule>() else { return text.into() };
+    let Ok(problem) = schedule.problem().map(|problem| problem.transposed()) else { return text.into() };
+    let Types { a, b, acc, c, d } = problem.types;
+    let types = TypesClause { all: None, a: Some(a), b: Some(b), acc: Some(acc), c: Some(c), d: Some(d) };
+    let of = Schedule::new().types_of(types).layout(problem.layouts).clause(Clause::Epilogue(problem.epilogue));
+    let transposed = schedule.with(of.transposed());
+    transposed.clauses().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// The same without the clauses that a group does not go with; or without the group, if TMA needs a packed operand.
@@ -354,8 +370,14 @@ const CLUSTERS: [&str; 7] = [
 ];
 
 /// Warps that only copy for warp groups that multiply, which may be fewer than the tile has rows of products.
-const GROUP_ROLES: [&str; 4] =
-    ["specialize(producers = 1 warp)", "specialize(producers = 1)", BUDGET, "specialize(producers = 1, consumers = 1)"];
+const GROUP_ROLES: [&str; 6] = [
+    "specialize(producers = 1 warp)",
+    "specialize(producers = 1)",
+    BUDGET,
+    "specialize(producers = 1, consumers = 1)",
+    "specialize(producers = 1, consumers = 1)",
+    "specialize(producers = 1 warp, consumers = 1)",
+];
 
 /// Adds clusters to a schedule that TMA copies for, instead of what they conflict with.
 fn clustered(clauses: &mut Vec<Option<String>>, clusters: Option<&str>) {

@@ -110,7 +110,8 @@ pub(super) fn block(settings: &Settings) -> Option<Extent3> {
     Some(Extent3 { m: tile.m, n: tile.n, k })
 }
 
-/// The kernel's parameters in the order of the ABI. What differs between the products of a group is in their list.
+/// The kernel's parameters in the order of the ABI, which is that of the product that a caller asks for. What differs between
+/// the products of a group is in their list.
 fn params(settings: &Settings) -> Vec<Param> {
     let problem = &settings.problem;
     let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
@@ -135,7 +136,7 @@ fn params(settings: &Settings) -> Vec<Param> {
     if settings.emulation.is_some_and(Emulation::scales) {
         params.extend([Operand::A, Operand::B].map(Param::Scales));
     }
-    params
+    params.iter().map(|param| problem.asked_param(param)).collect()
 }
 
 fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
@@ -166,6 +167,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         ),
         stages: settings.text(Key::Stages, "stages(1)"),
         load: settings.text(Key::Load, "load(registers)"),
+        transposed: settings.text(Key::Transposed, ""),
         pack: match settings.get(Key::Emulate) {
             Some(emulate) => emulate.to_string(),
             None => settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),

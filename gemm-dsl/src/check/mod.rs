@@ -63,7 +63,11 @@ struct Verdict {
 
 /// Runs every rule.
 fn judge(schedule: &Schedule, question: Question) -> Verdict {
-    let unknown = question.unknown.union(schedule.unknown);
+    let mut unknown = question.unknown.union(schedule.unknown);
+    if unknown.contains(Key::Transposed) {
+        // Which operand a type or a layout is of.
+        unknown = unknown.union(KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue]));
+    }
     let mut own = Findings::default();
     values::check(schedule, &mut own);
     // A clause whose own numbers make no sense is unknown to every other rule.
@@ -71,7 +75,8 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
 
     let mut settings = Settings::new(schedule, senseless);
     if let Some(problem) = question.problem {
-        settings.problem = problem.clone();
+        settings.asked = problem.asked();
+        settings.problem = settings::computed(schedule, problem.asked());
     }
     let mut findings = Findings::default();
     conflicts::check(schedule, &settings, &mut findings);

@@ -25,7 +25,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
 
 /// A and B go together.
 fn inputs(settings: &Settings, findings: &mut Findings) {
-    let Types { a, b, .. } = settings.problem.types;
+    let Types { a, b, .. } = settings.asked.types;
     if a.is_integer() != b.is_integer() {
         let message = format!("a = {a} and b = {b} do not multiply: one is an integer type and the other is not");
         let finding = findings.error("types-mixed", Key::Types, &[], message);
@@ -65,7 +65,7 @@ fn summed_by_tensor_cores(factor: DType, acc: DType) -> bool {
 
 /// The accumulator holds every product's type.
 fn accumulator(settings: &Settings, findings: &mut Findings) {
-    let Types { a, b, acc, .. } = settings.problem.types;
+    let Types { a, b, acc, .. } = settings.asked.types;
     let natural = if b == DType::F64 { b.natural_accumulator() } else { a.natural_accumulator() };
     let problem = if !matches!(acc, DType::F64 | DType::F32 | DType::F16 | DType::I32) {
         format!("acc = {acc} is not an accumulator: f64, f32, i32, and f16 with tensor cores are")
@@ -89,7 +89,7 @@ fn accumulator(settings: &Settings, findings: &mut Findings) {
 
 /// C and D are of the accumulator's kind.
 fn outputs(settings: &Settings, findings: &mut Findings) {
-    let Types { acc, c, d, .. } = settings.problem.types;
+    let Types { acc, c, d, .. } = settings.asked.types;
     for (name, output) in [("d", d), ("c", c)] {
         if output.is_integer() == acc.is_integer() || (name == "c" && c == d) {
             continue;
@@ -136,8 +136,8 @@ fn significand(dtype: DType) -> u32 {
 }
 
 fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) {
-    let epilogue = &settings.problem.epilogue;
-    let acc = settings.problem.types.acc;
+    let epilogue = &settings.asked.epilogue;
+    let acc = settings.asked.types.acc;
     if types_are_fine {
         literals(&epilogue.expr, acc, findings);
         if acc.is_integer() {

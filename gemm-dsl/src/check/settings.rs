@@ -13,12 +13,15 @@ use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
     Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Side, SplitK, Store, Tail, Wave,
 };
-use crate::types::{Batch, DType, Layout, Layouts, Problem, Types};
+use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
 /// What a schedule says, defaults included.
 pub(super) struct Settings<'s> {
     schedule: &'s Schedule,
     ignored: KeySet,
+    /// What the caller asks for.
+    pub asked: Problem,
+    /// What kernels compute: the same, or its transpose.
     pub problem: Problem,
     pub target: Option<Target>,
     pub tile: Option<TileClause>,
@@ -66,7 +69,8 @@ impl<'s> Settings<'s> {
         let mut settings = Settings {
             schedule,
             ignored,
-            problem: problem(schedule),
+            asked: problem(schedule),
+            problem: computed(schedule, problem(schedule)),
             target: None,
             tile: None,
             warp: None,
@@ -280,6 +284,11 @@ fn default_orders() -> (StagedOrder, StagedOrder) {
     (StagedOrder { fast: Fast::K, skew: Skew::None }, StagedOrder { fast: Fast::Mn, skew: Skew::None })
 }
 
+/// What kernels of a schedule compute where a caller asks for `asked`.
+pub(super) fn computed(schedule: &Schedule, asked: Problem) -> Problem {
+    if schedule.get(Key::Transposed).is_some() { asked.transposed() } else { asked }
+}
+
 /// Types, layouts, epilogue and batch of a schedule, defaults included.
 pub(super) fn problem(schedule: &Schedule) -> Problem {
     let written = match schedule.get(Key::Types) {
@@ -306,7 +315,7 @@ pub(super) fn problem(schedule: &Schedule) -> Problem {
         Some(Clause::Batch(BatchKind::Grouped)) => Batch::Grouped,
         _ => Batch::One,
     };
-    Problem { types: types(written), layouts, epilogue, batch }
+    Problem { orientation: Orientation::AsAsked, types: types(written), layouts, epilogue, batch }
 }
 
 fn types(written: TypesClause) -> Types {

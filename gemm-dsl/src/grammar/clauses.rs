@@ -18,6 +18,7 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
         "layout" => layout(args)?,
         "batch" => Clause::Batch(args.word()?),
         "target" => Clause::Target(args.word()?),
+        "transposed" => bare(args, parentheses, Clause::Transposed)?,
         "tile" => Clause::Tile(tile(args)),
         "warp" => Clause::Warp(tile(args)),
         "thread" => Clause::Thread(extent(args)),

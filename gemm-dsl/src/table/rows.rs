@@ -66,6 +66,17 @@ clauses! {
         ],
         example: "target(sm_90)" in "tile(32, 32, 8); thread(4, 4)",
     }
+    /// Compute the product as its transpose, D^T = B^T A^T. `types`, `layout`, `epilogue` and `batch` are of D = A B as ever,
+    /// and so are arguments and launches. All other clauses are of the product that is computed: in them m counts columns of D
+    /// and n rows, a is B^T and b is A^T, row major where B and A are column major. So a D of few rows suits tensor cores,
+    /// whose instructions compute 64 rows or 16, and few columns as well: `tile(64, 8, 64)` is 64 columns and 8 rows of D.
+    transposed Transposed {
+        syntax: "transposed",
+        summary: "the product computed as its transpose, for few rows of D",
+        default: "the product as it is",
+        arguments: [],
+        example: "transposed" in "types(bf16); layout(b = col); tile(64, 8, 64); load(tma); stages(4); atom(wgmma(64, 8, 16))",
+    }
     /// What one thread block computes: m x n elements of D. k is the depth of one K-tile that is staged in shared memory;
     /// it is left out with `shared(none)` alone.
     tile Tile {

@@ -35,6 +35,7 @@ fn every_clause_has_a_method() {
         .raster(8, Along::M)
         .persistent(Some(132))
         .split_k(4, Reduce::Workspace)
+        .transposed()
         .stream_k()
         .cluster(2, 1)
         .multicast(Fetch::Multicast, Fetch::Own)

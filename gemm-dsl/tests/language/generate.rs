@@ -138,6 +138,7 @@ fn blocks() -> impl Strategy<Value = Clause> {
         maybe(number()).prop_map(Clause::Persistent),
         (number(), maybe(word())).prop_map(|(parts, reduce)| Clause::SplitK(SplitKClause { parts, reduce })),
         Just(Clause::StreamK),
+        Just(Clause::Transposed),
         extent().prop_map(Clause::Cluster),
         Just(Clause::Multicast(MulticastClause { a: Fetch::Multicast, b: Fetch::Own })),
         (warp_count(), maybe(warp_count()), maybe(word())).prop_map(|(producers, consumers, roles)| {

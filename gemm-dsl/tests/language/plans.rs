@@ -1,7 +1,7 @@
 //! Figures of plans.
 
 use ptx_gemm_dsl::terms::{Operand, Param};
-use ptx_gemm_dsl::{Diagnostics, Plan, Schedule, Target};
+use ptx_gemm_dsl::{Diagnostics, Plan, Problem, Schedule, Target};
 
 fn plan(text: &str) -> Plan {
     text.parse::<Schedule>().and_then(|schedule| schedule.plan(None)).unwrap_or_else(|errors| panic!("{errors}"))
@@ -18,6 +18,24 @@ fn a_plan_shows_every_figure() {
 #[test]
 fn a_direct_plan_stages_nothing() {
     insta::assert_snapshot!(plan("tile(24, 40); thread(1, 4); shared(none); vector(4); raster(group = 4, along = m)"));
+}
+
+/// Every number is that of the plan of the transposed problem; names of parameters are those of the product as asked for.
+#[test]
+fn a_transposed_plan_is_the_plan_of_the_transposed_problem() {
+    let how = "tile(64, 16, 8); thread(4, 4); vector(4); shared(a = km); double_buffer; batch(strided);";
+    let asked = "types(a = bf16, b = f16, d = f32); layout(a = row, b = row, c = row, d = col); \
+                 epilogue(|acc, c, x, y| acc * x[m] + c + y[n]);";
+    let mirrored = "types(a = f16, b = bf16, d = f32); layout(a = col, b = col, c = col, d = row); \
+                    epilogue(|acc, c, x, y| acc * x[n] + c + y[m]);";
+    let (transposed, direct) = (plan(&format!("{asked} transposed; {how}")), plan(&format!("{mirrored} {how}")));
+    assert_eq!(transposed.problem.asked(), plan(&format!("{asked} {how}")).problem);
+    let orientation = transposed.problem.orientation;
+    assert_eq!(transposed.problem, Problem { orientation, ..direct.problem.clone() });
+    let names: Vec<_> = transposed.params.iter().map(|param| transposed.problem.asked_param(param)).collect();
+    assert_eq!(names, direct.params);
+    let same = Plan { problem: direct.problem.clone(), clauses: direct.clauses.clone(), ..transposed };
+    assert_eq!(Plan { params: direct.params.clone(), ..same }, direct);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! module      = "module" target "{" problem entry+ "}"
-//! problem     = "types" (matrix type ",")+ "acc" type      every matrix: a, b, c if the epilogue reads it, d
+//! problem     = ["transposed"]                             this is the transpose of the product that a caller asks for
+//!               "types" (matrix type ",")+ "acc" type      every matrix: a, b, c if the epilogue reads it, d
 //!               "layout" (matrix ("row" | "col")),+
 //!               "epilogue" expression                      as in a schedule: |acc, alpha| alpha * acc
 //!               "batch" ("one" | "strided" | "grouped")
@@ -13,7 +14,7 @@
 //! header      = "tile" "m" n "," "n" n "," "k" n
 //!               "tail" ("predicate" | "none")
 //!               "blocks_per_sm" n
-//!               "params" name,+                            by their names in the ABI: a, lda, m, s_alpha, map_a, workspace
+//!               "params" name,+                            in the order of the ABI: a, lda, m, s_alpha, map_a, workspace
 //!               "raster" "group" n "along" ("n" | "m")
 //!               ["cluster" "m" n "," "n" n]
 //!               ["persistent" ["blocks" n]]
@@ -63,7 +64,7 @@ use ptx_gemm_dsl::epilogue::Epilogue;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::target::Target;
 use ptx_gemm_dsl::terms::{Along, Extent2, Extent3, Operand, Raster, Tail, Wave};
-use ptx_gemm_dsl::types::{Batch, DType, Layout, Layouts, Problem, Types};
+use ptx_gemm_dsl::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
 use super::lexer::{self, Line, Spot, Token};
 use super::text::{Positions, TextError, TextErrors};
@@ -138,7 +139,13 @@ impl<'t> Parser<'t> {
         let mut cursor = self.line_of("module")?;
         let target: Target = cursor.of()?;
         cursor.open()?;
-        let problem = Arc::new(self.problem()?);
+        let (mut orientation, mut orientation_note) = (Orientation::AsAsked, "".into());
+        if self.next_word() == "transposed" {
+            let cursor = self.line_of("transposed")?;
+            cursor.end()?;
+            (orientation, orientation_note) = (Orientation::Transposed, cursor.note());
+        }
+        let problem = Arc::new(self.problem(orientation)?);
         let mut entries = Vec::new();
         while !self.at_close() {
             let entry = self.entry(target, &problem, entries.len())?;
@@ -148,10 +155,10 @@ impl<'t> Parser<'t> {
         if let Some(line) = self.lines.get(self.at) {
             return Cursor { line, at: 0 }.expected("the end of the text");
         }
-        Ok(Module { target, problem, entries })
+        Ok(Module { target, problem, orientation_note, entries })
     }
 
-    fn problem(&mut self) -> Parsed<Problem> {
+    fn problem(&mut self, orientation: Orientation) -> Parsed<Problem> {
         let (mut types, mut layouts) = (self.line_of("types")?, self.line_of("layout")?);
         let mut cursor = self.line_of("epilogue")?;
         let epilogue = epilogue(&mut cursor)?;
@@ -183,7 +190,7 @@ impl<'t> Parser<'t> {
         cursor.end()?;
         let types = Types { a: a.0, b: b.0, acc, c: c.0, d: d.0 };
         let layouts = Layouts { a: a.1, b: b.1, c: c.1, d: d.1 };
-        Ok(Problem { types, layouts, epilogue, batch })
+        Ok(Problem { orientation, types, layouts, epilogue, batch })
     }
 
     fn mark(&mut self, entry: usize, site: Site, cursor: &Cursor<'_>) {

@@ -38,7 +38,9 @@ pub fn module(module: &Module) -> Check {
         let apart = |pack: &&Pack| packs().any(|other| other.side == pack.side && !other.is_like(pack));
         let fault = if module.entries[..index].iter().any(|other| other.name == program.name) {
             Some(format!("two entries are called {}", program.name))
-        } else if packs().any(|pack| [pack.kernel(), pack.scale_kernel()].contains(&program.name)) {
+        } else if packs()
+            .any(|pack| [pack.kernel(&program.problem), pack.scale_kernel(&program.problem)].contains(&program.name))
+        {
             Some(format!("{} is the name of a kernel that packs", program.name))
         } else if let Some(pack) = program.packs.iter().find(apart) {
             Some(format!("{} is packed in two ways, and its kernel is shared", pack.side.operand().name()))
