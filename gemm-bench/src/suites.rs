@@ -119,6 +119,10 @@ const SQUARES: &[&str] = &[
     "tn_64x128_tma",
     "nt_64x128_tma",
     "tt_64x128_tma",
+    "bf16x6_192x128",
+    "bf16x6_128x128",
+    "f16x3_192x128",
+    "f16x3_128x128",
 ];
 const TRIED: [(Suite, &[&str]); 9] = [
     (Suite::Ladder, LARGE),
@@ -148,9 +152,9 @@ const TRIED: [(Suite, &[&str]); 9] = [
     ),
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
 ];
-/// The cases that multiply on tensor cores: of matrices of 16-bit types they are tried in every suite, next to what is tuned
-/// for these types.
-const TENSOR_CORES: [&str; 5] = ["mma", "mma_pipelined", "wgmma", "wgmma_roles", "wgmma_persistent"];
+/// The fastest case for tensor cores before Hopper's: of matrices of 16-bit types it is tried in every suite, next to what is
+/// tuned for these types.
+const TENSOR_CORES: [&str; 1] = ["mma_pipelined"];
 /// Of the schedules tuned for f32, those that are tried on 16-bit types as well, in the suites that have them: where few
 /// elements of D leave most of the time to reading A and B.
 const NARROW: [&str; 4] = ["nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8", "nn_32x32"];
@@ -210,12 +214,15 @@ impl Suite {
             _ => false,
         });
         let found = found.filter_map(|case| as_it_is(&case, dtype));
+        let is_narrow = is_sixteen_bit(dtype);
         let found = found.chain(tuned().filter(|case| !tried.contains(&case.name)).filter_map(|case| {
-            // Schedules tuned for a type other than f32 are meant for large products; they are tried on all products of
-            // that type.
-            (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten()
+            // Schedules tuned for a type other than f32 are tried on all products of that type; those of one 16-bit type
+            // on those of the other as well, since both take the same time.
+            match is_narrow && is_sixteen_bit(as_written(&case)?.dtype()?) {
+                true => of_type(&case, dtype),
+                false => (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten(),
+            }
         }));
-        let is_narrow = matches!(dtype, DType::F16 | DType::Bf16);
         let tried = tuned().filter(|case| tried.contains(&case.name));
         let tried = tried.filter(|case| !is_narrow || NARROW.contains(&case.name));
         let tensor_cores = TENSOR_CORES.iter().filter(|_| is_narrow).filter_map(|name| case(name));
@@ -322,10 +329,18 @@ fn these(batch: Batch) -> &'static str {
     }
 }
 
-/// A schedule as written in its file, if it multiplies elements of that type.
+fn is_sixteen_bit(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::Bf16)
+}
+
+/// A schedule as written in its file.
+fn as_written(case: &Case) -> Option<Named> {
+    Some(Named { name: case.name.into(), program: Program::Schedule(case.schedule().ok()?) })
+}
+
+/// The same, if it multiplies elements of that type.
 fn as_it_is(case: &Case, dtype: DType) -> Option<Named> {
-    let named = Named { name: case.name.into(), program: Program::Schedule(case.schedule().ok()?) };
-    (named.dtype() == Some(dtype)).then_some(named)
+    as_written(case).filter(|named| named.dtype() == Some(dtype))
 }
 
 /// The same for a type other than that of the file, if that is legal.
@@ -361,7 +376,9 @@ mod tests {
         assert!(!i32.is_empty() && i32.iter().all(|named| named.dtype() == Some(DType::I32)));
         let f64 = Suite::Square.schedules(DType::F64);
         assert!(f64.iter().any(|named| named.name == "dgemm_nn_128x64"));
-        assert!(Suite::Square.schedules(DType::F32).iter().all(|named| named.dtype() == Some(DType::F32)));
+        let f32 = Suite::Square.schedules(DType::F32);
+        assert!(f32.iter().all(|named| named.dtype() == Some(DType::F32)));
+        assert!(f32.iter().any(|named| named.name == "f16x3_128x128"), "products from planes are products of f32");
         let batched = Suite::Batched.schedules(DType::F32);
         assert!(batched.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Strided)));
     }
@@ -372,7 +389,8 @@ mod tests {
         for (suite, dtype) in all.into_iter().flat_map(|suite| [(suite, DType::F16), (suite, DType::Bf16)]) {
             let schedules = suite.schedules(dtype);
             let names: Vec<&str> = schedules.iter().map(|named| named.name.as_str()).collect();
-            assert!(TENSOR_CORES.iter().all(|name| names.contains(name)), "{suite:?} {dtype}: {names:?}");
+            let expected = TENSOR_CORES.iter().chain(&["bf16_128x256", "bf16_128x64", "bf16_rows16"]);
+            assert!(expected.clone().all(|name| names.contains(name)), "{suite:?} {dtype}: {names:?}");
             assert!(!names.contains(&"nn_128x128"), "{suite:?} {dtype}: {names:?}");
             let once = |name| names.iter().filter(|other| *other == name).count() == 1;
             assert!(names.iter().all(once), "{suite:?} {dtype}: {names:?}");
