@@ -64,7 +64,10 @@ impl Cublas {
             status("cublasSetStream", sys::cublasSetStream_v2(handle, cublas.stream.cu_stream().cast()))?;
             let workspace = cublas.workspace as *mut c_void;
             status("cublasSetWorkspace", sys::cublasSetWorkspace_v2(handle, workspace, WORKSPACE_BYTES))?;
-            status("cublasSetMathMode", sys::cublasSetMathMode(handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH))?;
+            // Without this, parts of a sum are rounded to the type of D before they are added: cheaper, and of bf16 an error
+            // of several units in the last place.
+            let mode = sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+            status("cublasSetMathMode", sys::cublasSetMathMode(handle, mode))?;
         }
         Ok(cublas)
     }

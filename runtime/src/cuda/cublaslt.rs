@@ -17,7 +17,7 @@ use cudarc::cublas::sys::cublasOperation_t as Transposition;
 use cudarc::cublaslt::sys::{
     self, cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as DescAttribute,
     cublasLtMatmulPreferenceAttributes_t as PrefAttribute, cublasLtMatrixLayoutAttribute_t as LayoutAttribute,
-    cudaDataType as Type,
+    cublasLtReductionScheme_t as Parts, cudaDataType as Type,
 };
 use cudarc::driver::{CudaStream, result};
 use ptx_gemm_dsl::DType;
@@ -298,6 +298,10 @@ impl Preference {
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &right)?;
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &out)?;
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &out)?;
+        // As for cuBLAS, parts of a sum are added in the type of the sum.
+        let parts =
+            Parts::CUBLASLT_REDUCTION_SCHEME_INPLACE as u32 | Parts::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+        preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &parts)?;
         Ok(preference)
     }
 
