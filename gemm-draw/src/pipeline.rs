@@ -136,8 +136,8 @@ fn work(canvas: &mut Canvas, done: &Done, label: [f64; 2], y: f64, at: impl Fn(f
     };
     // Narrow pieces touch each other: their texts must not.
     let size = if size.width(&text) + 3.0 > width { Size::Tiny } else { size };
-    // An M is wider than the letters and digits that widths are estimated from.
-    let estimate = size.width(&text) * if done.work == Work::Start { 1.1 } else { 0.9 };
+    // An M is half as wide again as the letters and digits that widths are estimated from.
+    let estimate = size.width(&text) * if done.work == Work::Start { 1.3 } else { 0.9 };
     if estimate <= width {
         let y = y + inset + height / 2.0 + 0.35 * size.height();
         canvas.text(x + width / 2.0, y, Anchor::Middle, size, ink, text);
