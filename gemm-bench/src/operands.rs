@@ -6,7 +6,8 @@
 use ptx_gemm::builder::{Axis, Epilogue};
 use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
 use ptx_gemm::{
-    Batch, CompiledGemm, DType, Device, Error, ExpertsCall, Prepared, Problem, Resident, ResidentCall, Shape, Stack,
+    Batch, CompiledGemm, DType, Device, Error, Expert, ExpertsCall, Prepared, Problem, Resident, ResidentCall, Shape,
+    Stack,
 };
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE, reads};
@@ -187,14 +188,15 @@ impl Extras {
     ) -> Result<Prepared<'a>, Error> {
         let names = self.epilogue.scalars.iter().map(String::as_str);
         let scalars: Vec<(&str, f64)> = names.zip(self.scalars.iter().copied()).collect();
+        let vectors: Vec<(&str, &Resident)> =
+            self.vectors.iter().map(|(name, resident, _)| (name.as_str(), resident)).collect();
         if gemm.problem().batch == Batch::Grouped {
             let weights: Vec<&Resident> = std::iter::once(b).chain(experts).collect();
             let rows = routed(a.matrix().shape.rows, weights.len());
-            let experts: Vec<(usize, &Resident)> = rows.into_iter().zip(weights).collect();
+            let expert = |(rows, b): (usize, _)| Expert { rows, b, vectors: &vectors };
+            let experts: Vec<Expert<'_, '_>> = rows.into_iter().zip(weights).map(expert).collect();
             return gemm.prepare_experts(&ExpertsCall { a, d, experts: &experts, scalars: &scalars });
         }
-        let vectors: Vec<(&str, &Resident)> =
-            self.vectors.iter().map(|(name, resident, _)| (name.as_str(), resident)).collect();
         let c = self.c.as_ref().and_then(|(_, copies)| copies.get(index));
         gemm.prepare_resident(&ResidentCall { a, b, c, d, vectors: &vectors, scalars: &scalars })
     }

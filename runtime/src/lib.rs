@@ -60,7 +60,7 @@ pub use contracts::{Assembler, Assembly, Contract, MachineCode};
 pub use device::{Device, DeviceKind};
 pub use element::Element;
 pub use error::{ArgumentError, DeviceError, Error, OperandName, Refusal};
-pub use experts::ExpertsCall;
+pub use experts::{Expert, ExpertsCall};
 pub use group::{DeviceGroup, DeviceList, DeviceProduct, Group, GroupProduct};
 pub use interpreter::{InterpreterOptions, WAVE as INTERPRETER_WAVE};
 pub use kernel::Kernel;

@@ -3,8 +3,8 @@
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_runtime::tile::record::Record;
 use ptx_gemm_runtime::{
-    ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, ExpertsCall,
-    Matrix, Shape,
+    ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, Expert,
+    ExpertsCall, Matrix, Shape,
 };
 
 fn compiled(clauses: &str) -> CompiledGemm {
@@ -259,13 +259,15 @@ fn a_layer_of_experts() {
     let on_device = weights.each_ref().map(|weights| device.upload(weights).unwrap());
     let (x, d) = (device.upload(&tokens).unwrap(), device.upload(&Matrix::<f32>::zeros(50, 10)).unwrap());
     let rows = [17, 0, 30, 3];
-    let experts: Vec<_> = rows.into_iter().zip(&on_device).collect();
+    let expert = |(rows, b)| Expert { rows, b, vectors: &[] };
+    let experts: Vec<_> = rows.into_iter().zip(&on_device).map(expert).collect();
     let call = ExpertsCall { a: &x, d: &d, experts: &experts, scalars: &[] };
     let prepared = gemm.prepare_experts(&call).unwrap();
     assert_eq!(prepared.blocks(), 5);
-    let error = gemm.prepare_experts(&ExpertsCall { experts: &[(20, &on_device[0]), (31, &on_device[1])], ..call });
+    let more = [expert((20, &on_device[0])), expert((31, &on_device[1]))];
+    let error = gemm.prepare_experts(&ExpertsCall { experts: &more, ..call });
     assert_eq!(message(error.unwrap_err()), "the experts have 51 rows, A has 50 and D has 50");
     let other = device.upload(&Matrix::<f64>::zeros(6, 10)).unwrap();
-    let error = gemm.prepare_experts(&ExpertsCall { experts: &[(20, &other)], ..call });
+    let error = gemm.prepare_experts(&ExpertsCall { experts: &[expert((20, &other))], ..call });
     assert_eq!(message(error.unwrap_err()), "B has elements of type f64, the schedule says b = f32");
 }
