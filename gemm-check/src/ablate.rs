@@ -20,11 +20,14 @@ use crate::figures::{Assembler, Figures, How};
 use crate::profile::{DEPTH, sample_size, tiles};
 use crate::size::Size;
 
+/// How long an ablation may take with ptxas by default. The counting is finished in any case.
+pub const PATIENCE: Duration = Duration::from_millis(3500);
+
 /// Steps towards a legal number before the nearest one is reported as illegal.
 const STEPS: u32 = 3;
 
 /// Elements of a tile of which one is enough.
-const LARGE: usize = 256 * 512;
+const LARGE: usize = 128 * 256;
 
 /// Words that are interchangeable.
 const WORDS: [&[&str]; 13] = [
@@ -169,7 +172,8 @@ fn words(written: &str) -> Vec<String> {
     all
 }
 
-/// Counts a schedule and its variants in parallel, then assembles as many of them as `patience` allows.
+/// Counts a schedule and its variants in parallel, and assembles the schedule, then as many variants as `patience` allows.
+/// It runs from the start, so that a schedule that takes long to count does not wait for ptxas on top.
 ///
 /// # Errors
 ///
@@ -180,6 +184,7 @@ pub fn ablate(
     assembler: Option<&Assembler>,
     patience: Duration,
 ) -> Result<(Figures, Vec<Ablated>), CheckError> {
+    let end = Instant::now() + patience;
     // Contracts are about the schedule as it is.
     let bare = schedule.clone().without(Key::Expect);
     // All for one target: that of the schedule.
@@ -190,7 +195,7 @@ pub fn ablate(
     let how = |index, kernel: &Kernel| {
         let size = Some(sampled(kernel));
         match index {
-            0 => How { size, ..How::default() },
+            0 => How { size, assembler, patience, ..How::default() },
             _ => How { size, checks: Checks::Off, ..How::default() },
         }
     };
@@ -206,7 +211,7 @@ pub fn ablate(
     };
     let mut counted: Vec<(Variant, Counted)> = compiled.into_par_iter().enumerate().map(count).collect();
     if let Some(assembler) = assembler {
-        assemble(&mut counted, assembler, patience);
+        assemble(&mut counted[1..], assembler, end);
     }
     let figures = counted.into_iter().map(|(variant, counted)| (variant, counted.map(|(_, figures)| figures)));
     let mut figures: Vec<(Variant, Result<Figures, CheckError>)> = figures.collect();
@@ -221,7 +226,7 @@ pub fn ablate(
 /// What is counted: as for a profile, but a single tile if it is large. All figures of the table are relative to the work.
 fn sampled(kernel: &Kernel) -> Size {
     let one = tiles(kernel, 1, DEPTH);
-    if one.m * one.n > LARGE { one } else { sample_size(kernel) }
+    if one.m * one.n >= LARGE { one } else { sample_size(kernel) }
 }
 
 /// Leaves out changes that result in the same instructions as an earlier one, such as a default that is written out. A
@@ -236,9 +241,8 @@ fn drop_repeated(compiled: &mut Vec<(Variant, Result<Arc<Kernel>, CheckError>)>)
     });
 }
 
-/// Assembles as many as there is time for: the schedule itself, then those with a clause dropped.
-fn assemble(counted: &mut [(Variant, Counted)], assembler: &Assembler, patience: Duration) {
-    let end = Instant::now() + patience;
+/// Assembles as many variants as there is time for, those with a clause dropped first.
+fn assemble(counted: &mut [(Variant, Counted)], assembler: &Assembler, end: Instant) {
     let mut order: Vec<_> = counted.iter_mut().collect();
     order.sort_by_key(|(variant, _)| variant.changed.is_some());
     // The workers take them from the list one by one.

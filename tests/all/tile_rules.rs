@@ -203,7 +203,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ),
     (GROUP, "            retire ", "            ; nothing", "acc is used while products are added to it"),
     (GROUP, "            retire ", "            retire but 1 ", "acc is used while products"),
-    (STAGED, "release ab", "release ab but 1", "not released when the tile ends"),
+    (STAGED, "release ab", "release ab but 1", "ab has no mbarriers: `release ab but 1` needs them"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(256)", "empty after 256 arrivals, but 2 warp groups read it"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(1)", "empty after 1 arrivals, but 2 warp groups read it"),
     (GROUPS, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),

@@ -1,6 +1,7 @@
 //! The arguments of `gemmc ablate`.
 
 use clap::Args;
+use ptx_gemm_check::ablate::PATIENCE;
 
 use super::profile::{Wait, seconds};
 use super::{Compile, DeviceName};
@@ -18,7 +19,7 @@ pub(crate) struct Ablate {
     /// Start no further measurement after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", requires = "device")]
     pub(crate) seconds: Wait,
-    /// How long to wait for ptxas, in seconds, for all of them together; 0: do not run it
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2.5")]
+    /// How many seconds after its start to stop waiting for ptxas; 0: do not run it
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = Wait(PATIENCE))]
     pub(crate) wait: Wait,
 }

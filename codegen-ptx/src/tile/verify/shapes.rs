@@ -428,7 +428,12 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
             format!("{name} is empty after {arrivals} arrivals, but {read} {who} read it")
         })?;
     }
-    Ok(())
+    // A barrier of the block says that all slots were read, not which one.
+    let keeps = |op: &Op| matches!(op, Op::Release { ring, kept: 1.. } if *ring == index);
+    let kept = program.statements().iter().any(|statement| keeps(&statement.op));
+    rule(!kept || matches!(ring.empty, Empty::Mbarrier { .. }), site(), || {
+        format!("{name} has no mbarriers: `release {name} but 1` needs them")
+    })
 }
 
 /// Checks that slots and mbarriers do not share bytes, and that shared memory is large enough.
