@@ -19,6 +19,24 @@ pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
+/// Steps of k that take the interpreter as long as a block's other work: its prologue, and what becomes of its sums.
+const BLOCK: usize = 16;
+
+/// How long the interpreter takes for a product, in multiply-adds. A block computes its whole tile, even if only a part of
+/// it lies inside.
+pub fn work(kernel: &Kernel, size: &Size) -> usize {
+    let Some(program) = kernel.programs().entries.first() else { return 0 };
+    let tile = kernel.interface().entries[0].tile;
+    let steps = products(kernel) * size.k + program.scheduler.parts() as usize * BLOCK;
+    size.m.next_multiple_of(tile.m.max(1) as usize) * size.n.next_multiple_of(tile.n.max(1) as usize) * steps
+}
+
+/// Products of planes that make one of the matrices; 1 where they are not split.
+pub(crate) fn products(kernel: &Kernel) -> usize {
+    let walk = kernel.programs().entries.first().and_then(|program| program.walk.as_ref());
+    walk.map_or(1, |walk| walk.pairs.len())
+}
+
 /// Sizes that [`edge_sizes`] may miss: m, n and k end at every position in a tile of every entry with guards, in the
 /// first K-tile and in those that fill the slots of a pipeline, and for each part where K is split.
 pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {

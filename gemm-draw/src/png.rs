@@ -45,6 +45,7 @@ pub(crate) fn options() -> usvg::Options<'static> {
 mod tests {
     use ptx_gemm_check::{cases, tuned};
     use ptx_gemm_runtime::Kernel;
+    use rayon::prelude::*;
     use resvg::usvg::{self, Group, Node};
 
     use super::{options, png};
@@ -110,14 +111,14 @@ mod tests {
 
     #[test]
     fn texts_do_not_overlap_and_are_not_clipped() {
-        for case in cases().chain(tuned()) {
+        cases().chain(tuned()).par_bridge().for_each(|case| {
             let schedule = case.schedule().unwrap();
             let kernel = Kernel::compile(&schedule, None).unwrap();
             let subject = Subject::new(case.name, Some(schedule.to_string()), kernel, GPUS[0]);
             let picture = draw(&subject, &What::ALL, Scheme::Light).unwrap();
             let faults = faults(&picture.svg);
             assert!(faults.is_empty(), "{}: {} faults: {:#?}", case.name, faults.len(), &faults[..faults.len().min(8)]);
-        }
+        });
     }
 
     #[test]

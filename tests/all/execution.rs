@@ -3,14 +3,17 @@
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
 use ptx_gemm_check::{
-    Case, Request, Size, cases, check, edge_requests, edge_sizes, needs_alignment, quick_sizes, tuned,
+    Case, Request, Size, cases, check, edge_requests, edge_sizes, needs_alignment, quick_sizes, tuned, work,
 };
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
-use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions};
+use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 use rayon::prelude::*;
 
-/// Most multiply-adds that one case may take; the largest sizes are dropped first, never the edges.
-const BUDGET: usize = 80_000_000;
+/// The most work that the products of one case should be, in multiply-adds.
+const BUDGET: usize = 60_000_000;
+
+/// Sizes that each case runs at least.
+const SEVERAL: usize = 8;
 
 fn device(misalign: u32, order: WarpOrder) -> Device {
     let options = Options { checks: Checks::Full, order, ..Options::default() };
@@ -24,17 +27,17 @@ fn run(case: &Case, gemm: &CompiledGemm, request: &Request) -> Option<String> {
     outcome.run.entry
 }
 
-fn affordable(sizes: Vec<Size>, tile: (u32, u32)) -> Vec<Size> {
-    // A block computes its whole tile, even if only a part of it is inside.
-    let cost = |s: &Size| s.m.next_multiple_of(tile.0 as usize) * s.n.next_multiple_of(tile.1 as usize) * s.k.max(1);
-    let mut sizes = sizes;
-    sizes.sort_by_key(cost);
-    let mut spent = 0;
-    sizes.retain(|size| {
-        spent += cost(size);
-        spent <= BUDGET
-    });
-    sizes
+/// All sizes if they are within the budget, else some that are spread evenly from the smallest to the largest of which
+/// it has room for several.
+fn affordable(kernel: &Kernel) -> Vec<Size> {
+    let mut sizes: Vec<(usize, Size)> =
+        edge_sizes(kernel).into_iter().map(|size| (work(kernel, &size), size)).collect();
+    sizes.sort_by_key(|(work, _)| *work);
+    let several = sizes.partition_point(|(work, _)| SEVERAL * work <= BUDGET);
+    sizes.truncate(several.max(SEVERAL));
+    let all: usize = sizes.iter().map(|(work, _)| work).sum();
+    let step = if several < SEVERAL { 1 } else { all.div_ceil(BUDGET).max(1) };
+    sizes.into_iter().map(|(_, size)| size).step_by(step).collect()
 }
 
 #[test]
@@ -52,9 +55,8 @@ fn right_on_every_edge(case: &Case) {
     let (aligned, unaligned) = (device(0, WarpOrder::RunToBarrier), device(1, WarpOrder::RunToBarrier));
     let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let scalar = CompiledGemm::new(&schedule, &unaligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let tile = gemm.interface().entries[0].tile;
-    let sizes = affordable(edge_sizes(gemm.kernel()), (tile.m, tile.n));
-    assert!(sizes.len() >= 5, "{}: only {} sizes", case.name, sizes.len());
+    let sizes = affordable(gemm.kernel());
+    assert!(sizes.len() >= SEVERAL, "{}: only {} sizes", case.name, sizes.len());
     let mut left: Vec<_> = gemm.interface().entries.iter().map(|entry| Some(entry.name.clone())).collect();
     for (i, size) in sizes.into_iter().enumerate() {
         let [exact, other] = edge_requests(gemm.kernel(), size, i);

@@ -19,7 +19,7 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::{divided_tiles, every_end};
+use crate::sizes::{divided_tiles, every_end, products};
 use crate::suite::{end_requests, needs_alignment, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
@@ -112,6 +112,7 @@ impl Judge {
             size.m.next_multiple_of(tile.m.max(1) as usize)
                 * size.n.next_multiple_of(tile.n.max(1) as usize)
                 * size.k.max(1)
+                * products(&kernel)
         };
         let mut sizes = edge_sizes(&kernel);
         // Among those of equal cost the larger ones show more.

@@ -79,6 +79,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use ptx_gemm::{Device, InterpreterOptions};
 
     use ptx_gemm_check::needs_alignment;
@@ -86,11 +88,14 @@ mod tests {
     use super::compared;
     use crate::commands::selftest::claims::Trouble;
 
-    /// An interpreter that aligns nothing, and therefore runs other entries than the one it is compared with.
+    /// An interpreter that aligns nothing, and therefore runs other entries than the one it is compared with. A part of the
+    /// schedules shows that the comparison works; whether an interpreter is right at all is tested elsewhere.
     #[test]
     fn another_interpreter_has_the_same_bits() {
         let device = Device::interpreter_with(InterpreterOptions { misalign: 1, ..InterpreterOptions::default() });
-        let words = match compared(&device, |kernel| !needs_alignment(kernel)) {
+        let turn = Cell::new(0);
+        let is_next = || turn.replace((turn.get() + 1) % 4) == 0;
+        let words = match compared(&device, |kernel| !needs_alignment(kernel) && is_next()) {
             Ok(words) | Err(Trouble::Skipped(words)) => words,
             Err(Trouble::Wrong(words)) => panic!("{words}"),
         };
