@@ -432,6 +432,9 @@ pub enum Metric {
     Shared,
     /// Threads per block.
     Threads,
+    /// Largest `|D - A B|` of an element relative to its `|A| |B|`, for random A and B: known once a device has multiplied
+    /// them.
+    MaxError,
 }
 
 /// Which stage knows a figure.
@@ -441,6 +444,8 @@ pub enum Knower {
     Plan,
     /// The assembler that turns PTX into machine code: ptxas, or the driver of a GPU.
     Assembler,
+    /// A device that runs the kernel.
+    Device,
 }
 
 impl Metric {
@@ -448,6 +453,7 @@ impl Metric {
     pub fn knower(self) -> Knower {
         match self {
             Metric::Spills | Metric::Registers | Metric::CodeBytes => Knower::Assembler,
+            Metric::MaxError => Knower::Device,
             _ => Knower::Plan,
         }
     }
@@ -457,9 +463,10 @@ impl Metric {
         matches!(self, Metric::Spills | Metric::Shared | Metric::CodeBytes)
     }
 
-    /// Whether it is an average, which need not be whole.
-    pub fn is_average(self) -> bool {
-        matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent)
+    /// Whether it need not be whole.
+    pub fn is_fraction(self) -> bool {
+        let averages = matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent);
+        averages || self == Metric::MaxError
     }
 
     /// The unit that is printed after the figure.
