@@ -431,12 +431,7 @@ clauses! {
     /// two of bf16 for `bf16x3`; three for `bf16x6`, which have every bit of an f32; and for `f16x3` two of f16, of rows of A
     /// and columns of B that are scaled by powers of two, which the store undoes. The products of planes are added up from
     /// the smallest to the largest, and smaller ones are left out.
-    ///
-    /// With gamma(n) = n 2^-24 / (1 - n 2^-24) and c elements of k between two promotions, `|D - A B|` is at most
-    /// `(gamma(2 c + K / c + 3) + r) |A| |B|`, with r = 3 * 2^-16 for `bf16x3`, 2^-23 for `bf16x6` and 3 * 2^-22 for `f16x3`.
-    /// Besides, an element is at most 2^-134 off, and with `f16x3` 2^-39 of the largest one of its row of A or column of B.
-    /// Infinity and NaN give what multiply-adds in f32 give, except that infinity is NaN times a number that is not 0 and
-    /// smaller than that.
+    /// `gemmc explain emulation` says how large the error can be, and what becomes of tiny and of infinite elements.
     emulate Emulate {
         syntax: "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)",
         summary: "f32 products from narrower ones",
