@@ -15,7 +15,7 @@
 //! Sums have the error of as many additions as there are elements of k in a chunk, and of as many as there are chunks. The
 //! products of smaller planes come first, when the sums are small, and add less than as much again.
 
-use crate::clause::Emulation;
+use crate::clause::{Emulation, size};
 use crate::types::DType;
 
 /// Bits of f32.
@@ -51,8 +51,9 @@ pub struct Line {
 }
 
 impl Promise {
-    /// Of products of `planes` planes of a type, of which the `products` largest are added up.
+    /// Of products of as many planes in memory, of which the `products` largest are added up.
     pub fn of(dtype: DType, planes: u32, products: u32) -> Promise {
+        let planes = size(planes.saturating_sub(1)) + 1;
         let scaled = dtype == DType::F16;
         let unit = if scaled { -11 } else { -8 };
         let with_sum = |sum: u32| (0..planes).filter(|a| sum >= *a && sum - a < planes).count() as u32;

@@ -1,7 +1,7 @@
 //! Topics that do not belong to a single clause: types, layouts, the language of the epilogue, targets.
 
 use super::table_of;
-use crate::clause::Emulation;
+use crate::clause::{Emulation, size};
 use crate::epilogue::Function;
 use crate::implemented;
 use crate::promise::FORMULA;
@@ -74,8 +74,9 @@ pub static TOPICS: &[Topic] = &[
 fn emulation() -> String {
     let rows = Emulation::TABLE.iter().map(|(word, emulation)| {
         let [u, r, e, t] = emulation.promise().formulas();
-        let planes = format!("{} of {}", emulation.planes(), emulation.factor());
-        let products = format!("{} of {}", emulation.pairs().len(), emulation.planes().pow(2));
+        let distinct = size(emulation.planes() - 1) + 1;
+        let planes = format!("{distinct} of {}", emulation.factor());
+        let products = format!("{} of {}", emulation.pairs().len(), distinct.pow(2));
         [format!("`{word}`"), planes, products, u, r, e, t, state(implemented::works(emulation))]
     });
     let mut text = format!("{BOUND}\n```text\n{FORMULA}```\n{LETTERS}\n");

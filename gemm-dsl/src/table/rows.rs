@@ -428,9 +428,10 @@ clauses! {
     }
     /// f32 products from several products of a 16-bit type on tensor cores, for `types(f32)` and `load(tma)`. Kernels of their
     /// own first write each operand as a sum of planes into the workspace, each of them what the ones before it leave, rounded:
-    /// two of bf16 for `bf16x3`; three for `bf16x6`, which have every bit of an f32; and for `f16x3` two of f16, of rows of A
-    /// and columns of B that are scaled by powers of two, which the store undoes. The products of planes are added up from
-    /// the smallest to the largest, and smaller ones are left out.
+    /// two of bf16 for `bf16x3`; three for `bf16x6` and `bf16x9`, which have every bit of an f32; and for `f16x3` two of f16,
+    /// of rows of A and columns of B that are scaled by powers of two, which the store undoes. The products of planes are
+    /// added up from the smallest to the largest, and smaller ones are left out, except by `bf16x9`. Its last plane is
+    /// there twice, with and without infinities, so that these meet no zeros of other planes.
     /// `gemmc explain emulation` says how large the error can be, and what becomes of tiny and of infinite elements.
     emulate Emulate {
         syntax: "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)",

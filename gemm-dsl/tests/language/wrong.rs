@@ -288,7 +288,6 @@ pub const WRONG: &[&str] = &[
     "emulate(f16x3); types(f64); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3)",
     "emulate(bf16x6); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(3); specialize(producers = 1); \
      registers(producer = 24, consumer = 240)",
-    "emulate(bf16x9); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3)",
     "types(bf16); atom(wgmma(64, 256, 32)); tile(128, 256, 64); load(tma)",
     "types(bf16); atom(wgmma(64, 100, 16)); tile(128, 96, 64); load(tma)",
     "types(bf16); atom(wgmma(4294967295, 4294967295, 4294967295)); tile(128, 128, 64); load(tma)",
