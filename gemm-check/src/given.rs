@@ -182,7 +182,7 @@ impl Given<'_> {
         let (a, b) = (&a[product], &b[product]);
         match self.emulated {
             None => Estimate::accumulated(sum, magnitude, a.cols, acc, exact),
-            Some(of) => planes::accumulated((sum, magnitude), of, || planes::Line::of(a, b, (row, col)), exact),
+            Some(of) => planes::accumulated((sum, magnitude), of, || planes::line(a, b, (row, col), magnitude), exact),
         }
     }
 }

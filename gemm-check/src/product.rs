@@ -1,9 +1,9 @@
 //! The sums over k in f64, with the sums of magnitudes that the bounds need.
 //!
 //! Plain f64 suffices where kernels accumulate in f32: its own error is 2^-29 of theirs. Where they accumulate in f64
-//! each sum is kept as an unevaluated pair, which is as accurate as twice the precision (Ogita, Rump and Oishi,
-//! *Accurate sum and dot product*, algorithm 5.3).
+//! each sum is kept as a pair.
 
+use ptx_gemm_runtime::doubled;
 use rayon::prelude::*;
 
 use crate::data::Values;
@@ -44,7 +44,7 @@ impl Product {
                     magnitudes[i * n..][..n].iter_mut().zip(b_row).for_each(|(to, y)| *to += (x * y).abs());
                     match precision {
                         Precision::Single => sums.iter_mut().zip(b_row).for_each(|(to, y)| *to += x * y),
-                        Precision::Doubled => add_doubled(sums, &mut low[i * n..][..n], x, b_row),
+                        Precision::Doubled => doubled::add(sums, &mut low[i * n..][..n], x, b_row),
                     }
                 }
             }
@@ -52,30 +52,6 @@ impl Product {
         });
         product
     }
-}
-
-/// `high + low += x * row`, element by element, with all roundings of `high` collected in `low`.
-fn add_doubled(high: &mut [f64], low: &mut [f64], x: f64, row: &[f64]) {
-    let (x_high, x_low) = split(x);
-    for ((high, low), &y) in high.iter_mut().zip(low).zip(row) {
-        let (y_high, y_low) = split(y);
-        let product = x * y;
-        let product_low = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low);
-        let sum = *high + product;
-        let back = sum - *high;
-        let sum_low = (*high - (sum - back)) + (product - back);
-        *high = sum;
-        // With infinities and NaN the corrections are NaN although the sum itself is right.
-        let correction = sum_low + product_low;
-        *low += if correction.is_finite() { correction } else { 0.0 };
-    }
-}
-
-/// A number as the sum of two of 26 bits each (Veltkamp), so that products of halves are exact.
-fn split(x: f64) -> (f64, f64) {
-    let scaled = x * 134_217_729.0;
-    let high = scaled - (scaled - x);
-    (high, x - high)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Kernel (tile programs, PTX) -> Subject -> threads | shared | pipeline | raster | roofline -> page -> SVG -> PNG
-//! rungs of the ladder, rows of the benchmark -> bars | lines -> SVG
+//! rungs of the ladder, rows of the benchmark, errors of products -> bars | lines | errors -> SVG
 //! ```
 //!
 //! Nothing here knows how a schedule is compiled. The ownership of elements is read from the accumulators' maps, the
@@ -13,6 +13,7 @@ mod axis;
 pub mod bars;
 mod canvas;
 mod error;
+pub mod errors;
 mod frame;
 mod gpu;
 mod idea;

@@ -349,7 +349,7 @@ pub enum Emulation {
     Bf16x3,
     /// Six bf16 products.
     Bf16x6,
-    /// Nine bf16 products.
+    /// Nine bf16 products: all of three planes.
     Bf16x9,
     /// Three f16 products.
     F16x3,
@@ -369,30 +369,41 @@ impl Emulation {
         self.factor() == DType::F16
     }
 
-    /// Planes of each operand.
+    /// Planes of each operand in memory. With nine products the last one is there twice, see [`pairs`].
     pub fn planes(self) -> u32 {
         match self {
             Emulation::Bf16x3 | Emulation::F16x3 => 2,
-            Emulation::Bf16x6 | Emulation::Bf16x9 => 3,
+            Emulation::Bf16x6 => 3,
+            Emulation::Bf16x9 => ALL_PRODUCTS,
         }
     }
 
-    /// The planes of A and B that are multiplied, from the smallest products to the largest: those whose numbers add up to
-    /// at most a limit, since each plane is smaller than the one before it by about as much.
+    /// The planes of A and B that are multiplied, from the smallest products to the largest.
     pub fn pairs(self) -> Vec<(u32, u32)> {
-        let most = match self {
-            Emulation::Bf16x3 | Emulation::F16x3 => 1,
-            Emulation::Bf16x6 => 2,
-            Emulation::Bf16x9 => 4,
-        };
-        pairs(self.planes(), most)
+        pairs(self.planes())
     }
 }
 
-/// The pairs of planes whose numbers add up to at most `most`, from the smallest products to the largest.
-pub fn pairs(planes: u32, most: u32) -> Vec<(u32, u32)> {
-    let of_sum = |sum: u32| (0..planes).rev().filter_map(move |a| Some((a, sum.checked_sub(a)?)));
-    (0..=most).rev().flat_map(of_sum).filter(|(_, b)| *b < planes).collect()
+/// Planes in memory of operands of which all products of planes are added up.
+pub const ALL_PRODUCTS: u32 = 4;
+
+/// How much smaller a plane is than the first: by this power of the planes' unit roundoff.
+pub fn size(plane: u32) -> u32 {
+    // The fourth plane is the third.
+    plane.min(2)
+}
+
+/// The planes of A and B that are multiplied, of as many in memory, from the smallest products to the largest: those whose
+/// sizes add up to less than the number of planes, or, of [`ALL_PRODUCTS`] planes, all nine of three.
+///
+/// Infinity is in the last plane of two or three, which is only multiplied by first planes, since infinity times the zeros of
+/// other planes would be NaN. So where it takes part in more products, there is a fourth plane: the third without infinity and
+/// NaN, for the products that are not with first planes.
+pub fn pairs(planes: u32) -> Vec<(u32, u32)> {
+    let distinct = planes.min(3);
+    let of_sum = |sum: u32| (0..distinct).rev().filter_map(move |a| Some((a, sum.checked_sub(a)?)));
+    let small = if planes == ALL_PRODUCTS { vec![(3, 3), (3, 1), (1, 3)] } else { Vec::new() };
+    small.into_iter().chain((0..distinct).rev().flat_map(of_sum)).collect()
 }
 
 /// One contract of `expect`.
@@ -432,6 +443,9 @@ pub enum Metric {
     Shared,
     /// Threads per block.
     Threads,
+    /// Largest `|D - A B|` of an element relative to its `|A| |B|`, for random A and B: known once a device has multiplied
+    /// them.
+    MaxError,
 }
 
 /// Which stage knows a figure.
@@ -441,6 +455,8 @@ pub enum Knower {
     Plan,
     /// The assembler that turns PTX into machine code: ptxas, or the driver of a GPU.
     Assembler,
+    /// A device that runs the kernel.
+    Device,
 }
 
 impl Metric {
@@ -448,6 +464,7 @@ impl Metric {
     pub fn knower(self) -> Knower {
         match self {
             Metric::Spills | Metric::Registers | Metric::CodeBytes => Knower::Assembler,
+            Metric::MaxError => Knower::Device,
             _ => Knower::Plan,
         }
     }
@@ -457,9 +474,10 @@ impl Metric {
         matches!(self, Metric::Spills | Metric::Shared | Metric::CodeBytes)
     }
 
-    /// Whether it is an average, which need not be whole.
-    pub fn is_average(self) -> bool {
-        matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent)
+    /// Whether it need not be whole.
+    pub fn is_fraction(self) -> bool {
+        let averages = matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent);
+        averages || self == Metric::MaxError
     }
 
     /// The unit that is printed after the figure.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::clause::{Expectation, Knower, Metric};
+use crate::clause::{Atom, Expectation, Knower, Metric};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
@@ -41,12 +41,14 @@ pub enum FigureSource {
     Sample(Extent3),
     /// The assembler that made machine code from the PTX, by name.
     Assembler(String),
+    /// A product of these extents on a device, by name.
+    Run(Extent3, String),
 }
 
 impl Measured {
     /// Whether the contract is kept.
     pub fn holds(&self) -> bool {
-        self.contract.relation.holds(self.figure, self.contract.limit)
+        self.figure.is_number() && self.contract.relation.holds(self.figure, self.contract.limit)
     }
 }
 
@@ -65,6 +67,7 @@ impl fmt::Display for Measured {
             FigureSource::Plan(target) => write!(f, " on {target}")?,
             FigureSource::Sample(Extent3 { m, n, k }) => write!(f, ", counted at {m} x {n} x {k}")?,
             FigureSource::Assembler(who) => write!(f, ", says {who}")?,
+            FigureSource::Run(Extent3 { m, n, k }, device) => write!(f, ", measured at {m} x {n} x {k} on {device}")?,
         }
         if self.holds() { Ok(()) } else { write!(f, "; look at {look_at}") }
     }
@@ -73,13 +76,21 @@ impl fmt::Display for Measured {
 impl Plan {
     /// The contracts whose figures the plan knows, each with its figure.
     pub fn measured(&self) -> Vec<Measured> {
-        let known = self.expect.iter().filter(|contract| contract.metric.knower() == Knower::Plan);
-        known.flat_map(|contract| self.measure(contract)).collect()
+        self.known_by(Knower::Plan).flat_map(|contract| self.measure(contract)).collect()
     }
 
     /// The contracts whose figures are known once the PTX is assembled.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Expectation> {
-        self.expect.iter().filter(|contract| contract.metric.knower() == Knower::Assembler)
+        self.known_by(Knower::Assembler)
+    }
+
+    /// The contracts whose figures are known once a device has run the kernel.
+    pub fn unrun(&self) -> impl Iterator<Item = &Expectation> {
+        self.known_by(Knower::Device)
+    }
+
+    fn known_by(&self, knower: Knower) -> impl Iterator<Item = &Expectation> {
+        self.expect.iter().filter(move |contract| contract.metric.knower() == knower)
     }
 
     /// A contract's figure, where the plan knows it.
@@ -113,7 +124,7 @@ impl Plan {
                 let warps = u64::from(blocks) * u64::from(self.threads().div_ceil(WARP));
                 Figure::ratio(100 * warps, u64::from(self.target.sm_threads() / WARP))
             }),
-            Metric::Spills | Metric::Registers | Metric::CodeBytes => Vec::new(),
+            Metric::Spills | Metric::Registers | Metric::CodeBytes | Metric::MaxError => Vec::new(),
         }
     }
 
@@ -154,6 +165,11 @@ impl Plan {
                 None => format!("{thread}, {} and {}", clauses.unroll, clauses.prefetch),
             },
             Metric::Shared => shared.clone(),
+            Metric::MaxError if self.emulate.is_some() => format!("{} and {}", clauses.pack, clauses.promote),
+            Metric::MaxError => match self.atom {
+                Atom::Fma => clauses.types.clone(),
+                _ => format!("{} and {thread}", clauses.types),
+            },
         }
     }
 

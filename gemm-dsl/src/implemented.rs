@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, Clause, Emulation, Roles, SpecializeClause, TypesClause};
+use crate::clause::{Atom, Clause, Roles, SpecializeClause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -26,8 +26,7 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
-    let emulated = |word: &Emulation| *word != Emulation::Bf16x9;
-    word.downcast_ref() != Some(&Roles::Pingpong) && word.downcast_ref().is_none_or(emulated)
+    word.downcast_ref() != Some(&Roles::Pingpong)
 }
 
 /// Whether the compiler knows a clause at all.
@@ -97,9 +96,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             Clause::Specialize(specialize) if specialize.roles == Some(Roles::Pingpong) => {
                 let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
                 lacks("specialize with pingpong".into(), &[&together.to_string()]);
-            }
-            Clause::Emulate(emulation) if !works(emulation) => {
-                lacks(whole, &["emulate(bf16x6)"]);
             }
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}

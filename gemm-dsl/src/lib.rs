@@ -20,6 +20,7 @@ pub mod interpolate;
 pub mod limits;
 pub mod occupancy;
 pub mod plan;
+pub mod promise;
 pub mod reference;
 pub mod repair;
 pub mod sample;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::clause::Atom;
+use crate::clause::{ALL_PRODUCTS, Atom, size};
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, Emulate, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
@@ -147,7 +147,12 @@ impl Plan {
         }
         if let Some(Emulate { by, every }) = self.emulate {
             let (planes, products) = (by.planes(), by.pairs().len());
-            table.row("planes", format!("{planes} of {} for each operand, {products} products of them", by.factor()));
+            let twice = if planes == ALL_PRODUCTS { ", the last one twice" } else { "" };
+            let planes = size(planes - 1) + 1;
+            table.row(
+                "planes",
+                format!("{planes} of {} for each operand{twice}, {products} products of them", by.factor()),
+            );
             table.row(
                 "promoted",
                 format!("every {every} of k, {} K-tiles of planes", products as u32 * every / self.block.k),

@@ -73,7 +73,7 @@ words!(Metric, "a figure",
     "spills" => Metric::Spills, "registers" => Metric::Registers, "code_bytes" => Metric::CodeBytes,
     "bank_conflicts" => Metric::BankConflicts, "sectors_per_load" => Metric::SectorsPerLoad,
     "loads_per_fma" => Metric::LoadsPerFma, "occupancy" => Metric::Occupancy, "shared" => Metric::Shared,
-    "threads" => Metric::Threads);
+    "threads" => Metric::Threads, "max_error" => Metric::MaxError);
 words!(Relation, "a relation",
     "=" => Relation::Equal, "<=" => Relation::AtMost, "<" => Relation::Below, ">=" => Relation::AtLeast,
     ">" => Relation::Above);

@@ -426,5 +426,9 @@ fn fuzz_draws_and_says_what_it_drew() {
     let again = gemmc(&["fuzz", "--seed", "3", "--count", "12", "--json"]).exits(0).json();
     assert_eq!((&again["pairs"], &again["last_seed"]), (&called["pairs"], &called["last_seed"]));
     gemmc(&["fuzz", "--seconds", "0"]).exits(0).says("0 pairs");
+    let with = gemmc(&["fuzz", "--count", "6", "--with", "emulate", "--json"]).exits(0).json();
+    let (draws, seeds) = (with["draws"].as_u64(), with["last_seed"].as_u64());
+    assert!(draws < seeds && with["command"].as_str().is_some_and(|text| text.contains("--with emulate")), "{with}");
+    refused(&["fuzz", "--with", "emul"], "usage", "3000 random schedules in a row lack `emul`");
     refused(&["fuzz", "--count", "1", "--seconds", "1"], "usage", "cannot be used with");
 }

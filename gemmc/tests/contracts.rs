@@ -148,3 +148,26 @@ fn what_an_assembler_knows_is_refused_by_every_command() {
         }
     }
 }
+
+/// `run` multiplies, on a device; the others say that they do not.
+#[test]
+fn what_a_product_shows_is_refused_where_it_runs() {
+    let (kept, broken) = ("max_error <= 1e-6", "max_error <= 1.5e-9");
+    for command in ["check", "plan", "ptx"] {
+        let output = gemmc(command, broken, &[], None);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        let note = format!("`{broken}` is not checked here: a device has to multiply first; `gemmc run`");
+        assert!(output.status.success() && said.contains(&note), "{command}: {output:?}");
+        let found = &json(&gemmc(command, broken, &["--json"], None))["contracts"][0];
+        assert_eq!((found["contract"].as_str(), &found["holds"]), (Some(broken), &Value::Null), "{command}: {found}");
+    }
+    let contract = &json(&gemmc("run", kept, &["--json"], None))["contracts"][0];
+    assert!(contract["holds"] == true && contract["figure"].as_f64().is_some_and(|figure| figure < 1e-6), "{contract}");
+    let output = gemmc("run", broken, &[], None);
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(words.contains("max_error is ") && words.contains("measured at 128 x 128 x 1024 on "), "{words}");
+    assert!(words.contains("look at types(f32)") && words.contains("-e:1:"), "{words}");
+    let error = &json(&gemmc("run", broken, &["--json"], None))["errors"][0];
+    assert_eq!((error["clause"].as_str(), error["span"]["line"].as_u64()), (Some("expect"), Some(1)), "{error}");
+}

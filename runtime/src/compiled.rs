@@ -13,7 +13,7 @@ use ptx_gemm_dsl::{Problem, Schedule, Target};
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module};
 use crate::checks;
-use crate::contracts::{self, Contract, Made};
+use crate::contracts::{self, Contract, Made, Ran};
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
@@ -29,6 +29,8 @@ pub struct CompiledGemm {
     device: Device,
     /// Blocks of each entry's last kernel that the device holds at once, for entries whose grid depends on it.
     resident: Arc<[u32]>,
+    /// The product that contracts are about; otherwise why there is none.
+    ran: Arc<Result<Ran, String>>,
     /// Descriptions of the contracts that cannot be checked here.
     unchecked: Arc<[String]>,
 }
@@ -89,6 +91,15 @@ impl CompiledGemm {
     /// Loads a kernel, and checks it against the contracts of the schedule that it comes from, whose spans are in
     /// `schedule`.
     fn load(kernel: Arc<Kernel>, schedule: Option<&Schedule>, device: &Device) -> Result<CompiledGemm, Error> {
+        let gemm = CompiledGemm::loaded(kernel, device)?;
+        let contracts = gemm.contracts();
+        contracts::hold(&contracts, schedule)?;
+        let unchecked = contracts.iter().filter(|contract| matches!(contract, Contract::Unchecked { .. }));
+        Ok(CompiledGemm { unchecked: unchecked.map(ToString::to_string).collect(), ..gemm })
+    }
+
+    /// Loads a kernel, and multiplies with it if a contract is about products.
+    fn loaded(kernel: Arc<Kernel>, device: &Device) -> Result<CompiledGemm, Error> {
         fits(kernel.interface(), device.limits(), device.name())?;
         let module = device.module(&kernel)?;
         let held = |(index, entry): (usize, &Entry)| match entry.main().and_then(|main| main.grid.wave) {
@@ -96,21 +107,35 @@ impl CompiledGemm {
             Some(Wave::Blocks(_)) | None => Ok(0),
         };
         let resident = kernel.interface().entries.iter().enumerate().map(held).collect::<Result<_, Error>>()?;
-        let gemm = CompiledGemm { kernel, module, device: device.clone(), resident, unchecked: Arc::default() };
-        let contracts = gemm.contracts();
-        contracts::hold(&contracts, schedule)?;
-        let unchecked = contracts.iter().filter(|contract| matches!(contract, Contract::Unchecked { .. }));
-        Ok(CompiledGemm { unchecked: unchecked.map(ToString::to_string).collect(), ..gemm })
+        let ran = Arc::new(Err("nothing was multiplied".into()));
+        let gemm = CompiledGemm { kernel, module, device: device.clone(), resident, ran, unchecked: Arc::default() };
+        let asked = gemm.kernel.plan().is_some_and(|plan| plan.unrun().next().is_some());
+        Ok(if asked { CompiledGemm { ran: Arc::new(gemm.multiplied()?), ..gemm } } else { gemm })
+    }
+
+    /// The error of a product on this device, without the epilogue.
+    fn multiplied(&self) -> Result<Result<Ran, String>, Error> {
+        let kernel = match self.kernel.without_epilogue() {
+            Ok(kernel) => kernel,
+            Err(why) => return Ok(Err(why)),
+        };
+        let plain =
+            if Arc::ptr_eq(&kernel, &self.kernel) { self.clone() } else { CompiledGemm::loaded(kernel, &self.device)? };
+        let accuracy =
+            contracts::measure(plain.interface(), &|a, b, mut d| plain.multiply_into(&a, &b, &mut d).map(drop))?;
+        let by = self.device.name().to_string();
+        Ok(accuracy.map(|accuracy| Ran { by, accuracy }).ok_or("the host does not compute with these types".into()))
     }
 
     /// The results of the contracts of `expect`: registers, spills and the size of the code are those of the machine
-    /// code that the device runs; the interpreter runs none, and uses ptxas.
+    /// code that the device runs; the interpreter runs none, and uses ptxas. Errors of products are those of this device.
     pub fn contracts(&self) -> Vec<Contract> {
-        self.kernel.contracts_with(|| match self.module.machine_code() {
+        let made = || match self.module.machine_code() {
             Ok(Some(entries)) => Ok(Made { by: format!("the driver of {}", self.device.name()), entries }),
             Ok(None) => self.kernel.assembled(),
             Err(error) => Err(error.to_string()),
-        })
+        };
+        self.kernel.contracts_with(made, &self.ran)
     }
 
     /// How it is launched: its entries, and what each requires of its operands.

@@ -3,11 +3,13 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use ptx_gemm_codegen::{Compiled, Interface, tile};
+use ptx_gemm_dsl::epilogue::{Epilogue, Expr};
+use ptx_gemm_dsl::table::Key as Clauses;
 use ptx_gemm_dsl::{Plan, Problem, Schedule, Target};
 use ptx_gemm_ptx::module::Module;
 
 use crate::cache::OncePerKey;
-use crate::contracts::{self, Assembler, Contract, Made};
+use crate::contracts::{self, Assembler, Contract, Made, Ran};
 use crate::error::Error;
 
 /// The number of kernels kept by the process; one is about 200 KB.
@@ -80,15 +82,38 @@ impl Kernel {
         Kernel::of_plan(schedule, schedule.plan_on(device.map(|device| device.capability))?)
     }
 
-    /// The results of the contracts of `expect`: those about the plan hold, the others are checked with ptxas, if it is
-    /// found (in `$PTXAS`, a list of paths, or in the path).
+    /// The results of the contracts of `expect`: those about the plan hold, those about machine code are checked with ptxas,
+    /// if it is found (in `$PTXAS`, a list of paths, or in the path), and those about products are not.
     pub fn contracts(&self) -> Vec<Contract> {
-        self.contracts_with(|| self.assembled())
+        let why = "a device has to multiply first; `gemmc run` and loading the kernel on a device do";
+        self.contracts_with(|| self.assembled(), &Err(why.into()))
     }
 
-    /// The same, with the given machine code.
-    pub(crate) fn contracts_with(&self, made: impl FnOnce() -> Result<Made, String>) -> Vec<Contract> {
-        self.plan.as_ref().map(|plan| contracts::of_plan(plan, made)).unwrap_or_default()
+    /// The same, with the given machine code and the given product.
+    pub(crate) fn contracts_with(
+        &self,
+        made: impl FnOnce() -> Result<Made, String>,
+        ran: &Result<Ran, String>,
+    ) -> Vec<Contract> {
+        self.plan.as_ref().map(|plan| contracts::of_plan(plan, made, ran)).unwrap_or_default()
+    }
+
+    /// The kernel whose products a contract is about: the same without its epilogue, or this one if it has none.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    pub(crate) fn without_epilogue(self: &Arc<Kernel>) -> Result<Arc<Kernel>, String> {
+        let Epilogue { expr, .. } = &self.problem().epilogue;
+        if *expr == Expr::Acc {
+            return Ok(self.clone());
+        }
+        let Key::Schedule(text, target) = &self.key else {
+            return Err("the epilogue of a kernel without a schedule is part of it".into());
+        };
+        let plain = |error: &dyn std::fmt::Display| format!("without its epilogue it is not legal: {error}");
+        let schedule = text.parse::<Schedule>().map_err(|error| plain(&error))?;
+        let schedule = schedule.without(Clauses::Epilogue).without(Clauses::Expect);
+        Kernel::unheld(&schedule, Some(*target)).map_err(|error| plain(&error))
     }
 
     /// Assembles it with ptxas.

@@ -1,10 +1,12 @@
 //! Contracts: the plan's counts equal the interpreter's, and library calls report broken contracts.
 
-use ptx_gemm::{Batch, CompiledGemm, Contract, Device, Gemm, Kernel, Schedule, Target};
+use ptx_gemm::{Batch, CompiledGemm, Contract, Device, Gemm, Kernel, Matrix, Schedule, Target};
 use ptx_gemm_check::{Profile, cases, tuned};
+use ptx_gemm_dsl::Figure;
 use ptx_gemm_dsl::clause::{Metric, Relation};
+use ptx_gemm_dsl::contract::FigureSource;
 use ptx_gemm_dsl::plan::OperandPlan;
-use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_dsl::terms::{Extent3, Operand};
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
@@ -179,4 +181,96 @@ fn a_gpu_checks_what_only_machine_code_shows() {
         let text = on(contract).unwrap_err().to_string();
         assert!(text.contains("is broken") && text.contains("says the driver of"), "{text}");
     }
+}
+
+/// Schedules of every kind of product, an error that none of them exceeds, and one that each does.
+const PRODUCTS: [(&str, &str, &str); 12] = [
+    ("tile(64, 64, 8); thread(4, 4)", "1e-6", "1e-8"),
+    ("tile(64, 64, 8); thread(4, 4); split_k(4)", "1e-6", "1e-9"),
+    ("tile(48, 80, 16); thread(4, 4); tail(none); transposed", "1e-6", "1e-8"),
+    ("tile(32, 32, 8); thread(4, 4); layout(a = col, d = col); batch(grouped)", "1e-6", "1e-8"),
+    ("tile(32, 32, 8); thread(4, 4); batch(strided)", "1e-6", "1e-8"),
+    ("types(f64); tile(32, 32, 8); thread(4, 4)", "1e-15", "1e-17"),
+    ("types(f32, d = bf16); tile(64, 64, 8); thread(4, 4)", "4e-3", "1e-6"),
+    ("types(bf16, d = f32); tile(64, 64, 16); warp(32, 32); atom(mma(16, 8, 16))", "1e-5", "1e-9"),
+    ("emulate(bf16x3); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); load(tma); stages(2)", "1e-5", "3e-7"),
+    ("emulate(bf16x6); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2)", "2.5e-7", "1e-9"),
+    (
+        "emulate(f16x3); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); \
+         epilogue(|acc, c, alpha, bias| gelu(alpha * acc + bias[n]) + c)",
+        "3e-7",
+        "1e-9",
+    ),
+    (
+        "emulate(f16x3); promote(every = 64); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2)",
+        "3e-7",
+        "1e-9",
+    ),
+];
+
+#[test]
+fn errors_of_products_are_held_to_where_a_kernel_is_loaded() {
+    let device = Device::interpreter();
+    let with = |schedule: &str, contract: &str| -> Schedule {
+        format!("{schedule}; expect {{ {contract} }}").parse().unwrap_or_else(|error| panic!("{schedule}: {error}"))
+    };
+    for (schedule, most, too_little) in PRODUCTS {
+        let kept = CompiledGemm::new(&with(schedule, &format!("max_error <= {most}")), &device);
+        let contracts = kept.unwrap_or_else(|error| panic!("{schedule}: {error}")).contracts();
+        assert!(matches!(contracts[..], [Contract::Measured(_)]), "{schedule}: {contracts:?}");
+        let broken = with(schedule, &format!("max_error <= {too_little}"));
+        let text = CompiledGemm::new(&broken, &device).unwrap_err().to_string();
+        let said = format!("expect max_error <= {too_little} is broken: max_error is ");
+        assert!(text.contains(&said) && text.contains("measured at") && text.contains("look at"), "{schedule}: {text}");
+        // Nothing has been multiplied yet.
+        let kernel = Kernel::compile(&broken, None).unwrap_or_else(|error| panic!("{schedule}: {error}"));
+        assert!(matches!(kernel.contracts()[..], [Contract::Unchecked { .. }]), "{:?}", kernel.contracts());
+    }
+    // Sums of integers are exact.
+    let exact = with("types(i32); tile(32, 32, 8); thread(4, 4)", "max_error = 0");
+    assert!(CompiledGemm::new(&exact, &device).is_ok());
+}
+
+/// The figure is that of the definition in the language reference, computed here in another way.
+#[test]
+fn the_error_of_a_product_is_what_the_reference_defines() {
+    let schedule: Schedule =
+        "tile(48, 80, 12); thread(4, 4); layout(b = col); epilogue(|acc, alpha| relu(alpha * acc)); \
+                              expect { max_error <= 1e-6 }"
+            .parse()
+            .unwrap();
+    let gemm = CompiledGemm::new(&schedule, &Device::interpreter()).unwrap();
+    let [Contract::Measured(found)] = &gemm.contracts()[..] else { panic!("one figure") };
+    assert_eq!(found.source, FigureSource::Run(Extent3 { m: 96, n: 80, k: 1032 }, gemm.device().name().into()));
+    let (a, b) = (Matrix::<f32>::random(96, 1032, 1), Matrix::<f32>::random(1032, 80, 2));
+    let mut largest = 0.0f64;
+    for (row, col) in (0..96).flat_map(|row| (0..80).map(move |col| (row, col))) {
+        // One fused multiply-add after another, as the kernel's own.
+        let (mut single, mut sum, mut magnitude) = (0.0f32, 0.0f64, 0.0f64);
+        for k in 0..1032 {
+            let (x, y) = (a.get(row, k).unwrap(), b.get(k, col).unwrap());
+            let product = f64::from(x) * f64::from(y);
+            single = x.mul_add(y, single);
+            (sum, magnitude) = (sum + product, magnitude + product.abs());
+        }
+        largest = largest.max((f64::from(single) - sum).abs() / magnitude);
+    }
+    assert_eq!(found.figure, Figure::measured(largest));
+}
+
+/// What a fault of the kernel changes, the figure shows; and NaN keeps no contract.
+#[test]
+fn a_wrong_product_breaks_the_contract() {
+    let schedule: Schedule = "tile(32, 32, 8); thread(4, 4); expect { max_error <= 1e-6 }".parse().unwrap();
+    let kernel = Kernel::compile(&schedule, None).unwrap();
+    let error = |from: &str, to: &str| {
+        let text = kernel.ptx().replacen(from, to, 1);
+        assert_ne!(text, kernel.ptx());
+        let edited = kernel.edited(&text).unwrap();
+        CompiledGemm::from_kernel(edited, &Device::interpreter()).unwrap_err().to_string()
+    };
+    let dropped = error("fma.rn.f32 %acc0, %a0, %b0, %acc0;", "");
+    assert!(dropped.contains("max_error is 0."), "{dropped}");
+    let nan = error("fma.rn.f32 %acc0, %a0, %b0, %acc0;", "mov.f32 %acc0, 0f7FC00000;");
+    assert!(nan.contains("max_error is no number"), "{nan}");
 }

@@ -1,15 +1,18 @@
 //! f32 products from planes: faults that only planes can have, and numbers at the ends of f32's range.
-//!
-//! The error that a mode promises is stated here as the language reference states it, and not taken from the code that checks
-//! kernels.
 
 use ptx_gemm_check::{Request, check};
+use ptx_gemm_dsl::clause::Emulation;
+use ptx_gemm_dsl::promise::Line;
+use ptx_gemm_dsl::words::Word;
 use ptx_gemm_runtime::{CompiledGemm, Device, Matrix};
 
 const TILE: &str = "tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1 warp)";
 
+/// Elements of k between two promotions.
+const EVERY: u32 = 64;
+
 fn gemm(mode: &str) -> CompiledGemm {
-    let schedule = format!("emulate({mode}); promote(every = 64); {TILE}").parse().unwrap();
+    let schedule = format!("emulate({mode}); promote(every = {EVERY}); {TILE}").parse().unwrap();
     CompiledGemm::new(&schedule, &Device::interpreter()).unwrap()
 }
 
@@ -27,7 +30,7 @@ fn shows(gemm: &CompiledGemm, comment: &str, edit: impl Fn(&str) -> String) -> b
 
 #[test]
 fn a_wrong_plane_shows() {
-    for (mode, planes) in [("bf16x3", 2), ("bf16x6", 3), ("f16x3", 2)] {
+    for (mode, planes) in [("bf16x3", 2), ("bf16x6", 3), ("bf16x9", 4), ("f16x3", 2)] {
         let gemm = gemm(mode);
         assert!(check(&gemm, &Request::exact(70, 66, 130)).unwrap().is_right(), "{mode}");
         for operand in ["A", "B"] {
@@ -41,11 +44,72 @@ fn a_wrong_plane_shows() {
                     format!("{}//@{rest}", op.replacen(&from, &format!(" {other}, "), 1))
                 };
                 let changed = gemm.ptx().lines().any(|line| line.ends_with(&comment) && edit(line) != line);
-                let shown = plane == other || !changed || shows(&gemm, &comment, edit);
+                // What small planes add to each other is below the last bit of a sum, and the fourth is the third.
+                let small = plane >= 2 && other >= 1;
+                let shown = plane == other || !changed || small && mode == "bf16x9" || shows(&gemm, &comment, edit);
                 assert!(shown, "{mode}: plane {other} of {operand} in place of {plane}");
             }
         }
     }
+}
+
+/// The kernels that write planes: each plane of each operand left out, and exchanged with another.
+#[test]
+fn a_dropped_plane_shows() {
+    for (mode, planes) in [("bf16x3", 2), ("bf16x6", 3), ("bf16x9", 4), ("f16x3", 2)] {
+        let gemm = gemm(mode);
+        for operand in ["a", "b"] {
+            let stores = plane_stores(gemm.ptx(), operand);
+            assert_eq!(stores.len() % planes, 0, "{mode}: {} stores of {operand}", stores.len());
+            let edited = |edit: &dyn Fn(usize) -> Option<usize>| {
+                let mut lines: Vec<String> = gemm.ptx().lines().map(str::to_string).collect();
+                // All of one plane, then all of the next.
+                let elements = stores.len() / planes;
+                for (index, (line, own)) in stores.iter().enumerate() {
+                    let (element, plane) = (index % elements, index / elements);
+                    match edit(plane) {
+                        Some(other) => {
+                            let other = stores[other * elements + element].1;
+                            lines[*line] = lines[*line].replace(&format!("{own};"), &format!("{other};"));
+                        }
+                        None => lines[*line].clear(),
+                    }
+                }
+                let edited = gemm.kernel().edited(&lines.join("\n")).unwrap();
+                let edited = CompiledGemm::from_kernel(edited, &Device::interpreter()).unwrap();
+                check(&edited, &Request::exact(70, 66, 130)).is_ok_and(|outcome| outcome.is_right())
+            };
+            assert!(edited(&Some), "{mode}: nothing was changed");
+            // The products of a fourth plane are below the last bit of a sum.
+            let planes = planes.min(3);
+            for dropped in 0..planes {
+                let without = |plane: usize| (plane != dropped).then_some(plane);
+                assert!(!edited(&without), "{mode}: plane {dropped} of {operand} is not written");
+            }
+            // Where all planes meet all others, the first two of an operand may change places.
+            for first in if mode == "bf16x9" { 2 } else { 1 }..planes {
+                let exchanged = |plane: usize| {
+                    Some(if plane == first {
+                        first - 1
+                    } else if plane + 1 == first {
+                        first
+                    } else {
+                        plane
+                    })
+                };
+                assert!(!edited(&exchanged), "{mode}: planes {first} and {} of {operand} are exchanged", first - 1);
+            }
+        }
+    }
+}
+
+/// The lines that store planes in the kernel that splits an operand, and the registers that they store.
+fn plane_stores<'a>(ptx: &'a str, operand: &str) -> Vec<(usize, &'a str)> {
+    let kernel = format!(".entry split_{operand}(");
+    let from = ptx.lines().position(|line| line.contains(&kernel)).unwrap();
+    let body = ptx.lines().enumerate().skip(from + 1).take_while(|(_, line)| !line.contains(".entry "));
+    let stores = body.filter(|(_, line)| line.contains("st.global.b16"));
+    stores.map(|(index, line)| (index, line.split_once("], ").unwrap().1.split(';').next().unwrap())).collect()
 }
 
 #[test]
@@ -75,26 +139,8 @@ fn sums_that_are_not_promoted_show() {
     assert!(shows(&gemm, "add one set of accumulators to the other", without));
 }
 
-/// What a mode promises of `|D - A B|`: relative to `|A| |B|`, besides the sums; and in absolute terms what is lost of each
-/// element, as a share of the largest one of its row or column, and at least.
-struct Promise {
-    mode: &'static str,
-    relative: f64,
-    of_largest: f64,
-    least: f64,
-}
-
-const PROMISES: [Promise; 3] = [
-    Promise { mode: "bf16x3", relative: 3.1 * P16, of_largest: 0.0, least: 1.0 / P134 },
-    Promise { mode: "bf16x6", relative: 2.1 * P24, of_largest: 0.0, least: 1.0 / P134 },
-    Promise { mode: "f16x3", relative: 3.1 * P22, of_largest: P39, least: 1.0 / P134 },
-];
-
-const P16: f64 = 1.0 / (1u64 << 16) as f64;
-const P22: f64 = 1.0 / (1u64 << 22) as f64;
-const P24: f64 = 1.0 / (1u64 << 24) as f64;
-const P39: f64 = 1.0 / (1u64 << 39) as f64;
-const P134: f64 = (1u128 << 127) as f64 * 128.0;
+/// Every mode.
+const MODES: [Emulation; 4] = [Emulation::Bf16x3, Emulation::Bf16x6, Emulation::Bf16x9, Emulation::F16x3];
 
 /// Kinds of rows of A, and of columns of B.
 const KINDS: usize = 12;
@@ -136,20 +182,21 @@ fn element(kind: usize, k: usize, seed: usize) -> f32 {
 fn every_mode_keeps_its_promise_on_the_whole_range() {
     let a = Matrix::from_fn(KINDS, DEPTH, |row, k| element(row, k, 1));
     let b = Matrix::from_fn(DEPTH, KINDS, |k, col| element(col, k, 2));
-    for Promise { mode, relative, of_largest, least } in PROMISES {
+    for mode in MODES {
+        let (promise, mode) = (mode.promise(), mode.word());
         let d = gemm(mode).multiply(&a, &b).unwrap();
         let mut compared = [0; 2];
         for (row, col) in (0..KINDS).flat_map(|row| (0..KINDS).map(move |col| (row, col))) {
             let terms = |k: usize| (f64::from(a.get(row, k).unwrap()), f64::from(b.get(k, col).unwrap()));
-            let (mut sum, mut magnitude, mut single) = (0.0f64, 0.0f64, 0.0f32);
-            let (mut largest, mut all) = ([0.0f64; 2], [0.0f64; 2]);
+            let mut line = Line { terms: DEPTH, ..Line::default() };
+            let (mut sum, mut single) = (0.0f64, 0.0f32);
             for (x, y) in (0..DEPTH).map(terms) {
                 sum += x * y;
-                magnitude += (x * y).abs();
+                line.magnitude += (x * y).abs();
                 single = (x as f32).mul_add(y as f32, single);
                 let finite = |x: f64| if x.is_finite() { x.abs() } else { 0.0 };
-                largest = [largest[0].max(finite(x)), largest[1].max(finite(y))];
-                all = [all[0] + x.abs(), all[1] + y.abs()];
+                line.largest = [line.largest[0].max(finite(x)), line.largest[1].max(finite(y))];
+                line.sums = [line.sums[0] + x.abs(), line.sums[1] + y.abs()];
             }
             let got = d.get(row, col).unwrap();
             let what = || format!("{mode}: row {row} by column {col} is {got:e}, not {sum:e}, nor {single:e}");
@@ -157,7 +204,7 @@ fn every_mode_keeps_its_promise_on_the_whole_range() {
                 // As fused multiply-adds give it; a sum of large numbers of both signs may overflow on the way, or not. An
                 // element without a first plane is a zero to infinity.
                 let same = got.is_nan() == single.is_nan() && (got.is_nan() || got == single);
-                let vanishes = |x: f64, side: usize| x != 0.0 && x.abs() < of_largest * largest[side] + least;
+                let vanishes = |x: f64, side: usize| x != 0.0 && x.abs() < promise.absolute(line.largest[side]);
                 let vanished = (0..DEPTH)
                     .map(terms)
                     .any(|(x, y)| x.is_infinite() && vanishes(y, 1) || y.is_infinite() && vanishes(x, 0));
@@ -165,15 +212,71 @@ fn every_mode_keeps_its_promise_on_the_whole_range() {
                 compared[1] += 1;
                 continue;
             }
-            // Two sums of 64 of k, in f32.
-            let sums = (2.0 * 64.0 + 8.0) * P24;
-            let off = |side: usize| of_largest * largest[side] + least;
-            let lost = off(0) * all[1] + off(1) * all[0] + DEPTH as f64 * f64::from(f32::from_bits(1));
-            let bound = (relative + sums) * magnitude + 2.0 * lost;
+            let bound = promise.bound(&line, EVERY);
             let near = (f64::from(got) - sum).abs() <= bound;
             assert!(near || sum.abs() + bound > f64::from(f32::MAX), "{}", what());
             compared[0] += 1;
         }
         assert!(compared.iter().all(|count| *count > 30), "{mode}: {compared:?}");
+    }
+}
+
+/// Nothing but what a plane cannot express is lost: the scales of f16 are exact, and the planes of bf16 need none.
+#[test]
+fn powers_of_two_pass_through_rows_and_columns() {
+    const EXTENT: usize = 20;
+    let (a, b) = (Matrix::<f32>::random(EXTENT, DEPTH, 3), Matrix::<f32>::random(DEPTH, EXTENT, 4));
+    // From 2^-50 to 2^45, in another order for rows and columns.
+    let row_scale = |row: usize| 2f32.powi((5 * row) as i32 - 50);
+    let col_scale = |col: usize| 2f32.powi(45 - (5 * (7 * col % EXTENT)) as i32);
+    let scaled_a = Matrix::from_fn(EXTENT, DEPTH, |row, k| a.get(row, k).unwrap() * row_scale(row));
+    let scaled_b = Matrix::from_fn(DEPTH, EXTENT, |k, col| b.get(k, col).unwrap() * col_scale(col));
+    for mode in MODES.map(Word::word) {
+        let gemm = gemm(mode);
+        let (plain, scaled) = (gemm.multiply(&a, &b).unwrap(), gemm.multiply(&scaled_a, &scaled_b).unwrap());
+        for (row, col) in (0..EXTENT).flat_map(|row| (0..EXTENT).map(move |col| (row, col))) {
+            let (plain, scaled) = (plain.get(row, col).unwrap(), scaled.get(row, col).unwrap());
+            assert_eq!(scaled, plain * row_scale(row) * col_scale(col), "{mode}: row {row} by column {col}");
+        }
+    }
+}
+
+/// An element times 2^100 in a product of its own.
+fn passed(mode: &str, x: f32) -> f32 {
+    let (a, b) = (Matrix::from_fn(1, 1, |_, _| x), Matrix::from_fn(1, 1, |_, _| 2f32.powi(100)));
+    gemm(mode).multiply(&a, &b).unwrap().get(0, 0).unwrap()
+}
+
+/// bf16 ends at 2^-133, and so do the planes: what remains of an element below half of that is lost, and nothing else. Rows
+/// of f16 are scaled.
+#[test]
+fn what_remains_below_the_smallest_number_of_bf16_is_lost() {
+    // Three planes of bf16 have all bits of this, two of either type have not.
+    let all_bits = 1.0 + 2f32.powi(-9) + 2f32.powi(-12) + 2f32.powi(-23);
+    let sixteen_bits = 1.0 + 2f32.powi(-15);
+    for (x, in_two, in_three, in_f16) in [
+        // The last bit is 2^-133, or below.
+        (2f32.powi(-110) * all_bits, false, true, false),
+        (2f32.powi(-112) * all_bits, false, false, false),
+        (2f32.powi(-118) * sixteen_bits, true, true, true),
+        (2f32.powi(-120) * sixteen_bits, false, false, true),
+        // The smallest number of bf16, half of it, which is rounded to even, and the smallest number of f32.
+        (2f32.powi(-133), true, true, true),
+        (2f32.powi(-134), false, false, true),
+        (f32::from_bits(1), false, false, true),
+    ] {
+        for mode in MODES {
+            let kept = match mode {
+                Emulation::F16x3 => in_f16,
+                Emulation::Bf16x3 => in_two,
+                Emulation::Bf16x6 | Emulation::Bf16x9 => in_three,
+            };
+            let (got, exact) = (passed(mode.word(), x), x * 2f32.powi(100));
+            let what = || format!("{}: {x:e} times 2^100 is {got:e}", mode.word());
+            assert_eq!(got == exact, kept, "{}", what());
+            let factors = [f64::from(x), 2f64.powi(100)];
+            let line = Line { terms: 1, magnitude: factors[0] * factors[1], largest: factors, sums: factors };
+            assert!(f64::from(got - exact).abs() <= mode.promise().bound(&line, EVERY), "{}", what());
+        }
     }
 }

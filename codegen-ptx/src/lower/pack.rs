@@ -194,7 +194,7 @@ impl Packing<'_> {
     /// A number that would round to infinity is cut to the largest of the planes' type instead, and the rest of it is in
     /// the next plane. Infinity is in the last plane, which is only multiplied by first planes, with 1 in the first: so
     /// infinity times a number is never infinity times the zeros of its other planes, and infinity times infinity is
-    /// infinity. NaN is in the first and in the last plane.
+    /// infinity. NaN is in the first and in the last plane. A fourth plane is the third with 0 in place of these.
     fn split(&mut self, value: Reg, family: kernel::Family, Planes { dtype, count }: Planes) -> Vec<Reg> {
         let most = if dtype == DType::F16 { 65504.0 } else { LARGEST_BF16 };
         self.b.origin(&self.pack.note, "planes of an element");
@@ -208,21 +208,29 @@ impl Packing<'_> {
         self.b.math(Math::Min, bounded, vec![Value::Reg(value), Value::Reg(high)]);
         self.b.math(Math::Max, bounded, vec![Value::Reg(bounded), Value::Reg(low)]);
         let (mut planes, mut rest, mut rounded) = (Vec::new(), value, bounded);
-        for plane in 0..count {
+        let distinct = count.min(3);
+        for plane in 0..distinct {
             let own = self.b.fresh(family);
             self.b.math(Math::Convert, own, vec![Value::Reg(rounded)]);
             planes.push(own);
-            if plane + 1 < count {
+            if plane + 1 < distinct {
                 let [back, left] = [(); 2].map(|()| self.b.fresh(self.values));
                 self.b.math(Math::Convert, back, vec![Value::Reg(own)]);
                 self.b.math(Math::Sub, left, vec![Value::Reg(rest), Value::Reg(back)]);
                 (rest, rounded) = (left, left);
             }
-            if plane + 2 < count {
+            if plane + 2 < distinct {
                 rounded = self.b.fresh(self.values);
                 let yes = Value::Reg(rest);
                 self.b.push(Op::Select { dst: rounded, pred: finite, yes, no: Value::Const(0.0) });
             }
+        }
+        if count > distinct {
+            let [without, own] = [self.b.fresh(self.values), self.b.fresh(family)];
+            let yes = Value::Reg(rest);
+            self.b.push(Op::Select { dst: without, pred: finite, yes, no: Value::Const(0.0) });
+            self.b.math(Math::Convert, own, vec![Value::Reg(without)]);
+            planes.push(own);
         }
         planes
     }

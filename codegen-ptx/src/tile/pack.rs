@@ -30,7 +30,7 @@ pub struct Pack {
 pub struct Planes {
     /// Type of their elements.
     pub dtype: DType,
-    /// Their number.
+    /// Their number. The fourth is the third again, without infinities.
     pub count: u32,
 }
 

@@ -292,7 +292,8 @@ const GROUP_TYPES: [&str; 5] =
     ["bf16", "f16", "bf16", "a = bf16, b = bf16, d = f32", "a = f16, b = f16, c = f32, d = f16"];
 
 /// f32 products from planes, which TMA copies; K-tiles divide what is promoted at once.
-const EMULATED: [&str; 6] = [
+const EMULATED: [&str; 7] = [
+    "emulate(bf16x9)",
     "emulate(bf16x6)",
     "emulate(bf16x6); promote(every = 64)",
     "emulate(bf16x3)",

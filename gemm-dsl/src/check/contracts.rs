@@ -106,5 +106,5 @@ pub(super) fn nonsense(contract: &Expectation) -> Option<String> {
     if *metric == Metric::OccupancyPercent && *limit > Figure::from(100) {
         return Some(format!("occupancy is at most 100 %, and {limit} % is not a share"));
     }
-    (!metric.is_average() && limit.whole().is_none()).then(|| format!("{} is a whole number", metric.name()))
+    (!metric.is_fraction() && limit.whole().is_none()).then(|| format!("{} is a whole number", metric.name()))
 }

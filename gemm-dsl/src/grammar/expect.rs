@@ -85,7 +85,7 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
         args.slip(diagnostic.help(format!("write {spelling}")).fix(Fix::Spell(spelling)));
         return Some(Expectation { metric, relation: *relation, limit });
     }
-    if metric.is_average() {
+    if metric.is_fraction() {
         return Some(Expectation { metric, relation: *relation, limit: fraction(args, metric, value) });
     }
     let number = args.int_value(metric.name(), std::slice::from_ref(value), value.span, 0);
@@ -120,8 +120,8 @@ fn misspelled(metric: Metric, value: &Token) -> Option<Slip> {
 /// A limit that need not be whole.
 fn fraction(args: &mut Args, metric: Metric, value: &Token) -> Figure {
     match &value.kind {
-        TokenKind::Number(text) if text.contains('.') => Figure::parse(text).unwrap_or_else(|| {
-            let message = format!("expect: {} = {text} is not a number with at most six decimals", metric.name());
+        TokenKind::Number(text) if text.contains(['.', 'e', 'E']) => Figure::parse(text).unwrap_or_else(|| {
+            let message = format!("expect: {} = {text} is not a number with at most eighteen decimals", metric.name());
             args.fail("decimal", message, value.span);
             Figure::from(0)
         }),

@@ -1,8 +1,10 @@
 //! Topics that do not belong to a single clause: types, layouts, the language of the epilogue, targets.
 
 use super::table_of;
+use crate::clause::{Emulation, size};
 use crate::epilogue::Function;
 use crate::implemented;
+use crate::promise::FORMULA;
 use crate::table::{self, Info};
 use crate::target::{MAX_REGISTERS, MAX_THREADS, REGISTER_FILE, STATIC_SHARED_BYTES, Target, WARP};
 use crate::types::DType;
@@ -60,7 +62,53 @@ pub static TOPICS: &[Topic] = &[
         clause: "target",
         text: targets,
     },
+    Topic {
+        name: "emulation",
+        summary: "the errors of f32 products from narrower ones, and what becomes of tiny and of infinite elements",
+        title: "Errors of emulated products",
+        clause: "emulate",
+        text: emulation,
+    },
 ];
+
+fn emulation() -> String {
+    let rows = Emulation::TABLE.iter().map(|(word, emulation)| {
+        let [u, r, e, t] = emulation.promise().formulas();
+        let distinct = size(emulation.planes() - 1) + 1;
+        let planes = format!("{distinct} of {}", emulation.factor());
+        let products = format!("{} of {}", emulation.pairs().len(), distinct.pow(2));
+        [format!("`{word}`"), planes, products, u, r, e, t, state(implemented::works(emulation))]
+    });
+    let mut text = format!("{BOUND}\n```text\n{FORMULA}```\n{LETTERS}\n");
+    text.push_str(&table_of(["mode", "planes", "products", "u", "r", "e", "t", "state"], rows));
+    text.push_str(SPECIAL);
+    text
+}
+
+const BOUND: &str = "\
+With `emulate`, an element of A B differs from the exact one by at most
+";
+
+const LETTERS: &str = "
+where S is the element of |A| |B|; S_a and S_b are the sums of the magnitudes in its row of A and its column of B, and L_a and
+L_b the largest of them; c is the number of elements of k between two promotions, or K if that is smaller; and
+gamma(n) = n 2^-24 / (1 - n 2^-24), the error of n additions in f32. r is what is missing of the products of elements, whose
+planes are left out or not multiplied, and a = e L_a + t and b = e L_b + t are what is missing of an element because a plane has
+no smaller numbers. u is the unit roundoff of the planes' type.
+";
+
+const SPECIAL: &str = "
+So the modes of bf16 promise a small error of each element relative to |A| |B| (componentwise), over the whole range of f32: only
+what is below t of an element is lost, the part of it that bf16 cannot express at all, which matters for elements below 2^-110.
+f16x3 promises that of elements which are not much smaller than the largest of their row or column, and otherwise a small error
+relative to that one (normwise in each row of A and column of B): elements below 2^-17 of the largest lose bits, and those below
+2^-40 of it vanish. The scales are powers of two, and exact: to multiply a row of A or a column of B by a power of two multiplies
+D by it, bit for bit, as long as no element leaves the normal numbers of f32.
+
+Infinity and NaN give what multiply-adds in f32 give, with one exception: infinity times an element that vanishes is NaN.
+Elements that bf16 would round to infinity are finite, and their products as large as in f32. `docs/performance.md` has a plot
+of errors over K.
+";
 
 fn state(works: bool) -> String {
     if works { "implemented" } else { "not implemented yet" }.into()

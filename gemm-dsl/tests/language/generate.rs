@@ -129,7 +129,7 @@ fn blocks() -> impl Strategy<Value = Clause> {
     let contract = (word::<Metric>(), word::<Relation>(), 0..1u64 << 31, 0..4u32, any::<bool>()).prop_map(
         |(metric, relation, limit, quarters, percent)| {
             let metric = if metric == Metric::Occupancy && percent { Metric::OccupancyPercent } else { metric };
-            let fraction = if metric.is_average() { f64::from(quarters) / 4.0 } else { 0.0 };
+            let fraction = if metric.is_fraction() { f64::from(quarters) / 4.0 } else { 0.0 };
             Expectation { metric, relation, limit: (limit as f64 + fraction).into() }
         },
     );

@@ -44,8 +44,11 @@ pub(crate) struct Fuzz {
     /// Draw for this long
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
+    /// Only schedules with this clause; the others are drawn, and not executed
+    #[arg(long, value_name = "CLAUSE")]
+    pub(crate) with: Option<String>,
     /// Instead break random schedules, and count what the offered fixes lead to
-    #[arg(long, conflicts_with_all = ["seconds", "device"])]
+    #[arg(long, conflicts_with_all = ["seconds", "device", "with"])]
     pub(crate) fixes: bool,
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]

@@ -15,6 +15,9 @@ use crate::reply::{Failure, Format, Reply, Status};
 /// The default number of pairs.
 const COUNT: usize = 1000;
 
+/// The number of draws in a row that lack the clause asked for, after which no draw is expected to have it.
+const NEVER: usize = 3000;
+
 /// The number of failures after which the run stops: each is shrunk, which takes many times as long as a draw.
 const ENOUGH: usize = 8;
 
@@ -29,17 +32,32 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let limit = args.seconds.map_or(Duration::MAX, Duration::from_secs);
     let bar = progress::bar(0, format);
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
-    let mut seed = args.seed;
+    let (mut seed, mut lacking) = (args.seed, 0);
     while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
         // Every draw has its own seed, which is enough to reproduce it.
         let fate = std::cell::RefCell::new(None);
         let drawn = for_all(1, seed, |draw| {
+            if args.with.as_ref().is_some_and(|clause| !has(&draw.schedule, clause)) {
+                return Ok(());
+            }
             *fate.borrow_mut() = Some(execute(draw, gpu)?);
             Ok(())
         });
         match (drawn, fate.into_inner()) {
-            (Ok(()), Some(fate)) => tally.add(&fate),
-            (Ok(()), None) => tally.add(&Fate::Refused("nothing was drawn")),
+            (Ok(()), Some(fate)) => {
+                lacking = 0;
+                tally.add(&fate);
+            }
+            (Ok(()), None) => match &args.with {
+                None => tally.add(&Fate::Refused("nothing was drawn")),
+                Some(clause) if lacking == NEVER => {
+                    return Err(Failure::refused(
+                        "usage",
+                        format!("{NEVER} random schedules in a row lack `{clause}`"),
+                    ));
+                }
+                Some(_) => lacking += 1,
+            },
             (Err(what), _) => {
                 bar.suspend(|| {
                     if format == Format::Text {
@@ -101,5 +119,13 @@ fn command(args: &Fuzz) -> String {
         (Some(seconds), _) => format!("--seconds {seconds}"),
         (None, count) => format!("--count {}", count.unwrap_or(COUNT)),
     };
-    format!("gemmc fuzz --seed {} {amount} --device {}", args.seed, args.device)
+    let with = args.with.as_ref().map_or(String::new(), |clause| format!(" --with {clause}"));
+    format!("gemmc fuzz --seed {} {amount}{with} --device {}", args.seed, args.device)
+}
+
+/// Whether a schedule, with a clause after each semicolon, has one of this name.
+fn has(schedule: &str, name: &str) -> bool {
+    let of =
+        |clause: &str| clause.trim().strip_prefix(name).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
+    schedule.split(';').any(of)
 }

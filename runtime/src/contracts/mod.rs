@@ -1,9 +1,11 @@
-//! Checks the contracts of `expect` that need machine code, and reports the results of all contracts.
+//! Checks the contracts of `expect` that need machine code or a run, and reports the results of all contracts.
 //!
 //! Contracts about figures of the plan are checked before anything is compiled. Spills, registers and the size of the
 //! code are known to the tool that makes machine code: the driver, for a kernel that is loaded on a GPU, or else ptxas,
-//! if it is found. With neither, the contract is reported as unchecked, and the kernel is still used.
+//! if it is found. With neither, the contract is reported as unchecked, and the kernel is still used. Errors of products are
+//! measured on the device that a kernel is loaded on.
 
+mod accuracy;
 mod assembler;
 mod cubin;
 
@@ -16,6 +18,7 @@ use ptx_gemm_dsl::{Figure, Plan, Schedule};
 
 use crate::error::Error;
 
+pub(crate) use accuracy::{Accuracy, measure};
 pub use assembler::{Assembler, Assembly};
 #[cfg(feature = "cuda")]
 pub(crate) use cubin::code_bytes;
@@ -70,9 +73,30 @@ impl fmt::Display for Contract {
     }
 }
 
-/// Every contract of a plan: those about figures that it knows, and those about its machine code.
-pub(crate) fn of_plan(plan: &Plan, made: impl FnOnce() -> Result<Made, String>) -> Vec<Contract> {
+/// The error of a product, and the name of the device that computed it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) by: String,
+    pub(crate) accuracy: Accuracy,
+}
+
+/// Every contract of a plan: those about figures that it knows, about its machine code, and about what it computes.
+pub(crate) fn of_plan(
+    plan: &Plan,
+    made: impl FnOnce() -> Result<Made, String>,
+    ran: &Result<Ran, String>,
+) -> Vec<Contract> {
     let mut all: Vec<Contract> = plan.measured().into_iter().map(Contract::Measured).collect();
+    all.extend(plan.unrun().map(|contract| match ran {
+        Ok(Ran { by, accuracy: Accuracy { figure, extents } }) => Contract::Measured(Measured {
+            contract: *contract,
+            figure: *figure,
+            entry: None,
+            source: FigureSource::Run(*extents, by.clone()),
+            look_at: plan.look_at(contract.metric),
+        }),
+        Err(why) => Contract::Unchecked { contract: *contract, why: why.clone() },
+    }));
     let assembled: Vec<&Expectation> = plan.unmeasured().collect();
     if assembled.is_empty() {
         return all;

@@ -4,6 +4,8 @@ use super::{GROUP, PACKED};
 
 const PLANES: &str = "emulate(bf16x6); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1 warp); persistent";
+const ALL: &str = "emulate(bf16x9); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                   specialize(producers = 1 warp)";
 const SCALED: &str = "emulate(f16x3); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); load(tma); stages(3)";
 
 /// As [`super::ROWS`].
@@ -31,8 +33,14 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
         "pack a [m 64][k 64] threads 256",
         "both operands are split into planes",
     ),
-    (PLANES, "planes 3 bf16", "planes 4 bf16", "f32 operands have 2 to 3 planes of f16 or bf16"),
-    (PLANES, "planes 3 bf16", "planes 3 f32", "f32 operands have 2 to 3 planes of f16 or bf16"),
+    (PLANES, "planes 3 bf16", "planes 5 bf16", "f32 operands have 2 to 4 planes of f16 or bf16"),
+    (PLANES, "planes 3 bf16", "planes 3 f32", "f32 operands have 2 to 4 planes of f16 or bf16"),
+    (PLANES, "planes 3 bf16", "planes 4 bf16", "the products of planes 3 of A and 3 of B are missing"),
+    (ALL, "a 3 b 3, ", "", "the products of planes 3 of A and 3 of B are missing"),
+    (ALL, "a 1 b 3, ", "", "the products of planes 1 of A and 3 of B are missing"),
+    (ALL, "a 3 b 1", "a 2 b 1", "plane 2 is multiplied by first planes alone"),
+    (ALL, "a 2 b 0", "a 3 b 0", "plane 2 is multiplied by first planes alone"),
+    (ALL, "a 3 b 3, a 3 b 1", "a 3 b 1, a 3 b 3", "come before the smaller ones of 3 and 3"),
     (PLANES, "planes 3 bf16", "planes 3 f16", "the parameter `scales_a` is given 0 times"),
     (PLANES, "promote part into acc", "; nothing", "0 times instead of once"),
     (

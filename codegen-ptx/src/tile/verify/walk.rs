@@ -2,9 +2,9 @@
 //!
 //! Plane p of an operand is smaller than the operand by a factor that grows with p, and by about as much for each plane. So
 //! the sum of the planes' numbers is the size of a product. All products count in which an operand's last plane takes part,
-//! and those that are as large.
+//! and those that are as large; of four planes, where the fourth is the third without infinities, all nine of three.
 
-use ptx_gemm_dsl::clause::pairs;
+use ptx_gemm_dsl::clause::{ALL_PRODUCTS, pairs, size};
 use ptx_gemm_dsl::terms::Side;
 use ptx_gemm_dsl::types::DType;
 
@@ -12,8 +12,8 @@ use super::{Check, rule, trace};
 use crate::tile::{Op, Program, Walk};
 use crate::violation::Site;
 
-/// Most planes of an operand: as many as f32 needs.
-const MAX_PLANES: u32 = 3;
+/// Most planes of an operand: as many as f32 needs, and the last one without infinities.
+const MAX_PLANES: u32 = ALL_PRODUCTS;
 
 pub(super) fn check(program: &Program) -> Check {
     for (index, pack) in program.packs.iter().enumerate().filter(|(_, pack)| pack.planes.is_some()) {
@@ -52,20 +52,22 @@ fn ordered(Walk { pairs: given, .. }: &Walk, planes: u32) -> Check {
     if let Some((_, (a, b))) = twice {
         return rule(false, at(), || format!("planes {a} of A and {b} of B are multiplied twice"));
     }
-    let rising = given.windows(2).find(|two| two[0].0 + two[0].1 < two[1].0 + two[1].1);
+    let of = |pair: (u32, u32)| size(pair.0) + size(pair.1);
+    let rising = given.windows(2).find(|two| of(two[0]) < of(two[1]));
     if let Some([(a, b), (c, d)]) = rising {
         return rule(false, at(), || {
             format!("products of planes {a} and {b} come before the smaller ones of {c} and {d}")
         });
     }
-    // Infinity is in the last plane, and times the zeros of any plane but the first it would be NaN.
-    let beyond = given.iter().find(|(a, b)| a + b >= planes);
-    if let Some((a, b)) = beyond {
+    // Infinity is in the last plane that has it, and times the zeros of any plane but the first it would be NaN.
+    let all = pairs(planes);
+    if let Some((a, b)) = given.iter().find(|pair| !all.contains(pair)) {
+        let last = planes.min(3) - 1;
         return rule(false, at(), || {
-            format!("plane {} is multiplied by first planes alone, and products of {a} and {b} are smaller", planes - 1)
+            format!("plane {last} is multiplied by first planes alone, and products of {a} and {b} are smaller")
         });
     }
-    let missing = pairs(planes, planes - 1).into_iter().find(|pair| !given.contains(pair));
+    let missing = all.into_iter().find(|pair| !given.contains(pair));
     rule(missing.is_none(), at(), || {
         let (a, b) = missing.unwrap_or_default();
         format!("the products of planes {a} of A and {b} of B are missing")

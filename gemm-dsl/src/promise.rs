@@ -1,0 +1,147 @@
+//! The error that `emulate` promises: the formula of the language reference, which prints it from here, and the tolerance of
+//! everything that checks such products.
+//!
+//! Let u be the unit roundoff of the planes' type. Each plane is what the ones before it leave of an element, rounded, so
+//! plane p is at most u^p of the element in magnitude, and so is what planes 0 to p - 1 leave. Of the product of two elements
+//!
+//! - what is left of either element after its last plane is missing: with p planes, 2 u^p of it; nothing if p planes of bf16
+//!   have the 24 bits of f32;
+//! - the products of planes that are not multiplied are missing: of those whose numbers add up to s, each u^s of it.
+//!
+//! In absolute terms, an element of f16 is at most half its smallest number off, which is 2^-39 of the largest element of
+//! its row of A or column of B, since these are scaled to at least 2^14; if a scale cannot be that large, 2^-149 is more. An
+//! element of bf16 is at most 2^-134 off, half the smallest number of bf16.
+//!
+//! Sums have the error of as many additions as there are elements of k in a chunk, and of as many as there are chunks. The
+//! products of smaller planes come first, when the sums are small, and add less than as much again.
+
+use crate::clause::{Emulation, size};
+use crate::types::DType;
+
+/// Bits of f32.
+const BITS: i32 = 24;
+
+/// The smallest number of f32, as a power of two.
+const SMALLEST: i32 = -149;
+
+/// The bound on the error of an element of A B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// u, the unit roundoff of the planes' type, as a power of two.
+    unit: i32,
+    /// What is missing of a product: how many of which power of u.
+    missing: (u32, u32),
+    /// e, the largest error of an element as a share of the largest one of its row of A or column of B, as a power of two.
+    of_largest: Option<i32>,
+    /// t, and in absolute terms, as a power of two.
+    least: i32,
+}
+
+/// A row of A and a column of B.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Line {
+    /// K.
+    pub terms: usize,
+    /// The sum of the magnitudes of their products: the element of `|A| |B|`.
+    pub magnitude: f64,
+    /// The largest magnitude of an element of each.
+    pub largest: [f64; 2],
+    /// The sums of the magnitudes of each.
+    pub sums: [f64; 2],
+}
+
+impl Promise {
+    /// Of products of as many planes in memory, of which the `products` largest are added up.
+    pub fn of(dtype: DType, planes: u32, products: u32) -> Promise {
+        let planes = size(planes.saturating_sub(1)) + 1;
+        let scaled = dtype == DType::F16;
+        let unit = if scaled { -11 } else { -8 };
+        let with_sum = |sum: u32| (0..planes).filter(|a| sum >= *a && sum - a < planes).count() as u32;
+        let (mut counted, mut sum) = (0, 0);
+        while counted < products && sum < 2 * planes {
+            counted += with_sum(sum);
+            sum += 1;
+        }
+        // Planes are left out no earlier than the remainders of elements.
+        let remainders = if sum == planes && unit * planes as i32 > -BITS { 2 } else { 0 };
+        Promise {
+            unit,
+            missing: (with_sum(sum) + remainders, sum),
+            of_largest: scaled.then_some(-39),
+            least: if scaled { SMALLEST } else { -134 },
+        }
+    }
+
+    /// r, the largest error of the product of two elements relative to it, apart from absolute errors. The factor contains
+    /// what is smaller still, and the roundings of the planes themselves.
+    pub fn relative(&self) -> f64 {
+        let (u, (count, power)) = (2f64.powi(self.unit), self.missing);
+        (1.0 + 4.0 * u) * f64::from(count) * u.powi(power as i32)
+    }
+
+    /// `e L + t`: the largest absolute error of an element whose row or column has the largest element L.
+    pub fn absolute(&self, largest: f64) -> f64 {
+        self.of_largest.map_or(0.0, |e| 2f64.powi(e) * largest) + 2f64.powi(self.least)
+    }
+
+    /// The largest error of an element of A B, with `chunk` elements of k between promotions.
+    pub fn bound(&self, line: &Line, chunk: u32) -> f64 {
+        let Line { terms, magnitude, largest, sums } = *line;
+        let chunk = chunk as usize;
+        let additions = 2 * terms.min(chunk) + terms.div_ceil(chunk) + 2;
+        let off = largest.map(|largest| self.absolute(largest));
+        let lost = off[0] * sums[1] + off[1] * sums[0] + terms as f64 * (off[0] * off[1] + 2f64.powi(SMALLEST));
+        (gamma(additions) + self.relative()) * magnitude + 2.0 * lost
+    }
+
+    /// u, r, e and t as formulas.
+    pub(crate) fn formulas(&self) -> [String; 4] {
+        let r = match self.missing {
+            (0, _) => "0".into(),
+            (count, power) => format!("(1 + 4 u) {count} u^{power}"),
+        };
+        let e = self.of_largest.map_or("0".into(), |e| format!("2^{e}"));
+        [format!("2^{}", self.unit), r, e, format!("2^{}", self.least)]
+    }
+}
+
+impl Emulation {
+    /// What it promises.
+    pub fn promise(self) -> Promise {
+        Promise::of(self.factor(), self.planes(), self.pairs().len() as u32)
+    }
+}
+
+/// The bound in words, with the letters of [`Promise`]; modes follow it in a table.
+pub(crate) const FORMULA: &str = "\
+(gamma(2 c + K / c + 3) + r) S + 2 (a S_b + b S_a + K (a b + 2^-149))
+";
+
+/// `n u / (1 - n u)`: the relative error after n successive roundings in f32.
+fn gamma(n: usize) -> f64 {
+    let nu = n as f64 * 2f64.powi(-BITS);
+    if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+    use crate::clause::Emulation;
+
+    #[test]
+    fn errors_of_products() {
+        let of = |emulation: Emulation| emulation.promise().relative().log2();
+        assert!((-14.5..-14.3).contains(&of(Emulation::Bf16x3)));
+        assert!((-23.1..-22.9).contains(&of(Emulation::Bf16x6)));
+        assert!((-20.5..-20.3).contains(&of(Emulation::F16x3)));
+        assert_eq!(Emulation::Bf16x9.promise().relative(), 0.0);
+    }
+
+    #[test]
+    fn what_it_costs_to_be_small_is_absolute() {
+        let line = Line { terms: 1, magnitude: 0.0, largest: [1.0, 2.0], sums: [1.0, 2.0] };
+        let bound = |emulation: Emulation| emulation.promise().bound(&line, 128);
+        assert!((bound(Emulation::F16x3) / (8.0 * 2f64.powi(-39)) - 1.0).abs() < 1e-6);
+        assert!((bound(Emulation::Bf16x6) / (6.0 * 2f64.powi(-134)) - 1.0).abs() < 1e-3);
+    }
+}
