@@ -28,7 +28,8 @@ pub(super) struct Staging {
     pub barrier_bytes: u64,
     /// Bytes of a tile of D on its way to global memory; 0 if it is stored from registers.
     pub d_bytes: u64,
-    /// Whether this tile has memory of its own: producers fill slots while it is there.
+    /// Whether this tile has memory of its own: slots are filled while it is there, by producers, or by another block of the
+    /// cluster that has begun its next tile.
     d_apart: bool,
     /// All stages, and the mbarriers after them.
     pub shared_bytes: u64,
@@ -76,7 +77,8 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
     let d_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
-    let d_apart = settings.producer_warps() > 0 && d_bytes > 0;
+    let filled_by_others = settings.persistent.is_some() && settings.multicast.contains(&true);
+    let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);
     let staging = Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, d_bytes, d_apart, shared_bytes: 0 };
     Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }

@@ -19,6 +19,14 @@ pub(super) fn check(program: &Program) -> Check {
     rule(uses == (1, 1), Site::Stage, || {
         format!("the stage of d needs one `stage` and one `write`, not {} and {}", uses.0, uses.1)
     })?;
+    if program.scheduler.persistent.is_some() {
+        // Another block may have begun its next tile, and this one has returned its slots.
+        let taken = (0..program.rings.len()).find(|ring| program.is_staged_in(*ring) && program.writers() > 1);
+        rule(taken.is_none(), Site::Stage, || {
+            let name = &program.rings[taken.unwrap_or_default()].name;
+            format!("the stage of d is in memory of {name}, which other blocks of the cluster fill")
+        })?;
+    }
     let (lines, element) = (program.lines(), program.problem.types.d);
     rule(stage.pitch > 0, Site::Stage, || "the stage of d has a pitch of 0".into())?;
     let whole = stage.pitch >= lines.elements || lines.elements.is_multiple_of(stage.pitch);
