@@ -1,6 +1,7 @@
 //! Each rule of tile IR, with a program that breaks it: a replacement in a printed program, and the expected error.
 
 mod planes;
+mod turns;
 
 use ptx_gemm_codegen::tile::{self, print::print};
 use ptx_gemm_codegen::{TextErrors, compile_text};
@@ -509,7 +510,7 @@ fn printed(schedule: &str) -> String {
 #[test]
 fn each_rule_has_a_program_that_breaks_it() {
     let mut wrong = Vec::new();
-    for (schedule, from, to, expected) in ROWS.iter().chain(planes::ROWS) {
+    for (schedule, from, to, expected) in ROWS.iter().chain(planes::ROWS).chain(turns::ROWS) {
         let text = printed(schedule);
         if !text.contains(from) {
             wrong.push(format!("`{from}` is not in the program of `{schedule}`"));
