@@ -26,29 +26,25 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     ),
     (GROUPS, "        clear acc", "        skip ab\n        clear acc", "role consumers takes no turns"),
     // Its mbarriers.
-    (
-        TURNS,
-        "turn mainloop at 65584 B",
-        "turn mainloop at 65580 B",
-        "mainloop: mbarriers must begin at a multiple of 8 B",
-    ),
-    (TURNS, "turn mainloop at 65584 B", "turn mainloop at 65592 B", "from byte 65600 to byte 65608 is used twice"),
-    (TURNS, "turn mainloop at 65584 B", "turn mainloop at 65576 B", "is used twice"),
-    (TURNS, "turn mainloop at 65584 B", "turn mainloop at 57344 B", "covers mbarriers"),
-    (TURNS, "turn epilogue at 65600 B", "turn epilogue at 65616 B", ""),
-    (TURNS, "turn epilogue at 65600 B", "turn epilogue at 232448 B", "the program uses 232464 B of shared memory"),
+    (TURNS, "mainloop at 67632 B", "mainloop at 67636 B", "mainloop: mbarriers must begin at a multiple of 8 B"),
+    (TURNS, "mainloop at 67632 B", "mainloop at 67640 B", "from byte 67648 to byte 67656 is used twice"),
+    (TURNS, "mainloop at 67632 B", "mainloop at 67624 B", "from byte 67624 to byte 67632 is used twice"),
+    (TURNS, "mainloop at 67632 B", "mainloop at 57344 B", "covers mbarriers"),
+    (TURNS, "epilogue at 67648 B", "epilogue at 67664 B", ""),
+    (TURNS, "epilogue at 67648 B", "epilogue at 232448 B", "the program uses 232464 B of shared memory"),
     (TURNS, "turn epilogue", "turn mainloop", "mainloop"),
     // Whose K-tiles it reads.
     (TURNS, "skip ab", "; nothing", "role consumers takes turns, and has 0 `skip ab` instead of one"),
     (TURNS, "skip ab", "skip ab\n        skip ab", "role consumers takes turns, and has 2 `skip ab` instead of one"),
     (TURNS, "empty mbarrier(1)", "empty mbarrier(2)", "empty after 2 arrivals, but 1 warp groups read it"),
     // Its threads.
-    (TURNS, "256 turns 2 {", "256 {", "distributed over 128 threads, but its role has 256"),
-    (TURNS, "256 turns 2 {", "256 turns 4 {", "distributed over 128 threads, but a group of its role has 64"),
-    (TURNS, "256 turns 2 {", "256 turns 0 {", "distributed over 128 threads, but its role has 256"),
+    (TURNS, "256 turns 2 {", "256 {", "role consumers takes no turns"),
+    (TURNS, "256 turns 2 {", "256 turns 4 {", "threads 0..256, which are not 4 warp groups of 128"),
+    (TURNS, "256 turns 2 {", "256 turns 0 {", "role consumers has no groups to take turns"),
     (TURNS, "threads 256..384 {", "threads 256..384 turns 3 {", "only one role of a block takes turns"),
     (TURNS, "threads 256..384 {", "threads 256..384 turns 0 {", "role producers has no groups to take turns"),
     (TURNS, "threads 256..384 {", "threads 256..384 turns 1 {", ""),
+    (TURNS, "4:m16 holds 2:n1 2:m8 8:n8", "2:m16 holds 2:n1 2:m8 8:n8 2:m32", "a group of its role has 128"),
     (TURNS, "number 1 threads 128", "number 1 threads 256", "store is for 256 threads, but 128 use it"),
     (TURNS, "number 1 threads 128", "number 15 threads 128", "store has numbers 15 to 16, one for each group"),
     (TURNS, "number 1 threads 128", "number 14 threads 128", ""),
@@ -104,7 +100,7 @@ fn groups_are_warp_groups_with_several_tiles() {
     assert!(errors.contains("the groups of role consumers compute one each: they need `persistent`"), "{errors}");
     refused(
         "the parts of a sum differ in their number",
-        &[("params ", "params workspace, "), ("    buffer As", "    stream_k\n    buffer As")],
+        &[("params ", "params workspace, "), ("    pack a", "    stream_k\n    pack a")],
     );
     // Producers before consumers, and one warp of them.
     let text = printed(TURNS);

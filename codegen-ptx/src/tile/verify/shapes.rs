@@ -32,6 +32,7 @@ pub(super) fn check(program: &Program) -> Check {
     scheduler(program)?;
     roles(program)?;
     references(program)?;
+    turns::check(program)?;
     params(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
     program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
@@ -41,7 +42,6 @@ pub(super) fn check(program: &Program) -> Check {
     overlaps(program)?;
     accumulators(program)?;
     barriers(program)?;
-    turns::check(program)?;
     for (role, nodes) in program.roles.iter().enumerate().map(|(i, role)| (role, trace::nodes(i, &role.body))) {
         for node in nodes {
             match node.op {
