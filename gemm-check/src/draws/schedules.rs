@@ -383,12 +383,10 @@ const GROUP_ROLES: [&str; 9] = [
     "specialize(producers = 1 warp, consumers = 3, pingpong)",
 ];
 
-/// Lets the blocks of a schedule whose consumers take turns have several tiles: without clusters as few blocks as are drawn.
+/// Lets a block of a schedule whose consumers take turns have several tiles, and whole sums.
 fn in_turn(clauses: &mut Vec<Option<String>>, clustered: bool) {
-    let conflicts =
-        ["split_k", "stream_k", "persistent(2); stream_k", "persistent(3); stream_k", "persistent(5); stream_k"];
-    clauses
-        .retain(|clause| clause.as_ref().is_none_or(|clause| !conflicts.iter().any(|text| clause.starts_with(text))));
+    let divides = |clause: &String| clause.starts_with("split_k") || clause.contains("stream_k");
+    clauses.retain(|clause| !clause.as_ref().is_some_and(divides));
     if !clauses.iter().flatten().any(|clause| clause.starts_with("persistent")) {
         clauses.push(Some(if clustered { "persistent" } else { "persistent(1)" }.to_string()));
     }
