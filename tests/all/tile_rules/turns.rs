@@ -72,7 +72,7 @@ fn refused(expected: &str, changes: &[(&str, &str)]) {
 
 #[test]
 fn a_group_waits_for_slots_only_in_its_turn() {
-    let early = "may look full while it is filled the time before";
+    let early = "may look full while an earlier K-tile is copied to it";
     refused(early, &[("pass mainloop", "; nothing"), ("take mainloop", "take mainloop\n        pass mainloop")]);
     refused(early, &[("pass mainloop", "; nothing"), ("take mainloop", "; nothing"), ("    turn mainloop", "    ;")]);
     // The turn to store is needed for the pace alone.

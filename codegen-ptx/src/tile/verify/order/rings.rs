@@ -203,8 +203,8 @@ impl Block<'_> {
                 let fills = self.fills(ring, slot);
                 if self.threads[t].clock[fills] < round {
                     return Err(self.fault(format_args!(
-                        "{}: slot {slot} may look full while it is filled the time before: nothing tells this thread that \
-                         that is over",
+                        "{}: slot {slot} may look full while an earlier K-tile is copied to it: nothing tells this thread \
+                         that this copy is complete",
                         decl.name
                     )));
                 }
